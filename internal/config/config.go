@@ -203,7 +203,7 @@ func (p PII) Places() (all []pii.Field, err error) {
 			if _, custom := p.Patterns()[name]; custom {
 				return nil, fmt.Errorf("%s: %s: type %q: pii.custom has it, too", tools, path, name)
 			}
-			result := []jsonpath.Step{jsonpath.Property("structuredContent")} // of the result as the server sent it
+			result := []jsonpath.Step{jsonpath.Property("structuredContent")} // path into the result that the server sent
 			for _, prefix := range [][]jsonpath.Step{nil, result, append(result, jsonpath.Property("result"))} {
 				all = append(all, pii.Field{Field: detect.Field{Path: slices.Concat(prefix, steps), Type: name}, From: from})
 			}
@@ -275,7 +275,7 @@ type Redis struct {
 	DB       int           `key:"db" default:"0" min:"0" doc:"Number of the database."`
 	TTL      time.Duration `key:"ttl" default:"1h" min:"1m" doc:"How long the tokens of a session stay after their last use; at least as long as a run may wait for an approval (approvals.expireAfter)."`
 
-	err error // what Check returns
+	err error // result of Check
 }
 
 // Check says why the server cannot be used with these settings. Load accepts them because other programs use the variables.
@@ -290,7 +290,7 @@ type Audit struct {
 	MaxFiles int    `key:"maxFiles" default:"16" min:"2" doc:"Files that are kept."`
 	Required bool   `key:"required" default:"false" doc:"Refuse tool calls while the file cannot be written."`
 
-	err error // what Check returns
+	err error // result of Check
 }
 
 // Check says why nothing can be recorded with these settings: the variable of the key is not set.
@@ -369,7 +369,7 @@ type ServerAuth struct {
 	Keys         map[string]string `key:"keys" secret:"true" doc:"Keys by user, for type keys; * is for all others."`
 }
 
-// Machine reports whether tokens are those of the client itself, so that nobody logs in.
+// Machine reports whether the tokens belong to the client itself, so that no person logs in.
 func (a *ServerAuth) Machine() bool { return a.Type == "oauth" && a.Grant == "client_credentials" }
 
 // ServerSandbox is what a server may reach. Paths are absolute after Load.

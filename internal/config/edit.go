@@ -112,7 +112,7 @@ func (ed Editor) DisableServer(path, name string, disabled bool) error {
 		switch {
 		case set:
 		case !disabled:
-			return nil // it is not disabled
+			return nil // already enabled
 		case f.value.inBraces():
 			d.addFlow(f.value, `"disabled": true`)
 			entry["disabled"] = "true"
@@ -147,10 +147,10 @@ func checkedEntry(s *MCPServer) (any, error) {
 
 type document struct {
 	mode    fs.FileMode
-	text    string // as it is now, without a byte order mark
-	before  string // as it was
+	text    string // present text, without a byte order mark
+	before  string // text before the edits
 	newline string
-	root    node // as it was read
+	root    node // tree of before
 }
 
 var errByHand = errors.New("the file is written in a way that cannot be edited safely")
@@ -177,7 +177,7 @@ func (ed Editor) edit(doing, path string, change func(*document) error) error {
 		if err != nil {
 			return err
 		}
-		text := slices.Concat(before[:len(before)-len(d.before)], []byte(d.text)) // with the byte order mark
+		text := slices.Concat(before[:len(before)-len(d.before)], []byte(d.text)) // keeps the byte order mark
 		if ed.Trust == nil || before != nil && known != trust.Trusted {
 			return disk.Replace(file, text, d.mode)
 		}
@@ -454,7 +454,7 @@ func blockEntry(s *MCPServer, indent, newline string) string {
 func plainOrQuoted(s string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	switch strings.ToLower(s) {
-	case "yes", "no", "on", "off", "y", "n", "nan", "inf", "-inf": // in YAML 1.1 and other readers
+	case "yes", "no", "on", "off", "y", "n", "nan", "inf", "-inf": // booleans and numbers for YAML 1.1 and other readers
 		return ident.Quote(s)
 	}
 	if strings.Trim(s, letters+"0123456789-_./+=@:") != "" || !strings.ContainsAny(s, letters) || token.IsNeedQuoted(s) ||

@@ -74,7 +74,7 @@ func format(v reflect.Value) string {
 	}
 	switch v.Kind() {
 	case reflect.Map:
-		return "{}" // one with something in it gives an entry for each
+		return "{}" // a map that is not empty gives one entry per key
 	case reflect.Struct:
 		var parts []string
 		for _, k := range keysOf(v, "") {

@@ -87,7 +87,7 @@ func variableOf(k key) string {
 type layer struct {
 	vars   map[string]string
 	source string // before a name: "environment variable "
-	base   string // what relative paths in it mean
+	base   string // folder that relative paths are resolved against
 }
 
 func (v layer) position(name string) position { return position{source: v.source + name} }
@@ -150,10 +150,10 @@ func Locate(e Env) (path string, err error) {
 // location is where the configuration file is, or would be created.
 type location struct {
 	path     string
-	how      string // it was found; empty if there is no file
-	asked    bool   // its path is given by flag or environment
-	above    bool   // it is above the working directory
-	personal bool   // it is in the user's configuration directory; state is elsewhere then
+	how      string // how the file was found; empty if there is no file
+	asked    bool   // reports that a flag or the environment names the file
+	above    bool   // reports that the file is above the working directory
+	personal bool   // reports that the file is in the user's configuration directory; state is elsewhere then
 }
 
 func locate(e Env, environ map[string]string) (location, error) {

@@ -10,8 +10,8 @@ import (
 // position is where a value is written; the zero value is that of a default.
 type position struct {
 	source string // what to correct: path of a file, "environment variable X", "flag"
-	line   int    // in a file, from 1; 0 elsewhere
-	column int    // in characters, from 1
+	line   int    // line in a file, from 1; 0 without a file
+	column int    // column in characters, from 1
 }
 
 func (p position) String() string {
@@ -48,7 +48,7 @@ func (p position) errorf(key, hint, format string, args ...any) *Error {
 type Error struct {
 	position
 	Key     string // "sandbox.timeout"; empty if the whole file or variable is meant
-	Problem string // and what to do
+	Problem string // what is wrong and what to do
 }
 
 func (e *Error) Error() string {

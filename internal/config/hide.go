@@ -41,7 +41,7 @@ func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err e
 // Secrets are the values in the env, the arguments and the addresses of a server that look like secrets, and those that ${secret:NAME} stood for.
 func (s *MCPServer) Secrets() (values []string) {
 	of := &MCPServer{Env: maps.Clone(s.Env), Args: s.Args, URL: s.URL, OpenAPI: s.OpenAPI}
-	_ = HideSecrets(of, func(_, value string) (string, error) { // which fails where this does
+	_ = HideSecrets(of, func(_, value string) (string, error) { // fails only where this function does
 		values = append(values, value)
 		return "hidden", nil
 	})

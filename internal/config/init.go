@@ -96,7 +96,7 @@ func (k key) typeSchema(orElse string) object {
 	case k.typ == serversType:
 		server := groupSchema(keysOf(reflect.ValueOf(&MCPServer{}).Elem(), ""), `|\$\{`) // ${VAR} stands where any value can
 		server["type"] = "object"
-		delete(server, "additionalProperties") // other keys warn only
+		delete(server, "additionalProperties") // unknown keys only warn
 		return object{"type": []string{"object", "null"}, "additionalProperties": server}
 	case k.isRules():
 		return object{"type": "array", "items": k.elem().typeSchema("")}
@@ -133,7 +133,7 @@ func (k key) typeSchema(orElse string) object {
 		return object{"type": "object", "additionalProperties": k.elem().typeSchema("")}
 	case kind == reflect.Map:
 		return object{"type": "object", "additionalProperties": anyScalar}
-	case len(k.oneOf) > 0 && k.value == "": // may be left open
+	case len(k.oneOf) > 0 && k.value == "": // the reader may leave this key out
 		return object{"enum": append([]string{""}, k.oneOf...)}
 	case len(k.oneOf) > 0:
 		return object{"enum": k.oneOf}

@@ -17,9 +17,9 @@ import (
 // key is a setting, or a group of settings, as the tags of its field describe it.
 type key struct {
 	path  string        // "sandbox.maxCalls", "server.tls.cert"
-	names []string      // its name, the last part of path, and its other names
+	names []string      // last part of path, then the other accepted names
 	dst   reflect.Value // the field that it sets
-	typ   reflect.Type  // of the field
+	typ   reflect.Type  // type of the field
 
 	value    string // default, in the form of the file; may hold {state}
 	doc      string
@@ -29,7 +29,7 @@ type key struct {
 	required bool
 	negative bool // a number may be below 0
 	isPath   bool
-	secret   bool // and ${VAR} in the file is expanded
+	secret   bool // marks a secret, for which the file's ${VAR} is expanded
 }
 
 func (k key) name() string { return k.names[0] }
@@ -239,7 +239,7 @@ func (k key) assignMap(n node) *Error {
 		elem := k.elem()
 		elem.path = k.path + "." + f.name
 		if f.value.kind == mapping {
-			f.value.position = f.position // what is missing in it is reported at its name
+			f.value.position = f.position // a missing part is reported at the field's name
 		}
 		if err := elem.assign(f.value); err != nil {
 			return err

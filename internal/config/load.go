@@ -17,11 +17,11 @@ type loader struct {
 	sections []key
 	keys     []key // the settings in the sections
 	byPath   map[string]key
-	name     string // of the file in messages
+	name     string // file name in messages
 	files    *sources
 	preview  bool     // only what is written is wanted: no other file is read
 	kept     []string // values of the secrets in what was expanded last
-	dir      string   // of the file, else the working directory
+	dir      string   // directory of the file, else the working directory
 	environ  layer
 	dotenv   layer
 	settings []setting
@@ -37,9 +37,9 @@ type setting struct {
 	node
 	key      key
 	raw      string // text of a secret of the file, ${VAR} not expanded
-	base     string // what a relative path in it means
+	base     string // folder that relative paths are resolved against
 	part     string // "host" or "port": the part of the key's address that it replaces
-	provider string // it applies only if this provider is chosen
+	provider string // provider for which the key applies; empty is every provider
 	lenient  bool   // a bad value is among errs
 	// errs are problems of the value that only the commands that need the key report.
 	errs []error
@@ -186,7 +186,7 @@ func (l *loader) set(s setting) {
 		l.problem(s.errorf(s.key.path, "write the servers' names indented below it", "it must be a mapping, not %s", s.kind))
 		return
 	case s.key.typ == serversType:
-		for _, f := range s.keys { // one of a stronger layer replaces one of the same name
+		for _, f := range s.keys { // a key of a stronger layer replaces the same key
 			l.servers[f.name] = serverSource{field: f, base: s.base}
 		}
 		return

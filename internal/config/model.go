@@ -54,8 +54,8 @@ const ollamaURL = "http://127.0.0.1:11434/v1"
 // Choice is a model and how to reach it.
 type Choice struct {
 	Provider string // anthropic, openai, azure, google or compatible
-	Name     string // of the model; with azure of the deployment
-	APIKey   string // may be empty where BaseURL is set
+	Name     string // model; with azure, the deployment
+	APIKey   string // key; optional where BaseURL is set
 	BaseURL  string // empty: the provider's own; with azure the endpoint
 }
 
@@ -93,7 +93,7 @@ func (e Embeddings) Choose(m Model) (Choice, error) {
 	if e.BaseURL != "" {
 		return Choice{Provider: compatible, Name: e.Name, APIKey: e.APIKey, BaseURL: e.BaseURL}, nil
 	}
-	m.Name = e.Name // that of the model for tasks need not be set
+	m.Name = e.Name // the name of the task model is optional here
 	m.APIKey = cmp.Or(e.APIKey, m.APIKey)
 	c, err := m.Choose()
 	const hint = "set embeddings.baseUrl to a server with embeddings, such as " + ollamaURL

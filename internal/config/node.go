@@ -15,12 +15,12 @@ import (
 type node struct {
 	position
 	kind  kind
-	text  string   // of a scalar or of nothing, as it is written
-	list  []node   // of a list
-	keys  []field  // of a mapping, in order, each name once
-	end   position // of a mapping in braces: where they close
-	alias bool     // it is written elsewhere
-	yaml  bool     // it was read as YAML
+	text  string   // text of a scalar or an empty node, as written
+	list  []node   // items of a list
+	keys  []field  // entries of a mapping, in order, each name once
+	end   position // closing brace of a mapping in braces
+	alias bool     // marks an alias, whose text is elsewhere
+	yaml  bool     // marks a node that was read as YAML
 }
 
 func (n node) inBraces() bool { return n.end.line > 0 }
@@ -40,9 +40,9 @@ func (k kind) String() string {
 
 type field struct {
 	name     string
-	position // of the name
+	position // position of the name
 	value    node
-	merged   bool // by <<, from another mapping
+	merged   bool // marks an entry that <<, a merge key, brought in
 }
 
 func (n node) get(name string) (f field, ok bool) {

@@ -14,12 +14,12 @@ import (
 type original struct {
 	name string
 
-	key      string  // that it sets
+	key      string  // key that the variable sets
 	unit     string  // of the number that it holds: "ms"
-	per      float64 // what it holds where the number of key is 1
-	on       string  // what key is if it is true; if it is false, it does nothing
+	per      float64 // value of key per unit of the variable
+	on       string  // value of key for a true variable; a false one does nothing
 	part     string  // "host" or "port": what it replaces of the address that key holds
-	provider string  // it sets key only if this provider is chosen
+	provider string  // provider for which the variable sets key; empty is every provider
 	loose    bool    // ignored unless it is true or false: other programs use the name
 	lenient  bool    // a bad value is an error only of commands that need key: other programs use the name
 
@@ -30,7 +30,7 @@ type original struct {
 
 	note   string   // why it has no effect
 	fine   []string // values that change nothing, and need no warning
-	shared bool     // other programs use the name too: noted in .env only
+	shared bool     // marks a name that other programs use too; reported only for .env
 	with   string   // noted only where this variable, without which it means nothing, is not set
 }
 

@@ -58,7 +58,7 @@ func PresetRules(name string) []policy.Rule {
 	}
 	p, err := ParsePolicy(text, "preset "+name)
 	if err != nil {
-		panic("config: " + err.Error()) // it is in the binary
+		panic("config: " + err.Error()) // the preset is compiled in
 	}
 	return p.Rules
 }

@@ -33,8 +33,8 @@ type Server struct {
 	TrustedProxies      []string      `key:"trustedProxies" doc:"Addresses, or ranges such as 10.0.0.0/8, of proxies whose X-Forwarded-For is believed."`
 	Debug               bool          `key:"debug" default:"false" doc:"Log at level debug while serving, whatever log.level says."`
 
-	err     error          // what Check returns
-	proxies []netip.Prefix // what Proxies returns
+	err     error          // result of Check
+	proxies []netip.Prefix // result of Proxies
 }
 
 // TLS is a certificate and its key, in PEM.

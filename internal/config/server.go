@@ -23,7 +23,7 @@ import (
 // serverSource is an entry of mcpServers before it is looked at.
 type serverSource struct {
 	field
-	base    string // what relative paths in it mean
+	base    string // folder that relative paths are resolved against
 	literal bool   // ${VAR} means itself: the values come from variables already
 }
 

@@ -18,10 +18,10 @@ import (
 // sources are the files that the configuration is read from. They are read once, so that what acts is what was judged.
 type sources struct {
 	location
-	text     []byte // of harness.yaml
+	text     []byte // content of harness.yaml
 	err      error  // why that cannot be read
-	dotenv   []byte // of .env; empty if it may not act
-	owners   []int  // other users who may own what the configuration names
+	dotenv   []byte // content of .env; empty if it may not act
+	owners   []int  // users besides this one who may own what the configuration names
 	warnings []*Error
 }
 
@@ -33,7 +33,7 @@ const dotenvName = ".env"
 // UntrustedError says that the configuration in a folder does not act, because its user has not trusted it.
 type UntrustedError struct {
 	Folder
-	Changed bool // it was trusted, and a file says something else since
+	Changed bool // reports that a trusted file has changed
 }
 
 func (e *UntrustedError) Error() string {
@@ -52,7 +52,7 @@ func (e *UntrustedError) Error() string {
 // Folder is what the configuration in a folder consists of.
 type Folder struct {
 	Dir   string
-	Files map[string][]byte // by path
+	Files map[string][]byte // file contents, by path
 }
 
 // Names are the paths of the files, sorted.
@@ -101,7 +101,7 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// maxChanges is how often find reads files anew that a command of the harness changed while they were judged.
+// maxChanges is how often find starts again because a command of the harness changed a file that it was judging.
 const maxChanges = 100
 
 // find returns the files of the configuration that may act.
@@ -135,7 +135,7 @@ func findNow(e Env, environ map[string]string) (*sources, error) {
 	dir := filepath.Dir(at.path)
 	mine := at.asked || at.personal || !at.above && e.surrounds(dir, environ)
 	if at.how != "" {
-		if s.text, s.err = readFile(at.path); at.asked && s.err != nil { // it may be a pipe
+		if s.text, s.err = readFile(at.path); at.asked && s.err != nil { // the path may be a pipe, so it is read first
 			s.text, s.err = readAtMost(at.path)
 		}
 		if at.asked {
@@ -289,7 +289,7 @@ func (l *loader) exposed() {
 	for _, path := range []string{l.config.StateDir, l.config.Skills.Dir, database} {
 		if err := disk.Exposed(path, l.files.owners...); err != nil && filepath.IsAbs(path) {
 			l.problem(position{source: path}.errorf("", "", "it is not used: %v", err))
-			return // what is in it has the same fault
+			return // its content has the same fault
 		}
 	}
 }

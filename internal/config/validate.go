@@ -96,7 +96,7 @@ func (l *loader) validateN8N() {
 	l.refuse(taken, "one of mcpServers has the name of a built-in server that it turns on", "rename that one; the names are "+strings.Join(N8NServers, ", "), "n8n.url")
 }
 
-// validateApprovals refuses what there is not yet.
+// validateApprovals refuses settings that this version does not support.
 func (l *loader) validateApprovals() {
 	l.refuse(l.config.Approvals.Confirm == "webauthn", "confirmation by WebAuthn comes with the dashboard", "write passphrase, and run harness approvals setup", "approvals.confirm")
 }

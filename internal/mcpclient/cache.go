@@ -20,7 +20,7 @@ type listing struct {
 	ServerInfo   Info   `json:"serverInfo"`
 	Instructions string `json:"instructions,omitempty"`
 
-	mirrors map[string][]mirror // by tool; nil is none
+	mirrors map[string][]mirror // mirrored headers, by tool; nil is none
 
 	held map[string]bool // names of tools that Options.Review holds, "" for title and instructions; nil is none
 }
@@ -129,7 +129,7 @@ func (s *server) ensure(ctx context.Context) {
 	s.mu.Unlock()
 	if dir := s.m.opts.CacheDir; starting && dir != "" && !s.cfg.volatile() && os.MkdirAll(dir, 0o700) == nil {
 		disk.Sweep(dir, slowPrefix)
-		_ = os.WriteFile(s.cfg.slowPath(dir), nil, 0o600) // without it, another process waits as long
+		_ = os.WriteFile(s.cfg.slowPath(dir), nil, 0o600) // without the mark, another process waits for the full time
 	}
 }
 
@@ -139,6 +139,6 @@ func (s *server) notSlow() {
 	s.slowSince = time.Time{}
 	s.mu.Unlock()
 	if dir := s.m.opts.CacheDir; dir != "" {
-		_ = os.Remove(s.cfg.slowPath(dir)) // it is seldom there
+		_ = os.Remove(s.cfg.slowPath(dir)) // the mark rarely exists
 	}
 }

@@ -97,7 +97,7 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 		params.Meta = mcp.Meta{idempotencyMeta: opts.IdempotencyKey}
 	}
 	raw, c, err := s.request(ctx, opts, params, func(ctx context.Context, c *conn) error {
-		if s.root().holds(tool) { // since the server was connected again
+		if s.root().holds(tool) { // the server has the tool since it connected again
 			return newFault(KindRefused, "not called, because the tool of %s is held until a person has reviewed it", server)
 		}
 		if mirrors := s.root().mirrored(tool); mirrors != nil {
@@ -107,7 +107,7 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 		return err
 	})
 	if failed, ok := errors.AsType[*CallError](err); ok {
-		failed = new(*failed) // other callers may have it, too
+		failed = new(*failed) // a copy: other callers may hold the error too
 		failed.Tool = tool
 		s.logFailure(ctx, args, failed)
 		return nil, failed
@@ -253,7 +253,7 @@ func (e *CallError) cancelled(ctx context.Context) {
 func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) *CallError {
 	ce := &CallError{Server: s.cfg.Name, Sent: ex.sent.Load(), Err: err}
 	var f *fault
-	var rpc *jsonrpc.Error // of the server
+	var rpc *jsonrpc.Error // error that the server answered
 	if got := ex.answer.Load(); got != nil {
 		errors.As(got.err, &rpc)
 	}
@@ -350,7 +350,7 @@ func (s *server) forgotten(ctx context.Context, c *conn) bool {
 	ex := newExchange(ctx, s.m.memory, "", "")
 	defer ex.charge.free()
 	defer ex.end(nil)
-	_ = c.session.Ping(ex.ctx, nil) // what counts is the answer
+	_ = c.session.Ping(ex.ctx, nil) // the pong itself is the result
 	got := ex.answer.Load()
 	if got == nil || got.err == nil {
 		return false

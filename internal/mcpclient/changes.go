@@ -21,7 +21,7 @@ const (
 
 const (
 	maxSubscriptions = 10_000          // to resources of one server
-	unsubscribeTime  = 5 * time.Second // of the request that ends a subscription
+	unsubscribeTime  = 5 * time.Second // timeout of the request that ends a subscription
 )
 
 // notice tells any number of waiters that something has changed. The zero value is ready for use.
@@ -157,7 +157,7 @@ func (s *server) unsubscribe(c *conn, uri string) {
 	s.mu.Lock()
 	again := s.subscribed(uri)
 	s.mu.Unlock()
-	if again { // by a request that the server may have got before this one
+	if again { // the server may have received the earlier request
 		_ = s.subscribe(ctx, c, uri)
 	}
 }

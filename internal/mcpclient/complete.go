@@ -64,7 +64,7 @@ func (m *Manager) Complete(ctx context.Context, server string, params *mcp.Compl
 	all := Completion{Total: got.Completion.Total, HasMore: got.Completion.HasMore}
 	for _, value := range values {
 		if len(value) <= maxCompletion { // a part of one would be another
-			all.Values = append(all.Values, strings.Clone(value)) // it is a view of the answer
+			all.Values = append(all.Values, strings.Clone(value)) // value is a view of the answer
 		}
 	}
 	return all, nil

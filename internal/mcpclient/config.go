@@ -44,7 +44,7 @@ type Config struct {
 	Security map[string]string
 	Fetch    *Fetch            // the built-in server for HTTP requests; nothing else says then how the server is reached
 	Within   Within            // a server inside of this process; nothing else says then how the server is reached
-	Secrets  []string          // of a Within: what it sends to others, which is taken out of its answers; of a Command: what nothing shows that it prints
+	Secrets  []string          // secrets: a Within sends them and has them removed from its answers; a Command may print them, and they are hidden
 	URL      string            // http, sse, openapi
 	Headers  map[string]string // http, sse, openapi: sent with every request to URL's host and to no other
 	// Credentials authorize requests, http, sse and openapi; nil: Headers do. PerUser gives each user a connection, with the user's credentials.
@@ -52,9 +52,9 @@ type Config struct {
 	PerUser     bool
 
 	Transport      string        // TransportStdio, TransportHTTP, TransportSSE or empty
-	Timeout        time.Duration // of a call; progress starts it again. 0 is 60 s
-	InstallTimeout time.Duration // of fetching what npx, uvx, docker or podman start. 0 is 10 minutes
-	StartupTimeout time.Duration // from start to tools listed. 0 is 30 s
+	Timeout        time.Duration // timeout of a call, restarted by progress; 0 is 60 s
+	InstallTimeout time.Duration // timeout of the download by npx, uvx, docker or podman; 0 is 10 minutes
+	StartupTimeout time.Duration // time from start to listed tools; 0 is 30 s
 
 	EnabledTools  []string // if not empty, only these are offered and callable; * stands for any text
 	DisabledTools []string // never offered or callable; wins over EnabledTools; * stands for any text
@@ -72,7 +72,7 @@ func (c Config) validate() error {
 	case c.Name == "":
 		return errors.New("configure server: it has no name")
 	case c.Err != nil:
-		return nil // its other fields mean nothing
+		return nil // a disabled server's other fields are ignored
 	case c.Fetch != nil:
 		return c.Fetch.Allow.Check()
 	case c.Within != nil:

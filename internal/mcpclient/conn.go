@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	maxPages   = 1000     // of a listing
+	maxPages   = 1000     // most pages of a listing
 	maxItems   = 20_000   // tools or resources of one server
 	maxListing = 16 << 20 // bytes of a listing; decoded, it takes many times that
 
-	exitWait = 5 * time.Second // from the end of a pipe to that of the process; a busy machine may take seconds
+	exitWait = 5 * time.Second // time from the end of a pipe to that of the process; a busy machine may take seconds
 )
 
 // conn is one connection to a server, from handshake to end. It is not used again after its end.
@@ -28,31 +28,31 @@ type conn struct {
 	number    int64
 	transport string
 	session   *mcp.ClientSession
-	proc      *child // of stdio
-	web       *web   // of http and sse
-	local     *local // of openapi and the built-in server
+	proc      *child // process of a stdio server
+	web       *web   // requests of an http or sse server
+	local     *local // transport of an openapi or built-in server
 	link      *link
-	stderr    process.Tail           // of stdio
-	said      atomic.Pointer[string] // of stdio: the first line on stdout that is no message
-	drained   chan struct{}          // of stdio: stderr is read to its end
+	stderr    process.Tail           // last lines of a stdio server's stderr
+	said      atomic.Pointer[string] // first line on a stdio server's stdout that is no message
+	drained   chan struct{}          // closed when a stdio server's stderr has been read to its end
 
 	calls   context.Context // ends before the connection, so that calls in flight are cancelled upstream
 	endAll  context.CancelFunc
-	endLife context.CancelFunc // of the transport's context
+	endLife context.CancelFunc // ends the transport's context
 	changed chan struct{}      // the server said that its tools changed; buffered
-	memory  *memory            // what answers are charged to
+	memory  *memory            // budget that answers are charged to
 
 	use     sync.RWMutex // read-locked by each call; locked for good once it is retired and its calls have ended
 	retired atomic.Bool  // new calls get another connection
 
-	checking sync.Mutex // of whether the server still knows the session
+	checking sync.Mutex // held while the server is asked whether it still knows the session
 
 	lacks sync.Map // kinds of things that the server does not announce and refused to list
 
 	dead    chan struct{} // closed at the end
 	deadErr error         // why; valid once dead is closed
 
-	ours      atomic.Bool // it was ended by this side
+	ours      atomic.Bool // reports that this side ended the connection
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -77,7 +77,7 @@ func (c *conn) exitReason() string {
 	if !await(c.proc.ended, exitWait) {
 		return "closed its stdin or stdout but did not exit"
 	}
-	await(c.drained, exitWait) // what it wrote last is the most telling
+	await(c.drained, exitWait) // the last lines usually name the cause
 	return c.proc.exit
 }
 
@@ -96,7 +96,7 @@ func (c *conn) close(ctx context.Context) error {
 		closed := make(chan struct{})
 		go func() {
 			defer close(closed)
-			_ = c.session.Close() // what is left of the session ends with the transport
+			_ = c.session.Close() // the transport's end closes the session as well
 		}()
 		select {
 		case <-closed:
@@ -131,8 +131,8 @@ func (c *conn) release(ctx context.Context) error {
 
 // page is what a page of a listing brought.
 type page struct {
-	items int     // on it, usable or not
-	fresh int     // of these, those that no earlier page had
+	items int     // tools on the page, usable or not
+	fresh int     // tools that no earlier page had
 	next  *string // cursor of the next page; nil if this is the last
 }
 
@@ -193,7 +193,7 @@ func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, why st
 			}
 		}
 		bad = append(bad, wrong...)
-		for _, t := range tools[earlier:] { // one page may name a tool twice: the catalog reports it
+		for _, t := range tools[earlier:] { // a tool named twice on one page is reported by the catalog
 			names[t.Name] = true
 		}
 		got.fresh = len(tools) - earlier
@@ -232,11 +232,11 @@ var errLargeListing = newFault(KindProtocol, "they take more than %d bytes", max
 // errNoAnswer reports a request that the SDK takes for answered while no answer to it came.
 var errNoAnswer = errors.New("the server did not answer it")
 
-// ended reports that the connection ended; a call learns of it a moment before the connection does.
+// ended reports that the connection ended; a call sees its end a moment before the connection does.
 func (c *conn) ended() bool {
 	wait := 3 * exitWait // longer than exitReason
 	if c.proc == nil {
-		wait = 200 * time.Millisecond // over HTTP a failed request mostly says nothing of the connection
+		wait = 200 * time.Millisecond // a failed HTTP request rarely means that the connection has ended
 	}
 	return await(c.dead, wait)
 }

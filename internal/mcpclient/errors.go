@@ -39,7 +39,7 @@ type CallError struct {
 	// Sent says that at least one byte of the request may have reached the server.
 	Sent    bool
 	Message string
-	Code    int64  // of a JSON-RPC error
+	Code    int64  // code of a JSON-RPC error
 	Stderr  string // the last lines the server wrote to stderr, where that may explain the failure
 	// Refusal is what the server said over HTTP in place of an answer, nil if it said nothing. It is without the secrets of the
 	// request and may hold personal data, as an answer may.
@@ -89,11 +89,11 @@ type fault struct {
 	kind   Kind
 	msg    string
 	unsent bool // the server provably did not carry the request out
-	status int  // of HTTP; 0 is none
+	status int  // HTTP status; 0 is none
 	err    error
 
-	refusal *Refusal // of an HTTP server; nil is none
-	said    []byte   // what the server wrote instead of a message; a view of what was read
+	refusal *Refusal // refusal by an HTTP server; nil is none
+	said    []byte   // bytes that the server wrote in place of a message; a view of the read buffer
 }
 
 func newFault(kind Kind, format string, args ...any) *fault {

@@ -15,7 +15,7 @@ import (
 // exchange is one request from the SDK's call to the wire and back. Its context carries it to the transport, because
 // the SDK hands a call's context down.
 type exchange struct {
-	ctx   context.Context // of the request; its cause says why it was given up
+	ctx   context.Context // context of the request; its cause says why the request was given up
 	end   context.CancelCauseFunc
 	limit int    // bytes of the result, of a page of a listing; 0 leaves it to the transport
 	token string // progress token of the request; empty if it asks for no progress
@@ -24,7 +24,7 @@ type exchange struct {
 	// progress is buffered: a caller that is slower than the server misses reports.
 	progress chan Progress
 
-	id     jsonrpc.ID   // of the request; the link's lock guards it
+	id     jsonrpc.ID   // id of the request; guarded by the link's lock
 	sent   atomic.Bool  // a byte of the request may have reached the server
 	status atomic.Int32 // the HTTP status of a refusal
 	answer atomic.Pointer[answer]

@@ -27,7 +27,7 @@ const TransportBuiltIn = "built-in"
 
 // Fetch configures the built-in server that makes HTTP requests for programs.
 type Fetch struct {
-	Allow        netguard.Hosts // that may be asked
+	Allow        netguard.Hosts // hosts that may be asked
 	AllowPrivate bool           // also at addresses of this machine and of private networks
 }
 
@@ -43,7 +43,7 @@ type fetcher struct {
 // builtIn connects to the built-in server.
 func (s *server) builtIn(ctx context.Context) (*conn, error) {
 	r := newRequester(Config{}, "")
-	r.base.Proxy = nil // it would resolve the names itself
+	r.base.Proxy = nil // a proxy would resolve the names itself
 	r.base.DialContext = netguard.Dialer(connectTimeout, s.cfg.Fetch.reaches)
 	r.base.IdleConnTimeout = time.Minute
 	r.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

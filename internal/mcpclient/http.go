@@ -40,8 +40,8 @@ const (
 // web carries messages over streamable HTTP or SSE. It talks to the configured origin only. The SDK's own transports end
 // the whole connection over a status or message that they do not expect; here it fails the request it belongs to.
 type web struct {
-	*requester        // its headers are the configured ones, the session and the protocol version
-	url        string // where messages are posted
+	*requester        // sends the configured headers, the session and the protocol version
+	url        string // address for messages
 	limit      int    // bytes of a message
 	streamable bool   // answers come in the response to the request; with SSE they come on one stream
 	link       *link
@@ -217,12 +217,12 @@ type stream struct {
 	// shared is the one stream of the SSE transport, which carries all answers.
 	shared bool
 	pace   *pace
-	charge *charge // of the answer; nil for the SDK's own calls
+	charge *charge // budget of the answer; nil for the SDK's own calls
 	lines  *lines
 
 	lastID string
 	retry  time.Duration // the wait that the server asks for before the stream is opened again
-	events int           // that were read
+	events int           // number of events read
 }
 
 // answer delivers the server's answer to a call. The error is the reason why there is none.
@@ -239,7 +239,7 @@ func (w *web) answer(ctx context.Context, res *http.Response, call *jsonrpc.Requ
 		return f
 	}
 	if !w.streamable {
-		return nil // it comes on the shared stream
+		return nil // the answer comes on the shared stream
 	}
 	if session := res.Header.Get(sessionHeader); session != "" && call.Method == methodInitialize {
 		w.setHeader(sessionHeader, session)
@@ -251,13 +251,13 @@ func (w *web) answer(ctx context.Context, res *http.Response, call *jsonrpc.Requ
 	switch kind := mediaType(res); {
 	case kind == typeEvents:
 		return w.follow(ctx, res, s)
-	case strings.HasPrefix(kind, typeJSON): // as the official clients compare it
+	case strings.HasPrefix(kind, typeJSON): // compared as the official clients do
 		data, err := s.whole(ctx, res)
 		if err != nil {
 			return err
 		}
 		data = w.clean(data)
-		if failed := errorWithoutID(data); failed != nil { // it can answer this request only
+		if failed := errorWithoutID(data); failed != nil { // an error without an id can only answer this request
 			return w.deliver(call, &jsonrpc.Response{ID: call.ID, Error: failed})
 		}
 		return w.answered(call, data, s.pace)
@@ -362,7 +362,7 @@ func (w *web) stream(ctx context.Context, lastID string) (*http.Response, error)
 		return res, err
 	}
 	if err = fmt.Errorf("HTTP %d with content of type %q", res.StatusCode, clip.Text(mediaType(res), maxExcerpt)); res.StatusCode != http.StatusOK {
-		err = errors.New(w.refuse(res).msg) // it says nothing of the call whose stream this is
+		err = errors.New(w.refuse(res).msg) // the refusal concerns the shared stream, not a call on it
 	}
 	_ = res.Body.Close()
 	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests {
@@ -379,7 +379,7 @@ func (w *web) listen() {
 		res, err := w.stream(w.life, s.lastID)
 		switch {
 		case err != nil && res != nil:
-			return // it has no such stream
+			return // the server offers no shared stream
 		case err != nil:
 			continue
 		}
@@ -438,7 +438,7 @@ func (w *web) read(s *stream) error {
 				err, answered = w.deliver(s.call, answer), true
 			case !isAnswer || s.shared:
 				err = w.link.deliver(msgs[i], s.pace)
-			default: // it answers no request of this stream
+			default: // the message answers no request of this stream
 				err = s.pace.count()
 			}
 		}

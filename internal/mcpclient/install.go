@@ -269,7 +269,7 @@ func (s *server) install(repair bool) (stderr string, err error) {
 	new := dir != "" && !exists(dir)
 	stderr, err = s.runInstaller(ctx, in.fetch)
 	if ctx.Err() != nil && new && !complete(dir) {
-		_ = os.RemoveAll(dir) // what is left of it is found at the next start
+		_ = os.RemoveAll(dir) // the next start removes the rest
 	}
 	if err == nil && dir != "" && exists(dir) && !complete(dir) { // an earlier installer was killed: npx takes what is there for whole
 		if err = os.RemoveAll(dir); err == nil {

@@ -70,15 +70,15 @@ func (p *pace) count() error {
 // a server can make the SDK do: the SDK queues what it reads without a limit.
 type link struct {
 	carrier  carrier
-	notice   func(*jsonrpc.Request) // of what a server offers besides tools; it must not block
+	notice   func(*jsonrpc.Request) // called for what a server offers besides tools; it must not block
 	discover time.Duration          // how long server/discover may take; 0 is without a bound
 
 	mu      sync.Mutex
 	byID    map[jsonrpc.ID]*exchange
 	byToken map[string]*exchange
-	probe   jsonrpc.ID // of server/discover while it is unanswered
-	shaking jsonrpc.ID // of initialize while it is unanswered
-	version string     // of the protocol, as the server named it; empty before that
+	probe   jsonrpc.ID // unanswered server/discover
+	shaking jsonrpc.ID // unanswered initialize
+	version string     // protocol version that the server named; empty until then
 	open    int        // requests of the server that are not answered yet
 	changed bool       // a change of the tools was passed on, and its handler has not run yet
 	err     error
@@ -201,7 +201,7 @@ func (l *link) deliver(msg jsonrpc.Message, p *pace) error {
 // incoming returns what the SDK gets of a message; nil is nothing.
 func (l *link) incoming(msg jsonrpc.Message, p *pace) (jsonrpc.Message, error) {
 	var notice *jsonrpc.Request
-	defer func() { // without the lock
+	defer func() { // runs without the lock
 		if notice != nil && l.notice != nil {
 			l.notice(notice)
 		}

@@ -10,19 +10,19 @@ import (
 
 // service is a server that is not reached over MCP. It is safe for concurrent use.
 type service interface {
-	describe() (Info, string) // what initialize says of the server: its instructions, too
+	describe() (Info, string) // information for initialize, and the server's instructions
 	tools() []Tool
 	// call makes the result of tools/call. An error is that of a request without a result; ex.sent says whether the call may have
 	// had its effect. It ends with ctx.
 	call(ctx context.Context, tool string, args json.RawMessage, ex *exchange) (json.RawMessage, error)
-	release() // what it holds; no call is in flight then
+	release() // frees the server's resources; no call is in flight then
 }
 
 // local carries messages to a service: it speaks MCP in its place, so that all else is as with other servers.
 type local struct {
 	service
 	link *link
-	life context.Context // of the connection; nil until open
+	life context.Context // lifetime of the connection; nil until open
 	end  context.CancelFunc
 	work sync.WaitGroup
 }

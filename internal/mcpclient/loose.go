@@ -55,7 +55,7 @@ func mended(raw json.RawMessage, t reflect.Type) json.RawMessage {
 		for i, part := range parts {
 			parts[i] = mended(part, t.Elem())
 		}
-		list, _ := json.Marshal(parts) // of valid values
+		list, _ := json.Marshal(parts) // parts are valid JSON
 		return list
 	case reflect.Struct:
 		var members map[string]json.RawMessage

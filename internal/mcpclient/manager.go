@@ -22,8 +22,8 @@ const DefaultMaxResult = 64 << 20
 // Options configures a [Manager]. The zero value is useful.
 type Options struct {
 	Logger   *slog.Logger // nil discards
-	CacheDir string       // where tool lists are kept; empty keeps none
-	LogDir   string       // where what servers print is kept, see LogFile; empty keeps nothing
+	CacheDir string       // directory of cached tool lists; empty caches none
+	LogDir   string       // directory of servers' output, see LogFile; empty keeps none
 	// Redact hides personal data in what is kept of that; nil hides nothing.
 	Redact func(string) string
 	// OnChange is called when the tools or instructions of a server are not what was last reported by it, [Manager.Add]
@@ -35,7 +35,7 @@ type Options struct {
 	// called for one listing of a server at a time; nil offers everything.
 	Review func(ctx context.Context, s Server) (held []string, fresh bool)
 
-	ClientVersion string // of this program, sent to servers; empty is dev
+	ClientVersion string // version that servers are given; empty is dev
 
 	Environ    []string // the environment of which servers get the allow-listed part; nil is the process's own
 	Supervisor string   // a binary whose main calls Supervise; empty is the running one
@@ -78,9 +78,9 @@ const (
 	StateStarting   State = "starting" // a start is under way
 	StateReady      State = "ready"    // connected
 	StateFailed     State = "failed"   // the last start failed; uses fail until the backoff is over, then start again
-	StateDisabled   State = "disabled" // by configuration
+	StateDisabled   State = "disabled" // the configuration disables it
 	StateBackoff    State = "backoff"  // the connection was lost; otherwise as failed
-	// StateNeedsLogin: a person has to log in; the next use finds out whether somebody has.
+	// StateNeedsLogin: a person has to log in; the next use looks for the credentials again.
 	StateNeedsLogin State = "needs login"
 )
 
@@ -88,21 +88,21 @@ const (
 type Status struct {
 	Name         string           `json:"name"`
 	State        State            `json:"state"`
-	Reason       string           `json:"reason,omitempty"` // of failed and backoff; what the server wrote is behind the first line
+	Reason       string           `json:"reason,omitempty"` // cause of failed and backoff; the server's own words follow on the second line
 	Transport    string           `json:"transport"`
 	Sandbox      *confine.Sandbox `json:"sandbox,omitempty" doc:"What a server that is started here may reach; absent: what the user of the harness may."`
-	PID          int              `json:"pid,omitempty"` // of the server itself, while it runs
+	PID          int              `json:"pid,omitempty"` // process id of the running server itself
 	Tools        int              `json:"tools"`         // offered, from the server or its cached list
 	Cached       bool             `json:"cached,omitempty"`
 	Protocol     string           `json:"protocol,omitempty"`
 	ServerInfo   Info             `json:"serverInfo"`
 	Instructions string           `json:"instructions,omitempty"`
 	Held         int              `json:"held,omitempty" doc:"Definitions that are held for review."`
-	Since        time.Time        `json:"since"` // of the state
+	Since        time.Time        `json:"since"` // start of the state
 	Restarts     int              `json:"restarts,omitempty"`
-	RetryAt      time.Time        `json:"retryAt,omitzero"` // of failed and backoff
+	RetryAt      time.Time        `json:"retryAt,omitzero"` // next start, for failed and backoff
 	StderrTail   string           `json:"stderrTail,omitempty"`
-	Refusal      *Refusal         `json:"-"` // of failed and backoff: what the server said over HTTP to the last start
+	Refusal      *Refusal         `json:"-"` // HTTP refusal of the last start, for failed and backoff
 	Scopes       []string         `json:"scopes,omitempty" doc:"Scopes that the next login asks for, because a call needed them."`
 	PerUser      bool             `json:"perUser,omitempty" doc:"Each user logs in; the state is that of the user who asks."`
 	// Conn numbers the connection; 0 before the first. Numbers grow with every new connection, also over restarts of
@@ -127,14 +127,14 @@ type Manager struct {
 	base context.Context
 	end  context.CancelFunc
 
-	memory *memory // of answers
+	memory *memory // budget of answers
 
 	installs, starts chan struct{} // hold an element for each installation and start under way
 
 	prompts, resources notice // changes of what servers offer besides tools
 
 	mu      sync.Mutex
-	servers []*server      // in the order in which they were added
+	servers []*server      // servers in the order of addition
 	leaving sync.WaitGroup // servers that are being removed; none begins once base has ended
 }
 
@@ -249,7 +249,7 @@ func (m *Manager) EnsureTools(ctx context.Context) []Server {
 		if !s.snapshot().Known {
 			s.ensure(ctx)
 		}
-		s.report() // what another caller's start has found may not have been reported yet
+		s.report() // reports what another caller's start has found
 	})
 	return m.Tools()
 }

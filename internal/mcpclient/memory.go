@@ -22,7 +22,7 @@ const (
 // memory bounds the bytes of answers that are being read or used: for each owner and for all. It is safe for
 // concurrent use.
 type memory struct {
-	limit int64 // of one answer
+	limit int64 // largest answer in bytes
 	total *semaphore.Weighted
 
 	mu     sync.Mutex

@@ -15,13 +15,13 @@ import (
 // (x-mcp-header). Servers refuse calls without it.
 type mirror struct {
 	path   []string // names of properties
-	header string   // without its prefix
+	header string   // header name without its prefix
 }
 
 const (
 	mirrorKeyword = "x-mcp-header"
 	mirrorPrefix  = "Mcp-Param-"
-	maxMirrors    = 64 // of a tool
+	maxMirrors    = 64 // most mirrored headers of a tool
 	maxMirrorDeep = 16 // properties inside of properties
 )
 

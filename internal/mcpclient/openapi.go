@@ -28,7 +28,7 @@ type rest struct {
 	*requester
 	doc        *openapi.Document
 	operations map[string]*openapi.Operation
-	at         *url.URL // where the service is
+	at         *url.URL // address of the service
 	security   map[string]string
 	limit      int // bytes of an answer
 }
@@ -144,7 +144,7 @@ func (c Config) serviceURL(said string) (*url.URL, error) {
 	}
 	from := webAddress(c.OpenAPI)
 	if from != nil {
-		if said == "" { // of a document without servers
+		if said == "" { // the document names no server
 			u.Path = "/"
 		}
 		u = from.ResolveReference(u)

@@ -19,14 +19,14 @@ const (
 	SuperviseArg = "__supervise"
 
 	eofGrace  = 500 * time.Millisecond // for a server to exit when its stdin ends
-	termGrace = 2 * time.Second        // from SIGTERM to SIGKILL
+	termGrace = 2 * time.Second        // time from SIGTERM to SIGKILL
 	killGrace = 5 * time.Second        // for the kernel to end what was killed; more is a process in a broken driver
 )
 
 // spawn says what to start.
 type spawn struct {
 	supervisor string // path of a binary whose main calls Supervise
-	command    string // as configured
+	command    string // configured command
 	args       []string
 	env        []string
 	dir        string

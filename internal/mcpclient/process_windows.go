@@ -54,7 +54,7 @@ func start(ctx context.Context, s spawn) (*child, error) {
 		} else {
 			p.setExit(state.String())
 		}
-		p.kill() // what is left of its group ends with it
+		p.kill() // the group's remaining processes end as well
 		close(p.done)
 	}()
 	return p, nil

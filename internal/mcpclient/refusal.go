@@ -29,7 +29,7 @@ const (
 // Refusal is what an HTTP server said in place of an answer.
 type Refusal struct {
 	Status int
-	Header map[string]string // what programs can use of it, by names in lower case
+	Header map[string]string // headers that programs may need, by lower-case name
 	// Body is the content: a JSON value, or a text as a JSON string. Nil stands for no content, and for content that is neither.
 	Body json.RawMessage
 	Said string // the content as a text for people, without the markup of a page; at most maxReason bytes

@@ -24,7 +24,7 @@ const (
 // repeats finds credentials in what a server sends: as they are, reversed, in hexadecimal digits, in base64 also within a longer text, and
 // with characters escaped as JSON, addresses and HTML escape them. It is linear in what it reads, and safe for concurrent use.
 type repeats struct {
-	texts map[uint64][]string // by their first eight bytes
+	texts map[uint64][]string // known texts, by their first eight bytes
 	first [1 << 10]uint64     // a bit for each hash of such bytes
 }
 

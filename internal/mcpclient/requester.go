@@ -27,14 +27,14 @@ const (
 type requester struct {
 	base   *http.Transport
 	client *http.Client
-	header atomic.Pointer[http.Header] // of every request
+	header atomic.Pointer[http.Header] // headers of every request
 
 	credentials credentials.Source // nil: the configured headers
-	user        string             // whose credentials
+	user        string             // user whose credentials are sent
 	used        atomic.Pointer[usedSecrets]
-	secrets     []string // that are sent all the time
+	secrets     []string // secrets that every request carries
 
-	life    context.Context // of the connection; nil until begin
+	life    context.Context // lifetime of the connection; nil until begin
 	end     context.CancelFunc
 	streams sync.WaitGroup
 }
@@ -50,7 +50,7 @@ func newRequester(cfg Config, user string) *requester {
 	for name, value := range cfg.Headers {
 		header.Set(name, value)
 		if secretHeader.MatchString(name) {
-			r.secrets = append(r.secrets, value[strings.LastIndexByte(value, ' ')+1:]) // without a scheme
+			r.secrets = append(r.secrets, value[strings.LastIndexByte(value, ' ')+1:]) // the value without its scheme
 		}
 	}
 	r.secrets = append(r.secrets, secretsOf(cfg.URL)...)
@@ -166,7 +166,7 @@ const maxUsed = 4
 
 // use notes a credential that is sent.
 func (r *requester) use(value string) {
-	secret := value[strings.LastIndexByte(value, ' ')+1:] // without a scheme
+	secret := value[strings.LastIndexByte(value, ' ')+1:] // the value without its scheme
 	for {
 		old := r.used.Load()
 		if slices.Contains(old.last, secret) || secret == "" {

@@ -38,7 +38,7 @@ func (m *Manager) ResourceTemplates(ctx context.Context, server string) ([]Resou
 			}
 		}, func(r ResourceTemplate) string { return r.URITemplate })
 	if failed, ok := errors.AsType[*CallError](err); ok && failed.Code == jsonrpc.CodeMethodNotFound {
-		all, err = nil, nil // it has resources without templates
+		all, err = nil, nil // the server has resources but no templates
 	}
 	for i := range all {
 		all[i].Server = server
@@ -62,7 +62,7 @@ func (m *Manager) Prompts(ctx context.Context, server string) ([]Prompt, error) 
 	return all, err
 }
 
-// list lists the things of a kind that a server offers. One that does not announce them in its capabilities is asked all the same, as the
+// list lists the things of one kind that a server offers. A server that does not announce the kind is asked as well, as the
 // official clients do. ask is the request for a page; identify is what makes an item another one.
 func list[T any](
 	ctx context.Context, m *Manager, server, kind string, offers func(*mcp.ServerCapabilities) bool,

@@ -19,7 +19,7 @@ import (
 // Result is the answer to a tool call.
 type Result struct {
 	Content           []Content
-	StructuredContent json.RawMessage // as the server wrote it; nil if absent or null
+	StructuredContent json.RawMessage // text as the server wrote it; nil if absent or null
 	IsError           bool
 	Raw               json.RawMessage // the whole result object
 	Conn              int64           // the connection that answered
@@ -104,7 +104,7 @@ func decodeResult(raw json.RawMessage) (*Result, error) {
 		IsError           json.RawMessage `json:"isError"`
 		ResultType        json.RawMessage `json:"resultType"`
 		InputRequests     json.RawMessage `json:"inputRequests"`
-		ToolResult        json.RawMessage `json:"toolResult"` // of 2024-10-07 servers that still exist
+		ToolResult        json.RawMessage `json:"toolResult"` // result in the form of 2024-10-07, which some servers still send
 	}
 	if !present(raw) {
 		raw = json.RawMessage("{}")

@@ -28,42 +28,42 @@ type server struct {
 
 	user     string
 	parent   *server
-	users    map[string]*server // of a parent, by user; mu guards it
-	used     time.Time          // when a user last asked for this one; the parent's mu guards it
+	users    map[string]*server // servers of a parent by user; guarded by mu
+	used     time.Time          // last time a user asked for this one; guarded by the parent's mu
 	inFlight atomic.Int32       // requests
 
-	sandbox *confine.Plan // of cfg.Sandbox
+	sandbox *confine.Plan // plan of cfg.Sandbox
 	secrets *repeats      // finds cfg.Secrets; of a parent
 
-	log *serverLog // of a server that is started here
+	log *serverLog // log of a server that this process starts
 
-	document parsedDocument // of a parent with OpenAPI
+	document parsedDocument // OpenAPI document of a parent
 
-	calls  *slots.Slots    // by the weight of calls in flight
-	life   context.Context // until the server is shut down
+	calls  *slots.Slots    // calls in flight, by weight
+	life   context.Context // lifetime of the server, until shut down
 	end    context.CancelFunc
 	worked string // the transport of the last connection; the attempt that runs uses it
 
 	mu        sync.Mutex
 	state     State
 	reason    string
-	detail    string // of reason, for people only: it has what the server wrote
-	stderr    string // of the last connection or attempt
+	detail    string // the server's own words about reason; people see them, models do not
+	stderr    string // stderr of the last connection or attempt
 	refusal   *Refusal
 	since     time.Time
 	conn      *conn
 	number    int64
 	restarts  int
-	failures  int // in a row, for the backoff
+	failures  int // failures in a row, for the backoff
 	retryAt   time.Time
-	scopes    []string // that the next login asks for
+	scopes    []string // scopes for the next login
 	attempt   *attempt
 	waiting   bool           // the attempt waits for its turn among the starts
 	doubtful  bool           // the last start failed: what is to be installed may be missing
 	slowSince time.Time      // EnsureTools waited for it in vain; zero: it did not
 	work      sync.WaitGroup // goroutines; none begins once life has ended
 
-	listing *listing // what is known of the tools; nil is nothing
+	listing *listing // known tools; nil if none were listed
 	cached  bool     // listing is from the disk
 
 	subscriptions map[*subscription]bool // to resources
@@ -284,7 +284,7 @@ func (s *server) detailOf(c *conn, failed *CallError) string {
 func (s *server) release(c *conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), eofGrace)
 	defer cancel()
-	_ = c.close(ctx) // its failure adds nothing to the reason for ending it
+	_ = c.close(ctx) // a failure to close adds nothing to the reason
 }
 
 // backOff sets when the server may be started again: 0.5 s after the first failure, 1 s after the second, doubling to
@@ -370,7 +370,7 @@ func (s *server) retire(c *conn) {
 	}
 	idle := make(chan struct{})
 	go func() {
-		c.use.Lock() // until the calls in flight have ended, which release cancels
+		c.use.Lock() // waits for the calls in flight, which release has cancelled
 		close(idle)
 	}()
 	s.work.Go(func() {
@@ -405,7 +405,7 @@ func (s *server) shutdown(ctx context.Context) error {
 	a, users := s.attempt, slices.Collect(maps.Values(s.users))
 	s.mu.Unlock()
 	for _, u := range users {
-		_ = u.shutdown(ctx) // it has no process that may not end
+		_ = u.shutdown(ctx) // a user's server has no process that could hang
 	}
 	if a != nil {
 		<-a.done
@@ -422,7 +422,7 @@ func (s *server) shutdown(ctx context.Context) error {
 const (
 	maxInstructions = 64 << 10 // bytes
 	maxInfo         = 1 << 10  // bytes of a name
-	maxBadLogged    = 5        // of the tools that cannot be used
+	maxBadLogged    = 5        // most unusable tools that are logged
 )
 
 // list asks a connected server for its tools.
@@ -460,7 +460,7 @@ func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 		s.m.opts.Logger.Warn("server describes a tool that cannot be used", "server", s.cfg.Name, "error", err, "such", len(bad))
 	}
 	l.Tools = tools
-	if c.proc == nil { // over stdio there are no headers
+	if c.proc == nil { // stdio has no headers
 		l.Tools = slices.DeleteFunc(tools, func(t Tool) bool {
 			_, err := mirrorsOf(t.InputSchema)
 			if err != nil {

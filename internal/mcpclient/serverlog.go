@@ -46,7 +46,7 @@ type serverLog struct {
 	file    *os.File
 	left    *rate.Limiter
 	dropped int
-	failed  bool // it cannot be written: nothing more is tried
+	failed  bool // set after a write failed; nothing more is tried
 }
 
 // newServerLog makes a log, whose file appears with its first line. An empty dir keeps nothing.

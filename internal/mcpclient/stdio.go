@@ -76,7 +76,7 @@ func (c *stdio) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) err
 	}
 	out := &outgoing{data: append(data, '\n'), ex: ex, begun: make(chan struct{}), done: make(chan error, 1)}
 	if err := ctx.Err(); err != nil {
-		return err // in the select below a free writer could win over the end of ctx
+		return err // select could choose a free writer although ctx has ended
 	}
 	select {
 	case c.writes <- out:
@@ -85,7 +85,7 @@ func (c *stdio) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) err
 	case <-c.closed:
 		return io.EOF
 	}
-	<-out.begun // at once: a caller that gives up from here on must see that it was sent
+	<-out.begun // closed at once: a caller that gives up later must see that the message was sent
 	select {
 	case err := <-out.done:
 		return err

@@ -13,7 +13,7 @@ import (
 // becomeSupervisor makes orphaned descendants children of this process, and gives it a name of its own: the kernel's
 // is that of the binary, and killing every "harness" should not reach it.
 func becomeSupervisor() {
-	// Both are improvements that a very old kernel may lack: the process group is ended all the same.
+	// Both are improvements that a very old kernel may lack; the process group is ended without them too.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	_ = os.WriteFile("/proc/self/comm", []byte(supervisorName), 0o600)
 }
@@ -31,7 +31,7 @@ func children() []int {
 	for _, path := range stats {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended since
+			continue // the process has ended
 		}
 		// pid (comm) state ppid ...; comm may contain anything, also parentheses.
 		_, rest, ok := bytes.Cut(data[bytes.LastIndexByte(data, ')')+1:], []byte(" "))

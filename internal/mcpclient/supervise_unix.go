@@ -56,7 +56,7 @@ func Supervise(args []string) int {
 
 	var pid int
 	var err error
-	if confined && os.Getpid() != 1 { // it ends all processes that it sees
+	if confined && os.Getpid() != 1 { // process 1 of a namespace ends every process in it
 		err = errors.New("a sandbox has namespaces of its own")
 	} else if confined {
 		pid, err = confine.Start(plan, args, serverAttr())

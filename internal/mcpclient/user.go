@@ -12,11 +12,11 @@ import (
 	"mcp-code-exec-harness/internal/credentials"
 )
 
-// localUser is whose credentials are used where nobody is named: of the command line.
+// localUser is the user of the command line, whose credentials are used when a request names no user.
 const localUser = "local"
 
 const (
-	maxUsers = 1000             // with connections of their own to one server
+	maxUsers = 1000             // most users with connections of their own to one server
 	maxIdle  = 15 * time.Minute // after which the connection of a user is ended
 )
 
@@ -119,7 +119,7 @@ func (s *server) authorized(ctx context.Context) error {
 	return nil
 }
 
-// awaitLogin notes that a person has to log in; s.mu is held. The next use looks whether somebody has.
+// awaitLogin notes that a person has to log in; s.mu is held. The next use looks for the credentials again.
 func (s *server) awaitLogin(needs *credentials.NeedsLogin) {
 	reason := needs.Error()
 	if needs.Reason != "" {

@@ -21,7 +21,7 @@ type Within interface {
 	Call(ctx context.Context, tool string, args json.RawMessage, sent func()) (json.RawMessage, error)
 }
 
-// Watched is a [Within] whose tools change while it is connected. They are listed anew by each process.
+// Watched is a [Within] whose tools change while it is connected. Each process lists them for itself.
 type Watched interface {
 	Within
 	// Watch calls changed whenever the tools may be other ones, one call at a time, and returns when ctx ends.

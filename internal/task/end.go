@@ -45,7 +45,7 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 	if err != nil {
 		return t, err
 	}
-	now := s.opt.Now().Truncate(time.Microsecond) // as it is stored
+	now := s.opt.Now().Truncate(time.Microsecond) // the store's precision
 	t.Status, t.EndedAt, t.Error = Cancelled, &now, &Error{KindCancelled, ErrCancelled.Error()}
 	t.Message = "Cancelled before it began."
 	if t.StartedAt != nil {

@@ -18,7 +18,7 @@ const (
 	maxSession = 100    // bytes
 	maxModel   = 200    // bytes of a model's name
 	maxContext = 1 << 20
-	maxAhead   = 366 * 24 * time.Hour // of runAt
+	maxAhead   = 366 * 24 * time.Hour // furthest runAt
 
 	sessionCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
 )
@@ -27,7 +27,7 @@ const (
 type Request struct {
 	UserID    string
 	Principal string
-	Roles     []auth.Role // of the principal; nil if they are not known
+	Roles     []auth.Role // roles of the principal; nil if unknown
 	Task      string
 	SessionID string // empty: a new one
 	Context   json.RawMessage

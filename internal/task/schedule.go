@@ -94,7 +94,7 @@ func (s Schedule) after(t time.Time) (time.Time, error) {
 // because gronx reads no further than to the first that fits the time.
 func validCron(expression string) bool {
 	all, err := gronx.Segments(expression)
-	if err != nil || len(all) != 6 || all[0] != "0" { // which gronx puts before the five
+	if err != nil || len(all) != 6 || all[0] != "0" { // gronx adds the first field, seconds
 		return false
 	}
 	if n := len(strings.Fields(expression)); n != 1 && n != 5 {
@@ -140,14 +140,14 @@ func (s *Service) fireSchedules(ctx context.Context) {
 			}
 		}
 		if len(due) == scheduleBatch && !stuck {
-			continue // there may be more
+			continue // more may be due
 		}
 		pause(ctx, wait, s.schedules)
 	}
 }
 
 const (
-	lookForSchedules = time.Minute // that other processes add
+	lookForSchedules = time.Minute // interval of looking for schedules that other processes added
 	postponeMost     = time.Hour   // the longest pause before a schedule is tried again that cannot be fired; the first is lookForSchedules, then it doubles
 	scheduleBatch    = 100         // fired after one look
 )
@@ -166,7 +166,7 @@ func (s *Service) fireOrPostpone(ctx context.Context, sched Schedule) (next time
 		return next, err
 	}
 	wait := lookForSchedules
-	if !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrQuota) { // its session is being deleted, or its user makes room
+	if !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrQuota) { // the session is being deleted, or the user is over quota
 		wait = min(lookForSchedules<<min(s.fails(sched.ID, 1)-1, 10), postponeMost)
 	}
 	next = s.opt.Now().Add(wait)

@@ -51,12 +51,12 @@ func (e *RetryError) Unwrap() error { return e.Err }
 // WaitError is a Worker's error for a task whose run waits for an approval. The time counts for no budget.
 type WaitError struct {
 	Request string    // id of the approval request
-	Until   time.Time // when it expires
+	Until   time.Time // expiry
 }
 
 func (e *WaitError) Error() string { return "it waits for approval " + e.Request }
 
-// ErrCancelled is the cause of the context of a task that somebody cancelled.
+// ErrCancelled is the cause of a cancelled task's context.
 var ErrCancelled = errors.New("the task was cancelled")
 
 // Options are the parts that a Service joins.
@@ -88,21 +88,21 @@ type Options struct {
 	// Grace is how long tasks may go on when Work's context ends, before they are parked.
 	Grace    time.Duration
 	Webhooks Webhooks
-	Privacy  *pii.Filter // of the texts of requests; nil changes nothing
+	Privacy  *pii.Filter // filter for the texts of requests; nil changes nothing
 	Now      func() time.Time
 	Logger   *slog.Logger
 }
 
 // Service creates tasks, works them, and reports on them. It is safe for concurrent use.
 type Service struct {
-	Reader // of the store
+	Reader // read methods of the store
 	opt    Options
 	hub    hub
-	client *http.Client // of webhooks
+	client *http.Client // client for webhooks
 
 	ready     chan struct{} // holds a token when there may be a task to claim
-	outbox    chan struct{} // when there may be a webhook to deliver
-	schedules chan struct{} // when schedules changed
+	outbox    chan struct{} // signalled when a webhook may be due
+	schedules chan struct{} // signalled when schedules changed
 
 	working   atomic.Bool
 	following atomic.Int32 // tasks of other processes
@@ -111,7 +111,7 @@ type Service struct {
 	mu       sync.Mutex
 	running  map[string]context.CancelCauseFunc // the tasks that this process works, by id
 	inWork   tally                              // tasks that Work has claimed, by user
-	failures tally                              // of waiting tasks in a row, by id
+	failures tally                              // consecutive failures of waiting tasks, by id
 }
 
 // NewService joins the parts.

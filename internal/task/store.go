@@ -124,7 +124,7 @@ type Reader interface {
 type New struct {
 	Task    Task
 	Events  []Event
-	Webhook *Webhook // of its end, or nil
+	Webhook *Webhook // webhook about the end, or nil
 	// Session is created with the task if it does not exist; if it does, its user must be the same (ErrNotFound
 	// otherwise, as for a session that is not there) and its use is noted. Expiry is set from it.
 	Session Session
@@ -138,7 +138,7 @@ type New struct {
 // Change is what happens to a task at once.
 type Change struct {
 	Steps  []Step
-	Events []Event // those whose key is there already are left out
+	Events []Event // new events; one whose key exists is left out
 	// Task replaces the task's own fields where it is not nil: status, message, text, output, error, logs, runs, usage,
 	// cached, startedAt, endedAt.
 	Task *Task
@@ -170,10 +170,10 @@ type Webhook struct {
 	ID       string
 	TaskID   string // empty for a request for an approval
 	Approval string // id of the request
-	UserID   string // of the task
+	UserID   string // user of the task
 	URL      string
 	Attempts int
-	Due      time.Time // of the next try
+	Due      time.Time // time of the next attempt
 }
 
 // Notification is the body of a webhook.
@@ -187,9 +187,9 @@ type Notification struct {
 // WebhookQuery chooses webhooks.
 type WebhookQuery struct {
 	Now, Until time.Time
-	Limit      int            // at most so many
-	Each       int            // of one user, those in flight included
-	InFlight   map[string]int // by user
+	Limit      int            // most tasks to claim
+	Each       int            // most tasks of one user, including those in flight
+	InFlight   map[string]int // tasks in flight, by user
 	After      string         // users behind this one by name come first
 }
 
@@ -197,7 +197,7 @@ type WebhookQuery struct {
 type Schedule struct {
 	ID        string          `json:"id"` // sched_…
 	UserID    string          `json:"userId"`
-	SessionID string          `json:"sessionId,omitempty"` // of all its tasks; empty: one for each
+	SessionID string          `json:"sessionId,omitempty"` // session of every task; empty gives each task one of its own
 	Task      string          `json:"task"`
 	Context   json.RawMessage `json:"context,omitempty"`
 	Model     string          `json:"model,omitempty"`
@@ -207,9 +207,9 @@ type Schedule struct {
 	Last      *time.Time      `json:"last,omitempty"`
 	CreatedAt time.Time       `json:"createdAt"`
 	Principal string          `json:"-"`
-	Roles     []auth.Role     `json:"-"` // of the principal when it made the schedule
+	Roles     []auth.Role     `json:"-"` // roles of the principal when the schedule was made
 	Callback  string          `json:"callbackUrl,omitempty"`
-	Reveal    bool            `json:"-"` // as that of Request
+	Reveal    bool            `json:"-"` // same as in Request
 	Budget    Budget          `json:"budget,omitzero"`
 	Damaged   error           `json:"-"` // why DueSchedules could not read its request; nil of all others
 }

@@ -34,15 +34,15 @@ type Task struct {
 	SessionID string          `json:"sessionId"`
 	UserID    string          `json:"userId"`
 	Task      string          `json:"task"`
-	Context   json.RawMessage `json:"context,omitempty"` // what the caller adds to the text: any JSON
+	Context   json.RawMessage `json:"context,omitempty"` // any JSON that the caller adds to the text
 	Model     string          `json:"model,omitempty"`   // asked for; empty is the configured one
 	Status    Status          `json:"status" enum:"queued,running,waiting_approval,succeeded,failed,cancelled"`
 	Message   string          `json:"message,omitempty"` // a sentence on how it ended
 	Text      string          `json:"text,omitempty"`    // the model's answer
-	Output    json.RawMessage `json:"output,omitempty"`  // what the last run returned
+	Output    json.RawMessage `json:"output,omitempty"`  // return value of the last run
 	Error     *Error          `json:"error,omitempty"`
 	Logs      []string        `json:"logs"` // console lines of all runs, the last maxLogs
-	Runs      []string        `json:"runs"` // their ids, in order
+	Runs      []string        `json:"runs"` // run ids, in order
 	Usage     Usage           `json:"usage"`
 	Budget    Budget          `json:"budget,omitzero"`
 	Cached    bool            `json:"cached,omitempty"` // the answer of an equal task, asked for with cacheSeconds
@@ -53,15 +53,15 @@ type Task struct {
 
 	// What callers are not shown.
 	Principal       string      `json:"-"` // who asked: id of an API key, subject of a JWT, "local"
-	Roles           []auth.Role `json:"-"` // of the principal when it asked; nil if they are not known
+	Roles           []auth.Role `json:"-"` // roles of the principal at the request; nil if unknown
 	CallbackURL     string      `json:"-"`
-	Reveal          bool        `json:"-"` // as that of Request
+	Reveal          bool        `json:"-"` // same as in Request
 	Schedule        string      `json:"-"` // id of the schedule that made it
 	Trace           string      `json:"-"` // the span below which it is worked, as a traceparent; empty for none
 	CacheKey        string      `json:"-"` // not empty: its answer may be given again
 	CancelRequested bool        `json:"-"`
 	Owner           string      `json:"-"` // the process that works on it, or did
-	Fence           int64       `json:"-"` // of the claim by which it works
+	Fence           int64       `json:"-"` // number of the claim under which the task is worked
 }
 
 // Error is why a task did not succeed.
@@ -86,9 +86,9 @@ const (
 type Budget struct {
 	Turns  int      `json:"turns,omitempty"`   // responses of the model, cut-off ones included
 	Runs   int      `json:"runs,omitempty"`    // programs
-	Tokens int      `json:"tokens,omitempty"`  // of the model, in and out together
+	Tokens int      `json:"tokens,omitempty"`  // the model's tokens, input and output together
 	Cost   float64  `json:"costUsd,omitempty"` // refused where the model's price is not known
-	Wall   Duration `json:"wall,omitzero"`     // of work; time in which the task could not be worked does not count
+	Wall   Duration `json:"wall,omitzero"`     // working time; time in which the task could not be worked does not count
 }
 
 // Duration is a time span that is written as a text, such as "1m30s".
@@ -110,8 +110,8 @@ type Usage struct {
 	Turns   int         `json:"turns"`
 	Runs    int         `json:"runs"`
 	Calls   int         `json:"calls"`             // tool calls of the runs
-	Tokens  model.Usage `json:"tokens"`            // as the provider reports them, with attempts that broke off; what it does not report is estimated
-	CostUSD *float64    `json:"costUsd,omitempty"` // of Tokens at known prices; absent if the price is not known
+	Tokens  model.Usage `json:"tokens"`            // tokens as the provider reports them, with interrupted attempts; missing figures are estimates
+	CostUSD *float64    `json:"costUsd,omitempty"` // cost of Tokens at known prices; absent if a price is unknown
 	Direct  *Direct     `json:"direct,omitempty"`
 }
 
@@ -121,7 +121,7 @@ type Direct struct {
 	Definitions  int  `json:"definitions"`  // every tool's definition, once in the context
 	Intermediate int  `json:"intermediate"` // every call's arguments and answer, once in the context
 	Context      int  `json:"context"`      // the context at its largest
-	Input        int  `json:"input"`        // what the model reads if each call is a turn of its own
+	Input        int  `json:"input"`        // input tokens if each call were a turn of its own
 	Output       int  `json:"output"`       // the arguments and the answer it writes
 	Estimated    bool `json:"estimated"`    // always true: nothing of this was sent
 }
@@ -154,7 +154,7 @@ type Step struct {
 	Unanswered *Unanswered `json:"unanswered,omitempty"`
 }
 
-// Ask says that a request to the model is about to be sent. One with neither a Turn nor an Unanswered behind it was cut off when
+// Ask says that a request to the model is about to be sent. One that no Turn or Unanswered follows was interrupted when
 // its process died.
 type Ask struct {
 	Turn  int `json:"turn"`            // counts from 1, cut-off ones included
@@ -167,7 +167,7 @@ type Ask struct {
 type Turn struct {
 	model.Turn
 	CostUSD *float64    `json:"costUsd,omitempty"`
-	Lost    model.Usage `json:"lost,omitzero"` // of attempts before this answer that broke off, which providers bill too
+	Lost    model.Usage `json:"lost,omitzero"` // usage of interrupted attempts before this answer, which providers bill too
 	// LostUSD is the cost of Lost; nil if the price is not known.
 	LostUSD *float64 `json:"lostUsd,omitempty"`
 }
@@ -176,13 +176,13 @@ type Turn struct {
 type Unanswered struct {
 	Kind    string      `json:"kind"` // a model.Kind
 	Message string      `json:"message"`
-	Lost    model.Usage `json:"lost,omitzero"` // as of Turn
+	Lost    model.Usage `json:"lost,omitzero"` // same as in Turn
 	LostUSD *float64    `json:"lostUsd,omitempty"`
 }
 
-// Run says that a program is about to run: it is resumed under this id, never run anew.
+// Run says that a program is about to run. It is resumed under this id, never started a second time.
 type Run struct {
-	CallID string `json:"callId"` // of the turn's tool call
+	CallID string `json:"callId"` // id of the turn's tool call
 	RunID  string `json:"runId"`
 }
 
@@ -191,10 +191,10 @@ type Result struct {
 	model.ToolResult
 	RunID     string          `json:"runId,omitempty"`
 	RunStatus string          `json:"runStatus,omitempty"`
-	Output    json.RawMessage `json:"output,omitempty"` // of the run
+	Output    json.RawMessage `json:"output,omitempty"` // return value of the run
 	Logs      []string        `json:"logs,omitempty"`
 	Calls     int             `json:"calls,omitempty"`
-	Effects   []Effect        `json:"effects,omitempty"` // of a run that did not succeed
+	Effects   []Effect        `json:"effects,omitempty"` // effects of a run that did not succeed
 	Direct    Direct          `json:"direct,omitzero"`   // this run's part
 }
 
@@ -202,7 +202,7 @@ type Result struct {
 type Effect struct {
 	Call  int    `json:"call"`  // call number
 	Kind  string `json:"kind"`  // tool, fs
-	Name  string `json:"name"`  // with the path of a file
+	Name  string `json:"name"`  // file name with its path
 	State string `json:"state"` // done, failed, in_doubt
 }
 
@@ -214,8 +214,8 @@ type Note struct {
 // Compact says that the context was cut from here on. The last one counts; what Kept says adds up.
 type Compact struct {
 	Before  int `json:"before"`            // programs and results of steps before this Seq are shown in short form only
-	History int `json:"history,omitempty"` // of the session's earlier tasks, the first ones are shown as request and answer only
-	Dropped int `json:"dropped,omitempty"` // and the first ones of those are not shown at all
+	History int `json:"history,omitempty"` // earlier tasks of the session that are reduced to request and answer, oldest first
+	Dropped int `json:"dropped,omitempty"` // tasks at the beginning of History that are left out
 	// Of is how many earlier tasks the two count: those that the task had when the cut was made.
 	Of int `json:"of,omitempty"`
 	// Kept is where programs find what was shortened: results, and the code of turns, by the Seq of their step.

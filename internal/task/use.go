@@ -16,7 +16,7 @@ type Uses struct {
 	opt UseOptions
 
 	mu     sync.Mutex
-	shared map[[2]string]*use // by user and session: those that runs may still join
+	shared map[[2]string]*use // uses that runs may still join, by user and session
 }
 
 // UseOptions are the parts of Uses.
@@ -32,9 +32,9 @@ type use struct {
 	session [2]string
 	leave   func(ctx context.Context, now time.Time) error
 	since   time.Time
-	last    time.Time // when the last run has left
+	last    time.Time // end of the last run
 	runs    int
-	timer   *time.Timer // of a use without runs
+	timer   *time.Timer // timer of a use without runs
 }
 
 // NewUses joins the parts.

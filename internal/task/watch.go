@@ -176,7 +176,7 @@ func (w *watch) unfollow() {
 
 // read passes on what the store has; false ends the watch.
 func (w *watch) read(ctx context.Context) bool {
-	// The task before its events: of one that has ended by then, all events are there.
+	// The task is read before its events: if it has ended, all its events are stored.
 	t, err := w.s.opt.Store.Task(ctx, w.task)
 	w.follow(ctx, t)
 	for err == nil {
@@ -190,7 +190,7 @@ func (w *watch) read(ctx context.Context) bool {
 			}
 		}
 		if len(events) < page {
-			return !t.Status.Ended() // one that ended before the event that was asked for has nothing to say
+			return !t.Status.Ended() // an ended task has no event after the one that was asked for
 		}
 	}
 	w.yield(Event{}, err)

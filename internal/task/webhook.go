@@ -25,8 +25,8 @@ import (
 const (
 	webhookTimeout = 10 * time.Second
 	webhookTaken   = 15 * time.Second // after which a webhook is tried again whose process died; longer than a try takes
-	webhookAll     = 64               // in flight at the same time
-	webhookEach    = 4                // of one user, so that slow receivers of a user delay no other user's webhooks
+	webhookAll     = 64               // most deliveries in flight
+	webhookEach    = 4                // most deliveries of one user in flight, so that slow receivers delay no other user
 	webhookFirst   = 5 * time.Second  // after the first failure; doubles with every other
 	webhookMost    = time.Hour
 	webhookLook    = time.Minute // for those that other processes put into the outbox
@@ -42,7 +42,7 @@ type Webhooks struct {
 	MaxAttempts  int
 	// Reveal returns a task with the values of personal data. It is called for tasks whose callers may read them; nil: never.
 	Reveal  func(context.Context, Task) (Task, error)
-	Version string // of the harness, for User-Agent
+	Version string // harness version, for User-Agent
 }
 
 // Check says why a URL cannot be a callback. What its name resolves to is checked when it is called.
@@ -84,7 +84,7 @@ func (s *Service) deliverWebhooks(ctx context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	var mu sync.Mutex
-	inFlight := tally{} // by user
+	inFlight := tally{} // deliveries in flight, by user
 	count := func(user string, n int) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -185,7 +185,7 @@ func (s *Service) send(ctx context.Context, w Webhook, body []byte) error {
 	if err != nil {
 		var failed *url.Error
 		if errors.As(err, &failed) {
-			err = failed.Err // without the URL, which may hold a secret
+			err = failed.Err // the error without its URL, which may hold a secret
 		}
 		if errors.Is(err, netguard.ErrPrivate) {
 			err = errPrivate
@@ -193,7 +193,7 @@ func (s *Service) send(ctx context.Context, w Webhook, body []byte) error {
 		return err
 	}
 	defer resp.Body.Close()
-	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection is used again
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // an empty connection can be reused
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return fmt.Errorf("it answered %s", resp.Status)
 	}

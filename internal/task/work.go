@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	lookForCancels = 500 * time.Millisecond // that other processes asked for
-	lookForTasks   = 30 * time.Second       // that other processes added, or left when they died
-	busyWait       = 250 * time.Millisecond // until another process may have ended a session's task
+	lookForCancels = 500 * time.Millisecond // interval of looking for cancellations by other processes
+	lookForTasks   = 30 * time.Second       // interval of looking for tasks that other processes added, or left when they died
+	busyWait       = 250 * time.Millisecond // pause before another look at a session that another process works
 	retryFirst     = 5 * time.Second        // before a task is worked again that could not be worked; doubles with every other failure
 	retryMost      = 5 * time.Minute
-	maxPanics      = 3   // of a task's worker in a row
+	maxPanics      = 3   // most panics in a row of a task's worker
 	maxPast        = 100 // earlier tasks of the session that a task gets
 	userShare      = 2   // see Options.Workers
 )
@@ -78,7 +78,7 @@ func (s *Service) recoverTasks(ctx context.Context) {
 func (s *Service) claimTasks(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	store := context.WithoutCancel(ctx) // so that no task is claimed and not worked
+	store := context.WithoutCancel(ctx) // a claimed task must be worked
 	last := ""                          // the user whose task was claimed last
 	for ctx.Err() == nil {
 		wait := lookForTasks
@@ -175,7 +175,7 @@ func (s *Service) wait(ctx context.Context, t Task, w *WaitError) {
 	s.publish(t.ID, nil)
 }
 
-// keep has the vault keep the tokens of a task until it is worked again. Without that the task waits all the same: its texts are stored.
+// keep has the vault keep the tokens of a task until it is worked again. If it fails, the task still waits: its texts are stored.
 func (s *Service) keep(ctx context.Context, t Task, due time.Time) {
 	if err := s.opt.Privacy.In(t.UserID, t.SessionID).Keep(context.WithoutCancel(ctx), due); err != nil {
 		s.opt.Logger.Warn("keep the tokens of a task that waits", "task", t.ID, "error", err)
@@ -187,7 +187,7 @@ func (s *Service) leaveTask(ctx context.Context, give func(context.Context) erro
 	for {
 		err := give(context.WithoutCancel(ctx))
 		if err == nil || otherwiseSettled(err) || ctx.Err() != nil {
-			return // when this process has ended, another one takes the task over
+			return // another process takes the task over after this one ends
 		}
 		s.opt.Logger.Error("give up a task", "error", err)
 		pause(ctx, retryFirst, nil)
@@ -298,7 +298,7 @@ func (s *Service) work(ctx context.Context, t Task) (Task, error) {
 	work, cancel := context.WithCancelCause(keep)
 	defer cancel(nil)
 	if !s.enter(t.ID, cancel) {
-		return t, ErrNotOwner // it is worked here already
+		return t, ErrNotOwner // this process works it already
 	}
 	defer s.leave(t.ID)
 	defer context.AfterFunc(ctx, func() { s.interrupt(ctx, work, cancel) })()
