@@ -126,11 +126,11 @@ type entry struct {
 	byFunction map[string]*Tool
 	byFold     map[string][]*Tool
 	held       map[string]bool // names of tools
-	heldFolds  map[string]bool // their folds
+	heldFolds  map[string]bool // folded forms of held
 	problems   []string
 	segment    func() *search.Segment
-	meanings   atomic.Pointer[[]embedding.Vector] // of the tools, once they are known
-	pairs      func() []pairs                     // of the full names, for suggestions
+	meanings   atomic.Pointer[[]embedding.Vector] // vectors of the tools, once they are known
+	pairs      func() []pairs                     // letter pairs of the full names, for suggestions
 	learnt     *atomic.Int64                      // how often something new was learned of the answers of its tools
 	declared   atomic.Pointer[declared]           // the declaration that was made last; nil: none was
 }
@@ -221,15 +221,15 @@ type member struct {
 	*entry
 	identifier string
 	folds      []string
-	toolFolds  []string // of the names that tools are found under
+	toolFolds  []string // folded names by which tools are found
 }
 
 // snapshot is one state of the catalog; it never changes. It holds no map over all tools, so that a change costs little
 // however many there are.
 type snapshot struct {
-	servers  []*member // by name
+	servers  []*member // servers by name
 	byName   map[string]*member
-	tools    func() []*Tool // by full name
+	tools    func() []*Tool // tools by full name
 	index    func() *search.Index
 	problems []string
 }

@@ -42,7 +42,7 @@ type cycles struct {
 	alone   bool // a reference is the only rule beside it, as before draft 2019-09
 	all     []map[string]any
 	anchors map[string]map[string]any
-	seen    map[uintptr]visit // by the address of a map
+	seen    map[uintptr]visit // visits by the address of a map
 }
 
 // collect notes all objects of the schema: each may be one that is referred to.

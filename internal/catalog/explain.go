@@ -265,7 +265,7 @@ func (x *explainer) property(at *schema.Value, name string) string {
 	}
 	typ := dts.Compact(x.root, s)
 	if s.Get("type").String() == "integer" {
-		typ = "integer" // which TypeScript does not have
+		typ = "integer" // TypeScript has no integer
 	}
 	text += " (" + typ + ")"
 	if description := s.Get("description").String(); description != "" {

@@ -13,9 +13,9 @@ import (
 type Hit struct {
 	Name        string `json:"name"` // server__tool
 	Server      string `json:"server"`
-	Function    string `json:"function"` // its name in tools.<server>
+	Function    string `json:"function"` // function name in tools.<server>
 	Description string `json:"description"`
-	Signature   string `json:"signature"` // as a program writes it: tools.<server>.<function>(…)
+	Signature   string `json:"signature"` // signature as a program writes it: tools.<server>.<function>(…)
 }
 
 // How many hits a search gives: by default, and at most.
@@ -39,7 +39,7 @@ func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
 	snap := c.now.Load()
 	hits := []Hit{}
 	user := userOf(ctx)
-	alike := snap.alike(ctx, c.embeddings) // it may ask a model: the turn begins after it
+	alike := snap.alike(ctx, c.embeddings) // a model may be asked, so the turn begins afterwards
 	if user != "" {
 		end, err := c.computing.Begin(ctx, user)
 		if err != nil {

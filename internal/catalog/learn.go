@@ -52,7 +52,7 @@ type learned struct {
 	definition string
 
 	mu      sync.Mutex
-	words   shape.Words   // of the server, which names of fields may be made of
+	words   shape.Words   // names of the server that field names may be made of
 	changed *atomic.Int64 // counts what is published for the entry that lists the tool
 	shape   *shape.Shape
 	answers int
@@ -72,8 +72,8 @@ type published struct {
 // shapes is the learned shapes of all tools. The zero value is ready.
 type shapes struct {
 	mu     sync.Mutex
-	of     map[string]map[string]*learned // by server and tool
-	kept   map[[2]string]KeptShape        // of tools that are not listed yet
+	of     map[string]map[string]*learned // learned shapes, by server and tool
+	kept   map[[2]string]KeptShape        // shapes of tools that are not listed yet
 	change chan struct{}
 }
 

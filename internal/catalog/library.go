@@ -20,7 +20,7 @@ type Library struct {
 type LibraryServer struct {
 	Name        string   `json:"name"`
 	Description string   `json:"description"`
-	Functions   []string `json:"functions"` // as exported by the module at Path
+	Functions   []string `json:"functions"` // exports of the module at Path
 	Categories  []string `json:"categories"`
 	Path        string   `json:"path"`
 }
@@ -51,7 +51,7 @@ type Index struct {
 
 // IndexFunction is one function of an Index.
 type IndexFunction struct {
-	Name        string `json:"name"` // as exported
+	Name        string `json:"name"` // exported name
 	Tool        string `json:"tool"` // server__tool
 	Description string `json:"description"`
 	Signature   string `json:"signature"`

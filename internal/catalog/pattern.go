@@ -11,7 +11,7 @@ import (
 // short pattern can compile to megabytes: (...){1000} is written out a thousand times.
 const (
 	maxPattern      = 2000    // bytes of a pattern
-	maxInstructions = 100_000 // of all patterns of a schema together, about
+	maxInstructions = 100_000 // approximate limit for all patterns of a schema together
 	maxInputPattern = 10_000  // instructions of a pattern that is a value of the input
 )
 
@@ -74,7 +74,7 @@ func instructions(re *syntax.Regexp) int {
 		n += instructions(sub)
 	}
 	if re.Op == syntax.OpRepeat {
-		n *= max(re.Min, re.Max, 1) // whose product the parser limits
+		n *= max(re.Min, re.Max, 1) // the parser limits this product
 	}
 	return n
 }

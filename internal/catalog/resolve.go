@@ -42,7 +42,7 @@ func (e *UnknownError) Error() string {
 
 // HeldError reports a tool that is not offered, because its definition is held for review.
 type HeldError struct {
-	Name   string // as the caller wrote it
+	Name   string // name as the caller wrote it
 	Server string
 }
 

@@ -14,7 +14,7 @@ import (
 
 // Server is one MCP server with the tools that it lists.
 type Server struct {
-	Name         string // as configured; any text
+	Name         string // configured name; any text
 	Description  string
 	Instructions string // the server's own advice on how to use its tools
 	Tools        []Tool
@@ -25,7 +25,7 @@ type Server struct {
 // Tool is one tool of a server. The tools a Catalog hands out are shared and must not be changed.
 type Tool struct {
 	Server       string
-	Name         string // as the server calls it
+	Name         string // name that the server uses
 	Title        string
 	Description  string
 	InputSchema  json.RawMessage // JSON Schema of the input object; empty: anything

@@ -12,8 +12,8 @@ import (
 // Bounds of what is remembered of the use of tools, all of it in memory.
 const (
 	maxUsageUsers = 1000 // the one whose last search is the oldest is forgotten
-	maxUsageWords = 400  // of one user; beyond it all counts are halved, and what is left of a single use is forgotten
-	maxUsageTools = 8    // of one word
+	maxUsageWords = 400  // most words of one user; beyond it all counts are halved, and single uses are dropped
+	maxUsageTools = 8    // most tools of one word
 	usageWindow   = 30 * time.Minute
 )
 
@@ -40,7 +40,7 @@ type usage struct {
 // habits are those of one user.
 type habits struct {
 	searched time.Time
-	steps    [][]string      // of the last search
+	steps    [][]string      // steps of the last search
 	called   map[string]bool // tools since then
 	words    map[string]map[string]float32
 }
@@ -121,7 +121,7 @@ func (h *habits) halve() {
 			delete(h.words, word)
 		}
 	}
-	for word := range h.words { // as many words of many uses
+	for word := range h.words { // at random: a frequent word is as likely to go as a rare one
 		if len(h.words) <= maxUsageWords {
 			return
 		}
@@ -142,7 +142,7 @@ func (u *usage) favours(user string, step []string) map[string]float32 {
 		if slices.Contains(step[:i], word) {
 			continue
 		}
-		all := float32(1) // so that one use is no certainty
+		all := float32(1) // a prior, so that one use is no certainty
 		for _, n := range h.words[word] {
 			all += n
 		}

@@ -21,7 +21,7 @@ import (
 // names paths, rules and types; it holds no value of the input.
 type InvalidInputError struct {
 	Tool     string
-	Problems []string // at most five
+	Problems []string // at most five problems
 }
 
 func (e *InvalidInputError) Error() string {
@@ -63,7 +63,7 @@ func (t *Tool) validator() *validator { return t.get().validator() }
 
 // Bounds of schemas and inputs that are checked at all.
 const (
-	maxExponent = 400 // of a number; a double has 308
+	maxExponent = 400 // largest exponent of a number; a double has 308
 	// The server checks an input of more values than this: each may have an error, and the library collects them all.
 	maxInputValues = 200_000
 )
@@ -73,7 +73,7 @@ type validator struct {
 	root         *schema.Value
 	compiled     *jsonschema.Schema
 	broken       string
-	instructions int // of the patterns of the schema
+	instructions int // instructions of the schema's patterns
 }
 
 func newValidator(raw json.RawMessage) (v *validator) {

@@ -10,7 +10,7 @@ import (
 
 // The work of a validation is estimated before it begins, because the library cannot be stopped. A unit is about 100 ns.
 const (
-	maxWork   = 3_000_000 // of one validation; a larger one is refused
+	maxWork   = 3_000_000 // limit of one validation; a larger one is refused
 	smallWork = 50_000    // up to this a validation waits for no slot
 	ruleWork  = 8         // applying one schema to one value, with an error that says what is wrong
 )
@@ -21,7 +21,7 @@ type work struct {
 	ctx     context.Context
 	units   int
 	visits  int
-	stopped error // of ctx
+	stopped error // error of ctx
 	// unknown reports a reference whose target depends on the schemas above it ($dynamicRef, $recursiveRef).
 	unknown bool
 }
@@ -29,7 +29,7 @@ type work struct {
 // position is where a schema is applied.
 type position struct {
 	same        []*jsonschema.Schema // applied to the same value, above this one
-	depth       int                  // of the value in the input
+	depth       int                  // depth of the value in the input
 	unevaluated bool                 // a schema above needs to know which properties or items are evaluated
 }
 

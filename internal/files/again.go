@@ -12,7 +12,7 @@ import (
 // deleting and the recursive or forced forms of mkdir and rm, which end in the same state however often they are done.
 type before struct {
 	Exists bool  `json:"exists"`         // the path, of a rename the old one
-	Size   int64 `json:"size,omitempty"` // of the file that is appended to
+	Size   int64 `json:"size,omitempty"` // size of the file before the append
 }
 
 // guarded returns the path whose state shows whether a call was done, "" if repeating the call is harmless.

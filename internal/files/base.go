@@ -43,10 +43,10 @@ type Base struct {
 	clear func(parent *os.Root, name string) error // deletes a tree; tests make it slow
 
 	mu   sync.Mutex
-	open map[string]*state // by path inside the base
+	open map[string]*state // directories by path inside the base
 
 	usesMu sync.Mutex
-	uses   map[string]*use // by the first of an owner's names
+	uses   map[string]*use // use by the first of an owner's names
 
 	parents sync.RWMutex // held for writing while empty parents of removed directories are deleted
 }
@@ -124,7 +124,7 @@ func (b *Base) remove(names []string) error {
 	defer b.parents.Unlock()
 	for up := path.Dir(path.Join(names...)); up != "."; up = path.Dir(up) {
 		if b.root.Remove(filepath.FromSlash(up)) != nil {
-			break // it holds other directories, or never existed
+			break // the directory holds others, or never existed
 		}
 	}
 	return nil
@@ -151,7 +151,7 @@ func (b *Base) detach(names []string) (parent *os.Root, name string, err error) 
 		return nil, "", err
 	}
 	name = tempPrefix + rand.Text()
-	if parent.Rename(last, name) != nil { // there is none; or on Windows another process has a file of it open
+	if parent.Rename(last, name) != nil { // there is no such file; or on Windows another process has one of its files open
 		return parent, last, nil
 	}
 	return parent, name, nil
@@ -189,7 +189,7 @@ func (b *Base) list(dir string) []fs.FileInfo {
 		return nil
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(-1) // what it read before an error
+	entries, _ := f.ReadDir(-1) // the entries before an error count
 	var dirs []fs.FileInfo
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && info.IsDir() {

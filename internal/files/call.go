@@ -34,7 +34,7 @@ type arguments struct {
 
 // operation is one file call of a program.
 type operation struct {
-	syscall string // what errors call it
+	syscall string // system call that errors name
 	read    func(*Space, context.Context, *arguments) (any, error)
 	change  func(*Space, context.Context, *arguments) error // nil of a call that changes nothing
 }
@@ -93,7 +93,7 @@ func (s *Space) kept(ctx context.Context, d *Dir, p string, data []byte) ([]byte
 	}
 	old, err := d.ReadFile(p, 0, -1)
 	if err != nil {
-		old = nil // there is none, or it is too large to be a skill
+		old = nil // the old text does not exist, or is too large for a skill
 	}
 	return s.Keep(ctx, old, data)
 }
@@ -143,7 +143,7 @@ func decode(args json.RawMessage) (*arguments, error) {
 	var a arguments
 	if err := frame.DecodeArgs(args, &a); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			value, _, _ := strings.Cut(wrong.Value, " ") // of a number the literal follows, however long
+			value, _, _ := strings.Cut(wrong.Value, " ") // a number is followed by the literal, however long
 			return nil, fmt.Errorf("%s may not be a %s", wrong.Field, value)
 		}
 		return nil, errors.New("the arguments are not an object")
@@ -258,7 +258,7 @@ func (s *Space) callList(ctx context.Context, a *arguments) (any, error) {
 		return nil, err
 	}
 	list, err := s.listPlace(ctx, at, a.Recursive)
-	if err == nil && len(list) > maxList { // those of several trees
+	if err == nil && len(list) > maxList { // the list spans several trees
 		return nil, errLong
 	}
 	top := strings.TrimSuffix(at.String(), "/") + "/"
@@ -278,7 +278,7 @@ func typeOf(e Entry) string {
 
 func (s *Space) callStat(ctx context.Context, a *arguments) (any, error) {
 	e, err := s.stat(ctx, a.Path)
-	ms := int64(0) // of what is made on demand
+	ms := int64(0) // files made on demand have no time
 	if !e.ModTime.IsZero() {
 		ms = e.ModTime.UnixMilli()
 	}

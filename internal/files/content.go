@@ -23,11 +23,11 @@ type Restorer interface {
 
 // Layout is what a file's owner reads of it: the file as it is, or, if it is UTF-8, with values in the place of tokens.
 type Layout struct {
-	Size int64             // of what is read
-	Text bool              // it is UTF-8
+	Size int64             // size of the content that is read
+	Text bool              // reports valid UTF-8
 	Sum  [sha256.Size]byte // SHA-256 of what is read
 
-	marks []mark // where chunks begin, if tokens are restored; nil: the file is read as it is
+	marks []mark // beginnings of chunks, if tokens are restored; nil if the file is read unchanged
 }
 
 // mark is a place in a file, and where what is restored of it begins in what is read.
@@ -45,10 +45,10 @@ type Content struct {
 	f       *os.File
 	restore Restorer // nil: the file is read as it is
 	buffer  []byte
-	at      int64  // in what is read
-	chunk   string // of what is read, from begins on
+	at      int64  // offset in the content
+	chunk   string // content from begins on
 	begins  int64
-	next    int64 // in the file, behind the chunk
+	next    int64 // offset in the file, after the chunk
 }
 
 var _ io.ReadSeekCloser = (*Content)(nil)

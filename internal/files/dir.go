@@ -89,7 +89,7 @@ func (d *Dir) ReadFile(p string, offset, length int64) ([]byte, error) {
 		data = make([]byte, left)
 		n, err := io.ReadFull(io.NewSectionReader(f, offset, left), data)
 		data = data[:n]
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // it shrank since
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // the file shrank meanwhile
 			return nil
 		}
 		return err
@@ -100,7 +100,7 @@ func (d *Dir) ReadFile(p string, offset, length int64) ([]byte, error) {
 // The bounds of a listing.
 const (
 	maxList      = 50_000  // entries
-	maxListBytes = 8 << 20 // of their paths
+	maxListBytes = 8 << 20 // limit of the paths' bytes
 )
 
 // listing is the entries of directories, in order.
@@ -141,7 +141,7 @@ func (d *Dir) ReadDir(ctx context.Context, p string, recursive bool) ([]Entry, e
 	return list.entries, nil
 }
 
-// read lists the directory at p and, if recursive, those in it, as far as a program could name what is there.
+// read lists the directory at p and, if recursive, the directories in it, as far as a program could name the entries.
 func (l *listing) read(ctx context.Context, dir *os.Root, p string, recursive bool) error {
 	entries, err := readDir(ctx, dir, maxList)
 	if err != nil {

@@ -27,7 +27,7 @@ const (
 type Error struct {
 	Code   string // one of the codes above
 	Op     string // open, scandir, unlink, ...
-	Path   string // as the caller wrote it
+	Path   string // path as the caller wrote it
 	To     string // the second path, of rename and copyfile
 	Detail string // the cause and what to do next; may be empty
 }

@@ -16,28 +16,28 @@ import (
 // path the last counts. What stands in no line was written by programs, or by the harness for them.
 const handFile = reserved + "given"
 
-// maxHandBytes bounds the list; a longer one begins anew with the files that are still there.
+// maxHandBytes bounds the list; a longer one is rewritten with the files that still exist.
 const maxHandBytes = 1 << 20
 
 // given is a line of the list: a file as it was when the line was written. A file that is another one by now was written by a program.
 type given struct {
 	Path  string `json:"path"`
-	Bytes int64  `json:"bytes"` // from the beginning that are the owner's; programs appended the rest
+	Bytes int64  `json:"bytes"` // length of the owner's part at the beginning; programs appended the rest
 	Size  int64  `json:"size"`
-	Time  int64  `json:"time"` // of its last change, in nanoseconds
+	Time  int64  `json:"time"` // modification time in nanoseconds
 }
 
 // hands is the list as it was read.
 type hands struct {
 	files map[string]given
-	size  int64 // of the list
+	size  int64 // size of the list
 	time  time.Time
 }
 
 // Hand is whose hand wrote a file.
 type Hand struct {
 	Given int64 // bytes from the beginning that the owner put there; programs wrote the rest
-	Size  int64 // of the file, if there are such bytes
+	Size  int64 // size of the file, if the owner wrote any of it
 	time  int64
 }
 

@@ -33,7 +33,7 @@ const (
 	recountEvery = time.Second
 )
 
-// count walks the directory anew and clears leftovers of interrupted writes away; files that are being written do not
+// count walks the directory again and removes leftovers of interrupted writes; files that are being written do not
 // count. The caller holds mu for writing.
 func (s *state) count(ctx context.Context) error {
 	used, err := s.base.count(ctx, s.root)
@@ -77,7 +77,7 @@ const maxUses = 10_000
 // use is what the directories of one user hold together.
 type use struct {
 	mu      sync.Mutex
-	bytes   map[string]int64 // of each directory, by path inside the base
+	bytes   map[string]int64 // bytes of each directory, by path inside the base
 	sum     int64
 	counted bool // the directories that were there before are in it
 }
@@ -89,7 +89,7 @@ func (b *Base) use(names []string) *use {
 	u := b.uses[names[0]]
 	if u == nil {
 		if len(b.uses) >= maxUses {
-			clear(b.uses) // they are counted again
+			clear(b.uses) // the walk counts them again
 		}
 		u = &use{bytes: map[string]int64{}}
 		b.uses[names[0]] = u
@@ -120,7 +120,7 @@ func (b *Base) total(ctx context.Context, user string, u *use) (int64, error) {
 		}
 		root, ok, err := descend(b.root, []string{user, dir.Name()}, false)
 		if err != nil || !ok {
-			continue // it is being removed
+			continue // the entry is being removed
 		}
 		used, err := b.count(ctx, root)
 		_ = root.Close()

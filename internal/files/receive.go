@@ -55,7 +55,7 @@ func (p *Part) of(at *spot) *spot {
 	return &part
 }
 
-// receiveBytes is how much of a file is written at a time: a sender that is slow keeps nobody waiting.
+// receiveBytes is how much of a file is written at a time, so that a slow sender delays no other.
 const receiveBytes = 256 << 10
 
 // Size is how many bytes have come.
@@ -83,9 +83,9 @@ func (p *Part) Fits(ctx context.Context, size int64) error {
 	})
 }
 
-// Receive adds what r has to the bytes that have come, from an offset on, which is 0 to begin anew, or what Size says. What comes
-// before an error of r stays, so that the sender goes on from there; the file itself changes with Complete. It returns how many
-// bytes have come.
+// Receive adds the content of r from offset on. The offset is 0, to start again, or the result of Size. Bytes read
+// before an error of r are kept, so that the sender can continue there; the file itself changes with Complete. It returns the number
+// of bytes received so far.
 func (p *Part) Receive(ctx context.Context, offset int64, r io.Reader) (int64, error) {
 	buffer := make([]byte, receiveBytes)
 	for first := true; ; first = false {
@@ -268,7 +268,7 @@ func (d *Dir) WriteFrom(ctx context.Context, p string, r io.Reader) (size int64,
 		created, err = part.Complete(ctx, nil)
 	}
 	if err != nil {
-		_ = part.Abort() // what stays is removed by age
+		_ = part.Abort() // the sweep removes the rest by age
 	}
 	return size, created, err
 }

@@ -29,7 +29,7 @@ type Space struct {
 	Keep func(ctx context.Context, old, data []byte) ([]byte, error)
 
 	skills, workspace *Dir
-	servers           Virtual // may be nil
+	servers           Virtual // optional
 }
 
 // NewSpace makes the view of two directories and, if servers is not nil, the virtual tree. The caller closes the Dirs.
@@ -41,7 +41,7 @@ func NewSpace(skills, workspace *Dir, servers Virtual) *Space {
 type place struct {
 	tree string // "" (the directory above all), skills, workspace, servers
 	rel  string // inside the tree
-	dir  *Dir   // of skills and workspace; nil of the others
+	dir  *Dir   // directory of skills and workspace; nil of the others
 }
 
 func (p place) String() string { return path.Join("/", p.tree, p.rel) }

@@ -22,7 +22,7 @@ var (
 
 // found is something that a walk met.
 type found struct {
-	dir   *os.Root // which holds it
+	dir   *os.Root // parent directory
 	entry fs.DirEntry
 	depth int // names of its path below the top
 	size  int // bytes of that path

@@ -95,7 +95,7 @@ type exchange struct {
 	header  http.Header
 	body    []byte
 	sent    func()
-	writes  bool        // it may have an effect, whatever its method
+	writes  bool        // marks a request that may have an effect, whatever its method
 	out     atomic.Bool // the header was written
 }
 

@@ -23,9 +23,9 @@ import (
 const BridgeServer = "n8n-bridge"
 
 const (
-	bridgeTag     = "harness-tool"  // of workflows that are tools
+	bridgeTag     = "harness-tool"  // tag of workflows that are tools
 	bridgeRefresh = time.Minute     // how often the instance is asked for them
-	bridgeTimeout = 5 * time.Second // that listing them may take
+	bridgeTimeout = 5 * time.Second // time limit of listing them
 	maxBridged    = 200             // tools
 	maxToolName   = 60              // bytes
 	maxToolText   = 1000            // bytes of a description
@@ -38,7 +38,7 @@ type bridge struct {
 
 	mu      sync.Mutex
 	of      map[string]string       // ids of workflows, by tool
-	learned map[string]learnedInput // by id of the workflow
+	learned map[string]learnedInput // learned inputs, by workflow id
 	last    []byte                  // the tools, as JSON
 }
 
@@ -69,7 +69,7 @@ func (b *bridge) Tools(ctx context.Context) ([]mcpclient.Tool, error) {
 		archived, _ := w["isArchived"].(bool)
 		return archived || !w.active() || !slices.Contains(w.tags(), bridgeTag) || w.hook() == nil
 	})
-	slices.SortFunc(all, func(x, y workflow) int { // so that a number in a name stays with its workflow
+	slices.SortFunc(all, func(x, y workflow) int { // a fixed order, so that a number in a name stays with its workflow
 		return cmp.Or(cmp.Compare(text(object(x), "createdAt"), text(object(y), "createdAt")), cmp.Compare(x.id(), y.id()))
 	})
 	tools, of := []mcpclient.Tool{}, map[string]string{}

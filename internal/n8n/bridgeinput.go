@@ -65,7 +65,7 @@ func (b *bridge) inputOf(ctx context.Context, w workflow, budget *int) json.RawM
 	}
 	schema := object{}
 	if found != nil {
-		_ = json.Unmarshal(found.Schema(), &schema) // as it was written
+		_ = json.Unmarshal(found.Schema(), &schema) // the schema is kept as written
 	}
 	properties := objectAt(schema, "properties")
 	if properties == nil {

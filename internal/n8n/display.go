@@ -129,7 +129,7 @@ func matches(value, want any) bool {
 			re, err := regexp.Compile(t)
 			ok = err != nil || re.MatchString(s) // an expression of JavaScript's own shows the property
 		default:
-			ok = true // of a later version
+			ok = true // the condition applies to a later version
 		}
 		if !ok {
 			return false

@@ -11,7 +11,7 @@ import (
 // What essentials show.
 const (
 	maxEssentials  = 8   // properties
-	maxChoices     = 12  // of a property
+	maxChoices     = 12  // most choices of a property
 	maxOperations  = 240 // bytes of the operations of all resources
 	maxDescription = 90  // bytes
 )

@@ -25,11 +25,11 @@ const (
 
 const (
 	defaultWait = 30 * time.Second
-	minAnswer   = time.Second     // that a webhook has for its answer, also where nothing is waited for
+	minAnswer   = time.Second     // least time for a webhook's answer, even if the caller does not wait
 	lookups     = 2 * time.Second // for finding an execution, beside waiting for its end
 	minPoll     = 50 * time.Millisecond
 	maxPoll     = 2 * time.Second
-	maxItems    = 20 // of the last node, in an answer
+	maxItems    = 20 // most items of the last node in an answer
 
 	// callHeader marks the call of a webhook. n8n keeps the headers in the data of the execution, by which it is found.
 	callHeader = "X-Harness-Call"
@@ -196,8 +196,8 @@ type finder struct {
 	workflow string
 	mark     string
 	after    int64           // id of the newest execution before the call
-	checked  map[string]bool // those of others
-	id       string          // of the one that was found
+	checked  map[string]bool // executions of other calls
+	id       string          // execution that was found
 }
 
 // newest is the id of the newest execution.
@@ -210,7 +210,7 @@ func (f *finder) newest(ctx context.Context) (int64, error) {
 }
 
 func numericID(e object) (id int64) {
-	_, _ = fmt.Sscan(idText(e["id"]), &id) // of another form: 0, so that every execution is looked at
+	_, _ = fmt.Sscan(idText(e["id"]), &id) // an id of another form gives 0, so that every execution is looked at
 	return id
 }
 
@@ -236,7 +236,7 @@ func (f *finder) follow(ctx context.Context, until time.Time) (e object, found b
 		switch {
 		case err == nil && found && ended(text(e, "status")):
 			return e, true, nil
-		case err == nil && f.id != "" && !found: // it is no longer kept
+		case err == nil && f.id != "" && !found: // n8n has deleted the execution
 			return nil, false, nil
 		case f.id != "" && now.After(until), f.id == "" && now.After(last):
 			return e, found, err

@@ -11,15 +11,15 @@ import (
 // Program is a program of the harness that becomes a workflow. Its webhook gets the input of the program and answers with its value: an object as it
 // is, any other value as {result: …}.
 type Program struct {
-	Name   string // of the workflow
-	Origin string // where the program comes from, for people
+	Name   string // name of the workflow
+	Origin string // source of the program, for people
 	// Plain is an expression of JavaScript, an async function of the input, which a Code node evaluates. Empty: the harness runs Code.
 	Plain string
 	Code  string
 	// TakesInput says that Code reads what the webhook gets as the variable input.
 	TakesInput    bool
-	User, Session string // of the runs; an empty session is one for each
-	URL           string // of the harness, as n8n reaches it
+	User, Session string // owner and session of the runs; an empty session gives each run its own
+	URL           string // address at which n8n reaches the harness
 	Credential    string // name of n8n's Header Auth credentials with a key of the harness
 }
 
@@ -90,7 +90,7 @@ func (p Program) request() string {
 type Created struct {
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`
-	Address  string   `json:"address"` // of its page in the editor
+	Address  string   `json:"address"` // address of its page in the editor
 	Findings []string `json:"findings,omitempty"`
 }
 

@@ -93,7 +93,7 @@ func syntaxFault(code string) string {
 	if strings.TrimSpace(comments().ReplaceAllString(code, "")) == "" {
 		return "it holds a comment only"
 	}
-	ast, wrong := parseJS("function f() { return (" + code + "\n)}") // in which await is no keyword, as in n8n
+	ast, wrong := parseJS("function f() { return (" + code + "\n)}") // await is no keyword there, as in n8n
 	if wrong == "" && (ast == nil || len(ast.List) == 1) {
 		return ""
 	}

@@ -37,7 +37,7 @@ const (
 // findings are what a check found, of errors and of warnings maxFindings each.
 type findings struct {
 	errors, warnings []finding
-	more             int // that are not kept
+	more             int // number of findings that were dropped
 }
 
 func (f *findings) add(one finding) {

@@ -72,7 +72,7 @@ func (c *workflowCheck) outputsOf(n object) int {
 		case known:
 			return count
 		case len(c.types.versionsOf(kind)) > 0:
-			return manyOutputs // its parameters decide
+			return manyOutputs // the parameters decide the number
 		}
 	}
 	switch {

@@ -2,10 +2,10 @@ package n8n
 
 // graph is how the nodes of a workflow are connected, by their position in it. Notes and connections of unknown nodes are left out.
 type graph struct {
-	next     [][]int // by connections of the type main
+	next     [][]int // successors by connections of the type main
 	into     []int   // how many of those lead to a node
-	data     []link  // these
-	from, to []int   // of data
+	data     []link  // all other connections
+	from, to []int   // ends of data, by node
 
 	reaches [][]int // next, and from a node to those that serve it, such as the model of an agent
 	serves  []bool

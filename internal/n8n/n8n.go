@@ -17,7 +17,7 @@ import (
 
 // Options configures an [Instance]. URL is required.
 type Options struct {
-	URL             string // of the instance; /api/v1 at its end is ignored
+	URL             string // address of the instance; /api/v1 at its end is ignored
 	APIKey          string
 	Nodes           string // a node_modules directory; empty: Email and Password log in at the instance
 	Email, Password string
@@ -25,13 +25,13 @@ type Options struct {
 	Templates       string // a folder of workflows to start from; empty: there is none
 	TemplateLibrary string // address of a public library of templates; empty: it is not asked
 
-	WebhookURL      string            // at which the instance takes webhooks; empty: URL
-	WebhookSecurity string            // which addresses webhooks are called at: SecurityStrict, SecurityModerate or SecurityDisabled; empty: SecurityModerate
-	WebhookHeaders  map[string]string // that the tools of the bridge send, such as Authorization
-	CallTimeout     time.Duration     // that a call may take; waiting for an execution ends before it. 0: unknown
+	WebhookURL      string            // address for webhooks; empty: URL
+	WebhookSecurity string            // allowed addresses of webhooks: SecurityStrict, SecurityModerate or SecurityDisabled; empty: SecurityModerate
+	WebhookHeaders  map[string]string // headers that the bridge's tools send, such as Authorization
+	CallTimeout     time.Duration     // time limit of a call; waiting for an execution ends before it. 0: unknown
 
 	CacheDir string // for descriptions of nodes; empty keeps none
-	Version  string // of this program
+	Version  string // version of this program
 }
 
 // Instance is an instance of n8n. It is safe for concurrent use.

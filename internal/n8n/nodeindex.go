@@ -27,10 +27,10 @@ var usualWords = sync.OnceValue(func() map[string]string {
 
 // nodeIndex finds nodes for requests in words. To the index of the catalog every node is a server of its own, whose name people use.
 type nodeIndex struct {
-	names []string // by segment
+	names []string // names by segment
 	parts []bool   // likewise, see isPart
 	known map[string]bool
-	named map[string][]string // by the name of a product
+	named map[string][]string // node names by product name
 	index *search.Index
 }
 

@@ -189,7 +189,7 @@ func (s *nodeSource) ask(ctx context.Context) (*nodeTypes, error) {
 	if len(types.Types) == 0 {
 		return nil, refusef(http.StatusBadGateway, "n8n describes no nodes at /types/nodes.json")
 	}
-	s.cache(types) // without a cache they are asked for again
+	s.cache(types) // without a cache the next process asks again
 	return types.build(), nil
 }
 
@@ -272,5 +272,5 @@ func (s *nodeSource) cache(types *nodeTypes) {
 		return
 	}
 	disk.Sweep(s.opts.CacheDir, cachePrefix, "."+cachePrefix)
-	_ = disk.Replace(s.cachePath(), []byte(b.String()), 0o600) // without a cache they are asked for again
+	_ = disk.Replace(s.cachePath(), []byte(b.String()), 0o600) // without a cache the next process asks again
 }

@@ -10,7 +10,7 @@ import (
 
 // nodeType describes the versions of a node that have the same properties.
 type nodeType struct {
-	Name           string         `json:"name"` // with its package: n8n-nodes-base.slack
+	Name           string         `json:"name"` // name with its package: n8n-nodes-base.slack
 	DisplayName    string         `json:"displayName"`
 	Description    string         `json:"description"`
 	Group          []string       `json:"group"`
@@ -112,7 +112,7 @@ func shortType(name string) string { return name[strings.LastIndexByte(name, '.'
 
 // nodeTypes are the nodes of an installation. A nil one knows none.
 type nodeTypes struct {
-	Version string      `json:"version"` // of what they were read from
+	Version string      `json:"version"` // version of the source
 	Types   []*nodeType `json:"types"`
 
 	byName map[string][]*nodeType // oldest first

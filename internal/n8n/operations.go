@@ -42,7 +42,7 @@ type change struct {
 	w           workflow
 	connections object
 	named       map[string]object
-	settings    object // those to set
+	settings    object // settings to write
 	active      *bool
 	types       *nodeTypes
 }
@@ -267,7 +267,7 @@ func (c *change) link(op operation) error {
 	targets, _ := outputs[output].([]any)
 	for _, t := range targets {
 		if target, _ := t.(object); text(target, "node") == op.To && number(target["index"]) == input {
-			return nil // it is connected already
+			return nil // the connection exists
 		}
 	}
 	outputs[output] = append(targets, object{"node": op.To, "type": kind, "index": input})

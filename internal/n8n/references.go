@@ -9,8 +9,8 @@ import (
 
 // reference is a place in JavaScript that names a node: $('Name'), $items("Name"), $node["Name"] or $node.Name.
 type reference struct {
-	start, end int    // of the name as it is written, with its quotes
-	name       string // as it is meant
+	start, end int    // range of the name as written, with its quotes
+	name       string // name without escapes
 }
 
 var (
@@ -22,7 +22,7 @@ var (
 // references finds the nodes that JavaScript names by a constant. It skips comments and text in quotes. A name that is computed is not
 // found. Its time is linear in the length of the code.
 func references(code string) (all []reference) {
-	operand := false // what stands before can end an operand, so that a slash divides
+	operand := false // reports that the text before can end an operand, so that a slash divides
 	for i := 0; i < len(code); {
 		c := code[i]
 		switch {

@@ -129,7 +129,7 @@ func objectSchema(properties string) json.RawMessage {
 	}
 	schema := `{"type":"object","properties":{` + strings.ReplaceAll(properties, `"!`, `"`) + `}`
 	if len(required) > 0 {
-		names, _ := json.Marshal(required) // of strings
+		names, _ := json.Marshal(required) // strings always encode
 		schema += `,"required":` + string(names)
 	}
 	return json.RawMessage(schema + `,"additionalProperties":false}`)

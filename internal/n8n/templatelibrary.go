@@ -60,7 +60,7 @@ type publicTemplate struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	Nodes       []struct {
-		Name       string `json:"name"` // its type
+		Name       string `json:"name"` // node type
 		Categories []struct {
 			Name string `json:"name"`
 		} `json:"nodeCategories"`

@@ -29,7 +29,7 @@ type template struct {
 	name, description string
 	tags              []string
 	nodes             []object
-	workflow          object // as it is stored
+	workflow          object // stored workflow
 	problem           string // why it cannot be used; empty: it can
 }
 
@@ -70,7 +70,7 @@ type templateFolder struct {
 	dir string // empty: there is none
 
 	mu    sync.Mutex
-	known map[string]knownFile // by path in the folder
+	known map[string]knownFile // known files, by path in the folder
 }
 
 type knownFile struct {

@@ -81,7 +81,7 @@ type workflowCheck struct {
 	types       *nodeTypes         // nil: unknown
 	credentials []storedCredential // nil: unknown
 
-	nodes []object // that have a name of their own, without notes
+	nodes []object // nodes with a name of their own, without notes
 	named map[string]object
 
 	findings
@@ -229,7 +229,7 @@ func (c *workflowCheck) typed(n, params object) {
 	c.more += found.more
 	for _, f := range append(found.all(), c.credentialsOf(t, n, t.filled(params, v, tool), v, tool)...) {
 		if f.Node = name; disabled(n) {
-			f.Severity = severityWarning // it does not run
+			f.Severity = severityWarning // the node does not run
 		}
 		c.add(f)
 	}

@@ -19,7 +19,7 @@ import (
 // Security modes of webhooks: which addresses they are called at.
 const (
 	SecurityStrict   = "strict"   // public ones
-	SecurityModerate = "moderate" // those and this machine
+	SecurityModerate = "moderate" // public addresses and this machine
 	SecurityDisabled = "disabled" // all
 )
 
@@ -54,7 +54,7 @@ type hookCall struct {
 	method  string
 	at      *url.URL
 	headers map[string]string
-	mark    string // of callHeader; empty: none
+	mark    string // value of callHeader; empty: none
 	data    any
 	sent    func()
 }

@@ -61,7 +61,7 @@ func (w workflow) tags() []string {
 // link is a connection of one output of a node to one input of another.
 type link struct {
 	From   string
-	Type   string // of the output: main, ai_tool, ...
+	Type   string // output type: main, ai_tool, ...
 	Output int
 	To     string
 	Input  int

@@ -150,7 +150,7 @@ func unawaited(code, name string) bool {
 			continue
 		}
 		if found || !s.is(i+1, "=") {
-			return false // there are two variables of that name
+			return false // two variables have that name
 		}
 		next := i + 2
 		switch {
@@ -282,7 +282,7 @@ func misspelt(name, source string) string {
 		}
 	}
 	closest := ident.Closest(name, slices.Collect(maps.Keys(known)))
-	if len(name) < 4 { // of short names most are like another
+	if len(name) < 4 { // short names resemble too many others
 		closest = slices.DeleteFunc(closest, func(c string) bool { return !sameLetters(c, name) })
 	}
 	if len(closest) > 0 {

@@ -14,7 +14,7 @@ type Cache struct {
 	mu      sync.Mutex
 	size    int
 	entries map[cacheKey]*list.Element
-	recent  list.List // of *cacheEntry, the most recently used first
+	recent  list.List // *cacheEntry values, the most recently used first
 }
 
 type cacheKey [sha256.Size]byte

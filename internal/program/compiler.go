@@ -18,7 +18,7 @@ import (
 // processes of its own, which are killed when their compilation is cancelled, and which end themselves when they use too much
 // time or memory. It is safe for concurrent use.
 type Compiler struct {
-	slots *slots.Slots              // of compilations under way, abandoned ones included
+	slots *slots.Slots              // slots for compilations under way, abandoned ones included
 	do    func(task) product        // runs esbuild in this process, if command is nil
 	start func() (*compiler, error) // starts a process
 	jail  *jail.Launcher
@@ -42,7 +42,7 @@ const (
 var here = newCompiler()
 
 func newCompiler() *Compiler {
-	most := max(2, runtime.GOMAXPROCS(0)) // of one owner, which leaves a slot to the others
+	most := max(2, runtime.GOMAXPROCS(0)) // most of one owner, which leaves a slot to the others
 	return &Compiler{slots: slots.New(slots.Limits{All: most + 1, Each: most}, "texts", "compiled"), do: task.do}
 }
 
@@ -102,7 +102,7 @@ func (o Options) run(ctx context.Context, name string, t task) (product, error) 
 	}
 	if o.Charge != nil {
 		used := made.product.CPU
-		if made.err != nil || used == 0 { // it was not measured
+		if made.err != nil || used == 0 { // the time was not measured
 			used = min(cpu, time.Since(begun))
 		}
 		if err := o.Charge(used); err != nil {
@@ -116,7 +116,7 @@ func (o Options) run(ctx context.Context, name string, t task) (product, error) 
 		return made.product, nil
 	case ctx.Err() != nil:
 		return product{}, fmt.Errorf("compile %s: %w", name, ctx.Err())
-	case errors.Is(err, context.DeadlineExceeded): // of the one compilation: to the caller it is no deadline of ctx
+	case errors.Is(err, context.DeadlineExceeded): // the deadline of the compilation, not of ctx
 		return product{}, tooCostly(name, fmt.Sprintf("takes too long to compile: more than %s", wall), errHeld)
 	case errors.Is(err, errSlow):
 		return product{}, tooCostly(name, "takes too long to compile", err)
@@ -145,7 +145,7 @@ func (c *Compiler) work(ctx context.Context, t task) (product, error) {
 	if c.start == nil {
 		return c.do(t), nil
 	}
-	if t.Package != "" { // its process has no walls: it is for nothing else
+	if t.Package != "" { // its process has no walls and serves nothing else
 		p, err := c.start()
 		if err != nil {
 			return product{}, err

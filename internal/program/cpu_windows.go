@@ -15,6 +15,6 @@ func cpuTime() time.Duration {
 	if syscall.GetProcessTimes(self, &created, &exited, &kernel, &user) != nil {
 		return 0
 	}
-	ticks := func(t syscall.Filetime) int64 { return int64(t.HighDateTime)<<32 | int64(t.LowDateTime) } // of 100 ns
+	ticks := func(t syscall.Filetime) int64 { return int64(t.HighDateTime)<<32 | int64(t.LowDateTime) } // units of 100 ns
 	return time.Duration(100 * (ticks(kernel) + ticks(user)))
 }

@@ -14,10 +14,10 @@ import (
 type Error struct {
 	Message    string
 	File       string // name of the program as given, or the id of a module
-	Line       int    // from 1; 0: no position
-	Column     int    // from 1, in UTF-16 units
+	Line       int    // line from 1; 0: no position
+	Column     int    // column from 1, in UTF-16 units
 	SourceLine string // the offending line as written; of a long one, what is around Column
-	Hint       string // what to do about it, possibly empty
+	Hint       string // remedy, possibly empty
 
 	cause error
 }

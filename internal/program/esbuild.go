@@ -28,31 +28,31 @@ type task struct {
 	Package  string // specifier; "" is a text
 	Packages string // the directory to find it in, absolute
 
-	ReadUses bool // of Text, a compiled program; Imports are its parameters
+	ReadUses bool // asks for the uses of Text, a compiled program; Imports are its parameters
 	Imports  map[string]uses.Import
 }
 
 // product is what esbuild made of a task.
 type product struct {
 	Code     string
-	Mappings string // of a text: its source map, version 3
+	Mappings string // source map of a text, version 3
 	Failures []failure
-	Plain    bool // of a text that was compared: it has no types, and nothing in it is newer than the engines
+	Plain    bool // reports that a compared text has no types and no syntax newer than the engines
 
 	ESM      bool     // the package's entry is an ES module
 	Builtins []string // the built-in modules that the package uses
 
-	Uses uses.Uses // of a compiled program
+	Uses uses.Uses // uses of a compiled program
 
 	TooLarge bool // more than maxProduct; of the above nothing is set
 
-	CPU time.Duration // that making it took; 0 if it was not measured
+	CPU time.Duration // processor time; 0 if it was not measured
 }
 
 // failure is an error of esbuild's.
 type failure struct {
 	Text         string
-	Line, Column int // from 1; byte from 0; of packages 0
+	Line, Column int // line from 1 and byte from 0; 0 for packages
 }
 
 func (f *failure) Error() string { return fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Text) }
@@ -78,7 +78,7 @@ func (o Options) transform(ctx context.Context, name string, t task) (product, e
 	p, err := o.run(ctx, name, t)
 	if err == nil && len(p.Failures) > 0 {
 		first := &p.Failures[0]
-		first.Text = clip.Head(first.Text, 1000) // it quotes the code
+		first.Text = clip.Head(first.Text, 1000) // the message quotes the code
 		err = first
 	}
 	return p, err
@@ -213,10 +213,10 @@ func (p *product) readMeta(metafile string) {
 	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {
 		return
 	}
-	for _, output := range meta.Outputs { // there is one
+	for _, output := range meta.Outputs { // one output
 		p.ESM = meta.Inputs[output.EntryPoint].Format == "esm"
 		for _, i := range output.Imports {
-			if slices.Contains(builtins, i.Path) { // what is missing, too, if the package tries
+			if slices.Contains(builtins, i.Path) { // a missing module is reported too, if the package handles that
 				p.Builtins = append(p.Builtins, i.Path)
 			}
 		}

@@ -89,7 +89,7 @@ func subject(code string, offset int, message string) string {
 		}
 		if property == nothing[1] {
 			if base >= 0 {
-				return "" // it may be either
+				return "" // both are possible
 			}
 			base = j
 		}

@@ -42,7 +42,7 @@ func (s *scan) asExpression(lifted []decl) (semicolons []int, ok bool) {
 		return semicolons, s.endsWithBody(rest)
 	case "async":
 		return semicolons, !s.is(first+1, "function") || s.endsWithBody(rest)
-	case "const", "let", "var", "if", "for", "while", "do", "switch", "try", "throw", "return", "export": // these would not
+	case "const", "let", "var", "if", "for", "while", "do", "switch", "try", "throw", "return", "export": // these would not parse as expressions
 		return nil, false
 	case "namespace", "module", "declare", "import":
 		return semicolons, !s.isKind(first+1, word) && !s.isKind(first+1, str)
@@ -54,7 +54,7 @@ func (s *scan) asExpression(lifted []decl) (semicolons []int, ok bool) {
 // call it where the parser takes the program for an expression.
 func (s *scan) endsWithBody(rest []int) bool {
 	for k, i := range rest[:len(rest)-1] {
-		if s.is(i, "}") && !s.is(rest[k+1], "{") { // which would end a type
+		if s.is(i, "}") && !s.is(rest[k+1], "{") { // the bracket would end a type
 			return false
 		}
 	}

@@ -118,7 +118,7 @@ func (s *scan) isChainForValue(first, last int) bool {
 	if s.is(first, "new") {
 		return !s.is(first+1, "Promise")
 	}
-	name := last - 1 // of what is called
+	name := last - 1 // name of the called function
 	switch {
 	case s.isKind(last, template) && s.code[s.tokens[last].start] == '`' && last > first:
 	case s.is(last, ")"):
@@ -193,7 +193,7 @@ func (s *scan) hasEffect(first, last int) bool {
 		if !s.isName(i) || !s.is(i+1, "(") || s.is(i-1, "function") || slices.Contains(methods, s.text(i)) || slices.Contains(changing, s.text(i)) {
 			continue
 		}
-		if root := s.chainStart(i); !s.is(root, "Promise") && s.isForEffect(i, root) { // what it is given is among the tokens
+		if root := s.chainStart(i); !s.is(root, "Promise") && s.isForEffect(i, root) { // arguments are among the tokens
 			return true
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // hint is one row of the table: what kind and message of error it is about, and the advice. A row applies if all of its
 // patterns that are given match.
 type hint struct {
-	kind    string // of frame.Error
+	kind    string // kind of the frame.Error
 	message string // regular expression
 	source  string // regular expression, of the program as written
 	advice  string // $1 is the message's first group

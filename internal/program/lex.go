@@ -23,9 +23,9 @@ type token struct {
 	start, end int
 	kind       tokenKind
 	newline    bool // a line break stands before it
-	operand    bool // it can end an operand, so that a slash after it is a division
+	operand    bool // reports that the token can end an operand, so that a slash after it divides
 	depth      int  // brackets and template substitutions around it
-	match      int  // of a bracket: the token that is its partner
+	match      int  // partner of a bracket
 }
 
 // problem is a bracket, template, string or comment without an end, or a closing bracket without its partner.
@@ -154,7 +154,7 @@ const firstTokens = 4096
 func (l *lexer) emit(t token, kind tokenKind, operand bool) {
 	t.kind, t.end, t.operand = kind, l.pos, operand
 	if n := len(l.tokens); n == cap(l.tokens) && n >= firstTokens {
-		l.tokens = slices.Grow(l.tokens, n/8+int(float64(n)*float64(len(l.code)-l.pos)/float64(l.pos+1))) // as dense as so far
+		l.tokens = slices.Grow(l.tokens, n/8+int(float64(n)*float64(len(l.code)-l.pos)/float64(l.pos+1))) // assumes the density so far
 	}
 	l.tokens = append(l.tokens, t)
 }

@@ -21,9 +21,9 @@ const (
 // decl is an import or export declaration at the top level of a file.
 type decl struct {
 	kind       declKind
-	start, end int // of the whole declaration; for exportDefault and exportKeyword, of the keywords only
+	start, end int // range of the declaration; for exportDefault and exportKeyword, of the keywords
 	specifier  string
-	pos        int // of the specifier
+	pos        int // position of the specifier
 	typeOnly   bool
 	bindings   []binding
 	name       string // exportNamed: the declared name
@@ -32,7 +32,7 @@ type decl struct {
 // binding is one imported or re-exported name.
 type binding struct {
 	name  string // as exported; "default"; "*" for the namespace
-	local string // as imported
+	local string // imported name
 	pos   int
 }
 
@@ -67,7 +67,7 @@ func (s *scan) beginsDeclaration(i int) bool {
 		return true
 	}
 	before := s.tokens[i-1]
-	if s.is(i-1, ")") && s.is(before.match-1, "while") { // of do
+	if s.is(i-1, ")") && s.is(before.match-1, "while") { // the loop is a do statement
 		return true
 	}
 	ended := before.operand || s.is(i-1, ">") || s.is(i-1, "void") // types end with these two
@@ -291,7 +291,7 @@ func unescape(text string) (char string, size int) {
 				return string(rune(r)), len("u{}") + len(digits)
 			}
 		}
-	case strings.IndexByte("ntrxu", text[0]) >= 0: // as in Go
+	case strings.IndexByte("ntrxu", text[0]) >= 0: // escapes that Go has too
 		head := text[:min(len(text), len("u0000"))]
 		if r, _, rest, err := strconv.UnquoteChar(`\`+head, 0); err == nil {
 			return string(r), len(head) - len(rest)
@@ -304,8 +304,8 @@ func unescape(text string) (char string, size int) {
 // maxEscape bounds the digits of an escape sequence, in bytes.
 const maxEscape = 32
 
-// blank overwrites code[start:end] with spaces. Line breaks stay, and every character gives way to spaces of the same
-// number of bytes and of UTF-16 units, so that nothing behind it moves in any unit that an engine counts columns in.
+// blank overwrites code[start:end] with spaces. Line breaks stay, and every character becomes spaces of the same
+// number of bytes and of UTF-16 units, so that the text after it stays in place in any unit that an engine counts columns in.
 func blank(code []byte, start, end int) {
 	for i := start; i < end; {
 		r, size := utf8.DecodeRune(code[i:end])
@@ -324,8 +324,8 @@ func blank(code []byte, start, end int) {
 	}
 }
 
-// blank overwrites a declaration in code. A semicolon takes its place: without it, the statement before might go on
-// behind it.
+// blank overwrites a declaration in code. A semicolon takes its place: without it, the statement before could continue
+// after it.
 func (d *decl) blank(code []byte) {
 	blank(code, d.start, d.end)
 	code[d.start] = ';'

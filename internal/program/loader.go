@@ -24,7 +24,7 @@ const (
 // replayed from its journal can still place errors.
 type Loaded struct {
 	ID      string         `json:"id"`
-	Modules []frame.Module `json:"modules"` // with everything they import, dependencies first
+	Modules []frame.Module `json:"modules"` // modules with their imports, dependencies first
 	Map     SourceMap      `json:"map"`
 }
 
@@ -177,7 +177,7 @@ func (l *loader) file(specifier string, names ...string) (string, error) {
 func candidates(name string) []string {
 	ids := []string{name}
 	if ending := path.Ext(name); ending == ".js" {
-		return append(ids, strings.TrimSuffix(name, ".js")+".ts") // as TypeScript sources name their neighbours
+		return append(ids, strings.TrimSuffix(name, ".js")+".ts") // TypeScript sources name their neighbours with .js
 	} else if slices.Contains([]string{".ts", ".mjs", ".cjs", ".mts", ".cts", ".json"}, ending) {
 		return ids
 	}

@@ -13,9 +13,9 @@ import (
 // Position is a place in code as written.
 type Position struct {
 	File       string // the program's name, or the id of a module
-	Line       int    // from 1; 0: the error has no place
-	Column     int    // from 1, in UTF-16 units
-	SourceLine string // as written; of a long one, what is around Column
+	Line       int    // line from 1; 0: the error has no place
+	Column     int    // column from 1, in UTF-16 units
+	SourceLine string // line as written; the part around Column of a long one
 	// Stack is the engine's stack with the positions of code as written, one "    at function (file:line:column)" a
 	// line. Frames of other code, such as the guest's runtime, are left out.
 	Stack string
@@ -27,10 +27,10 @@ type Position struct {
 const (
 	maxMessage  = 16 << 10
 	maxStack    = 64 << 10
-	maxName     = 256      // of errors, and of functions in stacks
-	maxFrames   = 50       // that Locate maps
+	maxName     = 256      // longest name of an error or function in stacks
+	maxFrames   = 50       // most frames that Locate maps
 	maxFrame    = 4096     // a longer one is left out
-	maxMappings = 32 << 20 // that Locate reads, once for each frame
+	maxMappings = 32 << 20 // most bytes of mappings that Locate reads, once for each frame
 )
 
 // Locate finds the place of an error that a runner reported.

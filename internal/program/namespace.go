@@ -68,7 +68,7 @@ func (p *product) returnThrows(source string, thrown []int, bare string) {
 	last := 0
 	for _, at := range slices.Compact(places) {
 		before := p.Code[last:at]
-		b.WriteString(strings.TrimSuffix(before, " ")) // its indentation
+		b.WriteString(strings.TrimSuffix(before, " ")) // the indentation stays
 		b.WriteString("return")
 		last = at + len("throw")
 	}

@@ -55,9 +55,9 @@ type Options struct {
 // Compiled is a program ready to run.
 type Compiled struct {
 	Program frame.Program
-	Map     SourceMap // of the program and of every module it loads; AddMap adds those loaded while it runs
+	Map     SourceMap // source maps of the program and its modules; AddMap adds those loaded while it runs
 	Source  Source
-	Uses    uses.Uses // what it does with tools, if that is asked for and known
+	Uses    uses.Uses // use of tools, if requested and known
 
 	begins *[2]int // see first
 }
@@ -176,10 +176,10 @@ func (d *decl) patterns() (patterns, names []string) {
 
 // parsed is a compiled program but for its imports: everything that follows from its text alone.
 type parsed struct {
-	imports []decl // those that are resolved, with the bindings that are used
+	imports []decl // resolved imports, with the bindings that are used
 	head    string // up to the parameters
 	dynamic string // the parameter that stands for dynamic import
-	code    string // what follows the parameters
+	code    string // code after the parameters
 	file    *fileMap
 
 	unreturned string

@@ -12,7 +12,7 @@ import (
 // Resolver finds what programs import from the sandbox. Its methods may be called from several goroutines.
 type Resolver interface {
 	// Module returns the text of a file by its sandbox path, which begins with /skills/, /workspace/ or LocalRoot and is clean.
-	// The error wraps fs.ErrNotExist if there is no such file, or if it is a directory.
+	// The error wraps fs.ErrNotExist if the file does not exist or is a directory.
 	Module(ctx context.Context, id string) ([]byte, error)
 	// Server returns the functions of an MCP server by its name, matched tolerantly, or if name is ambiguous or
 	// unknown an error that lists the closest. Server is the name to use.

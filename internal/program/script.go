@@ -18,8 +18,8 @@ type script struct {
 	code    string // the module's function
 	file    *fileMap
 	esm     bool
-	async   bool           // it uses top-level await
-	imports []staticImport // those of its import declarations that are used as values
+	async   bool           // marks top-level await
+	imports []staticImport // import declarations whose bindings are used as values
 	exports map[string]bool
 	stars   []string // specifiers of export * from
 }
@@ -27,7 +27,7 @@ type script struct {
 // staticImport is what a module takes from another one.
 type staticImport struct {
 	specifier string
-	pos       int // in the text
+	pos       int // position in the text
 	names     []string
 }
 

@@ -88,8 +88,8 @@ func (f *fileMap) lines() (pairs [][2]int) {
 	return pairs
 }
 
-// lookup finds the last segment of version 3 mappings at or before a generated position, or else the first behind it in
-// that line, all from 0. It skips segments that lead to the line ours, which is none of the text as written.
+// lookup finds the last segment of version 3 mappings at or before a generated position, or else the first one after it in
+// that line, all from 0. It skips segments that lead to the line ours, which the author did not write.
 func lookup(mappings string, line, column, ours int) (origLine, origColumn int, ok bool) {
 	source := [2]int{} // line and column of the last segment
 	for current := 0; ; current++ {

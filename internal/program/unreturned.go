@@ -219,8 +219,8 @@ func (s *scan) endsBlock(i int) bool {
 	return s.is(before, "else") || s.is(before, "try") || s.is(before, "finally") || s.is(before, "catch")
 }
 
-// lastStatement is the first token of the last statement that ends with the token last or before it, and begins at the token from or behind it in
-// the same brackets, as far as line breaks and semicolons tell; -1 if there is none.
+// lastStatement is the first token of the last statement that ends with the token last or earlier, and begins at the token from or later in
+// the same brackets, judged by line breaks and semicolons; -1 if none is found.
 func (s *scan) lastStatement(from, last int) int {
 	for last >= from && s.is(last, ";") {
 		last--

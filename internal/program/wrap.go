@@ -21,9 +21,9 @@ type body struct {
 	decls  []decl // all declarations
 	result string // the expression that is the result if nothing is returned, or ""
 
-	returned  bool // it is an expression, whose value is the result
+	returned  bool // marks an expression, whose value is the result
 	directive bool // it begins with "use strict"
-	strict    bool // it is in strict mode: by its directive, or because it is an ES module
+	strict    bool // marks strict mode: by its directive, or because the program is an ES module
 
 	dynamic, reserved, bare string // names that the code does not contain
 }
@@ -250,7 +250,7 @@ func (b *body) readable() bool {
 // place leads an error of esbuild, in the text that it read, back to the program.
 func (b *body) place(wrong *failure, wrapped string, start int) *Error {
 	offset, message := offsetOf(wrapped, wrong.Line, wrong.Column), wrong.Text
-	if offset < start { // in the parameters: an import of a name that nothing can have
+	if offset < start { // the parameters contain an import whose name is reserved
 		return b.fail(b.decls[0].pos, message)
 	}
 	offset -= start

@@ -22,7 +22,7 @@ const (
 type converter struct {
 	root  *schema.Value
 	top   string // the type of anything: unknown for input, any for output
-	defs  []*def // in order of first reference
+	defs  []*def // definitions in order of first reference
 	byVal map[*schema.Value]*def
 	nodes int
 }

@@ -61,7 +61,7 @@ func rules(v *schema.Value) string {
 		add("at least ", "minimum")
 		add("at most ", "maximum")
 	}
-	if v.Get("exclusiveMinimum").Is(schema.Number) { // until draft 6 it was a boolean
+	if v.Get("exclusiveMinimum").Is(schema.Number) { // a boolean until draft 6
 		add("more than ", "exclusiveMinimum")
 	}
 	if v.Get("exclusiveMaximum").Is(schema.Number) {

@@ -17,7 +17,7 @@ import (
 // Tool is the input of a declaration.
 type Tool struct {
 	FullName string // server__tool
-	Function string // its identifier
+	Function string // identifier of the function
 	Doc      string
 	Input    *schema.Value // nil: unknown
 	Output   *schema.Value // nil: unknown, declared as any
@@ -87,7 +87,7 @@ declare namespace callMCPTool {
 type function struct {
 	tool      Tool
 	in, out   *def
-	defs      []*def // to be declared, in order
+	defs      []*def // definitions to declare, in order
 	outInline bool
 }
 
@@ -178,7 +178,7 @@ func (ns *namespace) assignName(d *def, meaning, prefix string) {
 // meanings gives for each definition a text that two definitions share only if they, and all that they refer to, are
 // written alike.
 func meanings(defs []*def) map[*def]string {
-	texts := map[*def]string{} // their hashes: what is compared stays small
+	texts := map[*def]string{} // hashes of the texts, so that comparisons stay small
 	refs := map[*def][]*def{}
 	for _, d := range defs {
 		var b strings.Builder

@@ -15,7 +15,7 @@ import (
 
 // Doc is a tool as the index sees it.
 type Doc struct {
-	Key         string // its full name
+	Key         string // full name of the tool
 	Name        string
 	Title       string
 	Server      string
@@ -65,8 +65,8 @@ const maxFieldTerms = 400
 
 type posting struct {
 	doc    int32   // number in its segment
-	impact float32 // what the term is worth for the tool, before its rarity
-	share  float32 // of the tool's name that the term is
+	impact float32 // weight of the term for the tool, before its rarity
+	share  float32 // share of the tool's name that the term makes up
 }
 
 // postings are the tools that a term is in, and what the term is worth for its rarity.
@@ -138,11 +138,11 @@ func nameShares(name string, server map[string]bool) map[string]float32 {
 // Index searches over segments. It never changes.
 type Index struct {
 	server   []int32             // number of each tool's segment
-	does     []action            // of each tool
+	does     []action            // actions of each tool
 	servers  map[string][]int32  // segments by the stems of their server's name
 	base     []int32             // number of each segment's first tool
-	exact    map[string][]int32  // by folded name and folded key
-	postings map[string]postings // with numbers across all segments
+	exact    map[string][]int32  // tools by folded name and folded key
+	postings map[string]postings // postings with numbers across all segments
 	sorted   []string            // all terms, for prefixes
 	rarest   float32             // rarity of a term that one tool has
 	used     sync.Pool           // *[]float32 for numbers

@@ -15,11 +15,11 @@ var sayings string
 
 // meanings is the parsed sayings.
 type meanings struct {
-	terms   [][]string          // of each line, what tools call it
+	terms   [][]string          // words that tools use, for each line
 	lines   map[string][]int32  // numbers of the lines that say a stem
-	rarity  map[string]float32  // of a stem among the lines
+	rarity  map[string]float32  // rarity of a stem among the lines
 	unknown float32             // rarity of a stem that no line says
-	phrases map[string][]phrase // by their first word
+	phrases map[string][]phrase // phrases by first word
 }
 
 func readMeanings(text string) *meanings {

@@ -11,7 +11,7 @@ import (
 
 // Result is one tool found.
 type Result struct {
-	Segment, Doc int // its segment in the index, and its number there
+	Segment, Doc int // segment in the index, and number of the tool in it
 }
 
 // What a request may cost; the rest of a longer one is left out.
@@ -115,8 +115,8 @@ func (ix *Index) recycle(numbers []float32) { ix.used.Put(&numbers) }
 // clause is a clause of a request as it is understood.
 type clause struct {
 	does  action
-	gain  []float32 // of each segment, because the request names its server
-	worth []float32 // of each tool
+	gain  []float32 // bonus of each segment whose server the request names
+	worth []float32 // score of each tool
 	most  float32   // worth of the best one; 0 if there is none
 }
 
@@ -193,7 +193,7 @@ const unsaidWeight = 0.3
 // reading is what the steps of a request have in common while they are scored.
 type reading struct {
 	ix      *Index
-	best    []float32       // what the best term of one word is worth for each tool
+	best    []float32       // score of the best term of one word, for each tool
 	most    float32         // worth of the best tool for one step
 	covered []float32       // how much of each tool's name the request says
 	seen    map[string]bool // terms that covered counts
@@ -311,7 +311,7 @@ func (ix *Index) alternatives(word string, synonyms bool) (all []alternative) {
 // choose takes tools one by one, each time the one that is worth most for what is still asked for. Tools that the query
 // names come first.
 func (ix *Index) choose(clauses []clause, named []int32, limit int) []int32 {
-	left := make([]float32, len(clauses)) // of each clause's worth: 1 at most, so that every clause counts alike, however many words it has
+	left := make([]float32, len(clauses)) // score left to each clause: 1 at most, so that every clause counts alike, however many words it has
 	scores := make([][]float32, len(clauses))
 	for i, c := range clauses {
 		scores[i] = c.worth
@@ -320,7 +320,7 @@ func (ix *Index) choose(clauses []clause, named []int32, limit int) []int32 {
 		}
 	}
 	pool := nominate(scores, limit)
-	best := map[int32]float32{} // by server
+	best := map[int32]float32{} // best score by server
 	var most float32
 	for _, d := range pool {
 		worth, _ := worthOf(d, scores, left)

@@ -31,11 +31,11 @@ const (
 // language is the parsed knowledge.
 type language struct {
 	similar  map[string][]string // synonyms of a stem
-	phrases  map[string][]phrase // by their first word
+	phrases  map[string][]phrase // phrases by first word
 	meanings *meanings
-	verbal   map[string][]string // what a stem means besides where it is the first of a clause
-	products map[string][]string // what a product is about, by a word of its name
-	actions  map[string]action   // by stem
+	verbal   map[string][]string // meanings of a stem that does not begin a clause
+	products map[string][]string // subjects of a product, by a word of its name
+	actions  map[string]action   // actions by stem
 }
 
 var lang = sync.OnceValue(func() *language {
@@ -97,7 +97,7 @@ func (l *language) addSynonyms(group []string) {
 	}
 }
 
-// action is a set of kinds of what somebody does to a thing.
+// action is a set of kinds of things that a user does to an object.
 type action uint8
 
 // actionNames are the kinds, as words.txt calls them.
@@ -119,7 +119,7 @@ func actionOf(name string) action {
 type word struct {
 	stem   string
 	weight float32
-	exact  bool // without its synonyms
+	exact  bool // excludes synonyms
 }
 
 // says reports whether the words contain one, of that weight or more.

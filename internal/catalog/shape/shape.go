@@ -13,13 +13,13 @@ import (
 
 // Shape is the structure of all values seen at one place.
 type Shape struct {
-	Kinds   []string          `json:"kinds,omitempty"`   // of JSON, sorted
+	Kinds   []string          `json:"kinds,omitempty"`   // JSON kinds, sorted
 	Objects int               `json:"objects,omitempty"` // how many objects were seen
-	Seen    int               `json:"seen,omitempty"`    // of a field: in how many objects
+	Seen    int               `json:"seen,omitempty"`    // number of objects with this field
 	Fields  map[string]*Shape `json:"fields,omitempty"`
 	Map     bool              `json:"map,omitempty"`    // the keys of the objects are data
-	Values  *Shape            `json:"values,omitempty"` // of a map
-	Items   *Shape            `json:"items,omitempty"`  // of arrays
+	Values  *Shape            `json:"values,omitempty"` // shape of a map's values
+	Items   *Shape            `json:"items,omitempty"`  // shape of an array's items
 }
 
 // What one shape may be made of.
@@ -27,7 +27,7 @@ const (
 	maxDepth  = 8
 	maxFields = 48
 	maxNodes  = 256
-	maxItems  = 64 // of an array that are looked at
+	maxItems  = 64 // items of an array that are read
 )
 
 // Of is the shape of one JSON value; words are the server's own.
@@ -145,7 +145,7 @@ func (s *Shape) Size() int {
 // Differences are what a shape did not have before: places, and what is new there.
 type Differences []string
 
-// maxDifferences bounds those that one merge tells of.
+// maxDifferences bounds the differences that one merge reports.
 const maxDifferences = 8
 
 func (d *Differences) add(at, format string, args ...any) {

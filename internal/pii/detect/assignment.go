@@ -11,7 +11,7 @@ type strength int
 const (
 	plain        strength = iota
 	key                   // random characters
-	passwordLike          // what a person may have chosen
+	passwordLike          // words beside a value that a person may have chosen
 )
 
 const (

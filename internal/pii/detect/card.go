@@ -26,9 +26,9 @@ var brands = []struct {
 	{3700, 3799, 1 << 15},                       // American Express
 	{3500, 3599, upTo19},                        // JCB
 	{4000, 4999, 1<<13 | 1<<16 | 1<<18 | 1<<19}, // Visa
-	{5000, 5099, maestro},                       // and Dankort
+	{5000, 5099, maestro},                       // Maestro and Dankort
 	{5100, 5599, 1 << 16},                       // Mastercard
-	{5600, 6999, maestro},                       // and Discover, UnionPay, RuPay
+	{5600, 6999, maestro},                       // Maestro, Discover, UnionPay and RuPay
 	{8100, 8299, upTo19},                        // UnionPay, RuPay
 	{8699, 8699, 1 << 15},                       // Voyager
 	{9792, 9792, 1 << 16},                       // Troy

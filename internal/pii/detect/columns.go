@@ -51,17 +51,17 @@ func set(words string) map[string]bool {
 
 // columns is what a container knows of the names of columns.
 type columns struct {
-	at    int    // where an object begins
-	names []name // of an object: what its lists have; of a list: what its elements are
+	at    int    // beginning of an object
+	names []name // names of an object's lists, or of a list's elements
 	inRow bool   // an object or a list is a row, or in one
 	lists bool   // an object has had a list before its names
-	index int    // of the next element of a list
+	index int    // index of a list's next element
 
 	naming    bool   // a list holds names, for the object around it
 	heading   bool   // a list may be the names of the lists that follow it
-	named     []name // what was read of them
+	named     []name // names read so far
 	describes bool   // an object describes a column
-	label     name   // of an object: the name that stands beside its value
+	label     name   // name beside an object's value
 }
 
 // enterColumns prepares a container that is opened in top, which is nil for the outermost one.

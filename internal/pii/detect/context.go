@@ -11,7 +11,7 @@ type mask uint32
 
 const (
 	aboutPhone mask = 1 << iota
-	aboutCall       // what one does with a telephone, and more; counts for numbers that look like one of a telephone
+	aboutCall       // words about using a telephone, among others; they count for numbers in the form of a telephone number
 	aboutCard
 	aboutSSN
 	aboutIP
@@ -26,9 +26,9 @@ const (
 	aboutMyNumber
 	aboutCNID
 	aboutAadhaar
-	aboutVersion // of software; section numbers
-	aboutLine    // of a telephone, such as office; counts behind a number
-	aboutUnit    // of measure; counts behind a number
+	aboutVersion // words about software versions and section numbers
+	aboutLine    // words about a telephone line, such as office; they count after a number
+	aboutUnit    // units of measure; they count after a number
 	aboutBSN
 	aboutID    // identifiers, some of which are personal
 	aboutOther // amounts, times and measures that are no personal data

@@ -114,7 +114,7 @@ func (s *scanner) digitsAt(i, limit int) string {
 	return s.text[i:end]
 }
 
-// day is a date in the form of ISO 8601; empty if there is no such day in the years that people are born in.
+// day is a date in the form of ISO 8601; empty if the date does not exist or no living person was born in its year.
 func day(year, month, dayOfMonth string) string {
 	if len(year) == 2 {
 		century := "19"

@@ -30,7 +30,7 @@ type Span struct {
 	// \" in JSON that is itself within a string.
 	Number bool
 	Quote  string
-	Ref    any // of the Word that was found; nil for others
+	Ref    any // Ref of the Word that was found; nil for other spans
 	// Within are the Refs of Words that are a part of the value, or that are in it where it is base64.
 	Within []any
 }
@@ -39,7 +39,7 @@ type Span struct {
 type Detector struct {
 	on      [kindCount]bool
 	persons bool     // some of the types of persons are on
-	names   []string // of kinds; those of custom patterns follow the others
+	names   []string // names of kinds; custom patterns come last
 	custom  []*regexp.Regexp
 }
 
@@ -120,8 +120,8 @@ func (d *Detector) Find(text string) []Span { return d.FindWith(text, Known{}) }
 type Known struct {
 	Sent   *Dictionary // values that the text may repeat
 	Words  *Words      // values that it may have
-	Fields []Field     // where it has values
-	Name   string      // what the text is, as the key of a value says it
+	Fields []Field     // fields that contain the text
+	Name   string      // key of the text's value
 }
 
 // FindWith is Find that finds what is known, too.
@@ -176,7 +176,7 @@ type hit struct {
 	value      string
 	word       *Word
 	within     []any // Refs of words
-	number     int   // of a whole number in JSON, in how many JSON texts it is; else 0
+	number     int   // for a whole JSON number, the depth of nested JSON texts; else 0
 }
 
 // refs are the Refs of the words that a hit is and has.
@@ -238,8 +238,8 @@ func (f *finder) find(text string, around surroundings, depth int) {
 	}
 }
 
-// resolve sorts hits and removes overlaps. A hit that lies within another one goes. Of two that overlap otherwise, the type
-// that comes first in the table of types stays, and of the other one what is left of it: it is a part of a value all the same.
+// resolve sorts hits and removes overlaps. A hit that lies within another one is dropped. Of two that overlap otherwise, the type
+// that comes first in the table of types stays whole, and the other keeps its remaining part, which is part of a value too.
 func resolve(text string, hits []hit) []hit {
 	slices.SortStableFunc(hits, func(a, b hit) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.kind, b.kind))

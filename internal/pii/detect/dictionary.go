@@ -10,7 +10,7 @@ import (
 type Word struct {
 	Text string // the case of ASCII letters does not matter, nor how characters are escaped where it is found
 	Type string
-	Ref  any // what a Span of it has as its Ref
+	Ref  any // Ref of the spans that are found
 }
 
 // Words shorter than minKnown are found in too many texts, and those longer than maxKnown would cost too much.
@@ -25,12 +25,12 @@ type Dictionary struct {
 	words  []*dictionaryWord // sorted by text
 	first  [256]bool
 	inside bool        // words are found within other words, too
-	strong *Dictionary // of the words that are; nil for none
+	strong *Dictionary // dictionary of the strong words; nil for none
 }
 
 type dictionaryWord struct {
 	Word
-	text   string // as detectors read it, in lower case
+	text   string // text that detectors read, in lower case
 	parent int    // the longest word that this one begins with; -1 for none
 }
 

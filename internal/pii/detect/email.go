@@ -150,7 +150,7 @@ func (s *scanner) domain(from int) int {
 	return good
 }
 
-// isTopLevel tells whether a label that has the ending of a file behind it is a country's or one of the common top-level domains.
+// isTopLevel tells whether a label that a file extension follows is a country's or one of the common top-level domains.
 func isTopLevel(label string) bool {
 	label = strings.ToLower(label)
 	if len(label) == 2 {

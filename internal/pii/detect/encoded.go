@@ -70,7 +70,7 @@ func (s *scanner) decoded(start, end, stop int) bool {
 }
 
 func decodeBase64(run string) (string, bool) {
-	if len(run)%4 == 1 { // it was cut
+	if len(run)%4 == 1 { // a complete text has another length
 		run = run[:len(run)-1]
 	}
 	encoding := base64.RawStdEncoding
@@ -86,7 +86,7 @@ func decodeBase64(run string) (string, bool) {
 }
 
 func decodeHex(run string) (string, bool) {
-	run = run[:len(run)&^1] // it may have been cut
+	run = run[:len(run)&^1] // an odd digit is left of a truncated text
 	first, err := hex.DecodeString(run[:8])
 	if err != nil || !beginsPrintable(first) {
 		return "", false

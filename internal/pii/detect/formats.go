@@ -5,8 +5,8 @@ const (
 	inHex    = "x" // 0-9 a-f
 	inUpper  = "U" // A-Z 0-9
 	inAlnum  = "a" // A-Z a-z 0-9
-	inURL    = "w" // and _ -
-	inDotted = "d" // and . = + / ~ :
+	inURL    = "w" // letters, digits, _ and -
+	inDotted = "d" // also . = + / ~ :
 )
 
 // format is how the keys of a service look: a prefix, and at least min characters of an alphabet.

@@ -8,16 +8,16 @@ import "strings"
 type headings struct {
 	line, next int  // the line that was read last, and the next one
 	tries      int  // lines of the paragraph that may still be its heading
-	head       head // of the paragraph; without fields if none was found
-	at         int  // what of the line has been read
-	field      int  // in which at is
-	quoted     bool // at is in a quoted field
-	fields     int  // of the line; 0 until they are counted
+	head       head // head of the paragraph; no fields if none was found
+	at         int  // offset in the line
+	field      int  // field that contains at
+	quoted     bool // reports that at is in a quoted field
+	fields     int  // fields of the line; 0 until counted
 
-	spellings [2]int // where VALUES and values come next
+	spellings [2]int // next positions of VALUES and values
 	values    struct {
 		columns []mask
-		list    int // where the list ends that has not been read; 0 for none
+		list    int // end of the list that has not been read; 0 for none
 		at      int
 		depth   int
 		column  int
@@ -34,7 +34,7 @@ type head struct {
 
 // field is a name in a heading.
 type field struct {
-	start, end int // in its line
+	start, end int // range in its line
 	mask       mask
 }
 

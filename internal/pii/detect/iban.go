@@ -41,7 +41,7 @@ func (s *scanner) iban(start int) int {
 		}
 		country[i] = s.text[start+i] &^ 0x20
 	}
-	if s.is(start+2, letter) { // as in most words
+	if s.is(start+2, letter) { // most words have a letter there
 		return 0
 	}
 	format := accounts[string(country[:])]

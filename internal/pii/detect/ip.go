@@ -33,7 +33,7 @@ func (s *scanner) ipv4(n *number) int {
 	}
 	start, end := n.groups[0].start, n.groups[3].end
 	if n.groups[3].sep == "." || s.at(start-1) == '.' && s.is(start-2, ascii) {
-		return 0 // of more parts
+		return 0 // more than four parts are no address
 	}
 	addr := netip.AddrFrom4(parts)
 	if padded || parts[0] == 10 || !addr.IsPrivate() { // the others are no versions

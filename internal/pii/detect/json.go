@@ -4,11 +4,11 @@ import "strings"
 
 // surroundings is what is known of a text from outside of it.
 type surroundings struct {
-	key    name // whose value the text is
+	key    name // key whose value the text is
 	parent mask // words of the keys further up
 	number bool // the text is a JSON number
 	inside bool // the text is a whole string or number of a JSON text
-	nested int  // in how many JSON texts the text is
+	nested int  // depth of nested JSON texts
 }
 
 // name is what the key of a value says.
@@ -59,13 +59,13 @@ type walker struct {
 	*finder
 	text  string
 	depth int
-	at    surroundings // of the next value
+	at    surroundings // surroundings of the next value
 	stack []container
 
-	reached []Field // by the next value
+	reached []Field // fields that contain the next value
 
 	again bool           // names of columns were found behind values
-	found []heading      // these and all later names
+	found []heading      // headings from here on
 	late  map[int][]name // names of the columns of objects by their offset, when a text is read again
 }
 
@@ -75,8 +75,8 @@ type container struct {
 	parent mask // at of the container
 	key    name
 
-	fields   []Field // that the container has reached
-	elements int     // of a list, up to the next one
+	fields   []Field // fields that contain the container
+	elements int     // elements of a list before the next one
 	columns  columns
 }
 
@@ -264,7 +264,7 @@ func endOfString(text string, from int) int {
 		if slash < 0 {
 			return quote + 1
 		}
-		i += slash + 2 // behind what is escaped
+		i += slash + 2 // continues after the escape
 	}
 	return 0
 }

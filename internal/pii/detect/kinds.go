@@ -38,7 +38,7 @@ const (
 	kindCount
 	firstOptIn = inAadhaar
 
-	knownWord kind = -1 // of a dictionary, which says its type
+	knownWord kind = -1 // kind of a dictionary's word; the dictionary has the type
 )
 
 var kindNames = [kindCount]string{

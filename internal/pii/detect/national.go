@@ -64,7 +64,7 @@ func (s *scanner) chinese(n *number) int {
 // myNumber checks the last digit of an individual number (ordinance 85 of 2014, article 5).
 func myNumber(digits string) bool {
 	sum := 0
-	for i := range 11 { // from the right
+	for i := range 11 { // right to left
 		weight := i + 2
 		if i >= 6 {
 			weight = i - 4
@@ -149,7 +149,7 @@ func (s *scanner) insurance(start int) int {
 		}
 	}
 	end := ends[size-1]
-	spread := end-start > size // it has separators
+	spread := end-start > size // the number has separators
 	if near&aboutOther != 0 && near&aboutNIN == 0 || !spread && s.text[start:start+2] != value[:2] && (near|far)&aboutNIN == 0 {
 		return 0
 	}

@@ -28,8 +28,8 @@ type number struct {
 	groups [maxGroups]group
 	count  int
 	total  int    // digits in all groups
-	all    string // these digits; empty until they are asked for
-	from   int    // where it begins with + and (
+	all    string // all digits; empty until needed
+	from   int    // start with + and (
 	plus   bool   // + before the first digit
 	paren  bool   // ( before the first digit
 	glued  bool   // a letter or an underscore before it
@@ -136,7 +136,7 @@ done:
 	i := start
 	plus := ""
 	if c := s.at(n.from - 1); n.plus || c == '=' {
-		plus = "+" // as in find?phone=%2B1+212+555+0123
+		plus = "+" // encoded plus, as in find?phone=%2B1+212+555+0123
 	}
 	for n.count < maxGroups {
 		g := group{start: i}
@@ -157,7 +157,7 @@ done:
 	}
 	n.groups[n.count-1].sep = ""
 	if n.paren && !slices.ContainsFunc(n.groups[:n.count], func(g group) bool { return strings.Contains(g.sep, ")") }) {
-		n.paren = false // all of the number is in parentheses, or more
+		n.paren = false // the parentheses enclose the whole number or more
 		for n.from < start && s.text[n.from] != '+' {
 			n.from++
 		}
@@ -218,7 +218,7 @@ func (s *scanner) separator(i int, space string) int {
 		case c == ' ':
 			spaces++
 		case space != "" && c == space[0]:
-			spaces += 2 // and no other one
+			spaces += 2 // only this character may repeat
 		case c == '-' && spaces > 0 && s.is(j+1, digit):
 			return i // a sign
 		case c == '-' || c == '.' || c == '/':
@@ -364,7 +364,7 @@ func (s *scanner) inRow(n *number, groups int) bool {
 // maxRowLine is longer than a line that has a value of groups only.
 const maxRowLine = 32
 
-// betweenRows tells whether the first groups are all of a line, and the line before or behind it has as many groups that are no such value:
+// betweenRows tells whether the first groups fill a line, and an adjacent line has as many groups that are no such value:
 // they begin with another digit, or are no card.
 func (s *scanner) betweenRows(n *number, groups int) bool {
 	start, end := n.groups[0].start, n.groups[groups-1].end

@@ -177,7 +177,7 @@ func (s *scanner) dialled(n *number, skip int) bool {
 	return plans()[first] != nil
 }
 
-// spaced tells whether the first groups are a calling code and groups of digits behind it.
+// spaced tells whether the first groups are a calling code and the groups of digits that follow it.
 func (s *scanner) spaced(n *number, groups int) bool {
 	return groups > 2 && plans()[s.text[n.groups[0].start:n.groups[0].end]] != nil && uniform(n.groups[:groups])
 }

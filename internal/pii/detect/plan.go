@@ -58,7 +58,7 @@ func (p *plan) assigned(national string) bool {
 	return p != nil && len(national) >= 3 && len(national) <= maxNational && p[len(national)] != nil && p[len(national)].has(national)
 }
 
-// callingCode splits digits into a calling code and a national number; ok is false if there is no such code.
+// callingCode splits digits into a calling code and a national number; ok is false if the code is unknown.
 func callingCode(digits string) (p *plan, national string, ok bool) {
 	for n := 1; n <= 3 && n < len(digits); n++ {
 		if p := plans()[digits[:n]]; p != nil {

@@ -13,7 +13,7 @@ const (
 	lower
 	underscore
 	high    // not ASCII
-	escape  // may begin an escape
+	escape  // first byte of a possible escape
 	trigger // makes the scanner look closer
 
 	letter = upper | lower
@@ -209,7 +209,7 @@ const (
 
 // letters looks for values in the word from start to end that begin with two letters, and returns where to go on; 0 if there are none.
 func (s *scanner) letters(start, end int) int {
-	for i := start + 2; i+1 < end; i++ { // behind the country: check digits
+	for i := start + 2; i+1 < end; i++ { // the country is followed by check digits
 		if isDigit(s.text[i]) && isDigit(s.text[i+1]) && s.is(i-1, letter) && s.is(i-2, letter) {
 			if done := s.iban(i - 2); done > 0 {
 				return done

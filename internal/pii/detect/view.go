@@ -11,7 +11,7 @@ import (
 // that are not visible are left out. It knows where each byte comes from.
 type view struct {
 	text  string
-	units []unit // in ascending order; all bytes between two units are as they were
+	units []unit // changed ranges in ascending order; the bytes between them are unchanged
 }
 
 // unit is a part of a view that differs from the original: n bytes at, which were fromN bytes at from.
@@ -58,7 +58,7 @@ func normalize(text string) view {
 	}
 	v := view{}
 	var out strings.Builder
-	copied := 0 // what of the text is in out
+	copied := 0 // length of the text that is in out
 	for i < len(text) {
 		if classes[text[i]]&(high|escape) == 0 {
 			i++
@@ -66,7 +66,7 @@ func normalize(text string) view {
 		}
 		r, size := decode(text[i:])
 		folded := fold(r)
-		if text[i] >= 0xC2 && folded == r { // what it stands for depends on its neighbours
+		if text[i] >= 0xC2 && folded == r { // its reading depends on its neighbours
 			switch last := v.last(text, i, copied, &out); {
 			case isMark(r) && last != 0 && classes[last]&(letter|high) == 0:
 				folded = -1
@@ -140,7 +140,7 @@ func plainPrefix(text string) int {
 	for ; i+8 <= len(text); i += 8 {
 		b := text[i : i+8]
 		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		found := x // its high bits: a byte beyond ASCII, or a zero byte below
+		found := x // high bits: a byte beyond ASCII, or a zero byte below
 		for _, c := range [...]uint64{'\\', '%', '&'} {
 			different := x ^ c*ones
 			found |= different - ones

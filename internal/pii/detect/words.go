@@ -17,7 +17,7 @@ import (
 type Words struct {
 	mu    sync.RWMutex
 	nodes map[string]int // a node and the next word, see appendStep, to the node behind it; 0 is the root
-	types map[int]string // of the values that end at a node
+	types map[int]string // types of the values that end at a node
 	begin [1 << 10]uint64
 }
 
@@ -141,7 +141,7 @@ func appendWord(to []byte, text string) []byte {
 	return to
 }
 
-// nextWord returns where the first word begins and ends that begins at i or behind it. A word is a run of letters, digits and _. Characters
+// nextWord returns the range of the first word that begins at i or later. A word is a run of letters, digits and _. Characters
 // of scripts without spaces between words are words each. Without a word, start and end are equal.
 func nextWord(text string, i int) (start, end int) {
 	for start = i; start < len(text); {

@@ -319,7 +319,7 @@ func list(names []string) string {
 	return b.String()
 }
 
-// choice says what there is instead of a name: the name most like it first.
+// choice lists the existing names, the most similar one first.
 func (c *checker) choice(name string, names []string) string {
 	return suggestion(c.nearest(name, names), names)
 }

@@ -21,7 +21,7 @@ import (
 // Mistake is something that does not exist, and what does.
 type Mistake struct {
 	At      uses.Place
-	Message string // in one line
+	Message string // one line
 }
 
 // Tools are the tools that there are.
@@ -33,7 +33,7 @@ type Tools struct {
 	Unavailable func() []string
 }
 
-// maxMistakes is how many mistakes are told of a program.
+// maxMistakes bounds the mistakes that are reported for a program.
 const maxMistakes = 10
 
 // Check returns the mistakes of a program, in the order of their places. Uses come from a process that reads hostile text: they may be
@@ -61,11 +61,11 @@ const (
 	byName        // callMCPTool
 	servers       // the module ./servers
 	server        // a server: name
-	function      // of a tool
-	promise       // of inner[0]
+	function      // a tool
+	promise       // a promise of inner[0]
 	typed         // a value of typ
 	tuple         // inner, one for each item
-	array         // of inner[0]
+	array         // an array of inner[0]
 	method        // name of inner[0]
 )
 
@@ -77,7 +77,7 @@ type thing struct {
 	raw   bool
 	typ   dts.Type
 	inner []*thing
-	depth int // of what it is made of
+	depth int // nesting depth
 }
 
 // maxDepth bounds how deep a thing is made of others.
@@ -85,7 +85,7 @@ const maxDepth = 20
 
 type checker struct {
 	used    uses.Uses
-	things  []thing // of used
+	things  []thing // descriptions of used
 	tools   Tools
 	found   []Mistake
 	unknown bool // a server or tool is not known
@@ -144,7 +144,7 @@ func (c *checker) resolved(err error) error {
 	return err
 }
 
-// value is what the value at a place is; what is wrong with it is told.
+// value describes the value at a place, and reports its mistakes.
 func (c *checker) value(i int) thing {
 	v := &c.used[i]
 	of := c.before(v.Of, i)

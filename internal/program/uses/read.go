@@ -17,7 +17,7 @@ import (
 // Bounds of what is read. Of a larger program nothing is said.
 const (
 	MaxCode   = 256 << 10 // bytes
-	maxValues = 20_000    // with parts of arguments
+	maxValues = 20_000    // most values, parts of arguments included
 	maxText   = 200       // bytes of a literal, or of a name of a property, that is kept
 )
 
@@ -61,7 +61,7 @@ func Read(code string, imports map[string]Import) (found Uses) {
 // reader goes through a program once, from its beginning to its end.
 type reader struct {
 	code    []byte
-	lines   []int // where lines but the first begin
+	lines   []int // starts of the lines after the first
 	imports map[string]Import
 
 	found     Uses
@@ -69,10 +69,10 @@ type reader struct {
 	last      int // the last position known
 	outermost bool
 
-	values    map[*js.Var]int      // what variables hold that are assigned once
+	values    map[*js.Var]int      // values of variables that are assigned once
 	consts    map[*js.Var]constant // likewise, of literals
 	functions map[*js.Var]function // likewise
-	returns   *[]int               // what the function returns that is being read
+	returns   *[]int               // results of the function that is being read
 
 	assigned map[*js.Var]int  // how often
 	mutated  map[*js.Var]bool // parts of them are assigned
@@ -83,7 +83,7 @@ type reader struct {
 
 // function is one of the program's own.
 type function struct {
-	result int // what it returns; -1: unknown
+	result int // value of the result; -1: unknown
 	async  bool
 	empty  bool
 }
@@ -219,7 +219,7 @@ func (r *reader) target(x js.IExpr) {
 			r.target(e.Value)
 			r.target(e.Value)
 		}
-	case *js.BinaryExpr: // with a default
+	case *js.BinaryExpr: // an assignment with a default
 		r.target(x.X)
 	}
 }

@@ -22,7 +22,7 @@ const (
 	Param               // parameter Index of the callback of Of, which is a member
 	List                // [Items...]
 	All                 // Promise.all(Of)
-	Promise             // what an async function gives that returns Of
+	Promise             // promise of an async function that returns Of
 	Mapped              // an array of Of, made by a function of the program for each item of something
 )
 
@@ -37,8 +37,8 @@ type Value struct {
 	Items   []int // places in Uses; -1: unknown
 	Result  int   // place in Uses; -1: unknown
 	Raw     bool
-	Quiet   bool // of a Member: the program tests whether it is there
-	Changed bool // of a Member: the program assigns it, or tests what it is
+	Quiet   bool // marks a Member whose existence the program tests
+	Changed bool // marks a Member that the program assigns or whose type it tests
 	// Empty says of a Call that its callback returns nothing, or nothing that has fields.
 	Empty bool
 }
@@ -52,7 +52,7 @@ type Form uint8
 // Forms of arguments.
 const (
 	Unknown   Form = iota
-	Undefined      // as if it were not given
+	Undefined      // same as an absent value
 	Null
 	String
 	Number
@@ -67,8 +67,8 @@ type Arg struct {
 	Form   Form
 	At     Place
 	Text   string  // JSON of a literal; "" if only its form is known
-	Fields []Field // of an object
-	Items  []Arg   // of an array
+	Fields []Field // fields of an object
+	Items  []Arg   // items of an array
 	Open   bool    // an object or array that has more than is listed, or a call's last argument that stands for any number
 	Of     int
 }

@@ -126,7 +126,7 @@ func (r *reader) give(to js.IBinding, x js.IExpr) {
 	case Of:
 		r.bind(v, arg.Of)
 	default:
-		if arg.Form == Array { // it may grow
+		if arg.Form == Array { // an array may grow
 			arg.Items, arg.Open = nil, true
 		}
 		if !r.probed[v] && !r.mutated[v] {
