@@ -45,7 +45,7 @@ type Program struct {
 	Task    string
 	// Principal is whose credential asked for the task.
 	Principal string
-	Roles     []auth.Role // of the principal when it asked; nil if they are not known
+	Roles     []auth.Role // roles of the principal at the request; nil if unknown
 	Began     time.Time   // the task
 	// Observe gets what the run does, and what a recorded run did before, in order, until Execute returns. It does not block.
 	Observe func(run.Event)
@@ -55,8 +55,8 @@ type Program struct {
 
 // Skill is a program that a user has saved.
 type Skill struct {
-	Name        string // its path
-	Description string // one line; empty if it has none
+	Name        string // path of the skill
+	Description string // one line; may be empty
 }
 
 // Catalog describes tools to the model. Its methods are safe for concurrent use.
@@ -77,14 +77,14 @@ type Options struct {
 	Runs    Runs
 	Catalog Catalog
 	Prompts *Prompts // nil: the built-in ones
-	Has     Features // besides those of programs everywhere; Privacy decides about Private
+	Has     Features // features besides those of programs everywhere; Privacy decides about Private
 	Prices  model.Prices
 	Budget  task.Budget // the most that a task may take; zero fields are no bound
 	// ResultTokens is how many model tokens the result of one call may have; 0 is modelview.DefaultLimit.
 	ResultTokens int
-	Privacy      *pii.Filter // of prompts and results; nil changes nothing
+	Privacy      *pii.Filter // filter of prompts and results; nil changes nothing
 	Now          func() time.Time
-	NewID        func() string // of a run
+	NewID        func() string // new id of a run
 }
 
 // Agent works tasks. It is safe for concurrent use.

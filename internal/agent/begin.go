@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxSkills    = 30  // that a task's prompt names
+	maxSkills    = 30  // most skills that a task's prompt names
 	maxSkillText = 160 // bytes of a description
 )
 
@@ -54,5 +54,5 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.privacy.Hide(ctx, pii.FromProgram, text) // its parts have tokens
+	return w.privacy.Hide(ctx, pii.FromProgram, text) // tokens stand for values in its parts
 }

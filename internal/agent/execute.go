@@ -117,7 +117,7 @@ func (w *work) resultText(ctx context.Context, out *run.Outcome, code string) (s
 	case out.Error != nil:
 		failure := failureOf(out, code)
 		advice, err := w.a.opt.Prompts.recovery(failure)
-		if err != nil { // what the run did must be recorded
+		if err != nil { // the run's effects must be recorded
 			if advice, err = builtin().recovery(failure); err != nil {
 				return "", err
 			}

@@ -26,15 +26,15 @@ type work struct {
 	privacy pii.Session
 	model   model.Model // nil until it is needed
 	steps   []task.Step
-	state   state       // of steps
+	state   state       // state of the steps
 	unsaved task.Change // the end of steps, and events: what the next commit takes
-	since   time.Time   // when the work for the next step began
+	since   time.Time   // beginning of the work for the next step
 }
 
 // ending is how a task ends.
 type ending struct {
 	status  task.Status
-	kind    string // of its error; empty for none
+	kind    string // kind of its error; empty for none
 	message string // a sentence
 }
 
@@ -185,13 +185,13 @@ func (w *work) unanswered(ctx context.Context, err error, lost model.Usage) (*en
 		w.stream(model.Delta{Reset: true, Notice: fmt.Sprintf("%s: %s; the task waits and asks again in %s", u.Kind, failed.Message, pause.Round(time.Second))})
 		return nil, &task.RetryError{After: pause, Err: err}
 	case failed.Kind == model.KindContextLength && !shortened && w.shortenMore(ctx):
-		return nil, nil // and ask again
+		return nil, nil // the model is asked again
 	}
 	return w.noAnswer(err), nil
 }
 
 const (
-	// maxCuts is how often a model may go on with an answer that was too long for one turn.
+	// maxCuts is how often a model may continue an answer that was too long for one turn.
 	maxCuts  = 2
 	goOn     = "Your answer was cut off because it was too long for one turn. Go on exactly where it stopped."
 	sayMore  = "Your turn was empty. Answer the task in plain words now, or go on with it."

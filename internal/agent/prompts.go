@@ -37,8 +37,8 @@ var embedded embed.FS
 // Features are what programs have only where the configuration says so.
 type Features struct {
 	Private  bool // personal data is hidden
-	Fetch    bool // of hosts that are allowed
-	Packages bool // of npm
+	Fetch    bool // some hosts are allowed
+	Packages bool // npm packages are allowed
 }
 
 // systemData is the data of system.md.
@@ -94,7 +94,7 @@ var anyFailure = &run.Outcome{
 var builtin = sync.OnceValue(func() *Prompts {
 	p, err := LoadPrompts("")
 	if err != nil {
-		panic(err) // they are part of the program
+		panic(err) // the templates are compiled in
 	}
 	return p
 })

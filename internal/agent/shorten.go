@@ -30,7 +30,7 @@ func (w *work) shorten(ctx context.Context) (tokens int) {
 		window = defaultWindow
 	}
 	ratio := w.bytesPerToken()
-	percent := window * ratio / 100 // of the window, in bytes
+	percent := window * ratio / 100 // one percent of the window, in bytes
 	bytes := float64(w.bytes(w.state.compact))
 	if bytes > fullAt*percent {
 		least := leastCut * percent
@@ -51,7 +51,7 @@ func (w *work) shortenMore(ctx context.Context) bool {
 
 const (
 	maxEarlier   = 100 // earlier tasks of a session that a conversation has
-	earlierBlock = 50  // that remain when it reached that
+	earlierBlock = 50  // steps that remain then
 )
 
 // inherited is the last cut in the earlier tasks of the session, so that conversations begin alike. The task that they begin

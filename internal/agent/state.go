@@ -17,8 +17,8 @@ type state struct {
 	open     *task.Ask  // the last of them, while it has no answer
 	outages  int        // requests in a row that got no answer because the provider was away
 	turn     *task.Turn // the last one; nil before the first
-	results  int        // of its calls
-	runID    string     // of its next call, where that is a program that has begun
+	results  int        // results of the turn's calls
+	runID    string     // id of the next call's run, if its program has begun
 	answered bool       // the turn has no calls, and no message followed it
 
 	text  string // the answer so far: of the last turn, and of the cut-off ones that it goes on from
@@ -26,20 +26,20 @@ type state struct {
 	cuts  int    // turns since the last call that were cut off in their text
 	empty int    // turns up to the last one that were empty
 
-	compact   task.Compact // in force
+	compact   task.Compact // summary in use
 	tooLong   bool         // the last request was, its provider says
-	shortened bool         // since that
+	shortened bool         // reports shortened steps since compact
 
 	runs    []string // ids
 	lastRun string   // status of the last run
 	output  json.RawMessage
 	logs    tail
-	writes  writes // of all runs
+	writes  writes // writes of all runs
 	calls   int
 	direct  task.Direct
 
-	worked time.Duration // what the steps took
-	turns  int           // with known usage
+	worked time.Duration // working time of the steps
+	turns  int           // turns with known usage
 	model  string
 	tokens model.Usage
 	cost   float64

@@ -33,19 +33,19 @@ type watcher struct {
 	now     func() time.Time
 	commit  func([]task.Event) error
 	stream  func(data json.RawMessage) // passes on what is not stored
-	flushes sync.WaitGroup             // that are scheduled: at most one
+	flushes sync.WaitGroup             // scheduled flushes: at most one
 
 	mu      sync.Mutex
 	timer   *time.Timer // starts the scheduled flush; nil if none is
 	ended   bool
 	lost    error // why events could not be committed
 	events  []task.Event
-	reports []json.RawMessage // of calls under way
+	reports []json.RawMessage // progress of calls under way
 	made    int               // events
-	bytes   int               // of their data
+	bytes   int               // bytes of data in reports
 	logs    int
-	about   map[int]string    // what file calls and tool calls are about
-	told    map[int]time.Time // when the progress of a call was passed on
+	about   map[int]string    // subjects of file and tool calls
+	told    map[int]time.Time // times of the last report, by call
 	tools   map[int]exchange
 }
 

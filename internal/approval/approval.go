@@ -17,7 +17,7 @@ const (
 	Approved Status = "approved"
 	Denied   Status = "denied"
 	Expired  Status = "expired" // nobody decided in time
-	Closed   Status = "closed"  // its run was cancelled
+	Closed   Status = "closed"  // the run was cancelled
 )
 
 // Errors of requests.
@@ -47,9 +47,9 @@ type Request struct {
 	Done      []Effect   `json:"done,omitempty" doc:"What the run has changed so far, or may have changed."`
 
 	// What people are not shown.
-	Principal string     `json:"-"` // whose credential asked for the run or task
+	Principal string     `json:"-"` // credential that asked for the run or task
 	Resume    Resume     `json:"-"`
-	Signature *Signature `json:"-"` // of an approval that a person confirmed; nil: it has none
+	Signature *Signature `json:"-"` // signature of an approval that a person confirmed; nil: none
 }
 
 // Call is a tool call that waits.
@@ -84,17 +84,17 @@ type Effect struct {
 
 // Resume is what a waiting run goes on from besides its journal.
 type Resume struct {
-	Elapsed  time.Duration         `json:"elapsed,omitzero"`  // that the run has taken, without waiting for approvals
-	Computed time.Duration         `json:"computed,omitzero"` // that its program has computed
-	Timers   map[int]time.Duration `json:"timers,omitempty"`  // what was left of pending timers, by call
+	Elapsed  time.Duration         `json:"elapsed,omitzero"`  // time that the run has taken, without waiting for approvals
+	Computed time.Duration         `json:"computed,omitzero"` // time that its program has computed
+	Timers   map[int]time.Duration `json:"timers,omitempty"`  // remaining time of pending timers, by call
 }
 
 // Decision is what a person decides.
 type Decision struct {
 	Approve  bool
-	Reason   string // of a denial
-	Remember bool   // of an approval
-	By       string // who decides
+	Reason   string // reason of a denial
+	Remember bool   // extends an approval to later calls
+	By       string // the person who decides
 	Time     time.Time
 	// Sign signs an approval, where a person has to confirm it, and Seen is the request that they saw.
 	Sign Sign

@@ -17,8 +17,8 @@ type Decided struct {
 
 	mu       sync.Mutex
 	loaded   bool
-	calls    map[int]Verdict  // of this run, the last request about each call
-	remember map[string]grant // by tool
+	calls    map[int]Verdict  // last verdict on each call of this run
+	remember map[string]grant // approvals for later calls, by tool
 }
 
 // Verdict is what was decided about one call.

@@ -73,8 +73,8 @@ type Quarantine string
 // The settings of the quarantine.
 const (
 	HoldNone    Quarantine = "off"
-	HoldChanged Quarantine = "changed" // those that differ from the approved one; the first one of each tool is approved
-	HoldNew     Quarantine = "new"     // those and all that were never approved
+	HoldChanged Quarantine = "changed" // definitions that differ from the approved one; the first one of each tool is approved
+	HoldNew     Quarantine = "new"     // changed definitions, and tools that were never approved
 )
 
 // What is kept of one server: as much as two listings may take, so that a server that always has other tools fills no table. What
@@ -95,7 +95,7 @@ var (
 // Pin is what is kept of a definition: hashes, "" for none.
 type Pin struct {
 	Approved string
-	Bytes    int    // of the approved definition
+	Bytes    int    // size of the approved definition
 	Seen     string // what the server sent last; "" if it does not list the tool
 }
 
@@ -105,9 +105,9 @@ func (p Pin) held() bool { return p.Seen != "" && p.Seen != p.Approved }
 // Reviewed is what follows from a listing.
 type Reviewed struct {
 	Held    []string       // names of tools that are not offered, sorted; "" is the server's own text
-	New     []string       // those of them that were not held with this definition before
+	New     []string       // held tools that were not held with this definition before
 	Trusted []string       // tools whose first definition is approved
-	Changed map[string]Pin // by tool; a zero Pin is to be removed
+	Changed map[string]Pin // pins by tool; a zero Pin is to be removed
 }
 
 // Review compares what a server lists with what is kept of it. Neither argument is changed; a tool that is listed twice is what it
@@ -129,7 +129,7 @@ func Review(mode Quarantine, pins map[string]Pin, listed []Definition) Reviewed 
 			is.Approved, is.Bytes = is.Seen, d.size()
 			count, bytes = count+1, bytes+is.Bytes
 			r.Trusted = append(r.Trusted, d.Tool)
-		case !d.says() && is.held(): // there is nothing to read
+		case !d.says() && is.held(): // nothing is left to review
 			is.Seen = ""
 		}
 		if is.held() {

@@ -45,7 +45,7 @@ const keySubject = "key"
 
 // Presence says whether a person was present when something was decided. The state directory has the key that their passphrase opens, the store
 // its public half: where one of them has a key, approvals need a signature, whatever the configuration says; where both have one, it has to be the same.
-// A process that has seen a key goes on with it until its end. The methods are safe for concurrent use; a nil Presence asks for no confirmation.
+// A process that has seen a key uses it until its end. The methods are safe for concurrent use; a nil Presence asks for no confirmation.
 type Presence struct {
 	Dir     string                  // the state directory
 	Records func() (Records, error) // opens the store
@@ -55,9 +55,9 @@ type Presence struct {
 	Failed func()
 
 	mu       sync.Mutex
-	keys     []ed25519.PublicKey // that have to have signed; none: there is no key yet
+	keys     []ed25519.PublicKey // keys that must have signed; none: no key exists yet
 	looked   time.Time
-	attempts []time.Time // of wrong passphrases
+	attempts []time.Time // times of wrong passphrases
 }
 
 // Keys returns the public keys with each of which approvals have to be signed; there are two where state directory and store do not agree, and then

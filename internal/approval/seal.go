@@ -33,7 +33,7 @@ const (
 	maxArgonMemory = 1 << 20 // KiB
 )
 
-// MinPassphrase is the least number of characters of a passphrase: whoever can read the file can try passphrases.
+// MinPassphrase is the least number of characters of a passphrase: a reader of the file can try passphrases.
 const MinPassphrase = 10
 
 // ErrPassphrase reports a passphrase that does not open a key.

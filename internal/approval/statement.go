@@ -14,7 +14,7 @@ type Sign func(statement []byte) []byte
 
 // Signature is that of an approval.
 type Signature struct {
-	Shown []string `json:"shown"` // what the person was shown of each call, in the order of the request's calls; see Shown
+	Shown []string `json:"shown"` // text that the person saw for each call, in the order of the request's calls; see Shown
 	Bytes []byte   `json:"bytes"` // Ed25519
 }
 
@@ -74,7 +74,7 @@ func (r Request) statement(shown []string) []byte {
 // Sight is a request as a person saw it.
 type Sight struct {
 	Shown  []string // Shown of each call
-	Digest string   // of the request and of Shown
+	Digest string   // hash of the request and of Shown
 }
 
 // Sight is what a person sees of a request, all of whose arguments are there.
@@ -97,7 +97,7 @@ func (s Sight) Is(r Request) bool { return s.Digest == r.digest(s.Shown) }
 
 // Signed is a request as its approval leaves it, with the signature of the person who decides.
 func (d Decision) Signed(r Request) Request {
-	at := d.Time.Truncate(time.Microsecond) // as the store has it
+	at := d.Time.Truncate(time.Microsecond) // precision of the store
 	r.Status, r.Remember, r.DecidedBy, r.DecidedAt = Approved, d.Remember, d.By, &at
 	r.Signature = &Signature{Shown: d.Seen.Shown, Bytes: d.Sign(r.statement(d.Seen.Shown))}
 	return r
@@ -105,7 +105,7 @@ func (d Decision) Signed(r Request) Request {
 
 // Confirmation is what a person has confirmed apart from calls, such as a policy.
 type Confirmation struct {
-	Hash  string    `json:"hash"` // of what is confirmed
+	Hash  string    `json:"hash"` // hash of the confirmed content
 	Time  time.Time `json:"time"`
 	Bytes []byte    `json:"bytes"` // the signature, Ed25519
 }

@@ -10,9 +10,9 @@
 //
 // so that a line which is changed, removed, inserted or moved breaks the chain. A second file, named like the
 // log with .head appended, holds number and hash of the last line that is durable, and shows that lines at the end were removed. Files that
-// are full are renamed: .000000000042 behind the name says that line 42 is the first. The chain goes on in the next file. Where there are too
-// many files, the oldest is removed. Its lines that are not routine, such as changes of keys and decisions, are appended to a file with .kept
-// behind its name; the first line of the newest file says how many there are, and names the hash of all their hashes.
+// full are renamed: .000000000042 at the end of the name says that line 42 is the first. The chain continues in the next file. If there are too
+// many files, the oldest is removed. Its lines that are not routine, such as changes of keys and decisions, are appended to a file whose name ends
+// with .kept; the first line of the newest file has their number and the hash of all their hashes.
 //
 // # Processes
 //
@@ -20,7 +20,7 @@
 //
 // # What cannot be detected
 //
-//   - Without a key, a chain that was made anew by somebody who can write the files.
+// - Without a key, a chain that a writer of the files has computed again.
 //   - With a key, a return of all files to an earlier state. The log has number and hash of the last line when a Log is opened and
 //     closed, for comparison.
 //   - The removal of lines of the last second before a power failure, when the .head file did not name them yet.
@@ -69,9 +69,9 @@ const (
 // Options configure a Log.
 type Options struct {
 	Path     string
-	Key      string // of the hashes; empty: none
+	Key      string // key of the hashes; empty: none
 	MaxSize  int64  // bytes of a file
-	MaxFiles int    // that are kept, the current one included
+	MaxFiles int    // most files, the current one included
 	Now      func() time.Time
 }
 
@@ -88,7 +88,7 @@ type Log struct {
 	chain chain
 
 	mu     sync.Mutex
-	last   line // as this process knows it
+	last   line // last line that this process knows
 	at     position
 	lost   int  // events that could not be written since the last that was
 	noted  bool // the head file is not empty
@@ -487,7 +487,7 @@ type parsed struct {
 	Prev string `json:"prev"`
 	Hash string `json:"hash"`
 
-	body []byte // what Hash is of
+	body []byte // hashed text
 }
 
 func parse(text []byte) (p parsed, err error) {

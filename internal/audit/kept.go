@@ -26,7 +26,7 @@ var routine = []string{
 type kept struct {
 	lines int64
 	last  int64  // number of the last line
-	sum   string // of the hashes of all lines in their order
+	sum   string // hash of all lines' hashes in order
 	end   int64  // size of the file up to the end of the last whole line
 }
 

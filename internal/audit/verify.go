@@ -19,13 +19,13 @@ type Report struct {
 	First   int64  `json:"first"` // number of the first line; those before it were removed because MaxFiles was reached, but for Kept
 	Kept    int64  `json:"kept"`  // lines of removed files in the .kept file
 	Last    int64  `json:"last"`
-	Hash    string `json:"hash"`    // of the last line: compare it with one that was noted elsewhere
+	Hash    string `json:"hash"`    // hash of the last line: compare it with one that was noted elsewhere
 	Unkeyed int64  `json:"unkeyed"` // lines whose hash needs no key, although one is configured now
 	Gaps    int64  `json:"gaps"`    // lines that say that events could not be written, or were missing
 	// Problem is the first thing that is wrong, empty if nothing is; File and Line say where.
 	Problem string `json:"problem,omitempty"`
 	File    string `json:"file,omitempty"`
-	Line    int64  `json:"line,omitempty"` // in the file, from 1
+	Line    int64  `json:"line,omitempty"` // line in the file, from 1
 }
 
 // verifier reads the files of a log in their order.
@@ -33,8 +33,8 @@ type verifier struct {
 	chain  chain
 	report Report
 	prev   line
-	oldest int64 // what the last rotation says is the first line
-	kept   kept  // what it says of the .kept file
+	oldest int64 // first line according to the last rotation
+	kept   kept  // state of the .kept file according to the last rotation
 	head   line
 }
 

@@ -28,7 +28,7 @@ type Authenticator struct {
 	Issuer *Issuer // nil: no JWT is accepted
 	Local  string  // the local token; empty: none is accepted
 
-	closed atomic.Bool // there is a key; keys are never deleted
+	closed atomic.Bool // set once a key exists; keys are never deleted
 }
 
 // Open says that there is neither a key nor an Issuer. It asks the store until there is a key: another process may make it.

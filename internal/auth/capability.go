@@ -22,7 +22,7 @@ type Capability struct {
 	RunID     string    `json:"run"`
 	User      string    `json:"user"`
 	Session   string    `json:"session,omitempty"`
-	Principal string    `json:"principal,omitempty"` // of the caller who started the run
+	Principal string    `json:"principal,omitempty"` // caller who started the run
 	Expires   time.Time `json:"exp"`
 }
 
@@ -110,7 +110,7 @@ func (s *Capabilities) parse(token string) (c Capability, err error) {
 	if len(token) > maxCapability || !strings.HasPrefix(token, capabilityPrefix) || dot < len(capabilityPrefix) {
 		return c, malformed
 	}
-	if !hmac.Equal([]byte(token[dot+1:]), s.sign(token[:dot])) { // in constant time
+	if !hmac.Equal([]byte(token[dot+1:]), s.sign(token[:dot])) { // a comparison in constant time
 		return c, errors.New("it was not issued here")
 	}
 	claims, err := base64url.DecodeString(token[len(capabilityPrefix):dot])

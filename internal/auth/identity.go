@@ -40,7 +40,7 @@ func ParseRole(name string) (Role, error) {
 // Principals that are no API keys.
 const (
 	local      = "local" // every caller of a harness without keys, whichever user a request names
-	oidcPrefix = "oidc:" // and the subject, so that no subject can pass for an API key or for local
+	oidcPrefix = "oidc:" // prefix of the subject, so that no subject can pass for an API key or for local
 )
 
 // Identity is the sender of a request. The zero value may do nothing.

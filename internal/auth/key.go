@@ -13,7 +13,7 @@ import (
 // Key is an API key without its value.
 type Key struct {
 	ID       string     `json:"id"`             // key_…; logs and records show it
-	Hash     []byte     `json:"-"`              // of the value, see hashKey
+	Hash     []byte     `json:"-"`              // hash of the value, see hashKey
 	Name     string     `json:"name,omitempty"` // chosen by its owner
 	User     string     `json:"user,omitempty"` // the user that it acts for; empty: any user
 	Roles    []string   `json:"roles"`
@@ -65,8 +65,8 @@ func checkKey(value string) error {
 	return nil
 }
 
-// hashKey is the hash by which the store finds a key. A slow password hash would only slow requests down, since nobody can try
-// 2^190 values. The lookup need not take constant time: what it may leak of a guess's hash leads no closer to a valid value.
+// hashKey is the hash by which the store finds a key. A slow password hash would only slow requests down: 2^190 values cannot be
+// tried. The lookup need not take constant time: a leak of a guess's hash leads no closer to a valid value.
 func hashKey(value string) []byte {
 	sum := sha256.Sum256([]byte(value))
 	return sum[:]

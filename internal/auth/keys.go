@@ -134,7 +134,7 @@ func (k *Key) roles() (roles []Role) {
 }
 
 // Roles returns the roles of a principal who asked for work earlier and had the given roles then. Those of an API key are its roles of
-// today, nil if it is no longer accepted. Other principals have the roles that they had: nothing tells of a change.
+// today, nil if it is no longer accepted. Other principals keep the roles that they had: no change of them is reported.
 func (k *Keys) Roles(ctx context.Context, principal string, had []Role) ([]Role, error) {
 	if !strings.HasPrefix(principal, keyIDPrefix) {
 		return had, nil

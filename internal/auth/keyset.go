@@ -24,8 +24,8 @@ const (
 	keysFresh    = time.Hour        // age at which keys are fetched again
 	keysStale    = 24 * time.Hour   // age at which keys are no longer used, if the issuer does not answer
 	fetchPause   = 10 * time.Second // between two fetches: tokens with made-up key ids cost the issuer nothing
-	fetchTimeout = 5 * time.Second  // of discovery and keys together
-	maxKeys      = 100              // of an issuer
+	fetchTimeout = 5 * time.Second  // time limit of discovery and keys together
+	maxKeys      = 100              // most keys of an issuer
 	maxDocument  = 1 << 20          // bytes
 	minRSA       = 2048             // bits (RFC 7518, section 3.3)
 )
@@ -42,8 +42,8 @@ type keySet struct {
 // keyState is what the fetches have brought. It is immutable.
 type keyState struct {
 	keys    []jose.JSONWebKey
-	fetched time.Time // when keys were
-	tried   time.Time // when the last fetch ended
+	fetched time.Time // time of keys
+	tried   time.Time // end of the last fetch
 	failed  error     // why it failed; nil if it did not
 }
 

@@ -11,7 +11,7 @@ import (
 
 const (
 	localPrefix = "hl_"
-	localLength = len(localPrefix) + 26 // of rand.Text: 130 bits
+	localLength = len(localPrefix) + 26 // rand.Text has 26 characters: 130 bits
 )
 
 // LocalToken returns the token of the machine's user, and the path of its file, local.token in a directory. It makes both if they

@@ -44,7 +44,7 @@ const (
 // Manifest describes an archive.
 type Manifest struct {
 	Format  int       `json:"format"`
-	Version string    `json:"version"` // of the harness that wrote it
+	Version string    `json:"version"` // version of the harness that wrote it
 	Schema  int       `json:"schema"`  // version of the store's tables; 0: there is no store in it
 	Created time.Time `json:"created"`
 	Keys    bool      `json:"keys"` // whether it has keys and secrets
@@ -52,7 +52,7 @@ type Manifest struct {
 	Personal bool `json:"personal,omitempty"`
 	// KeyIDs name the keys of personal data that the store was written with, the newest first. They say nothing of the keys themselves.
 	KeyIDs []string `json:"keyIds,omitempty"`
-	Parts  []string `json:"parts"` // that it may have, by the names that their files begin with
+	Parts  []string `json:"parts"` // possible parts, by the names that their files begin with
 }
 
 // Total is how much an archive or a part of it holds.

@@ -26,7 +26,7 @@ var (
 
 // Entry is a file or a directory of an archive.
 type Entry struct {
-	Name    string // with slashes; it does not lead out of the archive
+	Name    string // slash-separated name inside the archive
 	Dir     bool
 	Size    int64
 	Mode    fs.FileMode // permissions
@@ -41,8 +41,8 @@ type Reader struct {
 	manifest Manifest
 	sums     *os.File // the lines of SHA256SUMS that the entries read so far make
 	lines    *bufio.Writer
-	sum      hash.Hash // of the current entry
-	name     string    // of the current file; empty: none
+	sum      hash.Hash // hash of the current entry
+	name     string    // name of the current file; empty: none
 	last     Entry
 	again    bool // Next returns last
 }

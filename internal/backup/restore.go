@@ -27,7 +27,7 @@ const (
 
 // Place says where a part of an archive goes on this machine.
 type Place struct {
-	Name string // of the part, as in the manifest
+	Name string // name of the part, as in the manifest
 	Path string // absolute
 	Kind Kind
 	// With are endings of further files that are replaced together with a File: what is left of the old one would be taken for a part of
@@ -117,8 +117,8 @@ type Staged struct {
 	places []Place
 	files  []staged
 	total  Total
-	ending string   // of the names of what is staged or replaced
-	kept   []string // what was there before and stays
+	ending string   // suffix of staged and replaced names
+	kept   []string // earlier entries that stay
 	made   []string // directories above the places that were not there, the outermost first
 }
 

@@ -7,7 +7,7 @@ import (
 
 // Client is an MCP client that keeps its servers in files.
 type Client struct {
-	Name   string   // on the command line
+	Name   string   // name on the command line
 	Path   []string // the keys that lead to its servers
 	TOML   bool
 	Gemini bool // see Options
@@ -19,7 +19,7 @@ type Client struct {
 
 // Place is where files are looked for.
 type Place struct {
-	Home    string // of the user
+	Home    string // home directory of the user
 	Dir     string // working directory
 	AppData string // %AppData% of Windows
 	Codex   string // $CODEX_HOME

@@ -25,22 +25,22 @@ import (
 
 const (
 	maxText    = 8 << 20 // bytes of a configuration
-	maxServers = 1000    // in it
+	maxServers = 1000    // most servers of a file
 )
 
 // Server is a server of a client, as harness.yaml would have it.
 type Server struct {
 	*config.MCPServer
 	At    []string // the keys that lead to it; empty if the text is the server itself
-	Notes []string // what is different here, and what the user has to do
+	Notes []string // differences here, and what the user has to do
 	Err   error    // why it cannot be used; the others can
 }
 
 // Options say how a text is to be read.
 type Options struct {
-	Name   string // of a server that has no name in the text
+	Name   string // name for a server without one in the text
 	Dir    string // working directory: what ${workspaceFolder} means, and which project of Claude Code counts
-	Home   string // what ${userHome} means
+	Home   string // value of ${userHome}
 	TOML   bool   // else JSON, with comments and trailing commas
 	Gemini bool   // url means SSE, timeout milliseconds, $NAME a variable
 }

@@ -103,7 +103,7 @@ func (s Sandbox) Resolve() (*Plan, error) {
 	return p, nil
 }
 
-// powerful are sockets whose services do anything for whoever may connect. A read-only mount does not keep a program from connecting.
+// powerful are sockets whose services obey every client. A read-only mount does not keep a program from connecting.
 var powerful = []string{
 	"/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock", "/run/buildkit/buildkitd.sock",
 	"/run/systemd/private", "/run/dbus/system_bus_socket",

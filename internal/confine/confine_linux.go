@@ -158,7 +158,7 @@ func (p *Plan) root() error {
 	}
 	for _, m := range p.Mounts {
 		if p.writes(filepath.Dir(m.Path)) {
-			continue // it is there with what it lies in
+			continue // its parent is mounted already
 		}
 		attributes := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 		if !m.Write {
@@ -184,7 +184,7 @@ func (p *Plan) root() error {
 	if err := unix.Mount("tmpfs", tmp, "tmpfs", flags, fmt.Sprintf("size=%d,nr_inodes=%d,mode=1777", maxTmpBytes, maxTmpFiles)); err != nil {
 		return fmt.Errorf("%w: mount /tmp: %w", ErrMissing, err)
 	}
-	// A container that hides parts of /proc does not let it be mounted anew. Then there is none.
+	// A container that hides parts of /proc does not let it be mounted again. Then the program has no /proc.
 	_ = unix.Mount("proc", proc, "proc", flags|unix.MS_RDONLY, "")
 	for _, t := range trees {
 		if err := attach(t.fd, filepath.Join(assembly, t.path)); err != nil {
@@ -271,7 +271,7 @@ func attach(fd int, path string) error {
 func unprivileged() error {
 	for capability := 0; ; capability++ {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0); err != nil {
-			if errors.Is(err, unix.EINVAL) && capability > unix.CAP_SYS_ADMIN { // there is none of this number
+			if errors.Is(err, unix.EINVAL) && capability > unix.CAP_SYS_ADMIN { // the kernel has no further capability
 				break
 			}
 			return fmt.Errorf("%w: give up capabilities: %w", ErrMissing, err)
@@ -289,7 +289,7 @@ func unprivileged() error {
 
 // Rights of Landlock.
 const (
-	everyRight = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // of version 1: this bit and those below it
+	everyRight = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // rights of version 1: this bit and all lower ones
 	readRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	fileRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	makeRights = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_REFER |

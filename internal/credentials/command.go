@@ -29,7 +29,7 @@ type Command struct {
 	Args     []string
 	Environ  []string
 	HeaderIn string        // the header's name
-	CacheFor time.Duration // of a credential without expiresAt
+	CacheFor time.Duration // lifetime of a credential without expiresAt
 	Now      func() time.Time
 
 	asking singleflight.Group

@@ -28,7 +28,7 @@ var ErrNotMeant = errors.New("the server refuses what the credential permits")
 // NeedsLogin reports that a person has to log in before a server can be used. Its text is for programs and models, too.
 type NeedsLogin struct {
 	Server string
-	Scopes []string // that the login asks for, where the server said so
+	Scopes []string // scopes for the login, if the server named any
 	Reason string   // for the operator: why an earlier login does not do; may be empty
 }
 
@@ -46,7 +46,7 @@ func (e *NeedsLogin) Error() string {
 }
 
 const (
-	maxScopes = 64  // of one server
+	maxScopes = 64  // most scopes of one server
 	maxScope  = 128 // bytes of one
 	maxSaid   = 200 // bytes of what a server says of an error
 )

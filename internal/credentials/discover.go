@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	requestTimeout = 10 * time.Second // of one request to an authorization server, its body included
+	requestTimeout = 10 * time.Second // time limit of one request to an authorization server, its body included
 	maxDocument    = 256 << 10        // bytes of an answer
-	maxRedirects   = 3                // of a metadata document
+	maxRedirects   = 3                // most redirects of a metadata document
 )
 
 // guarded is the client for all requests but those to the server itself: it connects to public addresses only, sends nothing without
@@ -40,7 +40,7 @@ func (o *OAuth) guarded() *http.Client {
 		Transport: bounded{transport},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if req.Method != http.MethodGet || via[0].Method != http.MethodGet || len(via) > maxRedirects {
-				return http.ErrUseLastResponse // what was posted holds secrets
+				return http.ErrUseLastResponse // the posted form holds secrets
 			}
 			return o.check(req.URL.String())
 		},
@@ -156,7 +156,7 @@ func fetch[T any](ctx context.Context, o *OAuth, address string) (*T, error) {
 // found is how a server and its authorization server describe themselves.
 type found struct {
 	resource string
-	scopes   []string // that the server asks for
+	scopes   []string // scopes that the server asks for
 	meta     *oauthex.AuthServerMeta
 }
 

@@ -21,7 +21,7 @@ type Store interface {
 
 // grant is what a login led to. It is stored sealed.
 type grant struct {
-	URL      string `json:"url"`      // of the server, as it was configured at the login
+	URL      string `json:"url"`      // address of the server at the login
 	Resource string `json:"resource"` // RFC 8707
 	Issuer   string `json:"issuer"`
 
@@ -33,7 +33,7 @@ type grant struct {
 
 	Access  string    `json:"access,omitempty"`
 	Refresh string    `json:"refresh,omitempty"`
-	Expiry  time.Time `json:"expiry,omitzero"` // of the access token; zero: unknown
+	Expiry  time.Time `json:"expiry,omitzero"` // expiry of the access token; zero: unknown
 	Scopes  []string  `json:"scopes,omitempty"`
 	Wanted  []string  `json:"wanted,omitempty"` // scopes that the server asked for since
 	Void    string    `json:"void,omitempty"`   // why the tokens are of no use any more
@@ -55,7 +55,7 @@ func (o *OAuth) scope(user string) seal.Scope {
 // load returns what is kept for a user; nil if there is nothing, or if it was granted for another address.
 func (o *OAuth) load(ctx context.Context, user string) (*grant, error) {
 	if o.server.PerUser && user == "" {
-		return nil, nil // what is kept for nobody was a login for all
+		return nil, nil // a grant without a user was a login for all users
 	}
 	store, err := o.opt.Store()
 	if err != nil {

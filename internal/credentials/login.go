@@ -34,8 +34,8 @@ type Browser struct {
 type Granted struct {
 	Issuer  string    `json:"issuer"`
 	Scopes  []string  `json:"scopes,omitempty"`
-	Expires time.Time `json:"expires,omitzero"` // of the access token
-	Renewed bool      `json:"renewed"`          // there is a refresh token
+	Expires time.Time `json:"expires,omitzero"` // expiry of the access token
+	Renewed bool      `json:"renewed"`          // reports a refresh token
 }
 
 const callbackPath = "/callback"
@@ -69,7 +69,7 @@ func (o *OAuth) Login(ctx context.Context, user string, b Browser) (*Granted, er
 	}
 	var before *grant
 	err = o.locked(ctx, user, func() error {
-		before, _ = o.load(ctx, user) // what cannot be read cannot be revoked
+		before, _ = o.load(ctx, user) // an unreadable grant cannot be revoked
 		return o.keep(ctx, user, g)
 	})
 	if err != nil {
@@ -96,7 +96,7 @@ func (o *OAuth) authorize(ctx context.Context, user string, f *found, redirect s
 	}
 	before, err := o.load(ctx, user)
 	if err != nil {
-		before = nil // it cannot be read, which is what a login is for
+		before = nil // the login replaces an unreadable grant
 	}
 	if before != nil {
 		asked = joined(asked, before.Wanted...)
@@ -128,7 +128,7 @@ func (o *OAuth) authorize(ctx context.Context, user string, f *found, redirect s
 func (o *OAuth) asRegistered(g *grant, meta *oauthex.AuthServerMeta) {
 	g.ClientID, g.ClientSecret, g.AuthStyle = o.server.ClientID, o.server.ClientSecret, oauth2.AuthStyleInParams
 	if g.ClientSecret != "" && !slices.Contains(meta.TokenEndpointAuthMethodsSupported, "client_secret_post") {
-		g.AuthStyle = oauth2.AuthStyleInHeader // what a server can do that does not say (RFC 8414)
+		g.AuthStyle = oauth2.AuthStyleInHeader // the default for servers that name no method (RFC 8414)
 	}
 }
 
@@ -150,7 +150,7 @@ func (o *OAuth) register(ctx context.Context, g *grant, meta *oauthex.AuthServer
 	if refused, is := errors.AsType[*oauthex.ClientRegistrationError](err); is {
 		return fmt.Errorf("the authorization server does not register this client: %q", clip.Text(refused.ErrorCode, maxSaid))
 	}
-	if err != nil { // its text may repeat the answer, which may hold a secret
+	if err != nil { // the error's text may repeat the answer, which may hold a secret
 		return fmt.Errorf("the authorization server %s does not register this client", clip.Text(meta.Issuer, maxSaid))
 	}
 	g.ClientID, g.ClientSecret, g.AuthStyle = client.ClientID, client.ClientSecret, oauth2.AuthStyleInParams
@@ -190,7 +190,7 @@ func serveCallback(listener net.Listener, state string) *callback {
 		fmt.Fprintf(w, "<!doctype html><title>harness</title><p>%s</p>\n", html.EscapeString(said))
 	})
 	c.server = &http.Server{Handler: mux, ReadTimeout: requestTimeout, WriteTimeout: requestTimeout, MaxHeaderBytes: 32 << 10}
-	go func() { _ = c.server.Serve(listener) }() // until close
+	go func() { _ = c.server.Serve(listener) }() // runs until close
 	return c
 }
 

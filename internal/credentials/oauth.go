@@ -26,13 +26,13 @@ type Server struct {
 	Headers map[string]string
 
 	ClientID     string   // registered before; an https URL is that of a client metadata document. Empty: the harness registers itself
-	ClientSecret string   // of ClientID; it is sent to Issuer only
+	ClientSecret string   // secret of ClientID, sent to Issuer only
 	Issuer       string   // the authorization server that the login must be at; empty: the one that the server names
 	Scopes       []string // to ask for; empty: those that the server names
-	RedirectPort int      // of the loopback address that a login returns to; 0: any
+	RedirectPort int      // port of the loopback address that a login returns to; 0: any
 	PerUser      bool     // each user logs in; otherwise one login is for all
 	AllowPrivate bool     // metadata and tokens may come from loopback and private addresses
-	// Machine says that tokens are those of the client itself (RFC 6749, section 4.4), which needs ClientID, ClientSecret and Issuer: nobody logs in.
+	// Machine says that tokens are those of the client itself (RFC 6749, section 4.4), which needs ClientID, ClientSecret and Issuer: no person logs in.
 	Machine bool
 }
 
@@ -40,7 +40,7 @@ type Server struct {
 type Options struct {
 	Store func() (Store, error)
 	Keys  func() (*seal.Keys, error)
-	Dir   string // of lock files
+	Dir   string // directory of lock files
 	Now   func() time.Time
 	// HTTP replaces the transport of requests to authorization servers, in tests; it has no walls of its own.
 	transport http.RoundTripper
@@ -52,10 +52,10 @@ type OAuth struct {
 	opt    Options
 	client *http.Client
 
-	refreshing singleflight.Group // by user and access token
+	refreshing singleflight.Group // refreshes under way, by user and access token
 
 	mu      sync.Mutex
-	unsaved map[string]*grant // by user: renewed grants that the store did not take
+	unsaved map[string]*grant // renewed grants that the store did not take, by user
 }
 
 var _ Source = (*OAuth)(nil)
@@ -208,7 +208,7 @@ func (o *OAuth) renew(ctx context.Context, user, access string) (*grant, error) 
 	if err != nil {
 		return nil, err
 	}
-	if g != nil && g.Access == access { // what the store did not take is newer
+	if g != nil && g.Access == access { // the unsaved grant is newer
 		o.mu.Lock()
 		if later := o.unsaved[user]; later != nil {
 			g = later
@@ -325,7 +325,7 @@ func (o *OAuth) token(ctx context.Context, cfg *oauth2.Config, code, resource st
 // tokenError is the refusal of a token endpoint, without its text, which may repeat what it was sent.
 type tokenError struct {
 	status int
-	code   string // of RFC 6749, section 5.2; empty where the answer has none
+	code   string // code of RFC 6749, section 5.2; may be empty
 }
 
 func (e *tokenError) Error() string {

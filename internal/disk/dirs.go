@@ -30,6 +30,6 @@ func MakeDirs(dir string) (made []string, err error) {
 // RemoveDirs removes directories that MakeDirs has made, as far as they are empty.
 func RemoveDirs(made []string) {
 	for _, dir := range slices.Backward(made) {
-		_ = os.Remove(dir) // one that is not empty is in use by now
+		_ = os.Remove(dir) // a directory in use is not empty
 	}
 }

@@ -109,7 +109,7 @@ func syncDir(dir string) error {
 // Use notes that something is in use, for Sweep.
 func Use(path string) {
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // it may be swept too early, and is made again
+	_ = os.Chtimes(path, now, now) // without the new time it may be swept too early, and is made again
 }
 
 // Sweep removes files and directories in dir whose names have one of the prefixes, and which were not used for 30 days. What

@@ -31,7 +31,7 @@ func Exclusively(path string, do func() error) (err error) {
 
 // Owned is a file with values by name that only its user may read and change. Its methods may be called from any goroutine and process.
 type Owned[V any] struct {
-	File string // its directory is made; empty: there is none, and it has no values
+	File string // file with its directory, which is created; empty: no file and no values
 }
 
 // Read returns the values; none if there is no file.

@@ -106,7 +106,7 @@ type Model interface {
 // Options are the parts that an Embeddings needs.
 type Options struct {
 	Model   Model
-	Name    string // of the model; vectors of another name are not used
+	Name    string // model name; vectors of another name are not used
 	Store   func() (Store, error)
 	Redact  func(string) string // takes personal data out of texts before anything else sees them; nil leaves them as they are
 	Timeout time.Duration       // how long a search waits
@@ -126,10 +126,10 @@ type Embeddings struct {
 
 	mu      sync.Mutex
 	queries map[string]Vector
-	recent  []string // their texts, the oldest first
+	recent  []string // texts in memory, the oldest first
 	rest    time.Time
-	failure error     // since the model last answered
-	hour    time.Time // since when the counts are
+	failure error     // last error since the model answered
+	hour    time.Time // beginning of the counted hour
 	kept    int
 	all     int
 	owned   map[string]int

@@ -38,7 +38,7 @@ type Frame struct {
 	Seed    string            `json:"seed,omitempty"` // 32 bytes, hexadecimal
 	Env     map[string]string `json:"env,omitempty"`
 	Limits  *Limits           `json:"limits,omitempty"`
-	Input   *Input            `json:"input,omitempty"` // what the run was given to work on; nil for nothing
+	Input   *Input            `json:"input,omitempty"` // input of the run; nil for none
 
 	// Call
 	Kind Kind            `json:"kind,omitempty"`
@@ -111,7 +111,7 @@ type Input struct {
 
 // Import is one static import of a program.
 type Import struct {
-	Specifier string   `json:"specifier"`       // as written
+	Specifier string   `json:"specifier"`       // specifier as written
 	Module    string   `json:"module"`          // id of a Module
 	Names     []string `json:"names,omitempty"` // exports that must exist
 }
@@ -121,7 +121,7 @@ type Module struct {
 	ID    string   `json:"id"`              // "/skills/a.js", "./servers/crm", "npm:lodash"
 	Kind  string   `json:"kind"`            // js, json, server, builtin
 	Code  string   `json:"code,omitempty"`  // js: evaluates to function(exports, require, module, __import); json: the text
-	Lines [][2]int `json:"lines,omitempty"` // as Program's
+	Lines [][2]int `json:"lines,omitempty"` // lines as in Program
 	// Async marks a js module with top-level await: its function is async and only import reaches it.
 	Async bool `json:"async,omitempty"`
 	// ESM marks a js module written with import/export syntax (its default export is exports.default).

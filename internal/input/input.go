@@ -41,10 +41,10 @@ func (f Format) rows() bool { return f == NDJSON || f == CSV || f == Lines }
 const MaxWhole = 8 << 20
 
 const (
-	pageBytes = 512 << 10 // of the input, in a page; its last row may be longer
+	pageBytes = 512 << 10 // bytes of the input in a page; its last row may be longer
 	maxRow    = 4 << 20   // bytes of a row
-	maxFields = 4096      // of a row of CSV
-	pages     = 4         // that are kept for being read again
+	maxFields = 4096      // most fields of a CSV row
+	pages     = 4         // pages that are cached
 )
 
 // FormatOf is the format of a file by its name and its beginning.
@@ -72,7 +72,7 @@ var bom = []byte("\xef\xbb\xbf")
 
 // Error says what is wrong with an input, and where. It names no values.
 type Error struct {
-	Row     int64 // from 1; 0: the whole
+	Row     int64 // row from 1; 0: the whole input
 	Message string
 }
 
@@ -85,7 +85,7 @@ func (e *Error) Error() string {
 
 // Page is a part of an input, as a journal holds it.
 type Page struct {
-	Offset int64 `json:"offset"`         // its first byte
+	Offset int64 `json:"offset"`         // offset of its first byte
 	Next   int64 `json:"next,omitempty"` // the first byte of the next page; 0: there is none
 	Rows   int   `json:"rows"`
 	// Hidden are the differences between what the input says and what the program was given.
@@ -94,7 +94,7 @@ type Page struct {
 
 // Change replaces the bytes from Start to End of the JSON text of a row by Text.
 type Change struct {
-	Row   int    `json:"row"` // in the page, from 0
+	Row   int    `json:"row"` // row in the page, from 0
 	Start int    `json:"start"`
 	End   int    `json:"end"`
 	Text  string `json:"text"`
@@ -103,7 +103,7 @@ type Change struct {
 // Reader reads an input. It is safe for concurrent use.
 type Reader struct {
 	r      io.ReaderAt
-	start  int64 // of the text: behind a byte order mark
+	start  int64 // start of the text, after a byte order mark
 	size   int64
 	format Format
 	comma  rune
@@ -214,7 +214,7 @@ func (in *Reader) readHeader() error {
 	r, _ := in.csv(in.start)
 	names, err := r.Read()
 	if errors.Is(err, io.EOF) {
-		return nil // it is empty
+		return nil // the input is empty
 	}
 	if err != nil {
 		return wrongCSV(1, err)
@@ -445,7 +445,7 @@ func (in *Reader) records(offset, row int64) (rows []json.RawMessage, next int64
 			return rows, 0, nil
 		}
 		if err != nil && limit.left <= 0 {
-			err = errRow // which the reader may take for the end of the text
+			err = errRow // the reader may take it for the end of the text
 		}
 		if err != nil {
 			return nil, 0, wrongCSV(row+int64(len(rows))+1, err)

@@ -85,7 +85,7 @@ func namespaces() error {
 	if os.Getpid() != 1 { // the first process of its namespace
 		return errOutside
 	}
-	return unix.Sethostname([]byte("sandbox")) // it has had the machine's name until now
+	return unix.Sethostname([]byte("sandbox")) // replaces the machine's name
 }
 
 // newRoot makes a directory the root of this process. It is read-only and has files of the machine at the paths that are the keys, and
@@ -182,7 +182,7 @@ func countsThreads() bool {
 	return major > 5 || major == 5 && minor >= 14
 }
 
-// unprivileged gives up what the user may do, for good. Where the process was root's, it becomes nobody's.
+// unprivileged gives up the user's rights for good. A process of root becomes the user nobody.
 func unprivileged() error {
 	if os.Geteuid() == 0 {
 		err := errors.Join(syscall.Setgroups([]int{}), syscall.Setresgid(nobody, nobody, nobody), syscall.Setresuid(nobody, nobody, nobody))
@@ -213,7 +213,7 @@ func landlock(readable []string) error {
 	if errno != 0 {
 		return fmt.Errorf("the kernel has no Landlock: %w", errno)
 	}
-	rules := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1} // of version 1: this bit and those below it
+	rules := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1} // rights of version 1: this bit and all lower ones
 	size := unsafe.Offsetof(rules.Handled_access_net)
 	if version >= 2 {
 		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER

@@ -45,7 +45,7 @@ func (p Program) exec() error {
 		{Root, func() error { return newRoot(p.Files) }},
 	})
 	readable := slices.Collect(maps.Keys(p.Files))
-	if missing[Root] != "" { // it has the machine's
+	if missing[Root] != "" { // the process has the machine's root
 		readable = slices.Collect(maps.Values(p.Files))
 		p.Path = cmp.Or(p.Files[p.Path], p.Path)
 		for i, arg := range p.Args {

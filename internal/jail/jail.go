@@ -27,8 +27,8 @@ const MissingVariable = "MISSING_WALLS"
 
 // Program is a program that is behind walls from its first instruction on, unlike one that calls Enter.
 type Program struct {
-	Path string   // in its root
-	Args []string // from the name of the program on
+	Path string   // path in its root
+	Args []string // arguments, the program's name first
 	Env  []string
 	// Files are what its root has, read-only: paths in the root, and those of the files on this machine. Absolute.
 	Files map[string]string

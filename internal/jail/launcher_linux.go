@@ -112,7 +112,7 @@ func (l *Launcher) launch(r request, files []*os.File) (pid int, err error) {
 		case err != nil && fresh:
 			l.end()
 			return 0, fmt.Errorf("ask the launcher: %w", err)
-		case err != nil: // it was killed
+		case err != nil: // a signal ended it
 			l.end()
 			fresh = true
 			continue
@@ -158,7 +158,7 @@ func (l *Launcher) end() {
 	}
 	l.socket.Close()
 	l.cmd.Process.Kill()
-	l.cmd.Wait() // its error says that it was killed
+	l.cmd.Wait() // the error only says that it was killed
 	l.socket, l.cmd = nil, nil
 }
 
@@ -239,7 +239,7 @@ func LauncherMain() int {
 		for _, file := range files {
 			file.Close()
 		}
-		encoded, _ := json.Marshal(answer) // it has nothing that cannot be encoded
+		encoded, _ := json.Marshal(answer) // the answer always encodes
 		if _, err := socket.Write(encoded); err != nil {
 			return 0
 		}
@@ -265,7 +265,7 @@ func received(rights []byte) ([]*os.File, error) {
 	return files, nil
 }
 
-// nobody is the user that a process of root becomes, see Enter.
+// nobody is the user of a process that root started, see Enter.
 const nobody = 65534
 
 // Users of processes that root starts: each has one of its own, so that none can send signals to another or use up what another may have.
@@ -275,7 +275,7 @@ const (
 	users     = 0x00ffffff
 )
 
-// user is a user of this machine for one process of root: a random one of the range, or nobody where this machine's root has no such users.
+// user is a user of this machine for one process of root: a random one of the range, or the user nobody where this machine's root has no such users.
 func user() int {
 	if !mapped("/proc/self/uid_map") || !mapped("/proc/self/gid_map") {
 		return nobody

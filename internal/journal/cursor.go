@@ -52,8 +52,8 @@ func clip(s string, limit int) string {
 // Next is the answer to deliver. A Cursor of no records has recorded nothing. It belongs to one goroutine.
 type Cursor struct {
 	end        *End
-	calls      map[int]*recorded // by their numbers
-	deliveries []*recorded       // by Delivery
+	calls      map[int]*recorded // calls by number
+	deliveries []*recorded       // answers in the order of Delivery
 	next       int               // index into deliveries
 	logs       []Log
 }
@@ -62,7 +62,7 @@ type recorded struct {
 	call   *Call
 	intent *Intent // the first one: its time and precondition are those of the first attempt
 	answer *Answer // nil if the run was cut off before it came
-	made   bool    // by the program that is replayed
+	made   bool    // reports a call by the replayed program
 }
 
 // NewCursor indexes records that Check accepts. It keeps what they point to.

@@ -13,7 +13,7 @@ type RunInfo struct {
 	File      string        `json:"file,omitempty"`
 	Tier      string        `json:"sandbox"`
 	Status    string        `json:"status"`          // running, or that of its end
-	ErrorKind string        `json:"error,omitempty"` // of its end
+	ErrorKind string        `json:"error,omitempty"` // error kind at its end
 	Calls     int           `json:"calls"`
 	Started   time.Time     `json:"startedAt"`
 	Ended     time.Time     `json:"endedAt,omitzero"` // zero while it is running

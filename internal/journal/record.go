@@ -38,15 +38,15 @@ type Start struct {
 	Prelude   string            `json:"prelude"` // hash of the guest runtime
 	Limits    json.RawMessage   `json:"limits,omitempty"`
 	Env       map[string]string `json:"env,omitempty"`
-	Input     *Input            `json:"input,omitempty"` // what the run was given to work on
-	// Warnings are what the author is told of the program.
+	Input     *Input            `json:"input,omitempty"` // input of the run; nil for none
+	// Warnings are messages about the program for its author.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Input is a file that a run was given. Answers about it are ranges of its bytes, so a replay needs the file.
 type Input struct {
-	Name   string `json:"name,omitempty"` // without its directory
-	Path   string `json:"path,omitempty"` // in the session's workspace; empty for a file from elsewhere
+	Name   string `json:"name,omitempty"` // file name without its directory
+	Path   string `json:"path,omitempty"` // path in the session's workspace; empty for a file from elsewhere
 	From   string `json:"from,omitempty"` // origin of values in it, if that does not follow from Path
 	Format string `json:"format"`         // json, ndjson, csv, lines or text
 	Size   int64  `json:"size"`           // bytes
@@ -58,7 +58,7 @@ type Call struct {
 	N    int             `json:"n"` // call number, from 1, in guest order
 	Kind string          `json:"kind"`
 	Name string          `json:"name"`
-	Args json.RawMessage `json:"args,omitempty"` // of tools compact JSON without equal keys, in the order in which they were written
+	Args json.RawMessage `json:"args,omitempty"` // arguments of tools as compact JSON without equal keys, in the order in which they were written
 	Sync bool            `json:"sync,omitempty"`
 }
 
@@ -109,7 +109,7 @@ type Writer interface {
 	// Append adds a record and returns at once. The record rides in the next commit; Seq is set by the writer.
 	Append(Record)
 	// Commit returns once every record appended so far is stored. An error is final: the run must end. Cancelling
-	// ctx stops waiting; the records may be stored all the same.
+	// ctx stops waiting; the records may still be stored.
 	Commit(ctx context.Context) error
 	// Close commits what is left and releases the writer. It is idempotent.
 	Close(ctx context.Context) error
@@ -139,6 +139,6 @@ var (
 	ErrNotFound = errors.New("no such run")
 	ErrExists   = errors.New("run exists")
 	ErrEnded    = errors.New("run has ended")
-	ErrBusy     = errors.New("run is being written by another writer") // in this process or another that is alive
+	ErrBusy     = errors.New("run is being written by another writer") // a writer in this process or another that is alive
 	ErrClosed   = errors.New("journal is closed")
 )

@@ -93,7 +93,7 @@ type scanner struct {
 	text   []byte
 	at     int
 	open   []level
-	keys   [][]byte // of the open objects, the outermost first
+	keys   [][]byte // keys of the open objects, the outermost first
 	traits Traits
 }
 
@@ -102,7 +102,7 @@ type level struct {
 	object bool
 	named  bool  // the key of the current member has been read
 	item   int   // index of the current item
-	keys   int   // where the keys of the object begin in scanner.keys
+	keys   int   // index of the object's first key in scanner.keys
 	plain  bool  // a key has been read that looks like no index
 	index  int64 // the last key that looks like an index; -1 before the first
 	seen   map[string]bool
@@ -181,7 +181,7 @@ func unquote(quoted []byte) string {
 		return string(quoted[1 : len(quoted)-1])
 	}
 	var text string
-	_ = json.Unmarshal(quoted, &text) // it is a string
+	_ = json.Unmarshal(quoted, &text) // quoted is a string
 	return text
 }
 

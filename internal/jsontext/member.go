@@ -64,7 +64,7 @@ func endOfValue(text []byte, at int) int {
 			depth++
 		case '}', ']':
 			if depth == 0 {
-				return at // of the object around
+				return at // end of the enclosing object
 			}
 			if depth--; depth == 0 {
 				return at + 1

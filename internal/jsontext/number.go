@@ -10,10 +10,10 @@ import (
 type kind uint8
 
 const (
-	exact   kind = iota // as a number with the same value
-	beyond              // as a BigInt
-	huge                // as a string
-	halfway             // as a number with another value
+	exact   kind = iota // becomes a number with the same value
+	beyond              // becomes a BigInt
+	huge                // becomes a string
+	halfway             // becomes a number with another value
 )
 
 // maxSafe is the largest integer up to which a double holds every one: 2^53-1.
@@ -23,7 +23,7 @@ const maxSafe = "9007199254740991"
 func kindOf(number []byte) kind {
 	exponent := bytes.IndexByte(number, 'e') >= 0 || bytes.IndexByte(number, 'E') >= 0
 	if len(number) < len(maxSafe) && !exponent {
-		return exact // it has at most 15 digits, as many as a double holds
+		return exact // a double holds 15 digits
 	}
 	digits := bytes.TrimPrefix(number, []byte("-"))
 	if !exponent && bytes.IndexByte(digits, '.') < 0 {

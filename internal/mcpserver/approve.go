@@ -72,7 +72,7 @@ func (x *exchange) question(request *approval.Request) (*mcp.ElicitParams, error
 		`{"type":"object","properties":{"decision":{"type":"string","title":"Make these calls?","enum":["approve","deny"]}},"required":["decision"]}`)}, nil
 }
 
-// answered goes on with a run after what the client's user has answered; nil if they have not decided.
+// answered resumes a run after the answer of the client's user; nil if they have not decided.
 func (x *exchange) answered(ctx context.Context, out *run.Outcome, mode string, answer *mcp.ElicitResult) (*run.Outcome, error) {
 	if decides, err := x.accepted(ctx, out.Approval.ID, mode, answer); !decides || err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (x *exchange) accepted(ctx context.Context, requestID, mode string, answer 
 // expired reports whether a request waits for no decision any more, although none is stored.
 func expired(r *approval.Request) bool { return r.Expires.Before(time.Now()) }
 
-// untilDecided waits until somebody has decided about a request, or it has expired.
+// untilDecided waits until a request was decided or has expired.
 func (x *exchange) untilDecided(ctx context.Context, requestID string) error {
 	defer x.s.page.await(requestID)()
 	ticker := time.NewTicker(pollEvery)
@@ -123,15 +123,15 @@ func (x *exchange) untilDecided(ctx context.Context, requestID string) error {
 	}
 }
 
-// again goes on with the run of a call that a client repeats with what its user has answered; left says that they do not decide now.
+// again resumes the run of a call that a client repeats with its user's answer; left says that they do not decide now.
 func (x *exchange) again(ctx context.Context) (out *run.Outcome, left bool, err error) {
 	runID, asked, _ := strings.Cut(x.request.Params.RequestState, "/")
 	out, err = x.current(ctx, runID)
 	switch {
-	case err == nil && out.Status == running: // it was decided in the meantime
+	case err == nil && out.Status == running: // the request was decided meanwhile
 		out, err = x.decided(ctx, runID, asked)
 		return out, false, err
-	case err != nil || out.Status != run.WaitingApproval || out.Approval.ID != asked: // what they answered is not what it waits for now
+	case err != nil || out.Status != run.WaitingApproval || out.Approval.ID != asked: // the run waits for another request now
 		return out, false, err
 	}
 	ask, err := x.question(out.Approval)
@@ -146,7 +146,7 @@ func (x *exchange) again(ctx context.Context) (out *run.Outcome, left bool, err 
 	return next, false, err
 }
 
-// decided waits until somebody has decided about a request of a run, and then until the run has ended or waits for another.
+// decided waits until a request of a run was decided, and then until the run has ended or waits for another.
 func (x *exchange) decided(ctx context.Context, runID, asked string) (*run.Outcome, error) {
 	defer x.s.page.await(asked)()
 	ticker := time.NewTicker(pollEvery)

@@ -96,7 +96,7 @@ func (s *Server) completable(ctx context.Context, who caller) (*completableNames
 	}
 	for _, t := range templates {
 		if _, twice := names.template[t.URITemplate]; twice {
-			t.Server = "" // it is not listed
+			t.Server = "" // an unlisted tool has no server
 		}
 		names.template[t.URITemplate] = t.Server
 	}

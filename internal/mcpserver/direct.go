@@ -124,7 +124,7 @@ func (s *Server) pass(ctx context.Context, r *mcp.CallToolRequest, name string) 
 		}
 		return passed, nil
 	}
-	passed := result(string(out.Output), nil, false) // it became a file
+	passed := result(string(out.Output), nil, false) // the output became a file
 	passed.Content = append(passed.Content, x.attachments(x.who.session(""), out, nil)...)
 	return passed, nil
 }

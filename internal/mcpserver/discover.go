@@ -120,7 +120,7 @@ type described struct {
 	Call         string `json:"call"`
 	TypeScript   string `json:"typescript"`
 	Problem      string `json:"problem,omitempty"`
-	Instructions string `json:"instructions,omitempty"` // of its server, at the first of its tools
+	Instructions string `json:"instructions,omitempty"` // instructions of the server, at the first of its tools
 }
 
 // toolNames are names of tools. A single one may be a text.

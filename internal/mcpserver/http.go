@@ -21,10 +21,10 @@ import (
 // Sessions of HTTP clients, which versions of the protocol before 2026-07-28 have.
 const (
 	sessionIdle   = 30 * time.Minute       // after which a session without requests ends; clients begin another
-	maxOwnSession = 50                     // of a caller; the oldest ends
-	maxEnding     = 10                     // of a caller, beside them; and so many wait to begin
-	maxOfOwner    = maxSessions / 4        // of a credential, which may act for many users
-	maxSessions   = 2000                   // of all
+	maxOwnSession = 50                     // most sessions of a caller; the oldest ends
+	maxEnding     = 10                     // sessions of a caller that are ending beside them; as many may wait to begin
+	maxOfOwner    = maxSessions / 4        // most sessions of a credential, which may act for many users
+	maxSessions   = 2000                   // most sessions of all callers
 	sessionPause  = 100 * time.Millisecond // after each that a caller with maxOwnSession begins
 )
 
@@ -59,7 +59,7 @@ func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded fun
 		negotiated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			id := r.Header.Get("Mcp-Session-Id")
 			if own := s.sessions.find(identify(r).Caller(), id); r.Method == http.MethodDelete && own != nil {
-				own.cancel() // its end waits for its requests
+				own.cancel() // the end of a session waits for its requests
 			}
 			if r.Method != http.MethodPost || id != "" || initializes(r) {
 				sessions.ServeHTTP(w, r)
@@ -89,15 +89,15 @@ type sessions struct {
 
 	mu        sync.Mutex
 	all       int
-	of        map[string][]*session // by caller, the oldest first
-	perOwner  map[string]int        // by principal
+	of        map[string][]*session // sessions by caller, the oldest first
+	perOwner  map[string]int        // sessions by principal
 	listening map[string]int        // streams of subscriptions/listen, by caller
 }
 
 // session is a session of a client.
 type session struct {
 	*mcp.ServerSession
-	context.Context // of its requests
+	context.Context // context of its requests
 	cancel          context.CancelFunc
 }
 
@@ -141,7 +141,7 @@ func (s *sessions) add(who auth.Identity, began *mcp.ServerSession) (full bool, 
 		return true, errSessions
 	}
 	if full = len(own) >= maxOwnSession; full {
-		own[len(own)-maxOwnSession].end() // those before it are ending
+		own[len(own)-maxOwnSession].end() // the earlier ones are ending already
 	}
 	added := &session{ServerSession: began}
 	added.Context, added.cancel = context.WithCancel(context.Background())
@@ -214,7 +214,7 @@ var errListening = errors.New("you listen for changes too many times: end one fi
 // listen again, with a credential that still holds.
 func (s *Server) boundListening(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		if method != "subscriptions/listen" || req.GetExtra() == nil || req.GetExtra().TokenInfo == nil { // over stdio there is one client
+		if method != "subscriptions/listen" || req.GetExtra() == nil || req.GetExtra().TokenInfo == nil { // stdio has one client
 			return next(ctx, method, req)
 		}
 		who := s.caller(req.GetExtra())

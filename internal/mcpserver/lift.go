@@ -38,7 +38,7 @@ func lift(r *http.Request) lifted {
 // shorten puts short strings in the place of the long ones of a call's arguments.
 func shorten(body []byte) (short []byte, long lifted) {
 	long = lifted{}
-	name := rand.Text() // which no text contains
+	name := rand.Text() // a name that no text contains
 	rest := body
 	for {
 		start := bytes.IndexByte(rest, '"')

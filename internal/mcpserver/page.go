@@ -27,9 +27,9 @@ type page struct {
 	resume   func(approval.Request) // resumes the run or task of a request for which no client waits
 	mu       sync.Mutex
 	server   *http.Server
-	base     string            // of addresses
-	links    map[string]linked // by secret
-	// awaited counts who goes on with a run once a request is decided.
+	base     string            // prefix of addresses
+	links    map[string]linked // links by secret
+	// awaited counts the callers that resume a run once its request is decided.
 	awaited map[string]int
 	next    chan struct{} // closed by the next decision
 }
@@ -38,7 +38,7 @@ func newPage(runs func() *runs.Service, presence func() *approval.Presence, resu
 	return &page{runs: runs, presence: presence, resume: resume, links: map[string]linked{}, awaited: map[string]int{}, next: make(chan struct{})}
 }
 
-// await says that the caller goes on with the run of a request once it is decided, until done is called.
+// await says that the caller resumes the run of a request once it is decided, until done is called.
 func (p *page) await(request string) (done func()) {
 	add := func(n int) {
 		p.mu.Lock()
@@ -58,7 +58,7 @@ func (p *page) changed() <-chan struct{} {
 	return p.next
 }
 
-// decided tells those who await a request, or goes on with its run.
+// decided informs the waiting callers of a request, or resumes its run if there is none.
 func (p *page) decided(r approval.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

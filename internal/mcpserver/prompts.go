@@ -98,7 +98,7 @@ func (s *Server) getPrompt(ctx context.Context, who caller, params *mcp.GetPromp
 		return nil, err
 	}
 	var got mcp.GetPromptResult
-	if json.Unmarshal(raw, &got) != nil || got.Messages == nil { // it became a file, or is no prompt with a token in it
+	if json.Unmarshal(raw, &got) != nil || got.Messages == nil { // the answer became a file, or is no prompt with a token in it
 		got = mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: string(raw)}}}}
 	}
 	return &got, nil

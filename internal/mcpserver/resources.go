@@ -25,7 +25,7 @@ const (
 	maxFiles   = 8       // files of a result that are shown or linked
 	withLinks  = "2025-06-18"
 	workspace  = "/workspace/"
-	fileMarker = `"` + workspace // of an output that may have a file
+	fileMarker = `"` + workspace // text in an output that may contain a file
 )
 
 func (s *Server) addResources() {

@@ -31,7 +31,7 @@ func offeredInput(schema json.RawMessage) json.RawMessage {
 }
 
 // offeredOutput is an output schema in such a form that answers still match once tokens stand for personal data in their texts, numbers
-// and keys: clients refuse structured content that does not match. It is nil where there is no such schema.
+// and keys: clients refuse structured content that does not match. It is nil for a tool without an output schema.
 func offeredOutput(schema json.RawMessage) json.RawMessage {
 	root := decoded(schema)
 	if root == nil {

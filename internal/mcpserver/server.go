@@ -77,7 +77,7 @@ type Server struct {
 	waiting  waiting
 	watches  watches
 	known    completable
-	skills   map[string]string // by the names of their tools
+	skills   map[string]string // skills by the names of their tools
 }
 
 // New makes a server. Close must be called.
@@ -139,7 +139,7 @@ func (s *Server) Close() {
 // caller is the sender of a request.
 type caller struct {
 	auth.Identity
-	user string // whose files and tokens a request uses
+	user string // user whose files and tokens a request uses
 }
 
 // caller returns the sender of a request.

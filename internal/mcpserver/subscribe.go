@@ -17,31 +17,31 @@ import (
 
 const (
 	maxWatched    = 100         // resources that a caller is subscribed to; all streams together
-	changesEvery  = time.Second // at least between two notifications of the same kind: a server that changes all the time costs its clients no more
+	changesEvery  = time.Second // least time between two notifications of the same kind: a server that changes all the time costs its clients no more
 	updateMethod  = "notifications/resources/updated"
-	changedMarker = "harness:changed" // of what is added and removed at once, to have the SDK tell clients of a change
+	changedMarker = "harness:changed" // name that is added and removed at once, so that the SDK notifies clients of a change
 )
 
 // watches are the subscriptions of clients to resources of the upstream servers. The zero value is ready for use.
 type watches struct {
 	mu  sync.Mutex
 	all map[watchKey]*watch
-	of  map[string]int              // by caller
+	of  map[string]int              // subscriptions by caller
 	in  map[*mcp.ServerSession]bool // the sessions whose end removes theirs
 }
 
 type watchKey struct {
 	session *mcp.ServerSession
-	uri     string // as the client has it
+	uri     string // URI as the client has it
 }
 
 // watch is a subscription of a session.
 type watch struct {
 	mu     sync.Mutex
 	due    bool      // a notification is going to be sent
-	last   time.Time // when the last one was
-	ready  bool      // it may be sent to the session now
-	cancel func()    // at the server
+	last   time.Time // time of the last notification
+	ready  bool      // reports that the session may be notified now
+	cancel func()    // ends the subscription at the server
 	caller string
 }
 
@@ -49,7 +49,7 @@ var errWatched = fmt.Errorf("you are subscribed to %d resources: unsubscribe fro
 
 // subscribe answers resources/subscribe, and subscriptions/listen for each of its resources.
 func (s *Server) subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
-	who, ok := ctx.Value(callerKey{}).(caller) // of subscriptions/listen, whose parts have no caller
+	who, ok := ctx.Value(callerKey{}).(caller) // the parts of subscriptions/listen have no caller
 	if !ok {
 		who = s.caller(r.Extra)
 	}
@@ -192,7 +192,7 @@ func (s *Server) changed(w *watch, uri string) {
 		w.due, w.ready, w.last = false, true, time.Now()
 		w.mu.Unlock()
 		if s.closing.Err() == nil {
-			_ = s.server.ResourceUpdated(s.closing, &mcp.ResourceUpdatedNotificationParams{URI: uri}) // it returns no error
+			_ = s.server.ResourceUpdated(s.closing, &mcp.ResourceUpdatedNotificationParams{URI: uri}) // the SDK returns no error here
 		}
 	})
 }
@@ -270,7 +270,7 @@ func (s *Server) locate(ctx context.Context, who caller, uri string) (server, th
 	}
 	for _, r := range all {
 		if r.URI == uri && server != "" {
-			return "", "", mcp.ResourceNotFoundError(uri) // of several servers: it has another URI here
+			return "", "", mcp.ResourceNotFoundError(uri) // a URI of several servers has another form here
 		}
 		if r.URI == uri {
 			server = r.Server

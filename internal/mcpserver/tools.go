@@ -58,7 +58,7 @@ type definition struct {
 }
 
 func (s *Server) definitions() []definition {
-	has := agent.Features{Private: true} // without a configuration
+	has := agent.Features{Private: true} // the default without a configuration
 	if s.opt.Harness != nil {
 		has = s.opt.Harness.Features()
 	}

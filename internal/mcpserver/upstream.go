@@ -182,7 +182,7 @@ func (s *Server) readUpstream(ctx context.Context, r *mcp.ReadResourceRequest) (
 	switch err := json.Unmarshal(raw, &answer); {
 	case len(raw) > 0 && raw[0] >= '0' && raw[0] <= '9': // several servers list it
 		return nil, mcp.ResourceNotFoundError(r.Params.URI)
-	case err != nil || len(answer.Contents) == 0: // it became a file, or is no base64 with a token in it
+	case err != nil || len(answer.Contents) == 0: // the answer became a file, or is no base64 with a token in it
 		answer.Contents = []*mcp.ResourceContents{{URI: uri, MIMEType: "application/json", Text: string(raw)}}
 	}
 	for _, c := range answer.Contents {

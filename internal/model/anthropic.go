@@ -100,7 +100,7 @@ func blocksOf(p part) (role Role, blocks []any, err error) {
 type messagesAnswer struct {
 	out    *output
 	blocks []object
-	inputs map[int]string // of calls, as the model wrote them
+	inputs map[int]string // inputs of calls, as the model wrote them
 	stop   object         // the last delta of the message
 	done   bool
 }
@@ -115,7 +115,7 @@ func (a *messagesAnswer) take(event object, _ []byte) (done bool, err error) {
 	case "message_start":
 		a.out.begun = true
 		a.count(obj(obj(event["message"])["usage"]))
-		a.out.usage.Output = 0 // it counts what comes at the end only
+		a.out.usage.Output = 0 // counted again from the message's end
 	case "message_delta":
 		a.stop = delta
 		a.count(obj(event["usage"]))

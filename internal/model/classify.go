@@ -114,7 +114,7 @@ func (f failure) kind() Kind {
 	case f.status >= 500:
 		return KindUnavailable
 	case f.status == http.StatusNotFound && f.page:
-		return KindInvalidRequest // there is no API at this address
+		return KindInvalidRequest // the address has no API
 	case f.status == http.StatusNotFound:
 		return KindUnknownModel
 	case says("api key not valid"): // Google's 400

@@ -36,7 +36,7 @@ const (
 // Config says which model to ask and how. Of the environment only HTTP_PROXY and its kin count, if HTTPClient is nil.
 type Config struct {
 	Provider string // one of the providers above
-	Name     string // of the model; for Azure of the deployment
+	Name     string // model; for Azure, the deployment
 	APIKey   string // needed unless BaseURL is set; Azure always needs it
 	// BaseURL is the address of another server that speaks the provider's format; for Azure the endpoint, for Compatible the
 	// server with /v1 or the like. Empty means the provider's own. It may have the path of an operation, as portals and
@@ -45,11 +45,11 @@ type Config struct {
 
 	// Timeout is how long a server may be silent, before the answer and within it. 0 means five minutes.
 	Timeout    time.Duration
-	MaxRetries int // of one request
+	MaxRetries int // most retries of one request
 	// MaxTokens limits the output of a turn, with reasoning. 0 leaves it to the server; Anthropic, which needs a
 	// limit, then gets 32,000, or less if the model cannot write as much.
 	MaxTokens     int
-	ContextWindow int    // of Info; 0 means what is known of the model
+	ContextWindow int    // size for Info; 0 uses the known size of the model
 	Tools         string // one of the three ways above; empty means ToolsAuto
 
 	// HTTPClient sends the requests; nil means one with the standard library's transport. Redirects are never followed: the

@@ -21,7 +21,7 @@ type part struct {
 // become ids that all providers take.
 func (c *client) conversation(messages []Message, plain bool) []part {
 	var parts []part
-	ids := map[string]string{} // on the wire
+	ids := map[string]string{} // ids on the wire
 	for _, m := range messages {
 		switch m.Role {
 		case RoleAssistant:

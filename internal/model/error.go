@@ -42,10 +42,10 @@ type Error struct {
 	Kind       Kind
 	Provider   string
 	Model      string
-	Status     int           // of HTTP; 0 if there was none
+	Status     int           // HTTP status; 0 if there was none
 	Message    string        // the provider's own words, if it sent any
-	Remedy     string        // what the user can do, as an imperative
-	RetryAfter time.Duration // that the provider asks for; 0 if it does not
+	Remedy     string        // action for the user, as an imperative
+	RetryAfter time.Duration // pause that the provider asks for; 0 if none
 
 	code    string // the provider's
 	noTools bool   // the server says that the model cannot be given tools

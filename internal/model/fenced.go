@@ -72,7 +72,7 @@ func (f *fenced) Generate(ctx context.Context, req *Request) (*Turn, error) {
 		turn.stopForCalls()
 	}
 	if read.ignored {
-		turn.Raw = nil // it has text that the model made up after its call
+		turn.Raw = nil // Raw contains text that the model made up after its call
 	}
 	return turn, nil
 }
@@ -120,7 +120,7 @@ func fencedMessage(m Message) Message {
 	default:
 		turn := *m.Turn
 		if !slices.ContainsFunc(turn.Calls, isFenced) {
-			turn.Raw = nil // it has calls in the provider's form
+			turn.Raw = nil // Raw contains calls in the provider's form
 		}
 		for _, c := range turn.Calls {
 			turn.Text = strings.TrimSpace(turn.Text + "\n\n" + fence(c))

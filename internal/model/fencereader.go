@@ -23,13 +23,13 @@ type fenceReader struct {
 	onDelta func(Delta)
 
 	line    string // begun, not ended
-	fence   string // that opened the block; empty outside of blocks
+	fence   string // fence that opened the block; empty outside of blocks
 	open    string // the line of the fence
 	lang    string // of the block: a language of programs, "tool", "json" or "" where its content decides, or "text"
 	block   strings.Builder
 	prose   strings.Builder
 	call    *ToolCall
-	ignored bool // there was text after the call
+	ignored bool // reports text after the call
 }
 
 const (

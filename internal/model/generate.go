@@ -174,7 +174,7 @@ func (c *client) pause(ctx context.Context, wait time.Duration) error {
 }
 
 const (
-	maxAdaptations = 3 // of one request
+	maxAdaptations = 3 // most adaptations of one request
 	// maxWait is the longest pause before a retry. The caller gets the error of a server that asks for a longer one.
 	maxWait = 2 * time.Minute
 )

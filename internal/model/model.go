@@ -54,9 +54,9 @@ const (
 // Message is one entry of a conversation. It is stored as JSON.
 type Message struct {
 	Role    Role         `json:"role"`
-	Text    string       `json:"text,omitempty"`    // of the user; of the assistant where there is no Turn
-	Turn    *Turn        `json:"turn,omitempty"`    // of the assistant
-	Results []ToolResult `json:"results,omitempty"` // of tools: one for each call of the turn before
+	Text    string       `json:"text,omitempty"`    // text of the user, or of the assistant without a Turn
+	Turn    *Turn        `json:"turn,omitempty"`    // turn of the assistant
+	Results []ToolResult `json:"results,omitempty"` // results of tools: one for each call of the turn before
 }
 
 // Tool is a function that the model may call.
@@ -98,8 +98,8 @@ const (
 // Turn is one response of a model. It is stored as JSON.
 type Turn struct {
 	Provider string `json:"provider"`
-	Model    string `json:"model"`            // as it was asked for
-	Format   Format `json:"format,omitempty"` // of Raw
+	Model    string `json:"model"`            // requested model
+	Format   Format `json:"format,omitempty"` // format of Raw
 	// Raw is the provider's own JSON of its output. The same model gets it back, with all that only the provider can read:
 	// signatures, encrypted reasoning, unknown fields. Other models get Text and Calls.
 	Raw json.RawMessage `json:"raw,omitempty"`
@@ -110,7 +110,7 @@ type Turn struct {
 	Calls    []ToolCall    `json:"calls,omitempty"` // each one needs a result before the next request
 	Stop     Stop          `json:"stop"`
 	Usage    Usage         `json:"usage"`
-	Duration time.Duration `json:"durationNs"` // from the request that succeeded to the last byte
+	Duration time.Duration `json:"durationNs"` // time from the successful request to the last byte
 }
 
 // stopForCalls makes the turn one that waits for results, if it has calls.

@@ -29,7 +29,7 @@ type Digest struct {
 	System   string `json:"system"`
 	Tools    string `json:"tools"`
 	Messages int    `json:"messages"` // how many
-	History  string `json:"history"`  // all of them
+	History  string `json:"history"`  // hash of all messages
 }
 
 // DigestOf is the digest of a request.

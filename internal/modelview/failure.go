@@ -99,7 +99,7 @@ func excerpt(source string, column int) (line, marker string) {
 	pad.WriteString(strings.Repeat(" ", len([]rune(before))))
 	for _, r := range runes[from:min(at, to)] {
 		switch kind := width.LookupRune(r).Kind(); {
-		case r == '\t': // as wide as in the line above
+		case r == '\t': // keeps the width of the line above
 			pad.WriteByte('\t')
 		case kind == width.EastAsianWide || kind == width.EastAsianFullwidth:
 			pad.WriteString("  ")

@@ -60,11 +60,11 @@ func fit(sections []section, limit int, save Save) string {
 // section is one part of the view.
 type section struct {
 	label string
-	text  string // as shown, valid UTF-8
-	name  string // of the file for the whole
+	text  string // shown text, valid UTF-8
+	name  string // name of the file for the whole text
 	whole []byte
 	save  Save
-	where string // what became of the whole; empty until it was needed
+	where string // place of the whole text; empty until it is needed
 }
 
 func newSection(label, text, name string, whole []byte) section {

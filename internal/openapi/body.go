@@ -30,7 +30,7 @@ type body struct {
 	schema    *node
 	said      string
 	required  bool
-	parts     map[string]part // of a form, by property
+	parts     map[string]part // parts of a form, by property
 }
 
 // part is how a property of a form is written.

@@ -14,7 +14,7 @@ import (
 // Bounds of the tools of one document.
 const (
 	maxOperations = 4000
-	maxParameters = 200      // of one operation
+	maxParameters = 200      // most parameters of one operation
 	maxTools      = 12 << 20 // bytes of all schemas and descriptions
 	maxSchema     = 64 << 10 // bytes of one schema
 	maxName       = 64       // bytes of a tool's name

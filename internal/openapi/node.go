@@ -39,10 +39,10 @@ const (
 // several places, and in itself.
 type node struct {
 	kind    kind
-	text    string // of a text itself; of a number and a boolean the JSON literal
+	text    string // content of a text; JSON literal of a number or boolean
 	items   []*node
 	members []member
-	byName  map[string]*node // of a mapping with many members
+	byName  map[string]*node // index of a mapping with many members
 }
 
 type member struct {
@@ -196,7 +196,7 @@ func (p *jsonParser) value(depth int) (*node, error) {
 }
 
 type yamlParser struct {
-	made   map[*yaml.Node]*node // of the anchored ones
+	made   map[*yaml.Node]*node // nodes of anchors
 	values int
 }
 
@@ -226,7 +226,7 @@ func (p *yamlParser) value(y *yaml.Node, depth int) (*node, error) {
 				return nil, err
 			}
 			if key := y.Content[i]; key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge" {
-				for _, m := range v.members { // what the mapping itself says counts
+				for _, m := range v.members { // members of the mapping itself win
 					if n.get(m.name) == nil {
 						if p.values++; p.values > maxValues {
 							return nil, errValues

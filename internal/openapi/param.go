@@ -28,7 +28,7 @@ const bodyKey = "body"
 
 // param is a parameter of an operation.
 type param struct {
-	key      string // in the input
+	key      string // key in the input
 	name, in string
 	said     string
 	required bool
@@ -36,8 +36,8 @@ type param struct {
 	style    string
 	explode  bool
 	reserved bool // reserved characters stay as they are
-	slashes  bool // of a path: it stands for several segments
-	json     bool // it is written as JSON
+	slashes  bool // marks a path parameter that spans several segments
+	json     bool // marks a value that is written as JSON
 }
 
 // connectionHeaders are those of the connection, and those by which a proxy says who asks.
@@ -277,7 +277,7 @@ func jsonOf(v any) string {
 	case array:
 		return string(v.raw)
 	}
-	raw, _ := json.Marshal(v) // it was JSON
+	raw, _ := json.Marshal(v) // v was decoded from JSON
 	return string(raw)
 }
 

@@ -12,7 +12,7 @@ import (
 // Request is an HTTP request that an operation makes.
 type Request struct {
 	Method string
-	Header http.Header // without cookies
+	Header http.Header // headers without cookies
 	Body   []byte
 
 	url     *url.URL

@@ -30,7 +30,7 @@ type schemaWriter struct {
 	input bool
 	files bool // strings of format binary may be given as files
 
-	names map[*node]string // what references to a schema are written as
+	names map[*node]string // written names of referenced schemas
 	taken map[string]bool
 	queue []*node
 }
@@ -111,7 +111,7 @@ func (w *schemaWriter) defs() {
 	}
 	w.key("$defs")
 	w.raw("{")
-	for i := 0; i < len(w.queue); i++ { // what is written may refer to more
+	for i := 0; i < len(w.queue); i++ { // writing may add references
 		w.key(strings.TrimPrefix(w.names[w.queue[i]], "#/$defs/"))
 		if w.full() {
 			w.raw("{}")

@@ -13,8 +13,8 @@ import (
 // is safe for concurrent use.
 type Content struct {
 	data   string
-	pieces []piece // in their order; they do not overlap
-	table  *table  // whose tokens are in it
+	pieces []piece // pieces in order; they do not overlap
+	table  *table  // table of its tokens
 	words  int     // values of fields that were known when it was made
 }
 

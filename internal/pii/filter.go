@@ -22,7 +22,7 @@ import (
 // Options are the parts of a Filter. Its functions are called when a part is needed, and return the same part each time.
 type Options struct {
 	Detector Detector
-	Types    []string // that the detector knows; texts that look like tokens of other types are not taken for tokens
+	Types    []string // types of the detector; texts that look like tokens of other types are no tokens
 	Fields   []Field
 	// FailUnknown makes RestoreArguments fail for unknown tokens; else they stay.
 	FailUnknown bool
@@ -37,14 +37,14 @@ type Options struct {
 // same session, if they are worth finding (see detect.Words).
 type Field struct {
 	detect.Field
-	From func(Origin) bool // is one of the tools
+	From func(Origin) bool // reports whether an origin is one of the tools
 }
 
 // Limits bound what sessions and users have. Zero fields have no bound.
 type Limits struct {
-	Tokens     int   // of a session
-	UserTokens int64 // of all sessions of a user
-	UserBytes  int64 // of their sealed values
+	Tokens     int   // most tokens of a session
+	UserTokens int64 // most tokens of all sessions of a user
+	UserBytes  int64 // most bytes of their sealed values
 }
 
 // LimitError says that a text has more values than the session or its user may have.
@@ -183,7 +183,7 @@ func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw json.Ra
 		switch {
 		case err != nil:
 			return nil, err
-		case len(spans) == 0 && len(plain) == len(raw): // there is no escape in it
+		case len(spans) == 0 && len(plain) == len(raw): // no escape was decoded
 			return raw, nil
 		}
 		hidden := splice(plain, spans, tokens)
@@ -499,7 +499,7 @@ func (f *Filter) makeRoom(but *table) {
 				oldest = t
 			}
 		}
-		if oldest == nil || !oldest.mu.TryLock() { // what is being used is not old
+		if oldest == nil || !oldest.mu.TryLock() { // a table in use is not old
 			return
 		}
 		f.drop(oldest)
@@ -507,7 +507,7 @@ func (f *Filter) makeRoom(but *table) {
 	}
 }
 
-// drop forgets a table. What is using it starts anew. The caller holds f.mu.
+// drop forgets a table. Its present users load it again. The caller holds f.mu.
 func (f *Filter) drop(t *table) {
 	if f.tables[t.scope] == t {
 		delete(f.tables, t.scope)

@@ -12,7 +12,7 @@ import (
 type Memory struct {
 	first    int // number of a new token
 	mu       sync.Mutex
-	sessions map[string]map[string]*memorySession // by user, then by session
+	sessions map[string]map[string]*memorySession // sessions by user, then by session
 }
 
 var _ Vault = (*Memory)(nil)

@@ -49,8 +49,8 @@ const (
 	FromSkill   Origin = "skill"   // files of skills that programs wrote
 	FromInput   Origin = "input"   // files that runs are given, from outside
 	FromCode    Origin = "code"    // literals of programs
-	FromProgram Origin = "program" // what a program computed, and what it wrote to files
-	FromCatalog Origin = "catalog" // what servers say of their tools
+	FromProgram Origin = "program" // results of a program, and files that it wrote
+	FromCatalog Origin = "catalog" // descriptions of tools by servers
 )
 
 // foreign reports whether a text of this origin was written without knowledge of the session's tokens.
@@ -252,7 +252,7 @@ type Detector interface {
 	FindWith(text string, known detect.Known) []detect.Span
 }
 
-// isLocal reports whether a value is an address that every machine has, such as 127.0.0.1. It is nobody's, and a log needs it.
+// isLocal reports whether a value is an address that every machine has, such as 127.0.0.1. It is no personal data, and a log needs it.
 func isLocal(value string) bool {
 	addr, err := netip.ParseAddr(value)
 	return err == nil && (addr.IsLoopback() || addr.IsUnspecified())

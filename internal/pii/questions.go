@@ -19,7 +19,7 @@ import (
 // is bounded by maxGuesses.
 type question struct {
 	tokens int
-	types  []string // of the token; nil for any
+	types  []string // types of the token; nil for any
 	answer func(t *table, of []*token) (any, error)
 }
 
@@ -48,7 +48,7 @@ func unanswerable(format string, args ...any) error {
 }
 
 // maxGuesses is how many questions in a session may compare a value that a program made with one from outside. Each tells the program
-// whether it has guessed a value. The count is in memory: it begins anew when the process does, or when the session's tokens were
+// whether it has guessed a value. The count is in memory: it starts at 0 when the process does, or after the session's tokens were
 // dropped from memory because the session was idle.
 const maxGuesses = 100
 
@@ -157,7 +157,7 @@ func last4(t *table, of []*token) (any, error) {
 	if of[0].kind == "IBAN" {
 		characters += upper
 	}
-	if len(text) < 4+minHidden || strings.Trim(text, characters) != "" { // other characters are base64
+	if len(text) < 4+minHidden || strings.Trim(text, characters) != "" { // base64 has only these characters
 		return nil, unanswerable("%s has no last four characters that can be told", of[0])
 	}
 	return text[len(text)-4:], nil

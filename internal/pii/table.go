@@ -30,7 +30,7 @@ type value struct {
 	form      form
 	made      bool   // a program put it together
 	canonical string // the same for all spellings
-	spelling  string // what is restored
+	spelling  string // restored text
 }
 
 // valueOf is the value of a span. Strings of JSON are written with escapes, which are no part of the value.
@@ -139,7 +139,7 @@ type table struct {
 	byName  map[name]*token
 	last    map[string]int // the highest number of each type
 	first   int
-	tokens  int64 // of the user
+	tokens  int64 // tokens of the user
 	bytes   int64
 	coded   int           // values that share their token with literals of programs
 	guesses int           // see maxGuesses

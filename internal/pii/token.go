@@ -199,7 +199,7 @@ func (f *Filter) translate(ctx context.Context, from, to Scope, text string) (st
 	return string(splice(text, spans, texts)), nil
 }
 
-// unquoted is where a token with the same quotes before and behind it begins and ends, the quotes included.
+// unquoted is the range of a token with the same quotes on both sides, the quotes included.
 func unquoted(text string, start, end int) (int, int) {
 	from := start
 	if from == 0 || text[from-1] != '"' {
@@ -259,7 +259,7 @@ func isKey(text string, i int) bool {
 // numbers are written.
 func changeStrings(raw []byte, change func(string) string) ([]byte, error) {
 	var out []byte // nil while nothing has changed
-	done := 0      // what of raw is in out
+	done := 0      // length of raw that is in out
 	for at := 0; ; {
 		from := bytes.IndexByte(raw[at:], '"')
 		if from < 0 {

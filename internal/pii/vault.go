@@ -10,18 +10,18 @@ import (
 // Entry is what a vault stores of a token: what the token stands for, or one more place where its value came from.
 type Entry struct {
 	Type   string // EMAIL
-	N      int    // of [EMAIL_1]: 1
+	N      int    // number in [EMAIL_1]: 1
 	Key    []byte // 16 bytes that depend on session and value: they find the token of a value. Nil in an entry that adds an origin
 	Sealed []byte // the value, encrypted. Nil in an entry that adds an origin
-	Origin string // where the value came from, such as crm__search
+	Origin string // source of the value, such as crm__search
 }
 
 // Loaded is what a vault has of a session.
 type Loaded struct {
-	Entries []Entry // in the order of their storage
+	Entries []Entry // entries in the order of their storage
 	First   int     // the least number that new tokens of this process may have; it keeps several processes apart
-	Tokens  int64   // of all sessions of the user, this one included
-	Bytes   int64   // of their sealed values
+	Tokens  int64   // tokens of all sessions of the user, this one included
+	Bytes   int64   // bytes of their sealed values
 	Mark    int64   // for Vault.Since
 }
 

@@ -54,7 +54,7 @@ func (l Limit) window() (time.Duration, error) {
 type Count struct {
 	Key     string    // names the rule, and the run, task or time
 	Limit   int       // calls under the key
-	Expires time.Time // when nothing asks for the count any more
+	Expires time.Time // end of the last period that needs the count
 }
 
 // Count says what a call with this verdict counts for, in a run and task (empty: none) at a time; ok is false if it counts for nothing.

@@ -61,10 +61,10 @@ type Call struct {
 	Idempotent   bool
 	OpenWorld    bool
 	User         string
-	Roles        []auth.Role     // of the caller; nil if they are not known
+	Roles        []auth.Role     // roles of the caller; nil if unknown
 	Sandbox      string          // tier that the program runs in; empty if it is not known
-	Args         json.RawMessage // with tokens in place of values
-	Tokens       []Token         // in Args, each once
+	Args         json.RawMessage // arguments with tokens in place of values
+	Tokens       []Token         // tokens in Args, each once
 }
 
 // Token is a token in the arguments of a call.
@@ -77,13 +77,13 @@ type Token struct {
 // Verdict is the decision on a call, or one judgement of it.
 type Verdict struct {
 	Action Action `json:"action"`
-	Rule   int    `json:"rule"`             // its number in the policy, from 1; 0 where no rule matched
-	Preset string `json:"preset,omitempty"` // whose rule it is; empty: one of the policy's own
+	Rule   int    `json:"rule"`             // number of the rule in the policy, from 1; 0 where no rule matched
+	Preset string `json:"preset,omitempty"` // preset of the rule; empty: one of the policy's own
 	Reason string `json:"reason"`           // for people and programs: names the rule, and the token it is about; never a value
-	Token  string `json:"token,omitempty"`  // that decided; empty where the call itself did
-	Origin string `json:"origin,omitempty"` // of the token; empty if it is not known
+	Token  string `json:"token,omitempty"`  // deciding token; empty where the call itself decided
+	Origin string `json:"origin,omitempty"` // origin of the token; empty if unknown
 
-	by *rule // that decided the call as a whole, if it has a limit
+	by *rule // rule with a limit that decided the call as a whole
 }
 
 // Policy is a list of compiled rules. It is safe for concurrent use.

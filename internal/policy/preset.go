@@ -18,7 +18,7 @@ func Preset(name string) (text []byte, ok bool) {
 	}
 	text, err := presets.ReadFile("presets/" + name + ".yaml")
 	if err != nil {
-		panic("policy: " + err.Error()) // it is in the binary
+		panic("policy: " + err.Error()) // the preset is compiled in
 	}
 	return text, true
 }

@@ -57,7 +57,7 @@ var tiers = []string{"wasm", "process", "docker"}
 
 // RuleError is a mistake in a rule.
 type RuleError struct {
-	Rule int      // from 1
+	Rule int      // number from 1
 	Keys []string // the way to the value: args, $.to, pattern
 	Err  error
 }
@@ -125,10 +125,10 @@ type rule struct {
 
 	annotations  [4]annotation
 	tools, users patterns
-	kinds, from  patterns // of tokens
+	kinds, from  patterns // kinds and origins of tokens
 	conditions   []*condition
-	window       time.Duration // of the limit
-	identity     string        // of a rule with a limit: its hash
+	window       time.Duration // period of the limit
+	identity     string        // hash of a rule with a limit
 }
 
 // fitting returns the rules that match all of a call but its tokens, in order.

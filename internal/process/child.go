@@ -68,7 +68,7 @@ func Open(cmd *exec.Cmd, start func(*exec.Cmd) error) (*Child, error) {
 func (c *Child) Wait() *os.ProcessState { return c.wait() }
 
 func (c *Child) end() *os.ProcessState {
-	state, _ := c.Process.Wait() // it is a child, and waited for once
+	state, _ := c.Process.Wait() // a child can be waited for once
 	<-c.read
 	for _, f := range []*os.File{c.Stdin, c.Stdout, c.errors} {
 		f.Close()

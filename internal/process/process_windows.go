@@ -24,7 +24,7 @@ func start(cmd *exec.Cmd) error {
 // Job is a Windows job object: its processes and all that they start end with it, and it ends with this process.
 type Job struct {
 	mu     sync.Mutex
-	handle windows.Handle // its only handle; 0 once it was killed
+	handle windows.Handle // only handle of the job; 0 once it was killed
 }
 
 // NewJob makes a job without processes. Kill it.

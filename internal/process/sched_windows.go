@@ -10,7 +10,7 @@ import (
 func Lower(p *os.Process) {
 	handle, err := windows.OpenProcess(windows.PROCESS_SET_INFORMATION, false, uint32(p.Pid))
 	if err != nil {
-		return // it has ended
+		return // the thread has ended
 	}
 	defer windows.CloseHandle(handle)
 	windows.SetPriorityClass(handle, windows.BELOW_NORMAL_PRIORITY_CLASS)

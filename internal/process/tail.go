@@ -10,7 +10,7 @@ import (
 
 const (
 	tailBytes = 8 << 10 // kept
-	tailShown = 4 << 10 // so that one endless line does not fill a message
+	tailShown = 4 << 10 // limit, so that one endless line does not fill a message
 	tailLines = 20
 )
 

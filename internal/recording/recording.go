@@ -28,8 +28,8 @@ type Recording struct {
 	Task    string          `json:"task"`
 	Model   model.Recording `json:"model"`
 	Skills  []agent.Skill   `json:"skills"`
-	Tools   int             `json:"toolTokens"` // of all tools' definitions
-	Answers []string        `json:"answers"`    // of the catalog, in order
+	Tools   int             `json:"toolTokens"` // tokens of all tools' definitions
+	Answers []string        `json:"answers"`    // answers of the catalog, in order
 	Runs    []Run           `json:"runs"`
 }
 
@@ -101,7 +101,7 @@ func (r *Recorder) Recording(
 	for i, run := range rec.Runs {
 		records, err := journalOf(ctx, run.ID)
 		if errors.Is(err, journal.ErrNotFound) {
-			continue // it was cancelled before it began
+			continue // the task was cancelled before it began
 		}
 		if err != nil {
 			return nil, err

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	lookForDecisions = 2 * time.Second // of other processes; those of this process wake the loop
+	lookForDecisions = 2 * time.Second // interval of looking for decisions of other processes; those of this process wake the loop
 	resumeEach       = 16              // runs of a user that go on at the same time after their approval; of all users shareOfAll times as many
 	resumeAgain      = 5 * time.Second // before a run is resumed again that could not be
 	maxReason        = 1000            // bytes of a denial's reason
@@ -99,7 +99,7 @@ func (s *Service) decisions(runID, of string) *approval.Decided {
 	}
 }
 
-// confirmed checks the signature of an approval. One without a valid signature, which somebody has written into the store, is recorded.
+// confirmed checks the signature of an approval. One without a valid signature, which was written into the store directly, is recorded.
 func (s *Service) confirmed(ctx context.Context, r approval.Request) error {
 	err := s.opt.Presence.Check(ctx, r)
 	if errors.Is(err, approval.ErrUnconfirmed) {
@@ -112,7 +112,7 @@ func (s *Service) confirmed(ctx context.Context, r approval.Request) error {
 	return err
 }
 
-// waits returns the request that a run waits for, nil if it may go on. A request that nobody decided in time expires.
+// waits returns the request that a run waits for, nil if it may continue. A request without a decision in time expires.
 func (s *Service) waits(ctx context.Context, runID string) (last *approval.Request, waiting bool, err error) {
 	store, err := s.opt.Store()
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *Service) Approvals(ctx context.Context, who auth.Identity, f approval.F
 	return store.Approvals(ctx, f)
 }
 
-// Approval returns a request of a user for whom the caller may act; for any other the error wraps approval.ErrNotFound.
+// Approval returns a request of a user whom the caller may act for; for any other the error wraps approval.ErrNotFound.
 func (s *Service) Approval(ctx context.Context, who auth.Identity, requestID string) (approval.Request, error) {
 	r, err := stored(s, func(store Store) (approval.Request, error) { return store.Approval(ctx, requestID) })
 	if err == nil && who.ActFor(r.User) != nil {
@@ -258,7 +258,7 @@ func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID strin
 	return r, nil
 }
 
-// ResumeDecided goes on with runs of no task whose requests were decided or have expired, also by other processes, until ctx
+// ResumeDecided resumes runs without a task whose requests were decided or have expired, also by other processes, until ctx
 // ends. changed is called when there was a decision, or a run of this process began to wait. Only the process that works the queue calls it.
 func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 	var all sync.WaitGroup
@@ -287,7 +287,7 @@ func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 		for _, runID := range ids {
 			info, err := stored(s, func(store Store) (journal.RunInfo, error) { return store.Run(ctx, runID) })
 			if err != nil {
-				continue // it was deleted, or the store is away
+				continue // it was deleted, or the store is unavailable
 			}
 			mu.Lock()
 			skip := busy[runID] || each[info.User] == resumeEach || len(busy) == resumeEach*shareOfAll
@@ -326,7 +326,7 @@ func (s *Service) dueRuns(ctx context.Context, limit int) (ids []string, next, d
 	return store.DueRuns(ctx, s.opt.Now(), limit)
 }
 
-// resumeDecided goes on with one run.
+// resumeDecided resumes one run.
 func (s *Service) resumeDecided(ctx context.Context, runID string) {
 	defer func() { // a fault of one run ends no other
 		if p := recover(); p != nil {

@@ -57,7 +57,7 @@ func (s *Service) enter(ctx context.Context, user, session string) (leave func()
 	return leave, err
 }
 
-// Find returns a run of a user for whom the caller may act; for any other the error wraps journal.ErrNotFound.
+// Find returns a run of a user whom the caller may act for; for any other the error wraps journal.ErrNotFound.
 func (s *Service) Find(ctx context.Context, who auth.Identity, id string) (journal.RunInfo, error) {
 	info, err := stored(s, func(store Store) (journal.RunInfo, error) { return store.Run(ctx, id) })
 	if err == nil && who.ActFor(info.User) != nil {

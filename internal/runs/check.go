@@ -19,8 +19,8 @@ import (
 // What becomes of a program that uses a tool, an argument or a field of an answer that does not exist.
 const (
 	CheckOff    = "off"    // programs are not checked
-	CheckWarn   = "warn"   // it runs, and its outcome has warnings
-	CheckRefuse = "refuse" // it does not run
+	CheckWarn   = "warn"   // the program runs, and its outcome has warnings
+	CheckRefuse = "refuse" // the program does not run
 )
 
 // check finds what a program uses that does not exist. A program that is refused has an error, for the first mistake, and warnings for the
@@ -36,7 +36,7 @@ func (s *Service) check(ctx context.Context, env *environment, compiled *program
 		if at.Line == 0 {
 			continue
 		}
-		message, err := env.privacy.Hide(ctx, pii.FromCode, m.Message) // it has words of servers
+		message, err := env.privacy.Hide(ctx, pii.FromCode, m.Message) // the message contains words of servers
 		if err != nil {
 			return nil, nil, err
 		}
@@ -58,8 +58,8 @@ var notDefined = regexp.MustCompile(`^'?([A-Za-z_$][\w$]*)'? is not defined`)
 const (
 	maxEnsure     = 3 * time.Second // for advice about a name that is called
 	maxListed     = 3               // tools that advice names
-	maxFunctions  = 10              // of a server
-	maxDifference = 6               // of the lengths of names that are compared, in bytes
+	maxFunctions  = 10              // most functions of a server
+	maxDifference = 6               // most difference in length of compared names, in bytes
 )
 
 // advise is what the catalog has to say about an error that a program ended with: the tools whose names are like one that nothing defines, or the mistake
@@ -83,14 +83,14 @@ func (s *Service) advise(env *environment, compiled *program.Compiled, e *frame.
 			}
 		}
 	}
-	advice, err := env.privacy.Hide(context.Background(), pii.FromCode, advice) // it has words of servers
+	advice, err := env.privacy.Hide(context.Background(), pii.FromCode, advice) // the advice contains words of servers
 	if err != nil {
 		return ""
 	}
 	return advice
 }
 
-// toolMeant is advice about a name that nothing defines, with the names and texts that the program writes behind it: the tool that is likely meant, or
+// toolMeant is advice about an undefined name, with the names and texts that follow it in the program: the tool that is likely meant, or
 // the server.
 func (s *Service) toolMeant(name string, written []string) string {
 	if s.opt.Catalog == nil {
@@ -154,7 +154,7 @@ func (s *Service) toolsLike(name string) string {
 	if len(name) < len("a_b") || s.opt.Catalog == nil {
 		return ""
 	}
-	name = strings.TrimPrefix(name, "mcp__") // which clients put before the names of servers
+	name = strings.TrimPrefix(name, "mcp__") // clients put this prefix before the names of servers
 	tool, err := s.opt.Catalog.Resolve(name)
 	if err == nil {
 		return tool.FullName() + " is a tool: await callMCPTool('" + tool.FullName() + "', {…})"

@@ -29,14 +29,14 @@ type environment struct {
 	skills    *files.Dir
 	workspace *files.Dir
 	privacy   pii.Session
-	servers   map[string]frame.Module // of a recorded program; nil where servers may be asked
+	servers   map[string]frame.Module // servers of a recorded program; nil where servers may be asked
 	remove    func()                  // removes a workspace of no session
 	local     fs.FS                   // the files beside the program; nil: none
 	runID     string
 
-	given *journal.Input // what the run was given to work on; nil for nothing
+	given *journal.Input // input of the run; nil for none
 	input *input.Reader
-	file  *os.File // that it reads
+	file  *os.File // file of the input
 	// copied says that there may be a copy of it to remove.
 	copied bool
 }
@@ -98,7 +98,7 @@ const clockGrain = 20 * time.Millisecond
 func (e *environment) written(ctx context.Context, since time.Time) []files.Entry {
 	all, err := e.workspace.ReadDir(context.WithoutCancel(ctx), ".", true)
 	if err != nil {
-		return nil // there are too many to be told
+		return nil // too many to list
 	}
 	return slices.DeleteFunc(all, func(f files.Entry) bool { return f.ModTime.Before(since.Add(-clockGrain)) })
 }
@@ -123,7 +123,7 @@ func (e *environment) Module(ctx context.Context, id string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.space.Hand(id) != by { // it has changed meanwhile
+	if e.space.Hand(id) != by { // the file has changed meanwhile
 		by = files.Hand{}
 	}
 	hide, rest := e.privacy.HideModule, pii.OfPrograms(e.space.Tree(id))

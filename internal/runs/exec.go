@@ -25,26 +25,26 @@ import (
 
 // Request is a program to run.
 type Request struct {
-	ID   string // of the run; a new one when empty
+	ID   string // id of the run; empty: a new one
 	Code string
-	File string // its name, for messages
+	File string // file name for messages
 	// Local are the files beside the program, which it may import by relative paths; nil: none.
 	Local fs.FS
 	User  string // "local" when empty
-	Task  string // that the run belongs to; empty for none
+	Task  string // task of the run; empty for none
 	// Principal is whose credential asks for the run.
 	Principal string
 	// Roles are those of the principal, for policy; nil if they are not known.
 	Roles   []auth.Role
-	Session string // whose /workspace the run uses; empty: one that is removed when the run ends
+	Session string // session whose /workspace the run uses; empty: one that is removed when the run ends
 	Sandbox string // tier that the program runs in; empty: the configured one
 	Timeout time.Duration
 	Env     map[string]string // variables that the program has beside the configured ones
-	Input   *Input            // what the program works on; nil for nothing
+	Input   *Input            // input of the program; nil for none
 	// Written gets the files of the workspace that were written during the run, before those of no session are removed; nil: they are not looked
 	// for.
 	Written func([]files.Entry)
-	Slot    *run.Slot // of a run that waited for one; nil for none
+	Slot    *run.Slot // slot of a run that waited for one; nil for none
 	Observe func(run.Event)
 	// Progress gets what servers report of calls under way, from several goroutines; it may be nil.
 	Progress func(call int, p mcpclient.Progress)
@@ -283,7 +283,7 @@ func (s *Service) spec(
 	req Request,
 ) *run.Spec {
 	limits := s.opt.Limits
-	json.Unmarshal(start.Limits, &limits) // what begin wrote; an early record has none
+	json.Unmarshal(start.Limits, &limits) // begin wrote them; an early record has none
 	locate := &locator{compiled: compiled}
 	if len(records) == 0 { // a replay tells what was told then
 		locate.advise = func(compiled *program.Compiled, e *frame.Error, at program.Position) string {

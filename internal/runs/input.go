@@ -25,10 +25,10 @@ import (
 
 // Input is what a run is given to work on: Text, or a file of the session's workspace.
 type Input struct {
-	Name   string       // of the file, for its format and for the program; may be empty
+	Name   string       // name of the file, for its format and for the program; may be empty
 	Format input.Format // empty: as the name and the beginning of the text say
 	Text   io.Reader
-	Path   string // in the workspace; empty for Text
+	Path   string // path in the workspace; empty for Text
 }
 
 // inputFile is the name of a run's input in the directory of its run.
@@ -163,7 +163,7 @@ func (e *environment) removeInput() {
 		return
 	}
 	if base, err := e.s.opt.Inputs(); err == nil {
-		base.Remove(e.user, e.runID) // what stays is swept
+		base.Remove(e.user, e.runID) // the sweep removes the rest
 	}
 }
 

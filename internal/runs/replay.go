@@ -64,9 +64,9 @@ func (s *Service) Recorded(ctx context.Context, id string) (*run.Outcome, *journ
 type Replay struct {
 	Code    string      // replaces the recorded program, to see where a changed one diverges; empty: the recorded one
 	Local   fs.FS       // the files beside Code, as of Request
-	Tier    string      // of the sandbox; empty: the recorded one
+	Tier    string      // tier of the sandbox; empty: the recorded one
 	Force   bool        // although another engine recorded it
-	Roles   []auth.Role // of who asks for it, for policy; nil if they are not known
+	Roles   []auth.Role // roles of the caller, for policy; nil if unknown
 	Input   *Input      // the file that the run was given; nil: none, or the one in its session's workspace
 	Observe func(run.Event)
 }
@@ -79,7 +79,7 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 	}
 	start, code := *records[0].Start, how.Code
 	if len(start.Program) == 0 && code == "" {
-		return run.Recorded(records) // it was not compiled
+		return run.Recorded(records) // the program was not compiled
 	}
 	if how.Tier != "" && how.Tier != start.Tier {
 		start.Tier = how.Tier
@@ -100,7 +100,7 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 		return nil, err
 	}
 	env.local = how.Local
-	env.runID = id.New("run") // of its copy of the input
+	env.runID = id.New("run") // names the run's copy of the input
 	defer env.removeInput()
 	defer env.close(false) // a replay has no files of its own
 	if err := env.takeAgain(ctx, start.Input, how.Input); err != nil {
@@ -226,7 +226,7 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 	return nil
 }
 
-// home makes the tier of a recorded run another one, and says why, if there is no such tier any more, or if it is weaker now than what the runs of its
+// home replaces the tier of a recorded run, and says why, if that tier no longer exists, or if it is weaker now than what the runs of its
 // user need. A tier that cannot be opened now may be there again later.
 func (s *Service) home(start *journal.Start, roles []auth.Role) (why, err error) {
 	tier, err := s.tierFor(start.User, roles, start.Tier)

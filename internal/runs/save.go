@@ -54,7 +54,7 @@ func (s *Service) ReadFile(user, session, at string, most int64) (data []byte, g
 	if err == nil && int64(len(data)) > most {
 		err = fmt.Errorf("%s has more than %d bytes", path.Join("/workspace", at), most)
 	}
-	if dir.Hand(at) != by { // it has changed meanwhile
+	if dir.Hand(at) != by { // the file has changed meanwhile
 		by = files.Hand{}
 	}
 	return data, by.Given, err

@@ -88,12 +88,12 @@ type Options struct {
 	Store     func() (Store, error)
 	Pool      func(tier string) (*sandbox.Pool, error) // empty: the configured tier
 	Skills    func() (*skills.Store, error)
-	Workspace func() (*files.Base, error) // of sessions; a run without a session has its own, named by its id
+	Workspace func() (*files.Base, error) // workspaces of sessions; a run without a session has its own, named by its id
 	Inputs    func() (*files.Base, error) // copies of what runs are given to work on, while they have not ended
 	Sessions  func() (Sessions, error)
 
-	// TierFor returns the tier of a caller's run that asked for one, or for none (empty), and an InvalidError for a tier that is weaker than what
-	// the caller's runs need, or that there is not. nil: what it asked for.
+	// TierFor returns the tier of a caller's run that asked for one, or for none (empty), and an InvalidError for an unknown tier, or one that is weaker
+	// than what the caller's runs need. nil: what it asked for.
 	TierFor func(user string, roles []auth.Role, asked string) (string, error)
 
 	Gate    *gate.Gate
@@ -110,7 +110,7 @@ type Options struct {
 	// Unavailable returns the names of servers whose tools are not known; nil: none.
 	Unavailable func() []string
 
-	Limits run.Limits // of every run, at most
+	Limits run.Limits // upper limits of every run
 	// LimitsFor returns the limits of runs of a caller, none above Limits; nil: Limits. Roles that are not known are nil.
 	LimitsFor func(user string, roles []auth.Role) run.Limits
 	// ParkAfter is how long calls may keep a program waiting before its run gives up its runner; 0: it keeps it.
@@ -125,7 +125,7 @@ type Options struct {
 	// Roles returns the roles of a principal who asked for a run or task earlier and had the given roles then; nil if they are not
 	// known. It is called when such a run goes on; nil returns what they were.
 	Roles func(ctx context.Context, principal string, had []auth.Role) ([]auth.Role, error)
-	// ApprovalWebhook is the URL that is told of every request; empty: none.
+	// ApprovalWebhook is the URL that receives every request; empty: none.
 	ApprovalWebhook string
 	Env             map[string]string
 	Privacy         *pii.Filter // nil changes nothing
@@ -140,11 +140,11 @@ type Options struct {
 // Service executes runs. Its methods are safe for concurrent use.
 type Service struct {
 	opt     Options
-	opening sync.WaitGroup // of parts that are opened ahead
-	slots   *run.Slots     // of the runs of tasks
-	turns   *run.Turns     // of all runs
-	args    *run.Args      // of all runs
-	parked  *slots.Slots   // of runs that have given up their runners
+	opening sync.WaitGroup // parts that are opened ahead
+	slots   *run.Slots     // slots of the runs of tasks
+	turns   *run.Turns     // turns of all runs
+	args    *run.Args      // arguments of all runs
+	parked  *slots.Slots   // slots of runs that have given up their runners
 	decided chan struct{}  // holds a token when there may be a run to go on with, or another one expires earlier
 	asked   atomic.Bool    // a run waits for an approval anew
 

@@ -17,9 +17,9 @@ type Lease struct {
 	pool  *Pool
 	owner *owner // nil: unbound
 	runs  int
-	bound time.Time     // when it got its owner
-	since time.Time     // when it became idle
-	elem  *list.Element // in pool.idle; nil while it is not idle
+	bound time.Time     // time at which it got its owner
+	since time.Time     // time at which it became idle
+	elem  *list.Element // element of pool.idle; nil while it is not idle
 }
 
 // Release ends the use of a runner. A clean one has sent its done frame: it is reset and kept for the owner's next

@@ -9,21 +9,21 @@ import (
 type owner struct {
 	name      string
 	runners   int       // bound to it
-	resetting int       // of them, those that are being reset
-	idle      []*Lease  // of them, those that are ready, least recently used first
-	waiting   list.List // of *waiter, in order of arrival
-	fresh     int       // of them, those that have had no runner before
+	resetting int       // leases that are being reset
+	idle      []*Lease  // leases that are ready, least recently used first
+	waiting   list.List // *waiter values in order of arrival
+	fresh     int       // waiters that have had no runner before
 	want      int       // runners that it needs and may have besides its own
 	since     uint64    // orders needy owners with equally many runners
-	index     int       // in the pool's needy; -1: it is not there
+	index     int       // index in the pool's needy; -1: none
 }
 
 // waiter is an Acquire that waits. It gets a lease or an error.
 type waiter struct {
 	owner  *owner
 	again  bool          // a Reacquire
-	waited bool          // there was no runner for it when it came
-	elem   *list.Element // in owner.waiting; nil once it was answered
+	waited bool          // reports that it had to wait for a runner
+	elem   *list.Element // element of owner.waiting; nil once it was answered
 	answer chan answer   // buffered
 }
 

@@ -191,7 +191,7 @@ func (l *processLink) Read(to []byte) (int, error) {
 	n, err := l.child.Stdout.Read(to)
 	if !l.lowered {
 		l.lowered = true
-		process.Lower(l.child.Process) // with the threads that it has by now
+		process.Lower(l.child.Process) // all threads that exist now
 	}
 	return n, err
 }

@@ -16,13 +16,13 @@ import (
 // PoolOptions shape a pool. Zero values take the defaults given.
 type PoolOptions struct {
 	Size            int           // runners at most, busy ones included; DefaultSize
-	PerOwner        int           // of them, those of one owner; half of Size, at least 2
+	PerOwner        int           // runners of one owner; half of Size, at least 2
 	Warm            int           // unbound runners kept ready for new owners; 0 starts each when it is needed
 	Starts          int           // runners that start at the same time; as many as there are processors
 	MaxRuns         int           // programs a runner executes before it is retired; 500
 	Idle            time.Duration // how long a runner waits for its owner's next program; 5 minutes
 	MaxWaiting      int           // Acquires that wait at the same time; 8,192
-	MaxOwnerWaiting int           // of them, those of one owner; 1,024
+	MaxOwnerWaiting int           // waiters of one owner; 1,024
 	AcquireTimeout  time.Duration // how long an Acquire waits, a start included; 0: until its context ends
 	FailFast        bool          // an Acquire for which no runner can be started fails at once, instead of waiting until one is free
 }
@@ -30,8 +30,8 @@ type PoolOptions struct {
 // Counts is what has happened in a pool since it was made.
 type Counts struct {
 	Claims uint64 // runners lent to programs
-	Waits  uint64 // of them and of those refused, Acquires that found no runner ready
-	Cold   uint64 // of the waits, those that got a runner that was started while they waited
+	Waits  uint64 // Acquires that found no runner ready, refused ones included
+	Cold   uint64 // waits that got a runner that was started meanwhile
 	Starts uint64 // runners started
 	Failed uint64 // starts that failed
 	Deaths uint64 // runners that ended while they waited, or did not end their program cleanly
@@ -69,11 +69,11 @@ type Pool struct {
 	owners   map[string]*owner
 	needy    needy     // owners with want > 0
 	wanted   int       // sum of their want
-	sequence uint64    // of owners that became needy
-	idle     list.List // of *Lease: bound runners that are ready, least recently used first
+	sequence uint64    // count of owners that became needy
+	idle     list.List // *Lease values: bound runners that are ready, least recently used first
 	spare    []*Lease  // unbound runners that are ready
 	count    int       // runners alive or starting
-	starting int       // of them, those that are starting
+	starting int       // runners that are starting
 	failing  bool      // the last start failed: only waiters cause another
 	waiting  int       // Acquires that wait, without Reacquires
 	counts   Counts
@@ -191,7 +191,7 @@ func (p *Pool) request(name string, again bool) (*waiter, *Lease, error) {
 	p.update(o)
 	p.dispatch()
 	switch {
-	case l != nil || w != nil && w.elem == nil: // there was one, or a spare one
+	case l != nil || w != nil && w.elem == nil: // a runner or a spare one was ready
 		return w, l, nil
 	case err == nil && p.opt.FailFast && !again && !p.hasRoom(o):
 		p.drop(w)
@@ -228,7 +228,7 @@ func (p *Pool) enqueue(o *owner, again bool) (*waiter, *Lease, error) {
 	w.elem = o.waiting.PushBack(w)
 	p.counted(w, 1)
 	if o.runners == 1 && o.resetting == 1 && p.opt.PerOwner > 1 {
-		p.bindSpare(o) // with two, one is used while the other is reset
+		p.bindSpare(o) // one of two is used while the other is reset
 	}
 	return w, nil, nil
 }

@@ -52,7 +52,7 @@ type Skill struct {
 	Tags         []string          `json:"tags,omitempty"`
 	Metadata     map[string]string `json:"metadata,omitempty"`
 	Exports      []string          `json:"exports,omitempty"`
-	Files        []string          `json:"files,omitempty"` // of a folder: everything in it, relative to it
+	Files        []string          `json:"files,omitempty"` // files of a folder, relative to it
 	Bytes        int64             `json:"bytes"`
 	// Problem says why the skill cannot be used or described, and what to do; empty for a sound one.
 	Problem string `json:"problem,omitempty"`

@@ -14,9 +14,9 @@ type Queue struct {
 	Alone    time.Duration // an owner may have more if no other got a place for so long; 0: it may not
 	Earliest bool          // the earliest place of owners with as many comes first
 	owners   map[string]*owner
-	ready    owners    // that wait and may have more
+	ready    owners    // owners that wait and may have more
 	taken    int       // places that were given to those that waited
-	waits    int       // that began
+	waits    int       // number of waits that began
 	last     string    // the owner that got the last one
 	since    time.Time // all were last's since then
 }
@@ -24,7 +24,7 @@ type Queue struct {
 // Place is what one owner has or waits for.
 type Place struct {
 	Since time.Time // orders those of one owner, and owners that have not had a turn yet
-	Grant func()    // what the user of the queue does when the place is given
+	Grant func()    // called when the slot is granted
 	owner *owner
 	size  int
 	order int // among those with the same Since
@@ -39,7 +39,7 @@ type owner struct {
 	has     int
 	turn    int      // twice what Queue.taken was when it got its last place; owners with less come first
 	waiting []*Place // the longest first
-	index   int      // in Queue.ready; -1: it is not there
+	index   int      // index in Queue.ready; -1: none
 }
 
 // Wait adds a place of this size to those that wait.
@@ -67,7 +67,7 @@ func (q *Queue) of(name string, size int, p *Place) *owner {
 	if o == nil {
 		o = &owner{name: name, index: -1}
 		if !q.Earliest {
-			o.turn = 2*q.taken - 1 // behind those that have waited for longer, before the one that had the last turn
+			o.turn = 2*q.taken - 1 // its turn is after those that have waited for longer, and before the one that had the last turn
 		}
 		q.owners[name] = o
 	}
@@ -109,7 +109,7 @@ func (q *Queue) Take(p *Place) {
 			q.since = time.Now()
 		}
 		if q.last = p.owner.name; before != nil {
-			q.update(before) // it is not alone any more
+			q.update(before) // another owner joined
 		}
 	}
 	p.Grant()

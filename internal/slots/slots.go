@@ -19,7 +19,7 @@ type Limits struct {
 // Slots bound what is done at the same time, for one owner and in all. A free slot goes to the owner that holds the fewest. Its
 // methods are safe for concurrent use.
 type Slots struct {
-	things, purpose string // what waits: texts, compiled
+	things, purpose string // words for a wait: texts, compiled
 	limits          Limits
 
 	mu      sync.Mutex

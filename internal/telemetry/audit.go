@@ -69,7 +69,7 @@ type Auditor struct {
 	file AuditFile
 
 	mu      sync.Mutex
-	failing time.Time // when a failure of the file was last reported; zero: it does not fail
+	failing time.Time // time of the last reported failure of the file; zero: it works
 }
 
 // AuditFile says how events go into a file.
@@ -110,7 +110,7 @@ func WithUser(ctx context.Context, id, session string) context.Context {
 
 const (
 	maxDetail  = 200 // bytes of a text
-	maxDetails = 32  // of an event, and of a list in it
+	maxDetails = 32  // most details of an event, and of a list in it
 )
 
 // Audit writes an event.
@@ -150,7 +150,7 @@ func (a *Auditor) toLog(ctx context.Context, e Event, details []slog.Attr) {
 	}
 	r := slog.NewRecord(e.Time, level, "audit", 0)
 	r.AddAttrs(slog.Group("audit", attrs...))
-	_ = a.log.Handle(ctx, r) // there is no other place to report it
+	_ = a.log.Handle(ctx, r) // a failure of the log itself cannot be reported
 }
 
 func (a *Auditor) toFile(ctx context.Context, e Event, details []slog.Attr) {

@@ -32,7 +32,7 @@ const (
 type client struct {
 	url     string
 	headers map[string]string
-	timeout time.Duration // of one attempt
+	timeout time.Duration // time limit of one attempt
 	http    *http.Client
 	log     *slog.Logger
 
@@ -56,7 +56,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans}) // on the wire the same as a collector's request
+	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans}) // the same on the wire as a collector's request
 	if err == nil {
 		err = c.send(ctx, body)
 	}
@@ -69,7 +69,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) 
 // temporary is a failure after which the same spans may be sent again.
 type temporary struct {
 	error
-	after time.Duration // as the collector asks; 0 if it does not
+	after time.Duration // pause that the collector asks for; 0 if none
 }
 
 func (c *client) send(ctx context.Context, body []byte) error {

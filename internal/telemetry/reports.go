@@ -15,8 +15,8 @@ import (
 
 // ReportOptions say where reports of errors go.
 type ReportOptions struct {
-	DSN     string // of a project, as Sentry and what is compatible with it give it
-	Version string // of the harness
+	DSN     string // project's address, as Sentry and compatible services give it
+	Version string // version of the harness
 	// Redact changes every text on its way into a report; nil changes nothing.
 	Redact func(string) string
 	Client *http.Client // nil is a client of its own
@@ -46,7 +46,7 @@ func NewReporter(o ReportOptions) (*Reporter, error) {
 	client, err := sentry.NewClient(sentry.ClientOptions{
 		Dsn: o.DSN, Release: serviceName + "@" + o.Version, Environment: "production", ServerName: serviceName, HTTPClient: o.Client,
 		SampleRate: 1, MaxBreadcrumbs: -1, DisableClientReports: true,
-		Integrations: func([]sentry.Integration) []sentry.Integration { return nil }, // they add environment and sources
+		Integrations: func([]sentry.Integration) []sentry.Integration { return nil }, // the default ones add environment and sources
 	})
 	if err != nil {
 		return nil, fmt.Errorf("it is not the DSN of a project, such as https://KEY@errors.example.com/1") // err may show the key
@@ -66,8 +66,8 @@ func (r *Reporter) Close(ctx context.Context) {
 type reporting struct {
 	slog.Handler
 	to    *Reporter
-	group string      // of what follows, with a dot at its end
-	attrs []slog.Attr // of With, with their groups in their names
+	group string      // group of the following attributes, with a dot at its end
+	attrs []slog.Attr // attributes of With, with their groups in their names
 }
 
 // Enabled implements slog.Handler.

@@ -9,10 +9,10 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
-// State counts what there is at the moment of a scrape. The functions must not wait long; they are safe for concurrent use.
+// State counts things at the moment of a scrape. The functions must not wait long; they are safe for concurrent use.
 type State struct {
 	TasksRunning, TasksQueued func() int
-	Tiers                     []string                                                // of the sandbox
+	Tiers                     []string                                                // tiers of the sandbox
 	Runners                   func(tier string) (started, idle int, c sandbox.Counts) // alive or starting, of those waiting for a program, and what happened
 }
 

@@ -27,7 +27,7 @@ type TracingOptions struct {
 	// OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT and _PROTOCOL. Samplers, limits and batches the SDK reads from
 	// the process's own environment.
 	Environ []string
-	Version string // of the harness
+	Version string // version of the harness
 	Log     *slog.Logger
 	Client  *http.Client // nil is a client of its own
 	// Redact is what names and attributes that are texts pass; nil changes nothing.
@@ -77,7 +77,7 @@ func newClient(o TracingOptions, env map[string]string) (*client, error) {
 	var address string
 	switch base := cmp.Or(o.Endpoint, env["OTEL_EXPORTER_OTLP_ENDPOINT"]); {
 	case o.Endpoint == "" && env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] != "":
-		address = env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] // as it is
+		address = env["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"] // used unchanged
 	case base != "":
 		address = strings.TrimSuffix(base, "/") + "/v1/traces"
 	default:

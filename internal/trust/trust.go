@@ -20,14 +20,14 @@ type State int
 // The states of a file.
 const (
 	Unknown State = iota // nothing was decided
-	Changed              // it was trusted with other content
+	Changed              // a trusted file has other content now
 	Trusted
 )
 
 // Store is a file with decisions. Its methods may be called from any goroutine and process. A nil Store trusts nothing and cannot be
 // changed.
 type Store struct {
-	File string // its directory is made; empty: the store trusts nothing
+	File string // file with its directory, which is created; empty: the store trusts nothing
 }
 
 // Of returns the state of the file at path with this content.

@@ -51,14 +51,14 @@ type LookupKey [16]byte
 // Keys seal and open values. They are safe for concurrent use.
 type Keys struct {
 	keys []*key // the first seals
-	from string // where they were sought, for errors
+	from string // place of the search, for errors
 }
 
 // key is what is derived from one master key.
 type key struct {
 	id     [idSize]byte
 	cipher *subtle.AESSIV
-	macs   sync.Pool // of hash.Hash, keyed
+	macs   sync.Pool // pool of hash.Hash, keyed
 }
 
 // New derives keys from master keys of at least 32 bytes, the newest first. from names the places where users configure

@@ -23,8 +23,8 @@ const overhead = 96 << 20
 // What a container may have of files.
 const (
 	openFiles = 256
-	tmpSize   = 16 << 20 // of /tmp, in bytes
-	tmpFiles  = 1024     // in it
+	tmpSize   = 16 << 20 // size of /tmp in bytes
+	tmpFiles  = 1024     // most files in /tmp
 )
 
 // seccomp lists the system calls of Node.js at work: no sockets, no processes, no programs but the first, no tracing.
@@ -48,7 +48,7 @@ func (s *Sandbox) recipe() client.ContainerCreateOptions {
 		"runner": len(s.script), "cache": len(s.cache), "memory": memory, "pids": pids, "cpus": s.opt.CPUs, "files": openFiles, "tmpSize": tmpSize, "tmpFiles": tmpFiles,
 	})
 	if err != nil {
-		panic(err) // they are numbers
+		panic(err) // numbers always encode
 	}
 	limit := func(name string, n int64) *container.Ulimit { return &container.Ulimit{Name: name, Soft: n, Hard: n} }
 	command := append([]string{"node"}, node.Options(s.opt.Memory)...)
@@ -78,7 +78,7 @@ func (s *Sandbox) recipe() client.ContainerCreateOptions {
 func profile() string {
 	var text bytes.Buffer
 	if err := json.Compact(&text, seccomp); err != nil {
-		panic(fmt.Errorf("seccomp.json: %w", err)) // it is part of the binary
+		panic(fmt.Errorf("seccomp.json: %w", err)) // the profile is compiled in
 	}
 	return text.String()
 }

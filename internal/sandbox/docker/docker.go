@@ -38,12 +38,12 @@ const (
 // Options say where containers run, and what they may use. Zero values take the defaults given.
 type Options struct {
 	Engine  Engine
-	Image   string        // with Node.js, in the engine already; DefaultImage
+	Image   string        // image with Node.js that the engine has; DefaultImage
 	Runtime string        // runc, runsc or another that the engine knows; the engine's default
-	Memory  int64         // of a program, in bytes; 100 MiB. The container has 96 MiB more.
+	Memory  int64         // memory of a program in bytes; 100 MiB. The container has 96 MiB more.
 	CPUs    float64       // processors of a container; 1
 	Pids    int           // threads and processes of a container; 64
-	Timeout time.Duration // that a program may compute; 30 seconds
+	Timeout time.Duration // computing time of a program; 30 seconds
 	// Size is how many containers there are at most, with those that are being removed; as many as take half of the memory of the engine's
 	// machine when all use what they may, between 2 and 256.
 	Size int
@@ -55,7 +55,7 @@ type Options struct {
 type Sandbox struct {
 	opt     Options
 	client  *client.Client
-	image   string // its id: a tag may move
+	image   string // id of the image: a tag may move
 	gvisor  bool
 	script  []byte
 	cache   []byte // the runner's code cache, made by the first container
@@ -67,15 +67,15 @@ type Sandbox struct {
 	slots     chan struct{} // holds a token for each container that the engine has not removed yet
 	removals  sync.WaitGroup
 	removing  chan struct{}         // holds a token for each request to remove one
-	failure   atomic.Pointer[error] // of the last one that failed
+	failure   atomic.Pointer[error] // error of the last start that failed
 	abandoned chan struct{}         // closed when Close gives up waiting for removals
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
 
 const (
-	startTime = time.Minute      // that a container may take until it is ready
-	closeTime = 15 * time.Second // that Close waits for removals
+	startTime = time.Minute      // time until a container is ready
+	closeTime = 15 * time.Second // time that Close waits for removals
 	minSize   = 2
 	maxSize   = 256
 )
@@ -147,8 +147,8 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 // startedRunner is a runner that is ready.
 type startedRunner struct {
 	sandbox.Runner
-	version string // of Node.js
-	gvisor  bool   // it has a kernel of its own
+	version string // version of Node.js
+	gvisor  bool   // reports a kernel of its own
 	cache   []byte // the code cache that it made, as it had none
 }
 

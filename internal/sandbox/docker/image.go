@@ -51,7 +51,7 @@ type Built struct {
 	Tag  string `json:"tag"` // a name that stays that of this image
 	ID   string `json:"id"`
 	Node string `json:"node"` // the version of Node.js
-	New  bool   `json:"new"`  // it was not in the engine
+	New  bool   `json:"new"`  // reports that the engine did not have it
 }
 
 // Build makes an image without a registry: Node.js of this machine, its libraries, a user, and nothing else. It is in the engine under
@@ -131,7 +131,7 @@ func changesFor(machine *node.Machine) []string {
 
 // file is one of an image: a directory, a text, or a file of this machine.
 type file struct {
-	path   string // without the slash at the beginning
+	path   string // path without the slash at the beginning
 	mode   int64
 	text   string
 	source string

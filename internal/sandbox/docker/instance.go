@@ -90,7 +90,7 @@ func (s *Sandbox) labels() map[string]string {
 	return map[string]string{homeLabel: s.owner.home, instanceLabel: s.owner.name, pidLabel: strconv.Itoa(os.Getpid())}
 }
 
-// abandonedAfter is when a container that runs no more has been forgotten by whoever made it.
+// abandonedAfter is the age at which a stopped container has been abandoned by its harness.
 const abandonedAfter = time.Hour
 
 // reap removes the containers of processes of this directory that have died, and those of others that have ended long ago: a container

@@ -24,7 +24,7 @@ type Image struct {
 	ID      string    `json:"id"`
 	Names   []string  `json:"names"`
 	Used    bool      `json:"used"` // containers are made of it
-	Size    int64     `json:"size"` // in bytes
+	Size    int64     `json:"size"` // bytes
 	Created time.Time `json:"created"`
 }
 
@@ -32,11 +32,11 @@ type Image struct {
 type Container struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
-	Image   string    `json:"image"` // its id
-	State   string    `json:"state"` // what the engine calls it: running, exited
+	Image   string    `json:"image"` // id of the image
+	State   string    `json:"state"` // state in the engine's words: running, exited
 	Created time.Time `json:"created"`
-	Pid     string    `json:"pid"`  // of its harness, on the machine of that one
-	Left    bool      `json:"left"` // its harness has ended: the next one removes it
+	Pid     string    `json:"pid"`  // process id of its harness, on that one's machine
+	Left    bool      `json:"left"` // reports that its harness has ended: the next one removes it
 }
 
 // List asks an engine for images called name (empty: DefaultImage) and for containers of harnesses, the newest first. dir is Options.Dir.

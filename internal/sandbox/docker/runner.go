@@ -89,7 +89,7 @@ func (l *link) Read(to []byte) (int, error) {
 	if err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if errors.Is(err, io.EOF) { // it may still be the connection: Wait finds out
+		if errors.Is(err, io.EOF) { // the connection may have ended: Wait finds out
 			l.ended = true
 		} else {
 			l.broken = fmt.Errorf("%w: %w", errLost, err)

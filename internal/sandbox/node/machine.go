@@ -20,7 +20,7 @@ import (
 
 // Machine is a Node.js on this machine.
 type Machine struct {
-	Path      string   // of the program, without symbolic links
+	Path      string   // path of the program, without symbolic links
 	Version   string   // "v20.20.2"
 	Libraries []string // paths by which the program finds its libraries and its loader
 }

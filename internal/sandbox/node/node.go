@@ -35,7 +35,7 @@ var Script = sync.OnceValues(func() ([]byte, error) {
 func Options(memory int64) []string {
 	return []string{
 		fmt.Sprintf("--max-old-space-size=%d", max(memory>>20, minHeap)),
-		"--disallow-code-generation-from-strings", // in the outer realm, see runner.cjs
+		"--disallow-code-generation-from-strings", // the outer realm, see runner.cjs
 		"--v8-pool-size=0", // one thread compiles and collects
 		// The guest runtime fits into the young objects: with less, V8 collects them while most programs begin.
 		"--min-semi-space-size=8",

@@ -78,7 +78,7 @@ func WorkerMain(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // Sandbox is the wasm tier.
 type Sandbox struct {
 	opt   Options
-	dir   string   // what workers start from
+	dir   string   // directory that workers start from
 	image *os.File // sealed snapshot that workers inherit; nil where there is none
 	info  sandbox.Info
 	jail  *jail.Launcher
@@ -136,7 +136,7 @@ func (s *Sandbox) build(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	disk.Sweep(s.opt.Dir, "wasm-", "building-") // of other versions, and of killed builds
+	disk.Sweep(s.opt.Dir, "wasm-", "building-") // directories of other versions and of interrupted builds
 	if len(workerProgram) > 0 {
 		if err := os.WriteFile(filepath.Join(tmp, programFile), workerProgram, 0o700); err != nil {
 			return err

@@ -63,8 +63,8 @@ type Options struct {
 const (
 	maxSealed  = 64 << 10 // bytes of a sealed value
 	maxText    = 1 << 10  // bytes of a type, and of an origin
-	maxEntries = 100_000  // of one Add; the server does nothing else meanwhile, about half a second
-	maxBytes   = 64 << 20 // of one Add
+	maxEntries = 100_000  // limit of one Add, which blocks the server for about half a second
+	maxBytes   = 64 << 20 // limit of one Add
 	maxKnown   = 1 << 16  // sessions whose life a Vault remembers
 	lastTTL    = 30 * 24 * time.Hour
 	page       = 5000 // entries in one answer
@@ -87,7 +87,7 @@ var (
 // life is a session from its first entry until it expires or is deleted.
 type life struct {
 	id  string
-	new bool // it was empty when it was loaded: Add begins it, with this id
+	new bool // reports that it was empty when it was loaded: Add begins it, with this id
 }
 
 // Open returns the vault of a server. It connects at the first use; Check says whether that will succeed. Close must be called.
@@ -147,7 +147,7 @@ func (noLog) Printf(context.Context, string, ...any) {}
 // Close ends the connections.
 func (v *Vault) Close() error { return v.client.Close() }
 
-// Load implements pii.Vault. It begins the session's time to live anew.
+// Load implements pii.Vault. It restarts the session's time to live.
 func (v *Vault) Load(ctx context.Context, s pii.Scope) (pii.Loaded, error) {
 	for range 3 {
 		loaded, complete, err := v.load(ctx, s)
@@ -226,7 +226,7 @@ func (v *Vault) life(s pii.Scope) (life, bool) {
 	return l, ok
 }
 
-// Add implements pii.Vault. It begins the session's time to live anew.
+// Add implements pii.Vault. It restarts the session's time to live.
 func (v *Vault) Add(ctx context.Context, s pii.Scope, entries []pii.Entry) error {
 	if err := ctx.Err(); err != nil || len(entries) == 0 {
 		return err

@@ -16,11 +16,11 @@ type input interface {
 
 func isCancel(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"t":"cancel"`)) }
 
-// inbox is an input that somebody else fills. It has no limit of its own: the host limits what is under way.
+// inbox is an input that another goroutine fills. It has no limit of its own: the host limits the calls in flight.
 type inbox struct {
 	mu    sync.Mutex
 	lines [][]byte
-	some  sync.Cond // that lines has one
+	some  sync.Cond // signals a line
 }
 
 func newInbox() *inbox {

@@ -18,7 +18,7 @@ func limitMemory(more int64) {
 	statm, _ := os.ReadFile("/proc/self/statm")
 	var pages int64
 	if _, err := fmt.Sscan(string(statm), &pages); err != nil {
-		return // without /proc there is no such limit
+		return // a system without /proc has no such limit
 	}
 	size := uint64(pages*int64(os.Getpagesize()) + more)
 	unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: size, Max: size})

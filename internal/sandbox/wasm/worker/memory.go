@@ -25,7 +25,7 @@ func (l *limiter) allow(size uint64) bool {
 }
 
 // heapMemory is a linear memory on Go's heap. It backs the build of a snapshot everywhere, and runs where no
-// copy-on-write mapping is to be had.
+// copy-on-write mapping is available.
 type heapMemory struct {
 	limit *limiter
 	image []byte

@@ -14,15 +14,15 @@ import (
 
 // image is the memory that every instance starts from, and the mapping that instances use one after another.
 type image struct {
-	file    *os.File // has it at offset
+	file    *os.File // file with the image at offset
 	offset  int64
-	shared  []byte   // it, read-only
-	hot     []extent // what every program writes to
+	shared  []byte   // the image, read-only
+	hot     []extent // pages that every program writes
 	reserve int64    // bytes of address space of a linear memory
 	limit   *limiter
-	pagemap *os.File      // of this process; nil where the system has none
-	entries []byte        // of it, about an instance's pages
-	free    *mappedMemory // of the last instance
+	pagemap *os.File      // page map of this process; nil where the system has none
+	entries []byte        // entries for an instance's pages
+	free    *mappedMemory // mapping of the last instance
 }
 
 func mapImage(file *os.File, offset, size, reserve int64, hot []extent, limit *limiter) (*image, error) {
@@ -75,9 +75,9 @@ const (
 	pageOfFile  = 1 << 61
 )
 
-// restore makes a memory the image again. Pages of the image that were written to are private, and are copied back: that takes a
-// third of the processor time of mapping and faulting them anew. What the guest added behind the image is given back. The error is
-// that of a system which does not say what is private.
+// restore makes a memory equal to the image. Written pages of the image are private, and are copied back: that takes a
+// third of the processor time of mapping and faulting them again. Pages that the guest added after the image are returned. The error is
+// that of a system which does not report private pages.
 func (i *image) restore(m *mappedMemory) error {
 	if i.pagemap == nil || len(i.hot) == 0 {
 		return errors.ErrUnsupported
@@ -95,7 +95,7 @@ func (i *image) restore(m *mappedMemory) error {
 		entry := binary.NativeEndian.Uint64(entries[page*8:])
 		return entry&(pagePresent|pageSwapped) != 0 && entry&pageOfFile == 0
 	}
-	for _, e := range i.hot { // these are private from the beginning: is that what the system says?
+	for _, e := range i.hot { // these pages are always private, which checks the system's report
 		if !private(int(e.From) / system) {
 			return errors.ErrUnsupported
 		}

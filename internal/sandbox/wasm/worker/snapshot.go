@@ -165,7 +165,7 @@ func evaluate(ctx context.Context, e *engine, segments []segment, prelude, libra
 	memory, _ := v.memory.Read(0, v.memory.Size())
 	h.Size = int64(len(memory))
 	image = bytes.Clone(memory)
-	clear(image[stack:h.Stack]) // what returned calls left
+	clear(image[stack:h.Stack]) // remains of calls that have returned
 	h.Data = differing(image, make([]byte, len(image)))
 	return h, image, nil
 }

@@ -42,9 +42,9 @@ const (
 
 // Settings are what the host tells a worker, as JSON in its first argument.
 type Settings struct {
-	Dir     string `json:"dir"`     // what Build made
+	Dir     string `json:"dir"`     // directory that Build made
 	Reserve int64  `json:"reserve"` // bytes of address space for guest memory: no run may have a higher limit
-	Bare    bool   `json:"bare"`    // it enters no jail
+	Bare    bool   `json:"bare"`    // runs outside of the jail
 }
 
 // Main runs a worker until its standard input ends, and returns the exit code.
@@ -99,7 +99,7 @@ func work(ctx context.Context, s Settings, stdin io.Reader, stdout io.Writer) er
 	}
 	e.send = func(text []byte) {
 		w.out.frame(text)
-		if len(w.out.buf) == 0 { // it was written: a program that writes much comes to the interrupt hook late
+		if len(w.out.buf) == 0 { // flushed meanwhile: a program that writes much reaches the interrupt hook late
 			w.in.poll()
 		}
 	}
@@ -147,7 +147,7 @@ func (w *worker) serve(ctx context.Context) error {
 	w.limit.limit.Store(1 << 62)
 	w.awaitReset()
 	if w.runs++; w.runs%collectEvery == 0 || heapSize() > largeHeap {
-		clear(v.funcs) // their stacks
+		clear(v.funcs) // frees their stacks
 		runtime.GC()
 	}
 	return nil
@@ -295,7 +295,7 @@ func (w *worker) settle(ctx context.Context, v *vm) (ended bool, err error) {
 	return is != 0, err
 }
 
-// sync sends a synchronous call and waits for its answer; other answers keep their order behind it.
+// sync sends a synchronous call and waits for its answer; other answers keep their order after it.
 func (w *worker) sync(text []byte) ([]byte, error) {
 	var call struct{ ID int }
 	if err := json.Unmarshal(text, &call); err != nil {
