@@ -39,7 +39,7 @@ func seeUser(ctx context.Context, user string) (string, error) {
 	return user, id.ActFor(user)
 }
 
-// own reports a thing of a user for whom the caller may not act as absent. err is the error of finding the thing.
+// own reports a thing of a user whom the caller may not act for as absent. err is the error of finding the thing.
 func own(ctx context.Context, err error, user, what string) error {
 	if errors.Is(err, task.ErrNotFound) || err == nil && identity(ctx).ActFor(user) != nil {
 		return absent(what)

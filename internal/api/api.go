@@ -34,8 +34,8 @@ type Options struct {
 	Harness      *wiring.Harness
 	Tasks        *task.Service
 	Auth         Authenticator
-	Limiter      *auth.Limiter // of requests for work; nil: none
-	Requests     *auth.Limiter // of all requests; nil: none
+	Limiter      *auth.Limiter // limiter of requests for work; nil: none
+	Requests     *auth.Limiter // limiter of all requests; nil: none
 	Capabilities *auth.Capabilities
 	Metrics      *telemetry.Metrics // nil: they are not shown
 	Audit        *telemetry.Auditor // nil: none
@@ -77,7 +77,7 @@ type API struct {
 	closing context.Context
 	close   context.CancelFunc
 	tickets tickets
-	gateway *mcpserver.Server // of MCP clients; nil before Handler
+	gateway *mcpserver.Server // server for MCP clients; nil before Handler
 	// reads, heavy and transfers bound requests that are served at the same time, streams the streams of events, bodies and large the
 	// bodies that are decoded, scans the files that are looked through.
 	reads, heavy, loading, streams, bodies, large, transfers, scans *bound
@@ -90,9 +90,9 @@ type API struct {
 	pace     openPace
 
 	requests atomic.Int64 // being served
-	busy     atomic.Int64 // those of them whose end a shutdown waits for before it closes the streams
+	busy     atomic.Int64 // requests among them whose end a shutdown waits for before it closes the streams
 	stopping atomic.Bool  // the server stops: it takes no more work
-	probed   atomic.Int64 // when /ready was asked last before the stop, in nanoseconds since 1970
+	probed   atomic.Int64 // time of the last /ready before the stop, in nanoseconds since 1970
 	refused  atomic.Bool  // /ready has answered 503 since the stop
 }
 
@@ -103,7 +103,7 @@ func New(opt Options) *API {
 	settleHuma.Do(func() {
 		huma.NewError = newProblem
 		huma.DefaultArrayNullable = false // no list is ever null
-		huma.ValidateStrictCasing = true  // as decode has it
+		huma.ValidateStrictCasing = true  // the same as decode does
 	})
 	opt.Heartbeat = cmp.Or(opt.Heartbeat, 15*time.Second)
 	if opt.Metrics == nil {

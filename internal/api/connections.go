@@ -11,7 +11,7 @@ import (
 // connectionLimits are the most connections that are open at the same time. A connection is new until a request on it had a valid
 // credential, and known from then on: connections without credentials take no place of those that have some.
 type connectionLimits struct {
-	newEach, newAll     int // of one client address, and of all
+	newEach, newAll     int // new connections of one client address, and of all
 	knownEach, knownAll int
 }
 
@@ -156,7 +156,7 @@ func (c *counted) identified() {
 	}
 	before := *c
 	if c.leave(); !l.put(c, &l.known, l.limits.knownEach, l.limits.knownAll) {
-		l.put(c, before.in, l.limits.newEach+1, l.limits.newAll+1) // where it was a moment ago
+		l.put(c, before.in, l.limits.newEach+1, l.limits.newAll+1) // its previous place
 	}
 }
 

@@ -135,7 +135,7 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if t.Status.Ended() { // in the transaction of its last event
+	if t.Status.Ended() { // the end is stored in the transaction of the last event
 		rest, err := a.opt.Tasks.Past(r.Context(), t.ID, after)
 		if err != nil {
 			return err

@@ -48,8 +48,8 @@ type area struct {
 	user, session string // session is empty for skills
 	dir           *files.Dir
 	restore       files.Restorer // nil: files are shown as they are
-	name          string         // of an archive of everything
-	url           string         // of the directory
+	name          string         // name of an archive of everything
+	url           string         // URL of the directory
 	created       int            // status of a new file
 	most          int64          // bytes that a file may have; 0: the quota says
 	close         func()
@@ -323,7 +323,7 @@ func (a *API) addToZip(ctx context.Context, archive *zip.Writer, at *area, folde
 		return err
 	}
 	c, err := a.content(ctx, at, e.Path)
-	if errors.Is(err, fs.ErrNotExist) { // it was deleted since
+	if errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
 		return nil
 	}
 	if err != nil {

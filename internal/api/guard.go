@@ -88,7 +88,7 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 		for _, check := range steps {
 			if err := check(rec, r); err != nil {
 				if !v.identity.May(auth.User) && r.ContentLength != 0 {
-					h.Set("Connection", "close") // so that net/http does not wait for the rest of the body
+					h.Set("Connection", "close") // net/http does not wait for the rest of the body then
 				}
 				if !errors.Is(err, errAnswered) {
 					a.refuse(rec, r, err)
@@ -194,7 +194,7 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 func (a *API) takeTurn(ctx context.Context) error {
 	v := visitOf(ctx)
 	if strings.HasPrefix(v.route, "/v1/tools") {
-		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, v.identity.User)) // it waits for servers, not for a processor
+		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, v.identity.User)) // waits for servers, not for a processor
 	}
 	wait, cancel := context.WithTimeout(ctx, slotWait)
 	defer cancel()
@@ -402,7 +402,7 @@ func memberOf(text []byte, name string) string {
 		if err != nil {
 			return ""
 		}
-		if strings.EqualFold(fmt.Sprint(key), name) { // as the endpoint decodes it
+		if strings.EqualFold(fmt.Sprint(key), name) { // the endpoint decodes the key in the same way
 			var value string
 			_ = d.Decode(&value)
 			return value

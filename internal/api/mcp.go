@@ -43,7 +43,7 @@ func (a *API) addMCP(r *routes) {
 		if p.status == http.StatusForbidden { // the session is another user's
 			return absent("session")
 		}
-		if strings.HasPrefix(p.text.String(), "malformed payload") { // it goes on with what was sent
+		if strings.HasPrefix(p.text.String(), "malformed payload") { // the SDK appends the body
 			return problem(p.status, "the body is no JSON-RPC message")
 		}
 		if p.status != 0 {
@@ -75,7 +75,7 @@ func (a *API) addMCP(r *routes) {
 type problems struct {
 	http.ResponseWriter
 	last   bool // the connection is not kept for another request, which a client that does not read would never send
-	status int  // of the error; 0: there is none
+	status int  // status of the error; 0: none
 	text   strings.Builder
 }
 

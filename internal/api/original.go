@@ -171,7 +171,7 @@ func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	last, err := a.forward(ctx, t, 0, out.event, s.heartbeat)
 	switch {
 	case a.closing.Err() != nil:
-		return nil // without [DONE], so that the client sees that there is more
+		return nil // ends without [DONE], so that the client sees that the stream is cut
 	case err != nil:
 		a.abandon(r, t.ID)
 		return nil
@@ -186,7 +186,7 @@ func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 // chunks turns events into a text that only grows: what was sent cannot be taken back, and a slow watcher misses events.
 type chunks struct {
 	send func(text string) error
-	turn string // what the model has written in this turn
+	turn string // text of the model in this turn
 	sent string // the part of it that the client has
 }
 

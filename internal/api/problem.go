@@ -181,7 +181,7 @@ func shown(err error) *Problem {
 		return absent("run")
 	case errors.Is(err, runs.ErrSession):
 		return absent("session")
-	case errors.Is(err, task.ErrNotFound): // of what the route is about
+	case errors.Is(err, task.ErrNotFound): // the thing that the route names
 		return absent("thing")
 	}
 	for _, s := range statuses {

@@ -18,7 +18,7 @@ import (
 const (
 	refusalWindow  = time.Minute
 	refusalSingle  = 10 // single lines of an address or a caller
-	refusalSingles = 30 // of all
+	refusalSingles = 30 // single events of all addresses
 	refusalCounted = 20 // addresses and callers with a count of their own; the others share one
 	refusalReasons = 5  // reasons that a count names
 )
@@ -37,7 +37,7 @@ type refusals struct {
 	now   func() time.Time
 
 	mu     sync.Mutex
-	begin  time.Time // of the minute that is counted; zero: nothing was refused in it
+	begin  time.Time // beginning of the counted minute; zero: no refusal in it
 	lines  int       // single ones that were written
 	counts map[refusalKey]*refusal
 	timer  *time.Timer
@@ -122,7 +122,7 @@ func (r *refusals) flush() {
 // openPace spaces the answers to requests without credentials, for each address. Its methods are safe for concurrent use.
 type openPace struct {
 	mu   sync.Mutex
-	next map[netip.Addr]time.Time // when the next request of an address that uses its burst up would be due
+	next map[netip.Addr]time.Time // time of the next request of an address that uses its burst up
 }
 
 // wait is how long a request of an address block has to wait; false if that is too long.

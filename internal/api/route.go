@@ -14,7 +14,7 @@ type endpoint struct {
 	id      string
 	pattern string // method and path
 	tag     string
-	status  int // of success
+	status  int // status of success
 	summary string
 	about   string // more than the summary; may be empty
 }
@@ -124,7 +124,7 @@ func answers(status, description string, content map[string]*huma.MediaType) map
 // public is the security of endpoints without authentication.
 var public = []map[string][]string{{}}
 
-// rootPath leads to what there is for browsers.
+// rootPath is the page for browsers.
 const rootPath = "/{$}"
 
 // isPublic says whether a route needs no identity: probes, the document, where tokens come from, and the endpoint that takes run capabilities.

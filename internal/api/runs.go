@@ -101,7 +101,7 @@ func (a *API) findRun(ctx context.Context, id string) (journal.RunInfo, error) {
 // keyedID is the id of what a request with an Idempotency-Key makes.
 type keyedID struct {
 	id  string // the same for the same caller, key and request
-	key string // its beginning: the same for the same caller and key
+	key string // prefix of the key: the same for the same caller and key
 }
 
 func newKeyedID(prefix, caller, key string, request any) keyedID {

@@ -16,7 +16,7 @@ import (
 
 const (
 	idleTimeout  = 2 * time.Minute
-	firstHeaders = 10 * time.Second // in which the headers of a request must arrive; a lower ReadTimeout holds
+	firstHeaders = 10 * time.Second // time limit for the headers of a request; a lower ReadTimeout wins
 	closeTimeout = 5 * time.Second  // for answers under way once everything else has ended
 	probeWait    = 3 * time.Second  // for a probe of /ready to see the 503 of a stopping server
 	probeEvery   = 30 * time.Second // the longest pause between probes of a load balancer

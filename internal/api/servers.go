@@ -129,7 +129,7 @@ func (a *API) addServers() {
 	})
 }
 
-// Review is what servers say about their tools and nobody has approved yet.
+// Review is what servers say about their tools and no person has approved yet.
 type Review struct {
 	Held []approval.Held `json:"held" doc:"What is held, with what was approved before."`
 }

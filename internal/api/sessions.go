@@ -27,7 +27,7 @@ type SessionList struct {
 	Next     string         `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
 }
 
-// ownSession returns a session of a user for whom the caller may act.
+// ownSession returns a session of a user whom the caller may act for.
 func (a *API) ownSession(ctx context.Context, in *SessionPath) (task.Session, error) {
 	user, err := seeUser(ctx, in.UserID)
 	if err != nil {

@@ -158,7 +158,7 @@ func (a *API) addTasks() {
 		}
 		t, err := a.opt.Tasks.Cancel(ctx, in.ID)
 		if errors.Is(err, task.ErrEnded) {
-			if t, _ := a.opt.Tasks.Task(ctx, in.ID); t.Status == task.Cancelled { // by an earlier request
+			if t, _ := a.opt.Tasks.Task(ctx, in.ID); t.Status == task.Cancelled { // an earlier request cancelled it
 				t, err := a.shownTask(ctx, t)
 				return &body[task.Task]{t}, err
 			}

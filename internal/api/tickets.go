@@ -33,7 +33,7 @@ type tickets struct {
 type ticket struct {
 	caller       string
 	expires      time.Time
-	authenticate func(context.Context) (auth.Identity, error) // by the credential of the request that made it
+	authenticate func(context.Context) (auth.Identity, error) // authenticates again by the credential of the request that made it
 }
 
 func (a *API) addTickets() {

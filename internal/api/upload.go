@@ -54,8 +54,8 @@ func (a *API) putOperation(id, path, tag, summary string, of []*huma.Param) *hum
 // span is the part of a file that a body is.
 type span struct {
 	start, end int64 // the last byte is before end
-	total      int64 // of the file; -1: it is not known
-	ask        bool  // there is no body: how much has come is asked
+	total      int64 // size of the file; -1: unknown
+	ask        bool  // the request has no body and asks for the number of received bytes
 }
 
 // spanOf reads the part of a file that a request sends.
@@ -195,7 +195,7 @@ func (a *API) part(ctx context.Context, at *area, p string, s span, upload strin
 		}
 	}
 	part = at.dir.Part(p, rand.Text())
-	return part, func() { part.Abort() }, nil // what stays is removed by age
+	return part, func() { part.Abort() }, nil // the sweep removes the rest by age
 }
 
 // receive adds the body of a request to what has come of a file, and returns how much that is.

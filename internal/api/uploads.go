@@ -45,7 +45,7 @@ func (u *uploads) begin(ctx context.Context, id string, takeOver bool, stop func
 			}, nil
 		}
 		if takeOver {
-			other.stop() // under the lock, so that it is not the next request of its connection that is stopped
+			other.stop() // under the lock, so that the next request of its connection is not stopped
 		}
 		u.mu.Unlock()
 		if !takeOver {
@@ -101,7 +101,7 @@ func (p *paced) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	_ = p.rc.SetReadDeadline(time.Unix(1, 0)) // where there are no deadlines, the next read fails
+	_ = p.rc.SetReadDeadline(time.Unix(1, 0)) // without deadlines, the next read fails
 }
 
 func (p *paced) stopped() bool {

@@ -18,12 +18,12 @@ import (
 type visit struct {
 	identity auth.Identity
 	route    string
-	id       string     // that its path names; empty: none
+	id       string     // id in its path; empty: none
 	from     netip.Addr // the client's
 	// capability is the credential of /internal/mcp-call; zero: none was checked.
 	capability auth.Capability
 	answer     *recorder
-	conn       *counted // that the request came over; nil in tests
+	conn       *counted // connection of the request; nil in tests
 	// authenticate checks the credential of the request again.
 	authenticate func(context.Context) (auth.Identity, error)
 	task, run    string // ids of what it is about, for the log
@@ -92,7 +92,7 @@ func (a *API) client(r *http.Request) netip.Addr {
 }
 
 const (
-	writeTimeout = 30 * time.Second // in which a client has to read writeChunk bytes, or to send some
+	writeTimeout = 30 * time.Second // time for a client to read writeChunk bytes, or to send some
 	writeChunk   = 64 << 10
 	leastRate    = 32 << 10 // bytes a second that a client has to read of an answer, or to send of a file, after its first writeTimeout
 )
@@ -101,7 +101,7 @@ const (
 type pace struct {
 	began  time.Time // the first bytes
 	bytes  int64
-	stream bool // of events: leastRate does not apply
+	stream bool // marks a stream of events, to which leastRate does not apply
 }
 
 // deadline is when the client must have read or sent the next chunk: after writeTimeout, or earlier to keep leastRate.

@@ -20,7 +20,7 @@
 //
 // # What cannot be detected
 //
-// - Without a key, a chain that a writer of the files has computed again.
+//   - Without a key, a chain that a writer of the files has computed again.
 //   - With a key, a return of all files to an earlier state. The log has number and hash of the last line when a Log is opened and
 //     closed, for comparison.
 //   - The removal of lines of the last second before a power failure, when the .head file did not name them yet.

@@ -49,7 +49,7 @@ type Options struct {
 	Only       string            // only figures whose name contains this
 	Tiers      []Tier            // to compare; then nothing else is measured
 	Quick      bool              // a tenth of the repetitions
-	Progress   func(text string) // what is being measured; may be nil
+	Progress   func(text string) // called with the name of each measurement; may be nil
 }
 
 // bench holds what the measurements share.

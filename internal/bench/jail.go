@@ -19,7 +19,7 @@ type jailed struct {
 	walls, bare sandbox.Sandbox
 	missing     func() map[string]string // the walls that this machine does not give
 	pool        sandbox.PoolOptions
-	startBudget float64 // that the walls may add to a start, in milliseconds
+	startBudget float64 // most milliseconds that the walls may add to a start
 }
 
 // runBudget is what the walls may add to a run with a warm runner, in percent.

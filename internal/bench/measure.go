@@ -28,7 +28,7 @@ import (
 
 // answers is an upstream that answers every call after a fixed time.
 type answers struct {
-	gate.Servers // what no program of the figures uses
+	gate.Servers // servers that no program of the figures uses
 	after        time.Duration
 }
 

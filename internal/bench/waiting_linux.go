@@ -109,9 +109,9 @@ type waitingServer struct {
 	cmd     *exec.Cmd
 	url     string
 	token   string
-	clients []*http.Client // of several addresses, because the connections of one are bounded
+	clients []*http.Client // clients at several addresses, because the connections of one are bounded
 	tool    *httptest.Server
-	said    bytes.Buffer // by the process until it listened
+	said    bytes.Buffer // output of the process until it listened
 
 	mu   sync.Mutex
 	free map[int]chan struct{} // closed when the call with a number may be answered
@@ -213,7 +213,7 @@ func (s *waitingServer) of(n int) chan struct{} {
 // begin starts runs and returns when all of them wait.
 func (s *waitingServer) begin(ctx context.Context, runs []*waitingRun) error {
 	asked := make(chan error, len(runs))
-	places := make(chan struct{}, 64) // of runs that do not wait yet
+	places := make(chan struct{}, 64) // slots of runs that do not wait yet
 	go func() {
 		for _, r := range runs {
 			select {
@@ -227,7 +227,7 @@ func (s *waitingServer) begin(ctx context.Context, runs []*waitingRun) error {
 	for range runs {
 		var err error
 		select {
-		case err = <-asked: // it waits for an approval, or failed
+		case err = <-asked: // the run waits for an approval, or failed
 		case <-s.came:
 		case <-ctx.Done():
 			err = context.Cause(ctx)
@@ -253,7 +253,7 @@ func (s *waitingServer) close() error {
 	}
 	s.mu.Unlock()
 	if s.cmd != nil && s.cmd.Process != nil {
-		_ = s.cmd.Process.Kill() // it may have ended
+		_ = s.cmd.Process.Kill() // the process may have ended
 		_ = s.cmd.Wait()
 	}
 	for _, c := range s.clients {
@@ -296,7 +296,7 @@ func (s *waitingServer) seen() float64 { return float64(s.peak.Load()) / 1024 }
 
 // resident is the memory of a process and its descendants, in KiB. Each has its part of the pages that they share.
 func resident(pid int) (kib float64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid)) // it may have ended
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid)) // the process may have ended
 	if _, rest, ok := bytes.Cut(text, []byte("\nPss:")); ok {
 		_, _ = fmt.Sscan(string(rest[:min(len(rest), 40)]), &kib)
 	}
@@ -315,7 +315,7 @@ func resident(pid int) (kib float64) {
 
 // commandOf is the command line of a process.
 func commandOf(pid int) []byte {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the process may have ended
 	return text
 }
 
@@ -323,10 +323,10 @@ func commandOf(pid int) []byte {
 type waitingRun struct {
 	s        *waitingServer
 	n        int
-	slow     bool // it waits for a slow tool, else for an approval
+	slow     bool // marks a run that waits for a slow tool, else for an approval
 	id       string
 	approval string
-	done     chan error // of a slow one
+	done     chan error // result of a slow run
 }
 
 // execute executes the run. waits gets nil when it waits for an approval, and the error of a run that fails before it waits.

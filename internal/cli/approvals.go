@@ -288,7 +288,7 @@ func (a *app) ask(ctx context.Context, h *wiring.Harness, r approval.Request) (o
 			}
 		}
 		_, err = h.Runs().Decide(ctx, auth.Local(), r.ID, d)
-		if errors.Is(err, approval.ErrDecided) { // in another process
+		if errors.Is(err, approval.ErrDecided) { // another process decided
 			err = nil
 		}
 		return err == nil, err
@@ -327,7 +327,7 @@ func readLine(ctx context.Context, r *bufio.Reader) (line string, err error) {
 	}
 }
 
-// settle asks about the calls of a run until it has ended, where there is somebody to ask. observe gets what the run does anew.
+// settle asks about the calls of a run until it has ended, if a person is at the terminal. observe gets the run's new events.
 func (a *app) settle(ctx context.Context, h *wiring.Harness, out *run.Outcome, observe func(run.Event)) (*run.Outcome, error) {
 	for out.Status == run.WaitingApproval && a.asks() {
 		if ok, err := a.ask(ctx, h, *out.Approval); err != nil || !ok {
@@ -335,7 +335,7 @@ func (a *app) settle(ctx context.Context, h *wiring.Harness, out *run.Outcome, o
 		}
 		seen := len(out.Logs)
 		again, err := h.Runs().Resume(ctx, out.RunID, func(e run.Event) {
-			if e.Log != nil && seen > 0 { // it was shown before
+			if e.Log != nil && seen > 0 { // shown already
 				seen--
 				return
 			}

@@ -168,7 +168,7 @@ func (out *n8nTokens) tell(a *app) {
 // n8nBenchConfig is the default configuration with the n8n of the user's and their n8n-mcp, if any, with its state in dir.
 func n8nBenchConfig(users *config.Config, dir string) (*config.Config, error) {
 	of := users.N8N
-	settings := map[string]string{"n8n.url": cmp.Or(of.URL, "http://127.0.0.1:5678")} // without one of the user's it is not asked
+	settings := map[string]string{"n8n.url": cmp.Or(of.URL, "http://127.0.0.1:5678")} // without the user's own instance it is not asked
 	for key, value := range map[string]string{"n8n.apiKey": of.APIKey, "n8n.nodes": of.Nodes, "n8n.email": of.Email, "n8n.password": of.Password} {
 		if value != "" {
 			settings[key] = value
@@ -310,7 +310,7 @@ func n8nRun(ctx context.Context, h *wiring.Harness, program string) (code string
 		return "", nil, nil, err
 	}
 	sizes = map[string]int{}
-	servers := map[int]string{} // by the number of the call
+	servers := map[int]string{} // servers by call number
 	for _, r := range records {
 		var part json.RawMessage
 		var server string

@@ -18,8 +18,8 @@ import (
 type tokenRow struct {
 	Tools  int `json:"tools"`
 	Direct int `json:"direct"` // model tokens of the tools' own definitions
-	Code   int `json:"code"`   // and of the gateway's tools and instructions
-	Tasks  int `json:"tasks"`  // and of those with run_task
+	Code   int `json:"code"`   // tokens of code mode: the gateway's tools and instructions
+	Tasks  int `json:"tasks"`  // tokens of code mode with run_task
 }
 
 // benchTokens prints the cost of the definitions of tools, in tokens of o200k. The upstream tools are those of the demo servers, again
@@ -29,7 +29,7 @@ func benchTokens(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	sizes := make([]int, len(upstream)) // of each with a name such as crm123__search
+	sizes := make([]int, len(upstream)) // tools of each server, with names such as crm123__search
 	for i, tool := range upstream {
 		named := *tool
 		named.Name = "crm123__" + tool.Name
@@ -37,7 +37,7 @@ func benchTokens(ctx context.Context, a *app) error {
 			return err
 		}
 	}
-	var own [2]int // without and with run_task
+	var own [2]int // totals without and with run_task
 	for i := range own {
 		tools, guide := mcpserver.ModelContext(i == 1)
 		if own[i], err = tokensOf(tools, guide); err != nil {
@@ -88,7 +88,7 @@ func demoTools(ctx context.Context) (all []*mcp.Tool, err error) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = servers.Serve(ctx, name, dir, in, out) // its client sees an error
+			_ = servers.Serve(ctx, name, dir, in, out) // the client reports the error
 			out.Close()
 		}()
 		client := mcp.NewClient(&mcp.Implementation{Name: "bench"}, nil)

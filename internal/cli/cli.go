@@ -43,7 +43,7 @@ func init() {
 
 // World is what a command uses of the outside, passed in so that tests run commands in their own process.
 type World struct {
-	Args       []string // without the program's name
+	Args       []string // arguments without the program's name
 	Environ    []string
 	Dir        string // working directory
 	Executable string // this binary, re-executed for workers and demo servers
@@ -51,7 +51,7 @@ type World struct {
 	Stdout     io.Writer
 	Stderr     io.Writer
 	Now        func() time.Time
-	Keyring    secrets.Keyring // of the system; nil: there is none
+	Keyring    secrets.Keyring // keyring of the system; nil: none
 	// Browse opens an address in the user's browser and does not wait for it; nil: the system's.
 	Browse func(ctx context.Context, address string) error
 }
@@ -122,13 +122,13 @@ type app struct {
 	World
 	flags          *globals
 	settings       map[string]string // keys of the configuration that flags set
-	settingFlags   map[string]string // their flags
+	settingFlags   map[string]string // flags of settings
 	stdout, stderr *console
 	answered       bool                   // json has printed the result
-	config         *config.Config         // what load has read
+	config         *config.Config         // configuration that load has read
 	untrusted      *config.UntrustedError // why that is not the configuration of the folder; nil if it is, or there is none
-	opened         *wiring.Harness        // by the command; nil if it opened none
-	input          *bufio.Reader          // of Stdin, where a command asks its user
+	opened         *wiring.Harness        // harness of the command; nil if it opened none
+	input          *bufio.Reader          // reader of Stdin for commands that ask their user
 	model          *kong.Node             // the command line
 	command        string                 // its path, such as "servers list"
 	approves       bool                   // the command approves calls itself
@@ -335,7 +335,7 @@ func (a *app) more(cursor string) {
 	for i := 0; i < len(a.Args); i++ {
 		switch arg := a.Args[i]; {
 		case arg == "--cursor":
-			i++ // and its value
+			i++ // skips the value
 		case !strings.HasPrefix(arg, "--cursor="):
 			words = append(words, config.ShellWord(arg))
 		}

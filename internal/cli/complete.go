@@ -57,7 +57,7 @@ func mirror(n *kong.Node, names func(c *cobra.Command, kind string) []cobra.Comp
 			continue
 		}
 		flags.StringP(f.Name, short, f.Default, f.Help)
-		if f.IsBool() { // its value may be left out
+		if f.IsBool() { // the value of a boolean flag is optional
 			flags.Lookup(f.Name).NoOptDefVal = f.Default
 		}
 		_ = c.RegisterFlagCompletionFunc(f.Name, completion([]*kong.Value{f.Value}, names)) // the flag exists
@@ -97,7 +97,7 @@ func (a *app) complete(ctx context.Context) int {
 	ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 	defer cancel()
 	a.Stderr = io.Discard // the shell is in the middle of a line
-	a.Keyring = nil       // which could ask the user to unlock it
+	a.Keyring = nil       // a keyring could ask the user to unlock it
 	defer a.close()
 	root := mirror(a.model, func(c *cobra.Command, kind string) []cobra.Completion {
 		a.flags.Config, _ = c.Flags().GetString("config")

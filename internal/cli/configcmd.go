@@ -65,7 +65,7 @@ func (a *app) trustOwn(written []string) error {
 	}
 	store := a.trustStore()
 	if store.File == "" || len(own) == 0 {
-		return nil // they need --config
+		return nil // these commands need --config
 	}
 	return store.Trust(own)
 }

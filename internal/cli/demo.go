@@ -164,12 +164,12 @@ func demoConfig(a *app, dir string) (*config.Config, error) {
 // demoExecutor executes the demo's programs in a task: the agent loop works it with a model that answers with these programs.
 type demoExecutor struct {
 	h        *wiring.Harness
-	sent     chan *model.Request // what the model is sent, which ends the program before
-	says     chan demoSaid       // what the model says then
+	sent     chan *model.Request // requests to the model, each of which ends the program before
+	says     chan demoSaid       // answers of the model
 	asks     chan approval.Request
 	decided  chan bool
-	last     *run.Outcome            // of the program before
-	outcomes map[string]*run.Outcome // by run
+	last     *run.Outcome            // outcome of the last program
+	outcomes map[string]*run.Outcome // outcomes by run
 	runs     []string
 	text     strings.Builder // all that the model was sent
 	stop     func()

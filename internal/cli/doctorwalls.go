@@ -63,7 +63,7 @@ func sandboxFinding(ctx context.Context, h *wiring.Harness, tier string, configu
 	if len(held) > 0 {
 		f.Detail += "; walls around it: " + strings.Join(held, ", ")
 	}
-	if tier == "docker" && !slices.Contains(walls, docker.Kernel) { // that is a choice
+	if tier == "docker" && !slices.Contains(walls, docker.Kernel) { // the kernel is a choice
 		f.Walls = append(f.Walls, wallFinding{
 			docker.Kernel, "missing", "containers share the kernel of the engine's machine",
 			"for users who do not trust each other: install gVisor, and set sandbox.docker.runtime to runsc",

@@ -183,7 +183,7 @@ func (c *execCmd) execute(ctx context.Context, a *app, h *wiring.Harness, local 
 	if err != nil {
 		return err
 	}
-	if searched.Load() { // it found no tools of servers that are missing
+	if searched.Load() { // the search found no tools of missing servers
 		a.warnServers(h)
 	}
 	// The outcome is printed in any case.

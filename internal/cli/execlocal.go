@@ -14,7 +14,7 @@ type localFiles struct {
 	root *os.Root
 
 	mu   sync.Mutex
-	seen map[string]fileState // what was looked at or for, by path
+	seen map[string]fileState // files that were read or looked for, by path
 }
 
 // fileState tells whether a file has changed.

@@ -41,9 +41,9 @@ const skillsRoot = "/skills"
 // fileArea is a directory of files that commands work on.
 type fileArea struct {
 	dir     *files.Dir
-	root    string         // as programs know it
-	id      string         // as commands name it
-	of      string         // whose it is, for people
+	root    string         // root in programs
+	id      string         // name in commands
+	of      string         // owner, for people
 	restore files.Restorer // nil for skills, which have no tokens
 	close   func()
 }
@@ -104,7 +104,7 @@ func (f *fileArea) unknown(ctx context.Context, p string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return usage(err)
 	}
-	all, _ := f.dir.ReadDir(ctx, ".", true) // without them there is no suggestion
+	all, _ := f.dir.ReadDir(ctx, ".", true) // without entries, nothing is suggested
 	var paths, names []string
 	for _, e := range all[:min(len(all), maxSimilar)] {
 		paths, names = append(paths, e.Path), append(names, path.Base(e.Path))

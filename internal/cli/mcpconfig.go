@@ -17,7 +17,7 @@ import (
 // mcpClient is how an MCP client is configured.
 type mcpClient struct {
 	name string
-	file string // where the text belongs
+	file string // file that the text belongs into
 	text func(entry mcpEntry) string
 	link func(entry mcpEntry) string // opens the client, which asks whether to add the server; nil if it has none
 	run  []string                    // command of the client that adds the server, before that of the harness; nil if it has none
@@ -72,7 +72,7 @@ func under(key, kind string) func(mcpEntry) string {
 
 func indentedJSON(v any) string {
 	var b bytes.Buffer
-	_ = json.Indent(&b, compactJSON(v), "", "  ") // it is JSON
+	_ = json.Indent(&b, compactJSON(v), "", "  ") // compactJSON returns JSON
 	return b.String() + "\n"
 }
 

@@ -64,7 +64,7 @@ func (c *n8nExportCmd) check() error {
 // exported is the result of the command.
 type exported struct {
 	Form     string         `json:"form"`            // code or http
-	Needs    []string       `json:"needs,omitempty"` // of the harness
+	Needs    []string       `json:"needs,omitempty"` // needs of the workflow from the harness
 	Workflow map[string]any `json:"workflow"`
 	*n8n.Created
 	Compared *compared `json:"compared,omitempty"`

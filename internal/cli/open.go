@@ -191,7 +191,7 @@ func (a *app) loggerAt(cfg *config.Config, name string) *slog.Logger {
 
 func (a *app) logOptions(cfg *config.Config, name string) telemetry.LogOptions {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(name)) // one of those that config accepts
+	_ = level.UnmarshalText([]byte(name)) // the configuration was checked
 	return telemetry.LogOptions{Writer: unwrapped{a.stderr}, Level: level, JSON: cfg.Log.Format == "json", Redact: redactor(cfg)}
 }
 

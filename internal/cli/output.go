@@ -72,7 +72,7 @@ func (a *app) checkRecord(path string) error {
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
 	if err != nil {
-		err = errors.Unwrap(err) // without the name of the temporary file
+		err = errors.Unwrap(err) // drops the name of the temporary file
 		return usage(fmt.Errorf("write the recording: %s: %w; name a file in a directory that exists and that you may write to", path, err))
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))

@@ -137,7 +137,7 @@ type tested struct {
 	OpenWorld   bool              `json:"openWorld"`
 	Verdict     policy.Verdict    `json:"verdict"`
 	Judgements  []policy.Verdict  `json:"judgements"`
-	Limits      map[string]string `json:"limits"` // that rules about runs lower for the caller
+	Limits      map[string]string `json:"limits"` // limits of runs that rules lower for the caller
 }
 
 func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {

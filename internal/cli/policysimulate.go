@@ -54,7 +54,7 @@ type simulatedChange struct {
 	Tool  string         `json:"tool"`
 	Known bool           `json:"known"` // the catalog has the tool
 	Now   policy.Verdict `json:"now"`
-	Then  policy.Verdict `json:"then"` // under the policy of the file
+	Then  policy.Verdict `json:"then"` // verdict under the policy of the file
 	// UnknownOrigins are the tokens whose origin the run does not show.
 	UnknownOrigins []string `json:"unknownOrigins"`
 }
@@ -115,7 +115,7 @@ type simulation struct {
 func (s *simulation) run(id, user string, records []journal.Record) {
 	s.found.Runs++
 	began, tier := time.Time{}, ""
-	origins := map[string][]string{} // of a token
+	origins := map[string][]string{} // origins by token
 	shows := func(origin, text string) {
 		for _, token := range tokenForm.FindAllString(text, -1) {
 			if !slices.Contains(origins[token], origin) {
@@ -123,7 +123,7 @@ func (s *simulation) run(id, user string, records []journal.Record) {
 			}
 		}
 	}
-	from := map[int]string{} // of a call
+	from := map[int]string{} // origins by call
 	for _, r := range records {
 		switch {
 		case r.Start != nil:
@@ -159,7 +159,7 @@ func (s *simulation) call(user string, c *journal.Call) (call policy.Call, known
 		Input      json.RawMessage   `json:"input"`
 		Positional []json.RawMessage `json:"positional"`
 	}
-	json.Unmarshal(c.Args, &in) // what the gate could not read is a call without arguments
+	json.Unmarshal(c.Args, &in) // arguments that the gate could not read count as none
 	tool, err := s.catalog.ResolveIn(in.Server, c.Name)
 	if known = err == nil; !known {
 		server, name, ok := strings.Cut(c.Name, "__")

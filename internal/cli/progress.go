@@ -38,7 +38,7 @@ type progress struct {
 	text  string
 	since time.Time // the text
 	part  string    // how much of it is done
-	extra string    // behind the time
+	extra string    // text after the time
 }
 
 // progress begins to show what the command is waiting for. The caller calls stop.

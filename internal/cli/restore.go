@@ -132,7 +132,7 @@ type replacedFiles []replacedFile
 
 type replacedFile struct {
 	path string
-	old  string // where the former file is; empty: there was none
+	old  string // path of the former file; empty: none
 }
 
 // put writes a file. A former one is moved aside.

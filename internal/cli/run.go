@@ -177,7 +177,7 @@ func (c *runCmd) putInput(ctx context.Context, a *app, h *wiring.Harness, tasks 
 	return nil
 }
 
-// work works a task in this process, shows its progress, asks about its calls where there is somebody to ask, and prints its result. An interrupt cancels the task.
+// work works a task in this process, shows its progress, asks about its calls if a person is at the terminal, and prints its result. An interrupt cancels the task.
 func (a *app) work(ctx context.Context, h *wiring.Harness, tasks *task.Service, id string) error {
 	after := int64(0) // the last event that was shown
 	view := newView(a.stderr)
@@ -226,7 +226,7 @@ func (a *app) workOn(ctx context.Context, v *view, tasks *task.Service, id strin
 	if err != nil || t.Status == task.WaitingApproval {
 		stop()
 	}
-	wg.Wait() // until the last event is shown
+	wg.Wait() // every event has been shown
 	if err != nil {
 		return t, a.unknownTask(ctx, id, err)
 	}

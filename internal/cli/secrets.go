@@ -35,7 +35,7 @@ func (a *app) addServer(file string, s clients.Server, replace bool) error {
 	var kept, where []string
 	err := config.HideSecrets(s.MCPServer, func(what, value string) (string, error) {
 		var random [4]byte
-		_, _ = rand.Read(random[:]) // it does not fail
+		_, _ = rand.Read(random[:]) // rand.Read does not fail
 		what = strings.Trim(strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
 				return r

@@ -203,7 +203,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *wir
 	return errStopped
 }
 
-// announce says where a server listens, and for whom: to people, or in a log for programs.
+// announce prints the address and the audience of a server: to people, or in a log for programs.
 func (a *app) announce(cfg *config.Config, l *api.Listener, open bool, log *slog.Logger) {
 	scheme := "http"
 	if cfg.Server.TLS.Cert != "" {

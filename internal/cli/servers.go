@@ -119,7 +119,7 @@ func (a *app) removeServer(ctx context.Context, file, name string) error {
 	return nil
 }
 
-// forgetServer removes what was approved of a server, so that one that is added later in its name begins anew.
+// forgetServer removes the approvals of a server, so that one that is added later under its name starts without any.
 func (a *app) forgetServer(ctx context.Context, name string) error {
 	cfg, err := a.load()
 	if err != nil || cfg.QuarantineMode() == string(approval.HoldNone) {

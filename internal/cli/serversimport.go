@@ -72,7 +72,7 @@ type imported struct {
 	Notes  []string `json:"notes,omitempty"`
 
 	server clients.Server
-	called string // its name in the file
+	called string // name in the file
 	like   int    // index in the plan of the server that it is the same as, -1 if harness.yaml has that
 }
 
@@ -237,7 +237,7 @@ func (c *serversImportCmd) plan(a *app, cfg *config.Config, file string, sources
 				continue
 			}
 			if server.Command != "" && project != "" && (project != filepath.Dir(file) || server.Cwd != "") && !placed(server.Cwd) {
-				server.Cwd = filepath.Join(project, server.Cwd) // where the client starts it
+				server.Cwd = filepath.Join(project, server.Cwd) // the client starts it there
 			}
 			p := imported{Client: s.client.Name, File: s.path, Server: server.Name, Action: "add", Notes: server.Notes, server: server, called: server.Name, like: -1}
 			others := 0
@@ -336,7 +336,7 @@ func same(x, y *config.MCPServer, base string) bool {
 		}
 		return true
 	}
-	settings := func(all map[string]string) map[string]string { // which say what the server works on; without its credentials it is the same
+	settings := func(all map[string]string) map[string]string { // settings that decide what the server works on; without its credentials it is the same
 		all = maps.Clone(all)
 		maps.DeleteFunc(all, config.IsSecret)
 		return all

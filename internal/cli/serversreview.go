@@ -19,7 +19,7 @@ import (
 
 // What is shown of a definition; --json shows all.
 const (
-	maxReviewLines = 200 // of a field
+	maxReviewLines = 200 // most lines of a field
 	maxReviewLine  = 1000
 )
 

@@ -18,8 +18,8 @@ const (
 // table writes rows of cells so that they fit into a terminal.
 type table struct {
 	to     *console
-	labels []string // of the columns; nil: none
-	widths []int    // of the columns but the last
+	labels []string // column titles; nil: none
+	widths []int    // widths of all columns but the last
 	short  bool     // a row has one line: what is too long is cut
 }
 

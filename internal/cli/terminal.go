@@ -19,10 +19,10 @@ import (
 // what was written it may show lines that are drawn over: its region.
 type screen struct {
 	mu     sync.Mutex // held while something is written
-	to     *console   // where the region is drawn; nil: nowhere
+	to     *console   // console of the region; nil: none
 	region []string
 	drawn  int  // lines of the region that are on the terminal
-	open   bool // what was written last has no end of line
+	open   bool // reports that the last text has no line end
 }
 
 // show replaces the region; without lines there is none. Lines must fit into the terminal.
@@ -34,7 +34,7 @@ func (s *screen) show(lines []string) {
 	s.draw()
 }
 
-// draw draws the region, unless somebody is asked something in the line where it would begin. The caller holds mu.
+// draw draws the region, unless a question stands in the line where it would begin. The caller holds mu.
 func (s *screen) draw() {
 	if s.to == nil || s.open || len(s.region) == 0 {
 		return
@@ -66,7 +66,7 @@ type console struct {
 	color    bool
 	signs    bool                  // signs such as → beside words
 	wraps    bool                  // long lines of what is written are broken at spaces
-	failed   atomic.Pointer[error] // of the first write that failed
+	failed   atomic.Pointer[error] // first write that failed
 }
 
 func newConsole(w io.Writer, s *screen, env func(string) string) *console {
@@ -202,7 +202,7 @@ func (c *console) paragraph(prefix, text, color string) string {
 // clear empties a terminal, and does nothing elsewhere.
 func (c *console) clear() {
 	if c.live {
-		c.put("\x1b[H\x1b[2J\x1b[3J") // where the terminal is gone, the next write says so
+		c.put("\x1b[H\x1b[2J\x1b[3J") // a missing terminal is reported by the next write
 		c.screen.mu.Lock()
 		defer c.screen.mu.Unlock()
 		c.screen.open = false

@@ -40,25 +40,25 @@ const (
 type view struct {
 	to       *console
 	progress *progress                 // nil: nothing is under way
-	brief    bool                      // of a run only its console lines
+	brief    bool                      // shows only the console lines of a run
 	silent   bool                      // not even those
 	follow   bool                      // the work is another process's, which asks about its calls
-	servers  func() []mcpclient.Status // that are called in this process; nil: it is another process's work
+	servers  func() []mcpclient.Status // servers that this process calls; nil: another process does the work
 
 	mu       sync.Mutex
 	turns    int
-	text     string // what the model has written of its turn
-	tool     string // that it is writing a call of
-	input    string // of the call
+	text     string // text of the model's turn so far
+	tool     string // tool of the call that the model is writing
+	input    string // input of that call
 	calls    map[int]*shownCall
-	began    time.Time // what is under way: a turn, or a run
+	began    time.Time // beginning of the turn or run under way
 	runCalls int       // tool calls of the run
-	problem  string    // of the last call that failed
-	failed   int       // its number
+	problem  string    // error of the last call that failed
+	failed   int       // number of that call
 	usage    model.Usage
 	cost     float64
 	priced   bool      // cost is known
-	clock    time.Time // of the records of a run
+	clock    time.Time // time of a run's last record
 }
 
 // shownCall is a call without an answer.
@@ -66,7 +66,7 @@ type shownCall struct {
 	kind, name string
 	args       json.RawMessage
 	began      time.Time
-	reported   string // by its server
+	reported   string // progress that its server reported
 }
 
 func (c *shownCall) shown() bool { return c.kind == string(frame.Tool) || c.kind == string(frame.FS) }
@@ -84,7 +84,7 @@ func (v *view) start(a *app, awaited string) {
 // runView is a view of a run that is not the subject of the command: its console lines, and below them what it waits for.
 func (a *app) runView(h *wiring.Harness, awaited string) *view {
 	v := newView(a.stderr)
-	v.brief, v.silent = true, a.flags.JSON // then the result has the lines
+	v.brief, v.silent = true, a.flags.JSON // the result has the lines
 	v.servers = h.Servers().Servers
 	v.start(a, awaited)
 	return v
@@ -193,7 +193,7 @@ func (v *view) turn(d eventData, at time.Time) {
 		facts = append(facts, took(at.Sub(v.began)))
 	}
 	v.lines("  ", strings.Join(facts, ", "), dim)
-	v.waitForModel(at) // which a call of a tool or a program delays
+	v.waitForModel(at) // a call of a tool or a program delays the model
 	if v.progress != nil {
 		so := count(v.usage.Input+v.usage.Output) + " tokens"
 		if v.priced {
@@ -291,7 +291,7 @@ func (v *view) reported(n int, r mcpclient.Progress) {
 		return
 	}
 	c.reported = v.to.reported(r)
-	if v.progress != nil && !v.to.live { // where calls have no lines
+	if v.progress != nil && !v.to.live { // calls have no lines there
 		v.progress.did(c.reported)
 	}
 }
@@ -381,7 +381,7 @@ func (v *view) ended(output json.RawMessage, kind, problem string, span time.Dur
 		facts += fmt.Sprintf(", %d tool %s", v.runCalls, plural(v.runCalls, "call", "calls"))
 	}
 	if problem != "" {
-		if problem == v.problem { // it was shown a moment ago
+		if problem == v.problem { // it was just shown
 			problem = fmt.Sprintf("the error of call %d", v.failed)
 		}
 		v.lines(v.pick("  ✗ ", "  failed: "), kind+": "+cut(problem, 2*shownArgs), red)

@@ -45,16 +45,16 @@ type Result struct {
 	RunID    string
 	Output   json.RawMessage
 	Failed   bool
-	Read     string // what the model was sent about it
-	Calls    []Call // of tools, in the program's order
+	Read     string // text that the model was sent about it
+	Calls    []Call // tool calls in the program's order
 	Duration time.Duration
 }
 
 // Call is one tool call of a program. The sizes of the two JSON texts are shown and their tokens counted.
 type Call struct {
 	Tool   string          // server__tool
-	Args   json.RawMessage // as the program made it
-	Result json.RawMessage // as the program received it; nil if the call failed
+	Args   json.RawMessage // arguments as the program made them
+	Result json.RawMessage // result as the program received it; nil if the call failed
 }
 
 // Deps is what Run needs.

@@ -28,7 +28,7 @@ const (
 type printer struct {
 	out            io.Writer
 	color, unicode bool
-	columns        int // of a line
+	columns        int // width of a line
 	err            error
 }
 

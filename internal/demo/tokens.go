@@ -20,10 +20,10 @@ type Turn struct {
 
 // Usage is the model tokens that one way of working takes for a task.
 type Usage struct {
-	Definitions int // of tools, in the context of every turn
-	Written     int // by the model: tool calls with their arguments
-	Read        int // by the model: what the calls returned
-	Turns       int // with the last one, in which the model answers
+	Definitions int // definitions of tools, in the context of every turn
+	Written     int // text by the model: tool calls with their arguments
+	Read        int // text for the model: what the calls returned
+	Turns       int // turns, the model's final answer included
 	// Input is the sum over the turns of what the context then holds: the definitions, and all that was written and read
 	// in earlier turns. With definitions d and w+r tokens in each of n turns that call tools it is
 	// (n+1)*d + n*(n+1)/2*(w+r); for n = 0 it is d.

@@ -59,7 +59,7 @@ func (t *toolCall) approve(
 		}
 		return request, nil
 	}
-	if t.intent != nil { // it may have been made, without this approval
+	if t.intent != nil { // the call may have been made without this approval
 		return "", t.stopped()
 	}
 	description, err := t.run.scope.Privacy.Hide(ctx, pii.Origin(name), tool.Description)
@@ -112,7 +112,7 @@ func difference(was, is approval.Call) string {
 	return "the tool's title or schemas differ from the approved ones"
 }
 
-// denied answers a call that a person has denied, or nobody has decided in time.
+// denied answers a call that a person has denied, or that was not decided in time.
 func denied(tool string, r approval.Request) *frame.Error {
 	message := fmt.Sprintf("%s was not called: it was denied", tool)
 	switch {

@@ -149,9 +149,9 @@ const (
 type readContent struct {
 	mu      sync.Mutex
 	path    string
-	stat    string // of the file
-	window  int64  // what was asked for begins there
-	offset  int64  // of data in the file
+	stat    string // state of the file
+	window  int64  // beginning of the requested part
+	offset  int64  // offset of data in the file
 	of      sections
 	data    string
 	content *pii.Content

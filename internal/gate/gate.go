@@ -103,7 +103,7 @@ type Options struct {
 	Catalog *catalog.Catalog
 	Servers Servers
 	Policy  Policy                 // nil allows every call
-	Counts  func() (Counts, error) // of limits of the policy's rules
+	Counts  func() (Counts, error) // counts for limits of the policy's rules
 	// Decided is called with every verdict other than allow, by the goroutine of its call; may be nil.
 	Decided func(ctx context.Context, c policy.Call, v policy.Verdict)
 	// Restored is called before a call is sent whose arguments have the values of tokens, by the goroutine of the call; may be nil.
@@ -126,18 +126,18 @@ func New(opt Options) *Gate { return &Gate{opt} }
 type Scope struct {
 	Run      string
 	User     string
-	Roles    []auth.Role // of the caller; nil if they are not known
+	Roles    []auth.Role // roles of the caller; nil if unknown
 	Session  string
-	Tier     string // of the sandbox
+	Tier     string // tier of the sandbox
 	Task     string // empty: a run of no task
 	MaxCalls int    // tool calls
 	MaxValue int    // bytes of an answer; a larger one becomes a file
 	Files    Files
 	Modules  Modules
-	Input    *input.Reader // what the run was given to work on; nil for nothing
+	Input    *input.Reader // input of the run; nil for none
 	// InputFrom is the origin of values in it.
 	InputFrom pii.Origin
-	Privacy   pii.Session // of personal data in arguments and answers
+	Privacy   pii.Session // session of personal data in arguments and answers
 	// Recorded is what a dead process recorded of this run; empty for a new one.
 	Recorded []journal.Record
 	// Decided is what people decided about calls of the run; nil for nothing.
@@ -218,7 +218,7 @@ func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	case frame.Tool:
 		return r.tool(c, intent)
 	case frame.FS:
-		return r.redacted(c, pii.FromProgram, r.file(c, intent)) // they have the paths that it wrote
+		return r.redacted(c, pii.FromProgram, r.file(c, intent)) // the answer has paths that the program wrote
 	case frame.Catalog:
 		return r.redacted(c, pii.FromProgram, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.catalog(ctx, c.Name, c.Args) }))
 	case frame.Resource:

@@ -150,7 +150,7 @@ func (t *toolCall) request(ctx context.Context, server string, args json.RawMess
 		return nil, undelivered(t.name, err.Error(), false)
 	}
 	t.run.tell(ctx, t.name, value, "", nil)
-	return slices.Clone(value), nil // what it may be a view of is released
+	return slices.Clone(value), nil // the value may be a view of memory that is released
 }
 
 func readResource(ctx context.Context, s Servers, server string, args json.RawMessage, o mcpclient.CallOptions) (json.RawMessage, func(), error) {
@@ -289,7 +289,7 @@ func listed[T any](
 	for i := range servers {
 		var one []json.RawMessage
 		if errs[i] == nil {
-			errs[i] = json.Unmarshal(lists[i], &one) // it is none with a token in it
+			errs[i] = json.Unmarshal(lists[i], &one) // a text with a token may be no JSON
 		}
 		if failed, ok := errors.AsType[*frame.Error](errs[i]); ok {
 			why = append(why, failed.Message)

@@ -15,13 +15,13 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// notes are what a run's program has been told of answers, so that it is told once.
+// notes are the notices that a run's program has received, so that it gets each once.
 type notes struct {
 	mu   sync.Mutex
 	said map[[2]string]bool
 }
 
-// first reports whether a program has not been told of a trait of a source yet.
+// first reports whether a program has not been notified of a trait of a source yet.
 func (n *notes) first(source, trait string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

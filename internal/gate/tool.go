@@ -27,12 +27,12 @@ const retryWindow = 5 * time.Minute
 type toolCall struct {
 	run    *Run
 	call   *journal.Call
-	intent *journal.Intent // of a process that died before the answer
-	write  bool            // it may change something
+	intent *journal.Intent // intent of a process that died before the answer
+	write  bool            // marks a call that may change something
 	made   int             // losses of connections that calls had reported when this one was made
 	name   string          // full name of the tool; as the program wrote it, until it is resolved
-	sent   []pii.Token     // whose values the server was sent
-	method *method         // of a request that is no call of a tool
+	sent   []pii.Token     // tokens whose values the server was sent
+	method *method         // method of a request that is no call of a tool
 	spoke  bool            // the server was called: what an error says may be its words
 }
 
@@ -176,7 +176,7 @@ func (t *toolCall) send(
 	}
 	if servers.Stateful(tool.Server) {
 		if t.intent != nil && t.intent.Conn != conn {
-			return nil, t.stopped() // what it was to change is gone
+			return nil, t.stopped() // the context of its change has ended
 		}
 		if lost := t.run.use(tool.Server, conn, name, t.made); lost != nil {
 			return nil, lost
@@ -338,7 +338,7 @@ func undelivered(name, why string, write bool) *frame.Error {
 type connections struct {
 	mu      sync.Mutex
 	used    map[string]connection
-	losses  int // of connections that calls have reported
+	losses  int // lost connections that calls have reported
 	earlier []earlier
 }
 
@@ -360,8 +360,8 @@ type earlier struct {
 	conn int64
 }
 
-// use notes the connection of a call that was made after the given number of losses. Every call fails that was made
-// before the loss of the connection it was meant for was reported; the next one starts anew.
+// use notes the connection of a call that was made after the given number of losses. A call fails if it was made
+// before the loss of its connection was reported; the next one starts with a new connection.
 func (r *Run) use(server string, conn int64, tool string, made int) *frame.Error {
 	c := &r.sessions
 	c.mu.Lock()

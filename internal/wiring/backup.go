@@ -63,7 +63,7 @@ type BackupOptions struct {
 	Version string
 	Now     time.Time
 	Keys    bool              // also keys, .env and Secrets
-	Secrets map[string]string // that harness.yaml names, by name
+	Secrets map[string]string // secrets that harness.yaml names, by name
 	Scratch string            // directory for a copy of the store and of the audit log
 }
 

@@ -77,13 +77,13 @@ func (h *Harness) PolicyConfirmed(ctx context.Context) (bool, error) {
 	return h.presence.Confirmed(ctx, policySubject(h.cfg), policyHash(h.cfg))
 }
 
-// UnconfirmedPolicy is why calls ask that a policy allows which nobody has confirmed.
+// UnconfirmedPolicy is the reason why a call that the policy allows asks: the policy is not confirmed.
 const UnconfirmedPolicy = "no person has confirmed the policy as it is now, so every call asks"
 
 // lookForPolicy is how soon a process notices that its policy was confirmed.
 const lookForPolicy = 2 * time.Second
 
-// confirmedPolicy puts every call to a person that a policy allows which nobody has confirmed.
+// confirmedPolicy puts every call that the policy allows to a person while the policy is not confirmed.
 type confirmedPolicy struct {
 	gate.Policy
 	h *Harness

@@ -136,7 +136,7 @@ func (h *Harness) watchReviews() {
 				if err == nil && (at.After(last) || r.failed.Swap(false)) {
 					last = at
 					for _, name := range names {
-						_ = h.servers.Review(name) // it may have been removed
+						_ = h.servers.Review(name) // the server may have been removed
 					}
 				}
 				select {
@@ -215,7 +215,7 @@ func (h *Harness) Approve(ctx context.Context, server, by string, hashes map[str
 	}
 	slices.Sort(tools)
 	h.reviewed(ctx, server, "approved", by, tools)
-	_ = h.servers.Review(server) // it may be a server of another process
+	_ = h.servers.Review(server) // the server may belong to another process
 	return nil
 }
 

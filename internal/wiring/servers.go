@@ -117,7 +117,7 @@ func (h *Harness) addN8N(s *servers) error {
 	h.n8n = instance
 	secrets := []string{c.APIKey, c.Password}
 	for _, value := range c.WebhookHeaders {
-		secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // without Bearer
+		secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // the value without Bearer
 	}
 	all := instance.Servers()
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -20,7 +20,7 @@ import (
 const (
 	// keepShapesEvery is how often what was learned of answers is written at most.
 	keepShapesEvery = 5 * time.Second
-	shapesName      = "shapes.json" // in the state directory
+	shapesName      = "shapes.json" // file in the state directory
 	// maxShapes is the size of the file that is read, in bytes.
 	maxShapes = 32 << 20
 )

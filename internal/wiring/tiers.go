@@ -22,7 +22,7 @@ import (
 type tier struct {
 	name     string
 	pool     *sandbox.Pool
-	walls    []string            // that its runners should have
+	walls    []string            // walls that its runners should have
 	strength int                 // if they have them, see strengthOf
 	missing  func() jail.Missing // nil before the first runner
 }
@@ -126,7 +126,7 @@ func (t *tier) strengthOf(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	for wall := range missing {
-		if wall != jail.Limits { // it keeps programs from exhausting the machine, and not apart from it
+		if wall != jail.Limits { // limits keep programs from exhausting the machine, but do not isolate them
 			return 1, nil
 		}
 	}

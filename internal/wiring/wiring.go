@@ -47,14 +47,14 @@ var ErrUnavailable = errors.New("unavailable")
 // UnavailableError says why a part cannot be opened, and what to do. It matches ErrUnavailable.
 type UnavailableError struct {
 	Err     error
-	Setting string // what to change
-	To      string // what to set it to
+	Setting string // setting to change
+	To      string // proposed value
 }
 
 func (e *UnavailableError) Unwrap() []error { return []error{e.Err, ErrUnavailable} }
 
 func (e *UnavailableError) Error() string {
-	if strings.Contains(e.Err.Error(), e.Setting) { // it says what to do
+	if strings.Contains(e.Err.Error(), e.Setting) { // the error names the setting itself
 		return e.Err.Error()
 	}
 	return e.Err.Error() + "; " + e.Fix()
@@ -92,7 +92,7 @@ type Harness struct {
 	n8n     *n8n.Instance // nil: there is none
 	runs    *runs.Service
 	privacy *pii.Filter                   // nil where it is switched off
-	logins  map[string]*credentials.OAuth // by server
+	logins  map[string]*credentials.OAuth // OAuth logins by server
 	keys    func() (*seal.Keys, error)
 	reviews *reviews // nil where nothing is held
 	// presence says which decisions a person has to confirm.
@@ -103,17 +103,17 @@ type Harness struct {
 
 	// Parts that open at their first use.
 	store     func() (*sqlite.Store, error)
-	uses      func() (*task.Uses, error) // of sessions
+	uses      func() (*task.Uses, error) // uses of sessions
 	tiers     map[string]func() (*tier, error)
 	skills    func() (*skills.Store, error)
 	workspace func() (*files.Base, error)
 	inputs    func() (*files.Base, error)
 
-	opening sync.WaitGroup // of Warm
+	opening sync.WaitGroup // ends with Warm
 
 	mu      sync.Mutex
-	closers []func() error           // of the open parts, in the order of opening
-	pools   map[string]*sandbox.Pool // of the tiers that are open
+	closers []func() error           // functions that close the open parts, in the order of opening
+	pools   map[string]*sandbox.Pool // pools of the open tiers
 }
 
 // Open joins the parts and starts none: servers start when they are needed. Cancelling ctx ends the opening of parts. Close must be
@@ -272,8 +272,8 @@ func (h *Harness) decided(ctx context.Context, c policy.Call, v policy.Verdict) 
 	h.out.Audit.Audit(ctx, telemetry.Event{Type: telemetry.PolicyDecision, Severity: telemetry.Medium, Details: details})
 }
 
-// opened returns a part that opens at its first use and is closed with the harness. If it cannot be opened, the user is told to set
-// setting to something.
+// opened returns a part that opens at its first use and is closed with the harness. If it cannot be opened, the error advises to set
+// setting to to.
 func opened[T any](h *Harness, setting, to string, open func() (T, error), closer func(T) error) func() (T, error) {
 	return kept(func() (T, error) {
 		part, err := open()

@@ -55,7 +55,7 @@ func (r *release) image(all []platform) error {
 	}
 	dir := filepath.Join(r.work, "image")
 	to, err := layout.Write(dir, empty.Index)
-	if err == nil { // one entry, which is the image for all processors
+	if err == nil { // the image for all processors
 		err = to.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": r.version}))
 	}
 	if err != nil {

@@ -32,12 +32,12 @@ const (
 
 // release is one release.
 type release struct {
-	version  string // without v
-	revision string // of git
+	version  string // version without v
+	revision string // commit in git
 	date     time.Time
 	url      string // below which the files will be; empty: not known
 	homepage string
-	dir      string // of its files
+	dir      string // directory of its files
 	work     string // for what is made on the way
 	files    []string
 }

@@ -1,6 +1,6 @@
 // Package dataset generates the company that the demo servers show: its sales team, customers, products and sales. It
 // is the one place that does, so the ids of the database and of the CRM agree. The same binary always gives the same
-// data. Nobody in it exists: addresses are under example.com, telephone numbers in the 555-0100 block.
+// data. All people in it are invented: addresses are under example.com, telephone numbers in the 555-0100 block.
 package dataset
 
 import (
@@ -24,9 +24,9 @@ const (
 // Data is everything generated. It is shared: callers must not change it.
 type Data struct {
 	Team      []Member
-	Customers []Customer // by ID, without gaps
+	Customers []Customer // customers by ID, without gaps
 	Products  []Product
-	Sales     []Sale // by date, then ID
+	Sales     []Sale // sales by date, then ID
 }
 
 // Member is one of the company's own sales people.

@@ -13,7 +13,7 @@ import (
 
 const (
 	maxValueBytes = 4 << 20   // longest string or blob that SQLite may build
-	maxHeapBytes  = 256 << 20 // of SQLite, in the whole process
+	maxHeapBytes  = 256 << 20 // limit of SQLite in the whole process
 )
 
 // database is an in-memory SQLite database that is filled by its first call and read-only from then on.

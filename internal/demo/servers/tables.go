@@ -12,7 +12,7 @@ type table struct {
 	name, description string
 	columns           []column
 	indexed           []string
-	rows              func(*dataset.Data) [][]any // in the order of columns
+	rows              func(*dataset.Data) [][]any // rows in the order of columns
 }
 
 type column struct {

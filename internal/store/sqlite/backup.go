@@ -128,8 +128,8 @@ func (s *Store) sweepCopies(before time.Time) (err error) {
 }
 
 // Reserve makes sure that no process uses a store, and keeps others from serving it, and but on Windows from reading it, until release is
-// called, which does not fail if the file was replaced. A damaged file can be reserved, too. Of a store that does not exist by then, nothing is
-// left.
+// called, which does not fail if the file was replaced. A damaged file can be reserved, too. If the store does not exist then, no file
+// is left.
 func Reserve(ctx context.Context, url string) (path string, release func() error, err error) {
 	if path, err = filePath(url); err != nil {
 		return "", nil, err
@@ -176,8 +176,8 @@ func Reserve(ctx context.Context, url string) (path string, release func() error
 	if isBusy(c.err) {
 		return "", nil, errors.Join(errors.New("another process has it open: end all processes of the harness first"), c.close(), f.Close())
 	}
-	c.err = nil                    // what is damaged is to be replaced
-	if runtime.GOOS == "windows" { // it renames no open file
+	c.err = nil                    // the damaged file is to be replaced
+	if runtime.GOOS == "windows" { // Windows renames no open file
 		if err := c.close(); err != nil {
 			return "", nil, errors.Join(err, f.Close())
 		}

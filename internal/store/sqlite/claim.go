@@ -13,14 +13,14 @@ import (
 const (
 	readyBatch   = 500       // sessions that become ready with one claim
 	recoverBatch = 500       // tasks of dead processes that one transaction frees
-	damagedAgain = time.Hour // until a task that cannot be read is claimed again
+	damagedAgain = time.Hour // time until an unreadable task is claimed again
 )
 
 // taskHead is what a change of a task depends on.
 type taskHead struct {
 	num, session, fence int64
 	owner               string
-	inWork              bool // its owner works it; else its owner has it reserved
+	inWork              bool // the owner works it; else the owner has it reserved
 }
 
 // head returns the head of a task that has not ended.
@@ -124,7 +124,7 @@ func (s *Store) claimNext(c *conn, after string, except []string, now time.Time)
 func (s *Store) take(c *conn, num, session int64, now time.Time) {
 	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
 	c.exec("UPDATE sessions SET working = ?, due = NULL, ready = 0 WHERE num = ?", num, session)
-	delete(c.uncounted, num) // of an earlier claim, after which another process had the task
+	delete(c.uncounted, num) // left by an earlier claim, after which another process had the task
 	noteUse(c, session, now)
 }
 

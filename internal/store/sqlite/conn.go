@@ -17,10 +17,10 @@ import (
 type conn struct {
 	db         *sql.DB
 	only       *sql.Conn
-	statements prepared // of only
+	statements prepared // statements of only
 	err        error
 	begun      bool          // tryBegin has begun the next transaction
-	undo       []func()      // of the transaction: what a rollback reverts in memory
+	undo       []func()      // functions by which a rollback reverts changes in memory
 	uncounted  map[int64]int // bytes that tasks.bytes does not have yet, by tasks.num
 }
 
@@ -39,7 +39,7 @@ func connect(ctx context.Context, dsn string) (*conn, error) {
 
 func (c *conn) close() error {
 	var errs []error
-	for _, stmt := range c.statements.all.Range { // those of a single connection are not closed with it
+	for _, stmt := range c.statements.all.Range { // statements of a single connection are not closed with it
 		errs = append(errs, stmt.(*sql.Stmt).Close())
 	}
 	return errors.Join(append(errs, c.only.Close(), c.db.Close())...)

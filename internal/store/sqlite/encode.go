@@ -16,7 +16,7 @@ const maxInline = 4 << 10
 type row struct {
 	seq   int64
 	kind  string
-	n     int // of the call
+	n     int // number of the call
 	data  []byte
 	blobs []blob
 }

@@ -20,7 +20,7 @@ import (
 // file is gone, or is not locked, is dead.
 type fileLease struct {
 	id     string
-	prefix string // of all owners' files
+	prefix string // prefix of all owners' files
 
 	mu       sync.Mutex
 	file     *os.File // locked; nil before the first claim
@@ -28,7 +28,7 @@ type fileLease struct {
 
 	othersMu sync.Mutex
 	others   bool
-	asOf     time.Time // when the directory had changed when others was found out
+	asOf     time.Time // time of the directory when others was computed
 }
 
 // clockGrain is how much later than a change its time may be the same: the clock of files ticks slowly.
@@ -45,7 +45,7 @@ func (o *fileLease) Others() bool {
 	}
 	files, listed := os.ReadDir(dir)
 	if o.others, o.asOf = true, (time.Time{}); errors.Join(err, listed) != nil {
-		return true // it cannot be found out
+		return true // assumed, for lack of evidence
 	}
 	o.others = slices.ContainsFunc(files, func(f fs.DirEntry) bool {
 		id, ok := strings.CutPrefix(f.Name(), filepath.Base(o.prefix))

@@ -161,7 +161,7 @@ type runWriter struct {
 	pending []row
 	start   *journal.Start // among pending
 	end     *journal.End
-	session sessionKey // of the start record; empty before it is appended
+	session sessionKey // session of the start record; empty before it is appended
 	last    *change    // the last that was given to the writer, unless it has succeeded
 	err     error
 	closed  bool

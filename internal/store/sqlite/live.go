@@ -36,7 +36,7 @@ const (
 // has no follower, and the file of a killed one is removed like that of a killed owner.
 type live struct {
 	mu    sync.Mutex
-	files map[string][]string // by task
+	files map[string][]string // files by task
 	until time.Time           // files are looked for again
 }
 
@@ -140,8 +140,8 @@ func (s *Store) Follow(ctx context.Context, id string, pass func([]task.Event)) 
 	}()
 	again := time.NewTicker(liveRead)
 	defer again.Stop()
-	var at int64    // where the next line begins
-	var rest []byte // of the line that was not complete
+	var at int64    // start of the next line
+	var rest []byte // incomplete line
 	for {
 		select {
 		case <-ctx.Done():
@@ -152,7 +152,7 @@ func (s *Store) Follow(ctx context.Context, id string, pass func([]task.Event)) 
 		if err != nil {
 			return err
 		}
-		if info.Size() < at { // it was too long
+		if info.Size() < at { // the file was too long
 			at, rest = 0, nil
 		}
 		text, err := io.ReadAll(io.NewSectionReader(f, at, maxLiveBytes))

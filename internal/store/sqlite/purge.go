@@ -39,7 +39,7 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (total int, err err
 }
 
 const (
-	shrinkPages = 2000 // that one transaction returns to the file system
+	shrinkPages = 2000 // most pages that one transaction returns to the file system
 	shrinkFrom  = 50   // the file shrinks when more than one in so many pages is free
 )
 

@@ -8,7 +8,7 @@ import (
 
 // Quotas bound what one user may have in the store. A zero bound is none. All users together may have shareOfAll times as much.
 type Quotas struct {
-	Bytes     int64 // of journals and tasks
+	Bytes     int64 // bytes of journals and tasks
 	Tasks     int64 // unfinished ones
 	Sessions  int64
 	Schedules int64
@@ -19,8 +19,8 @@ const shareOfAll = 50
 
 // quota is one bound of Quotas.
 type quota struct {
-	column string // of the tables owners and totals
-	key    string // of the configuration
+	column string // column of the tables owners and totals
+	key    string // key of the configuration
 	things string
 	bound  func(Quotas) int64
 }

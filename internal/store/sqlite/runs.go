@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-const statusRunning = "running" // until the end is recorded
+const statusRunning = "running" // status until the end is recorded
 
 const runColumns = `SELECT num, id, user, session, file, tier, status, error_kind, calls,
 	started, ended, duration_us, owner FROM runs`

@@ -191,7 +191,7 @@ func (s *Store) unused(c *conn, num int64, key sessionKey, dead []string) (runs 
 	if c.row("SELECT id FROM tasks WHERE session = ? AND ended IS NULL LIMIT 1", []any{num}, &unfinished) {
 		busy("%s has not ended", unfinished)
 	}
-	if run := s.openRunIn(key); run != "" { // it may have no row yet
+	if run := s.openRunIn(key); run != "" { // the run may have no row yet
 		busy("run %s has not ended", run)
 	}
 	c.each("SELECT owner FROM session_uses WHERE session = ?", []any{num}, func(row scanner) error {
@@ -209,7 +209,7 @@ func (s *Store) unused(c *conn, num int64, key sessionKey, dead []string) (runs 
 			if err := row.Scan(&num, &id, &owner); err != nil {
 				return err
 			}
-			if owner != "" && owner != s.lease.ID() && !slices.Contains(dead, owner) { // without an owner it waits for an approval
+			if owner != "" && owner != s.lease.ID() && !slices.Contains(dead, owner) { // a run without an owner waits for an approval
 				busy("run %s has not ended", id)
 			}
 			runs = append(runs, num)

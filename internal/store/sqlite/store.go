@@ -60,12 +60,12 @@ type Store struct {
 	log    *slog.Logger
 	lease  lease
 	writer *writer
-	vaults *slots.Slots // of transactions with many tokens
+	vaults *slots.Slots // transactions with many tokens
 	marks  marks
 	live   live
 	read   *sql.DB
 
-	statements prepared // of read
+	statements prepared // statements of read
 	quotas     Quotas
 
 	mu     sync.Mutex
@@ -156,14 +156,14 @@ func prepareFile(path string) error {
 
 func writeParams(sync Sync) url.Values {
 	return url.Values{
-		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())}, // while opening, see initialise
+		"_busy_timeout": {fmt.Sprint(busyTimeout.Milliseconds())}, // timeout while opening, see initialise
 		"_synchronous":  {string(sync)},
 		"_dqs":          {"0"},
 		"_pragma": {
 			"auto_vacuum(incremental)", // counts for a new file only
 			"temp_store(memory)",
 			"wal_autocheckpoint(4000)",     // pages: each checkpoint waits for the disk and delays one commit
-			"journal_size_limit(67108864)", // what a burst leaves of the write-ahead log
+			"journal_size_limit(67108864)", // size of the write-ahead log after a burst
 		},
 	}
 }

@@ -14,7 +14,7 @@ import (
 // request is the JSON of a task's or schedule's request: the fields that no query needs.
 type request struct {
 	Task      string          `json:"task"`
-	Context   json.RawMessage `json:"context,omitempty"` // of schedules; that of tasks has a column of its own
+	Context   json.RawMessage `json:"context,omitempty"` // context of schedules; that of tasks has a column of its own
 	Model     string          `json:"model,omitempty"`
 	Budget    task.Budget     `json:"budget,omitzero"`
 	Principal string          `json:"principal,omitempty"`

@@ -205,7 +205,7 @@ func (s *Store) History(ctx context.Context, id string, limit int) (history []ta
 			past.Steps, err = s.Steps(ctx, id)
 		}
 		if errors.Is(err, task.ErrNotFound) {
-			continue // it was deleted after its id was read
+			continue // deleted after its id was read
 		}
 		if err != nil {
 			return nil, err

@@ -223,7 +223,7 @@ func (v *Vault) change(scope pii.Scope, entries []pii.Entry) *change {
 func (v *Vault) store(c *conn, scope pii.Scope, entries []pii.Entry, bytes int, now time.Time) {
 	num, tokens := v.num(c, scope), 0
 	for _, e := range entries {
-		var key, sealed any // of no token
+		var key, sealed any // NULL for a session without tokens
 		if e.Sealed != nil {
 			key, sealed = e.Key, e.Sealed
 			tokens++

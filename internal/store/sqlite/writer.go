@@ -16,7 +16,7 @@ const (
 // change is one caller's part of a transaction.
 type change struct {
 	apply   func(*conn) // leaves its error in conn.err
-	settled func()      // is called with err set, before done is closed; may be nil
+	settled func()      // called with err set, before done is closed; may be nil
 	bytes   int
 	done    chan struct{} // closed when err is set
 	err     error
@@ -31,12 +31,12 @@ type writer struct {
 	mu      sync.Mutex
 	busy    bool // conn is in use
 	queue   []*change
-	riders  []*change // that wait for a change to be stored with
+	riders  []*change // changes that wait for another one to be stored with
 	aboard  int       // riders in the group that is being stored
-	err     error     // of a rider that is not stored yet
+	err     error     // error of a rider that is not stored yet
 	closing bool
 	changed *sync.Cond     // busy, queue or closing
-	stopped sync.WaitGroup // of the goroutine
+	stopped sync.WaitGroup // ends with the goroutine
 
 	transactions atomic.Int64
 	changes      atomic.Int64

@@ -81,9 +81,9 @@ func (g *inGuest) run(ctx context.Context, _ int, t *test, s *script) *outcome {
 func (g *inGuest) setup(s *script) string {
 	text := "var print = (text) => console.log(String(text));\n" + s.setup
 	for _, name := range globals(s.setup) {
-		text += fmt.Sprintf("\ntry { globalThis.%s = %[1]s; } catch {}", name) // it may be declared in a function
+		text += fmt.Sprintf("\ntry { globalThis.%s = %[1]s; } catch {}", name) // the name may be declared in a function
 	}
-	quoted, _ := json.Marshal(text) // of text: cannot fail
+	quoted, _ := json.Marshal(text) // a text always encodes
 	return "(0, eval)(" + string(quoted) + ");"
 }
 

@@ -66,20 +66,20 @@ type options struct {
 
 // test is one file of a suite.
 type test struct {
-	path  string // in the suite, with the suite's name before it
-	group string // what it is counted in
+	path  string // path in the suite, with the suite's name before it
+	group string // group of the count
 	skip  string // why it is not run; "" is run
 	load  func() (*script, error)
 	judge func(*outcome) verdict
-	web   bool // it needs the web platform
+	web   bool // needs the web platform
 }
 
 // script is what a test executes.
 type script struct {
 	setup string // a script that is evaluated before, whose declarations are global
 	code  string
-	async bool              // it has ended when it prints a line that begins with doneMark
-	files map[string]string // what it fetches: paths by name
+	async bool              // marks a test that ends when it prints a line that begins with doneMark
+	files map[string]string // fetched files by path
 }
 
 // doneMark begins the line with which a test says that it has ended.
@@ -88,15 +88,15 @@ const doneMark = "Test262:Async"
 // outcome is how a script ended.
 type outcome struct {
 	phase   string // parse, runtime, timeout or crash; "" is none: it ended well
-	name    string // of the error's class
+	name    string // name of the error's class
 	message string
-	lines   []string // what it printed
+	lines   []string // printed lines
 }
 
 // verdict is how many tests of a file pass.
 type verdict struct {
 	passed, failed int
-	why            []string // they fail
+	why            []string // reason of the failure
 }
 
 // place is where scripts are run. run is called by one goroutine for each slot, 0 to options.parallel - 1.

@@ -18,7 +18,7 @@ var nodeRunner []byte
 // inNode runs scripts in processes of Node.js.
 type inNode struct {
 	path, script string
-	processes    []*nodeProcess // by slot
+	processes    []*nodeProcess // processes by slot
 }
 
 type nodeProcess struct {

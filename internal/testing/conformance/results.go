@@ -39,7 +39,7 @@ type results struct {
 	file   *os.File
 
 	mu      sync.Mutex
-	lines   map[[2]string]line // by test and place
+	lines   map[[2]string]line // lines by test and place
 	skipped map[string][]string
 	err     error
 }
@@ -58,7 +58,7 @@ func openResults(dir string, places []string, resume bool) (*results, error) {
 		if err != nil && !os.IsNotExist(err) {
 			return nil, err
 		}
-		whole := text[:bytes.LastIndexByte(text, '\n')+1] // what was under way when the run ended is not
+		whole := text[:bytes.LastIndexByte(text, '\n')+1] // a test in progress at the end of the run has no whole line
 		for text := range bytes.Lines(whole) {
 			var l line
 			if err := json.Unmarshal(text, &l); err != nil {
@@ -121,7 +121,7 @@ func (r *results) report(w io.Writer) error {
 	if r.err != nil {
 		return fmt.Errorf("write %s: %w", verdictsFile, r.err)
 	}
-	counts := map[string]map[string]*count{} // by group and place
+	counts := map[string]map[string]*count{} // counts by group and place
 	most := map[string]int{}                 // subtests of a file: one that fails early has not counted them
 	for _, l := range r.lines {
 		most[l.Test] = max(most[l.Test], l.Passed+l.Failed)

@@ -59,7 +59,7 @@ type suite262 struct {
 	dir string
 
 	mu    sync.Mutex
-	texts map[string]string // of the harness, by file
+	texts map[string]string // texts of the harness, by file
 }
 
 // findTest262 lists the tests in a folder of test262.
@@ -193,7 +193,7 @@ func (f *front) judge(out *outcome) verdict {
 		wrong = out.phase + ": " + out.message
 	case f.Negative != nil && out.phase == "":
 		wrong = "no " + f.Negative.Type
-	case f.Negative != nil && out.name != f.Negative.Type && !strings.Contains(out.message, f.Negative.Type): // it may be no error
+	case f.Negative != nil && out.name != f.Negative.Type && !strings.Contains(out.message, f.Negative.Type): // a thrown value may be no error
 		wrong = fmt.Sprintf("%s in place of %s: %s", out.name, f.Negative.Type, out.message)
 	case f.Negative != nil:
 	case out.phase != "":

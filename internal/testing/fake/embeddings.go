@@ -25,18 +25,18 @@ type EmbeddingRequest struct {
 
 // EmbeddingReply is an error, or what the server does before it answers. The zero value answers.
 type EmbeddingReply struct {
-	Status     int // of an error
+	Status     int // status of an error
 	Message    string
 	RetryAfter time.Duration
 	Wait       <-chan struct{} // nothing is answered until it is closed or the request is cancelled
-	Body       string          // instead of vectors
+	Body       string          // body in place of vectors
 }
 
 // Embeddings is a fake of a server for embeddings. It speaks OpenAI's format, and refuses what OpenAI refuses. Its vectors are no model's:
 // texts are alike that have words in common, or words that were said to mean the same. Nothing follows from them for how well a real model
 // finds tools.
 type Embeddings struct {
-	URL string // without a path
+	URL string // address without a path
 
 	http   *httptest.Server
 	script func(EmbeddingRequest) EmbeddingReply

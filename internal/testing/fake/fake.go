@@ -39,7 +39,7 @@ const (
 type Request struct {
 	N         int // the number of requests before it that were in order
 	Protocol  Protocol
-	Host      string // that the client wanted to talk to
+	Host      string // host that the client addressed
 	Path      string
 	Header    http.Header
 	Raw       json.RawMessage // the body
@@ -69,7 +69,7 @@ type Message struct {
 
 // Call is a call of a tool.
 type Call struct {
-	ID    string // in a Reply: empty to have the server give one
+	ID    string // id in a Reply; the server makes one if it is empty
 	Name  string
 	Input string // the text of the arguments; in a Reply it may be any text
 }
@@ -132,7 +132,7 @@ type Server struct {
 	mu      sync.Mutex
 	state   state
 	count   int       // requests that were in order
-	good    []Request // of them, those since Forget
+	good    []Request // the accepted ones since Forget
 	refused []string
 	aborted int
 }
@@ -167,7 +167,7 @@ func (s *Server) Client() *http.Client {
 	return &http.Client{Transport: rerouted{s.http.Listener.Addr().String(), s.http.Client().Transport}}
 }
 
-// Forget makes Requests begin anew, so that a long test does not hold every conversation.
+// Forget restarts Requests, so that a long test does not hold every conversation.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

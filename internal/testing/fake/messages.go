@@ -104,7 +104,7 @@ func readMessages(st *state, r *http.Request, body []byte) (Request, *refusal) {
 		}
 		req.Tools = append(req.Tools, t.Name)
 	}
-	var list []messagesMessage // with consecutive messages of one role combined, as the API does
+	var list []messagesMessage // consecutive messages of one role are combined, as the API does
 	for i, m := range in.Messages {
 		content, err := blocks(m.Content)
 		if err != nil || len(content) == 0 {

@@ -26,8 +26,8 @@ type state struct {
 
 // seal is what a signature stands for.
 type seal struct {
-	id     string // of the item, where it has one
-	text   string // of the thinking
+	id     string // id of the item, if it has one
+	text   string // text of the thinking
 	prefix string // digest of the conversation before
 }
 

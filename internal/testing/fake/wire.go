@@ -115,7 +115,7 @@ func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case status := <-out.begun:
 		stop := make(chan struct{})
-		go func() { // as a connection, the body ends with its request
+		go func() { // the body ends with its request, as on a connection
 			select {
 			case <-req.Context().Done():
 				reader.CloseWithError(req.Context().Err())

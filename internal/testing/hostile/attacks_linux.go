@@ -242,7 +242,7 @@ func device(dirs ...string) error {
 
 func parent(Target) (string, error) {
 	pid := os.Getppid()
-	if pid == 0 { // it is of another namespace
+	if pid == 0 { // the process is in another namespace
 		return "", errNothing
 	}
 	return fmt.Sprint(pid), unix.Kill(pid, 0)

@@ -11,10 +11,10 @@ import (
 
 // Target is what attacks aim at: what a process without walls reaches.
 type Target struct {
-	File string `json:"file"` // of the host
-	Dir  string `json:"dir"`  // of the host, in which anybody may write
-	Port int    `json:"port"` // of TCP, on which the host listens at 127.0.0.1
-	Pid  int    `json:"pid"`  // of the host's process
+	File string `json:"file"` // file of the host
+	Dir  string `json:"dir"`  // directory of the host that every user may write to
+	Port int    `json:"port"` // TCP port on which the host listens at 127.0.0.1
+	Pid  int    `json:"pid"`  // process id of the host
 	Run  string `json:"run"`  // a run of another user that is under way
 }
 

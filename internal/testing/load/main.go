@@ -39,7 +39,7 @@ import (
 type scenario struct {
 	name   string
 	unit   string
-	budget float64 // at least; with atMost at most
+	budget float64 // lower bound; with atMost, the upper one
 	atMost bool
 	run    func(context.Context, *server) (figures, error)
 }
@@ -63,7 +63,7 @@ var scenarios = []scenario{
 }
 
 func main() {
-	misbehave.Main() // as the MCP server of a harness
+	misbehave.Main() // this process may be the MCP server of a harness
 	times := flag.Int("n", 1, "how often each binary is measured")
 	only := flag.String("only", "", "only scenarios whose name contains this; without it, the one that takes a quarter of an hour is left out")
 	flag.Parse()
@@ -144,7 +144,7 @@ type server struct {
 	http  *http.Client
 
 	mu    sync.Mutex
-	turns map[string][]turn // of the model, by task
+	turns map[string][]turn // turns of the model, by task
 }
 
 // turn is when the model was asked, and when it answered.
@@ -372,7 +372,7 @@ func tasksAtOnce(tasks, runs, calls int, latency time.Duration, rate bool) func(
 			}
 			return err
 		}
-		if err := work(1_000_000, 0); err != nil { // what starts once has started
+		if err := work(1_000_000, 0); err != nil { // starts what is started once
 			return figures{}, err
 		}
 		began := time.Now()
@@ -382,7 +382,7 @@ func tasksAtOnce(tasks, runs, calls int, latency time.Duration, rate bool) func(
 		if rate {
 			f.value = float64(tasks) / all
 		}
-		var between []time.Duration // from the model's answer to the next question, tools included
+		var between []time.Duration // times from the model's answer to the next question, tools included
 		for _, turns := range s.turns {
 			for i := 1; i < len(turns); i++ {
 				between = append(between, turns[i].asked.Sub(turns[i-1].answered))

@@ -21,7 +21,7 @@ import (
 const (
 	openMemory = 64 << 20         // bytes of its process
 	openAudit  = 1 << 20          // bytes of its audit log
-	openPause  = 40 * time.Second // at most, before a connection that was closed is made again
+	openPause  = 40 * time.Second // longest pause before a closed connection is opened again
 )
 
 // besideOpenConnections compares the latency of a user with a key alone with that beside so many connections without credentials, in turns of
@@ -123,7 +123,7 @@ func (s *server) openConnections(ctx context.Context, n int, all chan<- struct{}
 						fmt.Fprintf(conn, "GET /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer hk_%d\r\n\r\n", rand.Int64())
 					}
 					begun()
-					_, _ = io.Copy(io.Discard, conn) // until it is closed
+					_, _ = io.Copy(io.Discard, conn) // returns when it is closed
 					stop()
 					conn.Close()
 				}

@@ -16,7 +16,7 @@ func beget(ownSession bool) error {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), kindVar+"="+sleeper)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // it holds the pipes open
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // the child holds the pipes open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: ownSession}
 	return cmd.Start()
 }

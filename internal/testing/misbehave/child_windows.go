@@ -13,6 +13,6 @@ func beget(bool) error {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), kindVar+"="+sleeper)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // it holds the pipes open
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // the child holds the pipes open
 	return cmd.Start()
 }

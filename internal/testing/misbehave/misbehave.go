@@ -11,12 +11,12 @@
 //	grow          has one tool more from now on and says so
 //	exit          exits with code 3 without an answer
 //	half          writes half of an answer and exits
-//	broken        writes a message that is not JSON, and goes on
+//	broken        writes a message that is not JSON, and continues
 //	hang          never answers, whatever it is told
 //	progress      reports progress "steps" times, each when the test has let it by calling step, then answers
 //	step          see progress
 //	received      answers with what it got so far: notifications by method and request id, calls by tool and id
-//	wrong-ids     answers requests that nobody made, then this one
+//	wrong-ids     answers requests that do not exist, then this one
 //	wrong-shape   answers with a result that is a string
 //	bad-content   answers with content that is not an array
 //	rpc-error     answers with a JSON-RPC error
@@ -72,12 +72,12 @@ const (
 	Talkative       = "talkative"        // answers the handshake with 2 MB of instructions
 	Wordy           = "wordy"            // answers the handshake with 500 kB of instructions
 	Restless        = "restless"         // says that its tools changed, without end, once they were listed
-	NoTools         = "no-tools"         // has no tools
-	Unannounced     = "unannounced"      // has tools and does not say so
+	NoTools         = "no-tools"         // no tools
+	Unannounced     = "unannounced"      // tools without the capability
 	Old             = "old"              // speaks 2024-11-05
-	Grandchild      = "grandchild"       // has a child that ignores the end of stdin and SIGTERM, as has it itself
-	Escapee         = "escapee"          // as Grandchild, but the child is in a session and group of its own
-	Orphan          = "orphan"           // has started such a child and exits when its stdin ends
+	Grandchild      = "grandchild"       // a child that ignores the end of stdin and SIGTERM, as the server itself does
+	Escapee         = "escapee"          // a Grandchild in a session and group of its own
+	Orphan          = "orphan"           // such a child, left behind when stdin ends
 	sleeper         = "sleeper"          // that child
 )
 
@@ -249,7 +249,7 @@ func (s *server) serve(in io.Reader) int {
 			var p struct {
 				RequestID json.RawMessage `json:"requestId"`
 			}
-			_ = json.Unmarshal(req.Params, &p) // there may be none
+			_ = json.Unmarshal(req.Params, &p) // the parameters are optional
 			s.note(req.Method, string(p.RequestID))
 		case !s.handle(req):
 			return 3

@@ -28,9 +28,9 @@ type API struct {
 	started   int              // executions
 	ended     []map[string]any // executions, oldest first
 
-	lastQuery   string // of a webhook
+	lastQuery   string // query of the last webhook
 	credentials []map[string]any
-	outcome     func(workflow map[string]any) Outcome // of executions; nil: success
+	outcome     func(workflow map[string]any) Outcome // outcome of executions; nil: success
 	fail        http.HandlerFunc                      // answers in place of the API; nil: none
 	writes      int                                   // requests that could change something
 	creates     int                                   // requests to create a workflow
@@ -239,7 +239,7 @@ func (a *API) put(w map[string]any, r *http.Request) (int, any) {
 	a.made++
 	w["settings"], w["updatedAt"], w["versionId"] = all, stamp(), fmt.Sprint("v", a.made)
 	if w["active"] == true && a.conflict(w) {
-		w["active"] = false // it is stored
+		w["active"] = false // a new workflow is inactive
 		return 400, message(taken)
 	}
 	return 200, w

@@ -70,7 +70,7 @@ func spell(properties any) {
 func (a *API) describe() {
 	a.mux.HandleFunc("POST /rest/login", func(w http.ResponseWriter, r *http.Request) {
 		var in map[string]string
-		_ = json.NewDecoder(r.Body).Decode(&in) // what cannot be read is no login
+		_ = json.NewDecoder(r.Body).Decode(&in) // an unreadable body is no login
 		if in["emailOrLdapLoginId"] != Email || in["password"] != Password {
 			answer(w, 401, message("Wrong username or password. Do you have caps lock on?"))
 			return

@@ -11,11 +11,11 @@ import (
 
 // Outcome is how an execution ends.
 type Outcome struct {
-	Node, Message string // of a failure; empty: success
+	Node, Message string // node and message of a failure; empty: success
 	Item          int
-	Output        any    // what the last node returned
-	Running       bool   // it does not end
-	Unkept        bool   // it leaves no execution
+	Output        any    // return value of the last node
+	Running       bool   // does not end
+	Unkept        bool   // leaves no execution
 	After         func() // called once it has been started; nil: nothing
 }
 

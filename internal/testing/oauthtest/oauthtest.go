@@ -33,8 +33,8 @@ import (
 // for concurrent use.
 type Server struct {
 	Issuer   string
-	URL      string        // of the MCP server
-	Lifetime time.Duration // of access tokens
+	URL      string        // address of the MCP server
+	Lifetime time.Duration // lifetime of access tokens
 	Audience func(resource string) string
 	// Confidential gives clients that register a secret, with which they have to authenticate.
 	Confidential bool
@@ -47,7 +47,7 @@ type Server struct {
 	issued    map[string]*issued // access tokens by id
 	secrets   []string           // all that was issued
 	refreshes int
-	resources []string // that token requests named
+	resources []string // resources that token requests named
 	calls     int
 	user      string
 }

@@ -77,7 +77,7 @@ func EverythingSSE(t testing.TB) mcpclient.Config {
 }
 
 // Restartable starts the everything server over streamable HTTP. restart ends it, with its sessions, and starts it
-// anew at the same address.
+// again at the same address.
 func Restartable(t testing.TB) (cfg mcpclient.Config, restart func()) {
 	t.Helper()
 	url, stop := listen(t, "streamableHttp", 0)
@@ -138,7 +138,7 @@ func startHTTP(path, mode string, port int) (stop func(), err error) {
 			// "MCP Streamable HTTP Server listening on port N", "Server is running on port N"
 			if strings.Contains(line, "port "+strconv.Itoa(port)) && !strings.Contains(line, "in use") {
 				close(ready)
-				_, _ = io.Copy(io.Discard, r) // until the process ends
+				_, _ = io.Copy(io.Discard, r) // returns when the process ends
 				return
 			}
 		}
@@ -146,7 +146,7 @@ func startHTTP(path, mode string, port int) (stop func(), err error) {
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		<-drained
-		_ = cmd.Wait() // it was killed, and says so
+		_ = cmd.Wait() // the error only says that it was killed
 	})
 	timer := time.NewTimer(30 * time.Second)
 	defer timer.Stop()

@@ -16,7 +16,7 @@ import (
 
 // Server is a running redis-server.
 type Server struct {
-	URL string // without a database
+	URL string // address without a database
 
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when it has ended
@@ -63,7 +63,7 @@ func StartTLS(t testing.TB, certFile, keyFile, password string) (s *Server, addr
 		"--tls-auth-clients", "no", "--requirepass", password), address
 }
 
-// Restart starts the server anew, where it was before, after Kill.
+// Restart starts the server again in its place, after Kill.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")

@@ -18,7 +18,7 @@ import (
 // user are as ever, the pool has all its runners, and nothing else is left.
 func (w *world) attacks(t *testing.T, dir string) {
 	w.openPool()
-	w.ordinary(t, "mallory") // what the first runs open stays
+	w.ordinary(t, "mallory") // files that the first runs open stay open
 	w.ordinary(t, "ann")
 	w.measure(t)
 	for _, a := range readAttacks(t, dir) {

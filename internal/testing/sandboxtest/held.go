@@ -31,7 +31,7 @@ func (w *world) holds(t testing.TB) holdings {
 		}
 	}
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	h["mounts"] = strings.Count(string(mounts), filepath.Dir(w.dir)) // others on this machine mount too
+	h["mounts"] = strings.Count(string(mounts), filepath.Dir(w.dir)) // other tests on this machine mount too
 	h["files"] = len(entries(t, w.dir))
 	if w.of.Runners != nil {
 		h["runners"] = w.of.Runners(t)
@@ -106,14 +106,14 @@ func (w *world) settle(t testing.TB) {
 	})
 }
 
-// descendants are the children of a process, their children and so on, dead ones that nobody has waited for among them.
+// descendants are the children of a process, their children and so on, zombies included.
 func descendants(of int) (all []int) {
 	parents := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		text, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		var pid, parent int
 		var state string

@@ -61,7 +61,7 @@ func (w *world) alike(t *testing.T) {
 				t.Errorf("the run (-want +got; %s=1 writes them):\n%s", updateVar, diff)
 			}
 			if records[0].Start == nil || len(records[0].Start.Program) == 0 {
-				return // it was not compiled
+				return // the program was not compiled
 			}
 			again, err := w.runs.Replay(t.Context(), records, runs.Replay{})
 			if err != nil {
@@ -91,7 +91,7 @@ func told(t testing.TB, out *run.Outcome, records []journal.Record) string {
 	for _, r := range records {
 		switch {
 		case r.Seq > 100:
-			continue // one like the others
+			continue // equal to the others
 		case r.Call != nil:
 			fmt.Fprintf(&b, "call %d %s %s %s\n", r.Call.N, r.Call.Kind, r.Call.Name, r.Call.Args)
 		case r.Intent != nil:

@@ -31,7 +31,7 @@ func (w *world) volume(t *testing.T) {
 	}
 	w.openPool()
 	defer w.closePool()
-	w.mixed(t, hostile, 0, 60) // what it opens stays
+	w.mixed(t, hostile, 0, 60) // files that it opens stay open
 	w.measure(t)
 	goroutines, heap := live()
 	short := 300
@@ -99,7 +99,7 @@ func (w *world) mixed(t *testing.T, hostile []*attack, first, count int) {
 	clear(w.got)
 }
 
-// good executes a program that nobody else has, and checks all that is said of it.
+// good executes a program that no other user has, and checks the whole outcome.
 func (w *world) good(t testing.TB, user string, n int) (out *run.Outcome, calls []string) {
 	t.Helper()
 	code := strings.NewReplacer("$N", fmt.Sprint(n), "$USER", user).Replace(`

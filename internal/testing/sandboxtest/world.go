@@ -59,20 +59,20 @@ type world struct {
 	pools atomic.Pointer[sandbox.Pool]
 	box   sandbox.Sandbox
 	runs  *runs.Service
-	brief *runs.Service // with briefWall
+	brief *runs.Service // runs with briefWall
 
-	natives atomic.Pointer[sandbox.Pool] // of runners with machine code in place of the engine
-	native  *runs.Service                // with those
+	natives atomic.Pointer[sandbox.Pool] // runners with machine code in place of the engine
+	native  *runs.Service                // runs with natives
 
 	dir   string       // empty, of the host
-	file  string       // of the host, with secret in it
-	host  string       // its name
-	port  int          // of a listener of the host
+	file  string       // file of the host, with secret in it
+	host  string       // name of the host
+	port  int          // port of a listener on the host
 	dials atomic.Int64 // connections to it
 
 	bystanders atomic.Int64
 
-	empty, each holdings // without runners, and of each
+	empty, each holdings // holdings without runners, and of each
 
 	mu   sync.Mutex
 	hold chan struct{}  // a call of the tool hold is answered when it is closed
@@ -181,8 +181,8 @@ func (w *world) serve(t *testing.T, tmp string) {
 	t.Cleanup(w.native.Close)
 }
 
-// upstream starts an MCP server with the tools read, which echoes its arguments, send, which does so too and writes, and hold, which
-// answers when it is told to.
+// upstream starts an MCP server with the tools read, which echoes its arguments, send, which echoes and writes, and hold, which
+// answers when the test releases it.
 func (w *world) upstream(t *testing.T) (url string) {
 	t.Helper()
 	s := mcp.NewServer(&mcp.Implementation{Name: "up", Version: "1"}, nil)
@@ -254,7 +254,7 @@ type sentKey struct{}
 func (s servers) Call(ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions) (*mcpclient.Result, error) {
 	if sent, ok := ctx.Value(sentKey{}).(*sent); ok {
 		sent.mu.Lock()
-		written := strings.NewReplacer("\u2028", `\u2028`, "\u2029", `\u2029`).Replace(string(args)) // which end a comment of an attack's file
+		written := strings.NewReplacer("\u2028", `\u2028`, "\u2029", `\u2029`).Replace(string(args)) // these characters end a comment in an attack's file
 		sent.calls = append(sent.calls, tool+" "+written)
 		sent.mu.Unlock()
 	}

@@ -116,7 +116,7 @@ func approvals(t *testing.T, open Place) {
 		t.Errorf("due after the decision: %v, %s, %v", due, decided, err)
 	}
 
-	// Whoever goes on with it owns it. If that process dies, it is due again.
+	// The process that resumes it owns it. If that process dies, it is due again.
 	w, records, err := other.Resume(t.Context(), "run_1")
 	must(t, "resume", err)
 	if len(records) != 2 {

@@ -61,7 +61,7 @@ func claimAtOnce(t *testing.T, open Place) {
 	}
 }
 
-// takeOver: another process goes on with the task of a dead one, from its steps.
+// takeOver: another process continues the task of a dead one, from its steps.
 func takeOver(t *testing.T, open Place) {
 	first, second := open(t), open(t)
 	mustCreate(t, first, New("task_a", "ann", "s"))
@@ -144,7 +144,7 @@ func oneOfSessionAtOnce(t *testing.T, open Place) {
 	all.Wait()
 }
 
-// cancelWaiting: a task that nobody works on ends at once.
+// cancelWaiting: a task that no process works ends at once.
 func cancelWaiting(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	mustCreate(t, s, New("task_a", "ann", "s"))
@@ -180,7 +180,7 @@ func cancelWaiting(t *testing.T, open Place) {
 	}
 }
 
-// cancelRunning: the process that works on a task is told.
+// cancelRunning: the process that works a task learns of the cancellation.
 func cancelRunning(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	for _, id := range []string{"task_a", "task_b"} {

@@ -53,7 +53,7 @@ func webhooks(t *testing.T, open Place) {
 	wantEqual(t, "webhook", want, due(10, 20, "evt_1")[0])
 	due(25, 30, "evt_2")
 	due(35, 70, "evt_0")                                              // the others are taken until 70 and 85
-	due(71, 85, "evt_1")                                              // it was not settled
+	due(71, 85, "evt_1")                                              // the first was not settled
 	must(t, "settle", s.SettleWebhook(t.Context(), "evt_1", at(200))) // again later
 	must(t, "settle", s.SettleWebhook(t.Context(), "evt_2", time.Time{}))
 	must(t, "settle", s.SettleWebhook(t.Context(), "evt_0", time.Time{}))
@@ -99,7 +99,7 @@ func webhooksAfter(t *testing.T, open Place) {
 	}
 	q := dueAt(10, 2)
 	takes(t, s, q, "evt_0", "evt_1")
-	q.Now, q.After = at(80), "bob" // those that were taken are due again
+	q.Now, q.After = at(80), "bob" // the deliveries that were taken are due again
 	takes(t, s, q, "evt_2", "evt_3")
 	q.Now, q.After = at(81), "dan"
 	takes(t, s, q, "evt_0", "evt_1")
@@ -202,7 +202,7 @@ func fire(t *testing.T, open Place) {
 			t.Errorf("fire %d s: %s, %v, %v, want %v", when, got.ID, created, err, want)
 		}
 	}
-	try("task_a", 2, at(3), false) // it is not planned
+	try("task_a", 2, at(3), false) // the instant is not planned
 	planned(task.Schedule{Next: pointer(at(1))})
 	try("task_a", 1, at(3), true)
 	planned(task.Schedule{Next: pointer(at(3)), Last: pointer(at(1))})
@@ -276,7 +276,7 @@ func fireAtOnce(t *testing.T, open Place) {
 			for {
 				sched, err := s.Schedule(t.Context(), "sched_1")
 				if errors.Is(err, task.ErrNotFound) {
-					return // it has fired for the last time
+					return // the schedule has fired for the last time
 				}
 				if err != nil {
 					t.Errorf("schedule: %v", err)

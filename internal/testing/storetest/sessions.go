@@ -51,7 +51,7 @@ func sessions(t *testing.T, open Place) {
 func sessionExpiry(t *testing.T, open Place) {
 	s := open(t)
 	must(t, "create", s.CreateSession(t.Context(), task.Session{ID: "unused", UserID: "ann", CreatedAt: begin, UsedAt: begin, ExpiresAt: at(50)}))
-	mustCreate(t, s, New("task_a", "ann", "s")) // it expires 3600 seconds after its use
+	mustCreate(t, s, New("task_a", "ann", "s")) // expires 3600 seconds after its use
 	mustCreate(t, s, New("task_b", "ann", "s"))
 	expired := func(when int, want ...string) {
 		t.Helper()
@@ -236,7 +236,7 @@ func enterSession(t *testing.T, open Place) {
 	used(120, 220)
 	expired(1000)
 	wantIs(t, "close it", s.CloseSession(t.Context(), "ann", "s"), task.ErrBusy)
-	must(t, "leave", first(t.Context(), at(500))) // when it would have expired
+	must(t, "leave", first(t.Context(), at(500))) // the original expiry
 	used(500, 600)
 	expired(599)
 	expired(600, "s")
@@ -293,7 +293,7 @@ func sessionsOfUsers(t *testing.T, open Place) {
 		if err != nil || got.UserID != user || got.Tasks != 1 {
 			t.Errorf("the session of %s: %+v, %v", user, got, err)
 		}
-		mustClaim(t, s, "task_"+user) // at the same time
+		mustClaim(t, s, "task_"+user) // at the same time as the others
 	}
 	finish(t, s, "task_ann", at(1))
 	must(t, "delete", s.DeleteSession(t.Context(), "ann", "default"))

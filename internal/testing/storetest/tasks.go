@@ -155,7 +155,7 @@ func commit(t *testing.T, open Place) {
 	mustCommit(t, s, "task_full", task.Change{})
 	wantEqual(t, "task", *c.Task, mustTask(t, s, "task_full"))
 
-	other := *c.Task // what a change cannot replace stays
+	other := *c.Task // a change leaves these fields alone
 	other.Task, other.UserID, other.SessionID, other.CreatedAt, other.Owner = "x", "x", "x", at(99), "x"
 	other.Status = task.Running
 	mustCommit(t, s, "task_full", task.Change{Task: &other})

@@ -47,7 +47,7 @@ func Exercise(t *testing.T, o Options, place func(t testing.TB) Place) {
 		"Volume":         volume,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "Volume" { // it measures time
+			if name != "Volume" { // Volume measures time
 				t.Parallel()
 			}
 			test(t, &suite{o, place(t)})
@@ -221,7 +221,7 @@ func concurrent(t *testing.T, s *suite) {
 	}
 }
 
-// conflicts: two processes cannot give a token two meanings. Either the second learns of it, and nothing of what it adds with it is
+// conflicts: two processes cannot give a token two meanings. Either the second one sees the conflict, and none of its additions is
 // stored, or the two have numbers of their own.
 func conflicts(t *testing.T, s *suite) {
 	a, b := s.open(t), s.open(t)
@@ -245,7 +245,7 @@ func conflicts(t *testing.T, s *suite) {
 		}
 		flush(t, b)
 		wantEntries(t, load(t, a, session).Entries, want)
-		wantEntries(t, load(t, b, session).Entries, want) // as after a conflict
+		wantEntries(t, load(t, b, session).Entries, want) // the same as after a conflict
 	}
 	m = max(m, n) + 10
 	add(t, b, session, token("EMAIL", m, "new", "task"), origin("EMAIL", n, "file"))

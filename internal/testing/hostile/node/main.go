@@ -24,14 +24,14 @@ func main() {
 		fmt.Println(version)
 		return
 	}
-	missing := map[string]string{} // what a container says
+	missing := map[string]string{} // missing walls, in a container's words
 	if version, err := os.ReadFile("/proc/version"); err != nil || !strings.Contains(strings.ToLower(string(version)), "gvisor") {
 		missing["kernel of its own"] = "it has the machine's"
 	}
 	if text, jailed := os.LookupEnv(jail.MissingVariable); jailed {
 		missing = map[string]string{}
 		if json.Unmarshal([]byte(text), &missing) != nil || len(missing) > 0 {
-			return // it must not attack this machine
+			return // this machine must not be attacked
 		}
 	}
 	send(frame.Frame{T: frame.Ready, Engine: version, Missing: missing})
@@ -46,7 +46,7 @@ func main() {
 			break
 		}
 	}
-	_, _ = io.Copy(io.Discard, in) // until it is killed
+	_, _ = io.Copy(io.Discard, in) // returns when the process is killed
 }
 
 func start(line []byte) {
