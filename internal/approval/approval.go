@@ -16,7 +16,7 @@ const (
 	Waiting  Status = "waiting"
 	Approved Status = "approved"
 	Denied   Status = "denied"
-	Expired  Status = "expired" // nobody decided in time
+	Expired  Status = "expired" // no decision in time
 	Closed   Status = "closed"  // the run was cancelled
 )
 

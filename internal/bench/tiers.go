@@ -136,7 +136,7 @@ func (b *bench) cold(ctx context.Context, t Tier, f Figure) (Figure, error) {
 	user := 0
 	return b.each(ctx, t, 20, f, "return 1", func() (string, error) {
 		user++
-		if user == 1 { // a runner may be left that nobody has used
+		if user == 1 { // a runner without an owner may be left
 			if err := ready(ctx, t.Pool); err != nil {
 				return "", err
 			}

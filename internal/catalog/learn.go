@@ -26,7 +26,7 @@ type Learned struct {
 type KeptShape struct {
 	Server     string       `json:"server"`
 	Tool       string       `json:"tool"`
-	Definition string       `json:"definition"` // digest of the tool that answered; another definition starts anew
+	Definition string       `json:"definition"` // digest of the tool that answered; another definition starts without a shape
 	Answers    int          `json:"answers"`
 	Drift      []string     `json:"drift,omitempty"`
 	Shape      *shape.Shape `json:"shape"`

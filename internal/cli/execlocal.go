@@ -37,7 +37,7 @@ func (c *execCmd) local(a *app) *localFiles {
 	l := &localFiles{seen: map[string]fileState{}}
 	if c.File != "" && c.File != "-" {
 		l.dir = filepath.Dir(a.path(c.File))
-		l.root, _ = os.OpenRoot(l.dir) // a file that is not there is told when it is read
+		l.root, _ = os.OpenRoot(l.dir) // a missing folder is reported when a file in it is read
 	}
 	return l
 }

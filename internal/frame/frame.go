@@ -48,7 +48,7 @@ type Frame struct {
 	// Answer and Done: a value or an error. A missing value is null.
 	Value json.RawMessage `json:"value,omitempty"`
 	Error *Error          `json:"error,omitempty"`
-	// Answer: what the program learns of the answer beside its value (see run.Told).
+	// Answer: traits of the answer that the program is notified of (see run.Told).
 	Exact  bool            `json:"exact,omitempty"`
 	Beside json.RawMessage `json:"beside,omitempty"`
 	Notes  []string        `json:"notes,omitempty"`

@@ -182,7 +182,7 @@ func countsThreads() bool {
 	return major > 5 || major == 5 && minor >= 14
 }
 
-// unprivileged gives up the user's rights for good. A process of root becomes the user nobody.
+// unprivileged gives up the user's rights for good. A process of root gets the user id nobody.
 func unprivileged() error {
 	if os.Geteuid() == 0 {
 		err := errors.Join(syscall.Setgroups([]int{}), syscall.Setresgid(nobody, nobody, nobody), syscall.Setresuid(nobody, nobody, nobody))

@@ -265,7 +265,7 @@ func received(rights []byte) ([]*os.File, error) {
 	return files, nil
 }
 
-// nobody is the user of a process that root started, see Enter.
+// User nobody owns the processes that root started, see Enter.
 const nobody = 65534
 
 // Users of processes that root starts: each has one of its own, so that none can send signals to another or use up what another may have.
@@ -275,7 +275,7 @@ const (
 	users     = 0x00ffffff
 )
 
-// user is a user of this machine for one process of root: a random one of the range, or the user nobody where this machine's root has no such users.
+// user is a user of this machine for one process of root: a random one of the range, or nobody where this machine's root has no such users.
 func user() int {
 	if !mapped("/proc/self/uid_map") || !mapped("/proc/self/gid_map") {
 		return nobody

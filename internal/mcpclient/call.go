@@ -62,7 +62,7 @@ func newCallSlots() *slots.Slots {
 
 // Call calls a tool and waits for its answer. args is a JSON object; empty is {}. Numbers and order in args and in the
 // result stay as written. A result with IsError is a result. Every failure is a *[CallError]; a call is never made
-// twice unless the server provably did not accept the first. When ctx ends, the server is told and Call returns at once.
+// twice unless the server provably did not accept the first. When ctx ends, the server gets a cancellation and Call returns at once.
 func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMessage, opts CallOptions) (*Result, error) {
 	s, err := m.serverOf(ctx, server)
 	if err != nil {

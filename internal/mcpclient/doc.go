@@ -29,8 +29,8 @@
 //
 // The handshake takes at most 1 MiB, a list of tools 16 MiB on 1,000 pages, 20,000 tools and 1 MiB for one of them, a
 // result 10,000 blocks, and JSON nests at most 1,000 levels. What it says by itself is dropped but for progress, of which
-// a slow caller misses some, changed tools, and requests, of which 256 may be open. There is no sampling, elicitation or
-// root to be had. Text meant for people is cut.
+// a slow caller misses some, changed tools, and requests, of which 256 may be open. Sampling, elicitation and
+// roots are not offered. Text meant for people is cut.
 //
 // # What happens to child processes
 //

@@ -271,7 +271,7 @@ func (s *server) install(repair bool) (stderr string, err error) {
 	if ctx.Err() != nil && new && !complete(dir) {
 		_ = os.RemoveAll(dir) // the next start removes the rest
 	}
-	if err == nil && dir != "" && exists(dir) && !complete(dir) { // an earlier installer was killed: npx takes what is there for whole
+	if err == nil && dir != "" && exists(dir) && !complete(dir) { // an earlier installer was killed: npx takes an incomplete package for a whole one
 		if err = os.RemoveAll(dir); err == nil {
 			stderr, err = s.runInstaller(ctx, in.fetch)
 		}

@@ -31,7 +31,7 @@ type lines struct {
 	// events says that a line may also end with CR alone, as in a stream of events.
 	events  bool
 	begun   bool // a line of the stream of events was read
-	afterCR bool // the last line ended with CR: an LF behind it belongs to it
+	afterCR bool // the last line ended with CR, so an LF that follows belongs to it
 }
 
 func newLines(r io.Reader, limit int) *lines {

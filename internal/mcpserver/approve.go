@@ -58,7 +58,7 @@ func (x *exchange) question(request *approval.Request) (*mcp.ElicitParams, error
 		return &mcp.ElicitParams{Mode: "url", Message: "A program wants to call " + names(request) + ". Decide on this page.", URL: url, ElicitationID: request.ID}, nil
 	}
 	for _, c := range request.Calls {
-		if c.ArgsBytes > maxArgs { // nobody approves what they have not seen
+		if c.ArgsBytes > maxArgs { // a person approves only what they have seen
 			return nil, nil
 		}
 	}
@@ -168,7 +168,7 @@ func (x *exchange) decided(ctx context.Context, runID, asked string) (*run.Outco
 		}
 		select {
 		case <-changed:
-		case <-ticker.C: // another process decides, or goes on with the run
+		case <-ticker.C: // another process decides, or resumes the run
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

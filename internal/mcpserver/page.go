@@ -130,7 +130,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	p.mu.Lock()
 	l, known := p.links[strings.TrimPrefix(r.URL.Path, "/")]
-	known = known && "http://"+r.Host+"/" == p.base // no name that somebody else resolves to this machine
+	known = known && "http://"+r.Host+"/" == p.base // the address is this machine's own, not a name that others resolve to it
 	p.mu.Unlock()
 	if !known || r.Method != http.MethodGet && r.Method != http.MethodPost {
 		http.Error(w, "There is nothing here.", http.StatusNotFound)

@@ -140,7 +140,7 @@ func (x *exchange) await(ctx context.Context, id string, cause error) (task.Task
 func (x *exchange) watch(ctx context.Context, id string) {
 	for e, err := range x.s.opt.Tasks.Events(ctx, id, 0) {
 		if err != nil {
-			return // the result, or its error, says what there is to say
+			return // the result has its own error
 		}
 		var d struct {
 			Kind, Name, Level, Text string

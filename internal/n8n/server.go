@@ -18,7 +18,7 @@ type server struct {
 	instructions string
 	version      string
 	offered      []tool
-	changed      func() // called after a tool that may have changed something; nil: nobody is to know
+	changed      func() // called after a tool that may have changed something; may be nil
 }
 
 var _ mcpclient.Within = (*server)(nil)

@@ -166,7 +166,7 @@ func (t *table) use(ctx context.Context, do func(*table) error) error {
 		if err := t.load(ctx); err != nil {
 			return err
 		}
-		t.touched = t.f.opt.Now() // Load begins the session's time anew
+		t.touched = t.f.opt.Now() // Load restarts the session's time
 	}
 	if err := t.touch(ctx); err != nil {
 		return err

@@ -335,7 +335,7 @@ func (s *Service) resumeDecided(ctx context.Context, runID string) {
 	}()
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(run.ErrParked) })() // the next process goes on with it
+	defer context.AfterFunc(ctx, func() { cancel(run.ErrParked) })() // the next process resumes it
 	_, err := s.Resume(work, runID, nil)
 	if err == nil || errors.Is(err, journal.ErrEnded) || errors.Is(err, journal.ErrNotFound) || ctx.Err() != nil {
 		return

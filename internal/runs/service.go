@@ -145,8 +145,8 @@ type Service struct {
 	turns   *run.Turns     // turns of all runs
 	args    *run.Args      // arguments of all runs
 	parked  *slots.Slots   // slots of runs that have given up their runners
-	decided chan struct{}  // holds a token when there may be a run to go on with, or another one expires earlier
-	asked   atomic.Bool    // a run waits for an approval anew
+	decided chan struct{}  // holds a token when a run may be resumed, or another one expires earlier
+	asked   atomic.Bool    // set when a run begins to wait for an approval
 
 	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
 }

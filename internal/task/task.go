@@ -75,9 +75,9 @@ func (e *Error) Error() string { return e.Message }
 // The kinds of errors of tasks.
 const (
 	KindModel       = "model"       // the model could not be asked, or refused
-	KindUnreachable = "unreachable" // the model gave no answer, for a reason that may pass; nobody waits for it
+	KindUnreachable = "unreachable" // the model gave no answer, for a reason that may pass, and no caller waits
 	KindBudget      = "budget"      // turns, runs, tokens, money or time were used up
-	KindCancelled   = "cancelled"   // somebody cancelled it
+	KindCancelled   = "cancelled"   // a caller cancelled it
 	KindRun         = "run"         // the model ended after a run that failed, without an answer
 	KindInternal    = "internal"    // a fault of the harness
 )

@@ -194,7 +194,7 @@ func token(s string) (size int, code bool) {
 	case strings.HasPrefix(s, "/*"):
 		return end(2, "*/"), false
 	case s[0] == '\'' || s[0] == '"' || s[0] == '`':
-		return end(1, s[:1]), true // a doubled quote reads as two texts side by side, which is all the same here
+		return end(1, s[:1]), true // a doubled quote reads as two adjacent texts, which makes no difference here
 	case s[0] == '[':
 		return end(1, "]"), true
 	default:

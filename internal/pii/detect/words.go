@@ -16,7 +16,7 @@ import (
 // A value that would be found in too many texts is left out; see worthFinding.
 type Words struct {
 	mu    sync.RWMutex
-	nodes map[string]int // a node and the next word, see appendStep, to the node behind it; 0 is the root
+	nodes map[string]int // next nodes, by a node and a word, see appendStep; 0 is the root
 	types map[int]string // types of the values that end at a node
 	begin [1 << 10]uint64
 }

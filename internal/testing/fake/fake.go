@@ -92,8 +92,8 @@ type Reply struct {
 	Stop     string // "length", "refusal" of the model or "content_filter" of its provider; empty otherwise
 	Usage    Usage
 
-	// An error instead: Status with Code (the provider's type or code, where the usual one of the status will not do) and
-	// Message. RetryAfter is told in the header that the provider uses.
+	// An error instead: Status with Code (the provider's type or code, if it differs from the usual one of the status) and
+	// Message. RetryAfter is sent in the header that the provider uses.
 	Status     int
 	Code       string
 	Message    string

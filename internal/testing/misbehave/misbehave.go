@@ -13,7 +13,7 @@
 //	half          writes half of an answer and exits
 //	broken        writes a message that is not JSON, and continues
 //	hang          never answers, whatever it is told
-//	progress      reports progress "steps" times, each when the test has let it by calling step, then answers
+//	progress      reports progress "steps" times, each when the test has released it by calling step, then answers
 //	step          see progress
 //	received      answers with what it got so far: notifications by method and request id, calls by tool and id
 //	wrong-ids     answers requests that do not exist, then this one

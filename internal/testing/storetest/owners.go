@@ -180,7 +180,7 @@ func cancelWaiting(t *testing.T, open Place) {
 	}
 }
 
-// cancelRunning: the process that works a task learns of the cancellation.
+// cancelRunning: the process that works a task sees the cancellation.
 func cancelRunning(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	for _, id := range []string{"task_a", "task_b"} {
