@@ -80,7 +80,7 @@ func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 			_, _, err := a.opt.Tasks.Tasks(r.Context(), task.Filter{Limit: 1})
 			return err
 		}},
-		{"sandbox", func() error { _, err := a.opt.Harness.Pool(""); return err }},
+		{"sandbox", func() error { _, err := a.opt.Harness.Tiers().Pool(""); return err }},
 		{"skills", func() error { _, err := a.opt.Harness.Skills(); return err }},
 		{"queue", func() error { return a.opt.Tasks.Working() }},
 	} {

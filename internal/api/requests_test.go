@@ -302,7 +302,7 @@ func TestDrain(t *testing.T) {
 func TestSandboxOfRequests(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{flags: map[string]string{"sandbox.tier": "process"}})
-	if _, missing, err := w.h.Walls(t.Context(), "process"); err != nil || len(missing) > 0 {
+	if _, missing, err := w.h.Tiers().Walls(t.Context(), "process"); err != nil || len(missing) > 0 {
 		unavailable(t, fmt.Sprint("install Node.js 20 or newer (https://nodejs.org), on Linux with user namespaces: ", missing, err))
 	}
 	for tier, want := range map[string]string{`"sandbox":"wasm",`: "wasm", "": "process"} {

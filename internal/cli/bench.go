@@ -10,7 +10,7 @@ import (
 
 	"mcp-code-exec-harness/internal/bench"
 	"mcp-code-exec-harness/internal/sandbox/docker"
-	"mcp-code-exec-harness/internal/wiring"
+	"mcp-code-exec-harness/internal/tiers"
 )
 
 type benchCmd struct {
@@ -67,7 +67,7 @@ func (c *benchCmd) tiers(ctx context.Context, a *app) ([]bench.Tier, error) {
 	case "":
 		return nil, nil
 	case "all":
-		names = wiring.Tiers
+		names = tiers.Names
 	}
 	cfg, err := a.load()
 	if err != nil {
@@ -87,10 +87,10 @@ func (c *benchCmd) tiers(ctx context.Context, a *app) ([]bench.Tier, error) {
 				return nil, err
 			}
 		}
-		pool, err := h.Pool(name)
+		pool, err := h.Tiers().Pool(name)
 		var walls []string
 		if err == nil {
-			walls, _, err = h.Walls(ctx, name)
+			walls, _, err = h.Tiers().Walls(ctx, name)
 		}
 		if err != nil && c.Tier == "all" {
 			fmt.Fprintf(a.Stderr, "harness: warning: %s is not measured: %v\n", name, err)

@@ -10,6 +10,7 @@ import (
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/tiers"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
@@ -102,8 +103,8 @@ func examine(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness,
 	} else {
 		note(found("node", "ok", node, ""))
 	}
-	configured, err := h.Pool("")
-	for _, tier := range wiring.Tiers {
+	configured, err := h.Tiers().Pool("")
+	for _, tier := range tiers.Names {
 		progress.say("starting a runner of sandbox " + tier)
 		note(sandboxFinding(ctx, h, tier, err == nil && tier == configured.Info().Tier || tier == cfg.Sandbox.Tier))
 	}

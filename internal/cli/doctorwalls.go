@@ -34,7 +34,7 @@ type wallFinding struct {
 func sandboxFinding(ctx context.Context, h *wiring.Harness, tier string, configured bool) finding {
 	name := "sandbox " + tier
 	began := time.Now()
-	walls, missing, err := h.Walls(ctx, tier)
+	walls, missing, err := h.Tiers().Walls(ctx, tier)
 	if err != nil {
 		f := partFinding(name, "", err)
 		if f.Walls = noWalls(tier, firstLine(f.Detail)); errors.Is(err, jail.ErrWalls) {

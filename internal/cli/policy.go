@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
-	"mcp-code-exec-harness/internal/wiring"
+	"mcp-code-exec-harness/internal/tiers"
 )
 
 type policyCmd struct {
@@ -112,8 +112,8 @@ func (c *policyTestCmd) check() error {
 			return fmt.Errorf("--role: %w", err)
 		}
 	}
-	if c.Sandbox != "" && !slices.Contains(wiring.Tiers, c.Sandbox) {
-		return fmt.Errorf("--sandbox: there is no tier %q; there are %s", c.Sandbox, strings.Join(wiring.Tiers, ", "))
+	if c.Sandbox != "" && !slices.Contains(tiers.Names, c.Sandbox) {
+		return fmt.Errorf("--sandbox: there is no tier %q; there are %s", c.Sandbox, strings.Join(tiers.Names, ", "))
 	}
 	for _, t := range c.Token {
 		if text, _, _ := strings.Cut(t, "="); tokenForm.FindString(text) != text || text == "" {

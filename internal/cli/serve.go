@@ -17,6 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/tiers"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
@@ -149,7 +150,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *wir
 			n, _ := tasks.Queued(context.WithoutCancel(ctx)) // 0 with an error
 			return n
 		},
-		Tiers: wiring.Tiers, Runners: h.Runners,
+		Tiers: tiers.Names, Runners: h.Tiers().Runners,
 	})
 	options.Harness, options.Tasks = h, tasks
 	if options.Capabilities, err = auth.NewCapabilities([]byte(cfg.Server.Secret), cfg.Server.TokenExpiration); err != nil {

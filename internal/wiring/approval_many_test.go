@@ -30,7 +30,7 @@ func TestApprovalMany(t *testing.T) {
 	request := func(i int) runs.Request {
 		return runs.Request{User: fmt.Sprint("user-", i%users), Code: fmt.Sprintf(`return (await callMCPTool('up__send', {n: %d})).n`, i)}
 	}
-	pool, err := f.Pool("")
+	pool, err := f.Tiers().Pool("")
 	if err != nil {
 		t.Fatal(err)
 	}

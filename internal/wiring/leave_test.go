@@ -67,7 +67,7 @@ func (a *answers) answer(name string) { close(a.of(a.free, name)) }
 // without waits until no program has a runner.
 func (f *fixture) without() {
 	f.t.Helper()
-	pool, err := f.Pool("")
+	pool, err := f.Tiers().Pool("")
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func TestOnly(t *testing.T) {
 	guest := setup(t, map[string]string{"sandbox.parkAfter": "0s", "pii.enabled": "false"}, up.entry)
 	host := setup(t, map[string]string{"sandbox.parkAfter": "30s", "pii.enabled": "false"}, up.entry)
 	claims := func() uint64 {
-		pool, err := host.Pool("")
+		pool, err := host.Tiers().Pool("")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -236,7 +236,7 @@ func TestRulesOfTiers(t *testing.T) {
 func needProcess(t *testing.T, f *fixture) {
 	t.Helper()
 	for _, tier := range []string{"wasm", "process"} {
-		_, missing, err := f.Walls(t.Context(), tier)
+		_, missing, err := f.Tiers().Walls(t.Context(), tier)
 		if err == nil && len(missing) > 0 {
 			err = fmt.Errorf("walls of the %s tier are missing: %v", tier, missing)
 		}

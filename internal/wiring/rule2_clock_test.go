@@ -68,7 +68,7 @@ func TestRuleClockBusyWait(t *testing.T) {
 func TestRuleRandomness(t *testing.T) {
 	t.Parallel()
 	f := setup(t, map[string]string{"sandbox.pool": "1"})
-	pool, err := f.Pool("")
+	pool, err := f.Tiers().Pool("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func TestRuleEndingsCrash(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "up")
 	f := setup(t, map[string]string{"sandbox.pool": "1"}, u.entry)
-	pool, err := f.Pool("")
+	pool, err := f.Tiers().Pool("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,12 +33,12 @@ import (
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
-	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/slots"
 	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/tiers"
 )
 
 // ErrUnavailable reports a dependency that is missing or cannot be reached.
@@ -104,7 +104,7 @@ type Harness struct {
 	// Parts that open at their first use.
 	store     func() (*sqlite.Store, error)
 	uses      func() (*task.Uses, error) // uses of sessions
-	tiers     map[string]func() (*tier, error)
+	tiers     *tiers.Set
 	skills    func() (*skills.Store, error)
 	workspace func() (*files.Base, error)
 	inputs    func() (*files.Base, error)
@@ -112,8 +112,7 @@ type Harness struct {
 	opening sync.WaitGroup // ends with Warm
 
 	mu      sync.Mutex
-	closers []func() error           // functions that close the open parts, in the order of opening
-	pools   map[string]*sandbox.Pool // pools of the open tiers
+	closers []func() error // functions that close the open parts, in the order of opening
 }
 
 // Open joins the parts and starts none: servers start when they are needed. Cancelling ctx ends the opening of parts. Close must be
@@ -139,7 +138,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	if out.Policy == nil {
 		out.Policy = cfg.Policy.Compiled()
 	}
-	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), logins: map[string]*credentials.OAuth{}, pools: map[string]*sandbox.Pool{}, closers: closers}
+	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), logins: map[string]*credentials.OAuth{}, closers: closers}
 	if cfg.Learning.Searches {
 		h.catalog.LearnUse(time.Now)
 	}
@@ -221,7 +220,7 @@ func (h *Harness) openRuns() error {
 	h.atClose(func() error { compiler.Close(); return nil })
 	h.runs = runs.New(runs.Options{
 		Store: func() (runs.Store, error) { return h.store() },
-		Pool:  h.Pool, TierFor: h.tierFor, Skills: h.skills, Workspace: h.workspace, Inputs: h.inputs,
+		Pool:  h.tiers.Pool, TierFor: h.tiers.For, Skills: h.skills, Workspace: h.workspace, Inputs: h.inputs,
 		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.decided, Restored: h.restored, Zones: zone, Now: h.out.Now,
@@ -349,6 +348,9 @@ func (h *Harness) closeParts() (err error) {
 
 // Runs is the service of runs.
 func (h *Harness) Runs() *runs.Service { return h.runs }
+
+// Tiers are the tiers of the sandbox.
+func (h *Harness) Tiers() *tiers.Set { return h.tiers }
 
 // Privacy is the filter of personal data; nil where it is switched off.
 func (h *Harness) Privacy() *pii.Filter { return h.privacy }

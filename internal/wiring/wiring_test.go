@@ -109,7 +109,7 @@ func openIn(t testing.TB, dir string, flags map[string]string, out wiring.Outsid
 		}
 	})
 	if os.Getenv(tierVar) != "" && os.Getenv("CI") != "true" {
-		if _, err := h.Pool(""); err != nil {
+		if _, err := h.Tiers().Pool(""); err != nil {
 			t.Skip(err)
 		}
 	}
