@@ -84,6 +84,10 @@ func TestFind(t *testing.T) {
 		// PHONE
 		"Call «(202) 555-0143»":                                       "PHONE=+12025550143",
 		"Call «202.555.0143 ext. 12»":                                 "PHONE=+12025550143;ext=12",
+		"Call me at «35078110», please":                               "PHONE=35078110",
+		"You can reach us on «612 34 56»":                             "PHONE=6123456",
+		"or text him back at: «0412345678»":                           "PHONE=0412345678",
+		"My number is «13812345678».":                                 "PHONE=+13812345678",
 		"fax «+1 202 555 0143»":                                       "PHONE=+12025550143",
 		"«+44 (0)20 7946 0958»,":                                      "PHONE=+442079460958",
 		"«0044 20 7946 0958»":                                         "PHONE=+442079460958",

@@ -265,6 +265,12 @@ var ordinary = []maker{
 		return fmt.Sprintf("%.*f, %.*f", 4+r.IntN(4), r.Float64()*180-90, 4+r.IntN(4), r.Float64()*360-180)
 	},
 	func(r *rand.Rand) string { return fmt.Sprintf("POINT(%f %f)", r.Float64()*180, r.Float64()*90) },
+	func(r *rand.Rand) string { // words that invite to call somebody, and what is no number of a telephone
+		return fmt.Sprintf([]string{
+			"call me at %[1]s", "text 2000 rows to %[2]d", "reach %[2]d users on Monday", "call us on %[3]s at noon", "ping them at %[3]s", "my number is %[4]d",
+			"the order number is %[2]d", "contact support on ticket %[2]d", "reach out at row %[2]d", "he called at %[2]d ms", "the number is %[2]d", "message size is %[2]d",
+		}[r.IntN(12)], instant(r).Format("15:04"), 1e6+r.IntN(1e8), instant(r).Format([]string{"20060102", "02012006", "2006-01-02", "02.01.2006"}[r.IntN(4)]), r.IntN(1e6))
+	},
 	matrix, dump, table, logLine, code,
 	func(r *rand.Rand) string { return lines(r, 5, logLine) },
 	func(r *rand.Rand) string { return lines(r, 5, code) },

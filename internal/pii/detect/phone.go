@@ -56,8 +56,45 @@ func (s *scanner) about(n *number, groups int) (yes, no bool) {
 	if s.callable(n, groups) {
 		words |= aboutCall
 	}
-	yes = near&words != 0 || after&(words|aboutLine) != 0 || !measure && !other && far&words != 0 || !other && s.under(n)&words != 0
+	yes = near&words != 0 || s.invites(n, groups) || after&(words|aboutLine) != 0 || !measure && !other && far&words != 0 || !other && s.under(n)&words != 0
 	return yes, !yes && (near&(aboutOther|aboutID|aboutVersion|aboutSecret) != 0 || measure)
+}
+
+// The words of an invitation to call: "text me at", "reach us on", "my number is". The verb alone is no evidence, nor is the preposition.
+var (
+	invitations = wordSet("call phone ring text dial reach contact message messages sms whatsapp calling phoning texting reaching messaging callback")
+	persons     = wordSet("me us him her them back")
+	owners      = wordSet("my our his her their your new old direct contact emergency mobile main")
+)
+
+func wordSet(words string) map[string]bool {
+	set := map[string]bool{}
+	for _, word := range strings.Fields(words) {
+		set[word] = true
+	}
+	return set
+}
+
+// invites tells whether the words before a number invite somebody to call there. The number has at least seven digits and is no date.
+func (s *scanner) invites(n *number, groups int) bool {
+	digits := s.digits(n, groups)
+	if len(digits) < 7 || sameDigits(digits) || groups == 1 && len(digits) == 8 && (day(digits[:4], digits[4:6], digits[6:]) != "" || day(digits[4:], digits[2:4], digits[:2]) != "") {
+		return false
+	}
+	w := strings.Fields(strings.ToLower(strings.TrimRight(s.text[max(0, n.from-40):n.from], ": \t")))
+	last := func(i int) string {
+		if i >= len(w) {
+			return ""
+		}
+		return w[len(w)-1-i]
+	}
+	switch last(0) {
+	case "at", "on", "under":
+		return persons[last(1)] && (invitations[last(2)] || persons[last(2)] && invitations[last(3)])
+	case "is":
+		return (last(1) == "number" || last(1) == "no.") && owners[last(2)]
+	}
+	return false
 }
 
 // callable tells whether the first groups are as long as telephone numbers are, and no number with a fraction or period of years. Digits without
@@ -222,7 +259,7 @@ func (s *scanner) northAmerican(n *number) (int, string) {
 		return 0, ""
 	}
 	digits := strings.TrimPrefix(s.digits(n, groups), "1")
-	if len(digits) != 10 {
+	if len(digits) != 10 || digits[0] < '2' { // no area code begins with 0 or 1
 		return 0, ""
 	}
 	yes, no := s.about(n, groups)
