@@ -110,9 +110,12 @@ type Reviewed struct {
 	Changed map[string]Pin // pins by tool; a zero Pin is to be removed
 }
 
-// Review compares what a server lists with what is kept of it. Neither argument is changed; a tool that is listed twice is what it
-// was listed as first.
-func Review(mode Quarantine, pins map[string]Pin, listed []Definition) Reviewed {
+// Confirmed are the definitions of a server that a person has confirmed: hashes by tool; nil where nothing has to be confirmed.
+type Confirmed map[string]string
+
+// Review compares what a server lists with what is kept of it. No argument is changed; a tool that is listed twice is what it
+// was listed as first. With HoldNew, an approval that a person should have confirmed and has not is none.
+func Review(mode Quarantine, confirmed Confirmed, pins map[string]Pin, listed []Definition) Reviewed {
 	r := Reviewed{Changed: map[string]Pin{}}
 	count, bytes := approved(pins)
 	found := make(map[string]bool, len(listed))
@@ -123,6 +126,10 @@ func Review(mode Quarantine, pins map[string]Pin, listed []Definition) Reviewed 
 		found[d.Tool] = true
 		was := pins[d.Tool]
 		is := Pin{Approved: was.Approved, Bytes: was.Bytes, Seen: d.Hash()}
+		if mode == HoldNew && confirmed != nil && is.Approved != "" && d.says() && confirmed[d.Tool] != is.Approved {
+			count, bytes = count-1, bytes-is.Bytes
+			is.Approved, is.Bytes = "", 0
+		}
 		fits := count < maxPins && bytes+d.size() <= maxPinBytes
 		switch {
 		case is.Approved == "" && fits && (mode == HoldChanged || !d.says()):

@@ -110,12 +110,12 @@ func TestReview(t *testing.T) {
 			t.Parallel()
 			pins := map[string]approval.Pin{}
 			for i, s := range tc.steps {
-				r := approval.Review(tc.mode, pins, s.list)
+				r := approval.Review(tc.mode, nil, pins, s.list)
 				if diff := cmp.Diff([][]string{s.held, s.trusted}, [][]string{r.Held, r.Trusted}); diff != "" {
 					t.Errorf("step %d, held and trusted:\n%s", i, diff)
 				}
 				pins = next(pins, r)
-				if again := approval.Review(tc.mode, pins, s.list); len(again.Changed)+len(again.New) > 0 {
+				if again := approval.Review(tc.mode, nil, pins, s.list); len(again.Changed)+len(again.New) > 0 {
 					t.Errorf("step %d: the same list changes %v", i, again)
 				}
 			}
@@ -130,7 +130,7 @@ func TestReviewIsBounded(t *testing.T) {
 		t.Parallel()
 		pins := map[string]approval.Pin{}
 		for i := range 1000 {
-			if pins = next(pins, approval.Review(approval.HoldNew, pins, listed(fmt.Sprintf("t%d: x", i)))); len(pins) != 1 {
+			if pins = next(pins, approval.Review(approval.HoldNew, nil, pins, listed(fmt.Sprintf("t%d: x", i)))); len(pins) != 1 {
 				t.Fatalf("%d pins after %d lists", len(pins), i+1)
 			}
 		}
@@ -140,17 +140,17 @@ func TestReviewIsBounded(t *testing.T) {
 		pins, large := map[string]approval.Pin{}, strings.Repeat("x", 1<<20)
 		held := 0
 		for i := range 40 {
-			r := approval.Review(approval.HoldChanged, pins, listed(fmt.Sprintf("t%d: %s", i, large)))
+			r := approval.Review(approval.HoldChanged, nil, pins, listed(fmt.Sprintf("t%d: %s", i, large)))
 			pins, held = next(pins, r), held+len(r.Held)
 		}
 		if held != 9 || len(pins) != 31+1 {
 			t.Errorf("of 40 MiB, %d are held and %d kept", held, len(pins))
 		}
-		if r := approval.Review(approval.HoldChanged, pins, listed("t0: "+large)); len(r.Held) != 0 {
+		if r := approval.Review(approval.HoldChanged, nil, pins, listed("t0: "+large)); len(r.Held) != 0 {
 			t.Error("an approved tool is held")
 		}
 		more := listed("t50: " + large)
-		if _, err := approval.Approve(next(pins, approval.Review(approval.HoldChanged, pins, more)), more[0]); !errors.Is(err, approval.ErrTooManyPins) {
+		if _, err := approval.Approve(next(pins, approval.Review(approval.HoldChanged, nil, pins, more)), more[0]); !errors.Is(err, approval.ErrTooManyPins) {
 			t.Errorf("approving more: %v", err)
 		}
 	})
@@ -162,7 +162,7 @@ func TestReviewIsBounded(t *testing.T) {
 			for n := range 1000 {
 				list = append(list, approval.Definition{Tool: fmt.Sprint(i, "/", n)})
 			}
-			pins = next(pins, approval.Review(approval.HoldChanged, pins, list))
+			pins = next(pins, approval.Review(approval.HoldChanged, nil, pins, list))
 		}
 		if len(pins) != 40_000+1000 {
 			t.Errorf("%d pins", len(pins))
@@ -173,20 +173,20 @@ func TestReviewIsBounded(t *testing.T) {
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	is := listed("a: 2")[0]
-	pins := next(nil, approval.Review(approval.HoldChanged, nil, listed("a: 1")))
+	pins := next(nil, approval.Review(approval.HoldChanged, nil, nil, listed("a: 1")))
 	if _, err := approval.Approve(pins, is); !errors.Is(err, approval.ErrNotHeld) {
 		t.Errorf("before it is listed: %v", err)
 	}
-	pins = next(pins, approval.Review(approval.HoldChanged, pins, []approval.Definition{is}))
+	pins = next(pins, approval.Review(approval.HoldChanged, nil, pins, []approval.Definition{is}))
 	p, err := approval.Approve(pins, is)
 	if err != nil || p.Approved != is.Hash() {
 		t.Fatal(p, err)
 	}
 	pins["a"] = p
-	if r := approval.Review(approval.HoldChanged, pins, []approval.Definition{is}); len(r.Held) != 0 {
+	if r := approval.Review(approval.HoldChanged, nil, pins, []approval.Definition{is}); len(r.Held) != 0 {
 		t.Errorf("approved and held: %v", r)
 	}
-	if r := approval.Review(approval.HoldChanged, pins, listed("a: 1")); len(r.Held) != 1 {
+	if r := approval.Review(approval.HoldChanged, nil, pins, listed("a: 1")); len(r.Held) != 1 {
 		t.Error("what was approved before is offered")
 	}
 }

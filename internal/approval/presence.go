@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -193,7 +196,11 @@ func (p *Presence) verify(ctx context.Context, statement, signature []byte) erro
 
 // Confirm keeps that a person has confirmed a thing that has this hash now.
 func (p *Presence) Confirm(ctx context.Context, sign Sign, subject, hash string) error {
-	c := Confirmation{Hash: hash, Time: p.Now().Truncate(time.Microsecond)}
+	return p.confirm(ctx, sign, subject, Confirmation{Hash: hash})
+}
+
+func (p *Presence) confirm(ctx context.Context, sign Sign, subject string, c Confirmation) error {
+	c.Time = p.Now().Truncate(time.Microsecond)
 	c.Bytes = sign(c.statement(subject))
 	if err := p.verify(ctx, c.statement(subject), c.Bytes); err != nil {
 		return err
@@ -215,21 +222,70 @@ func (p *Presence) Confirmed(ctx context.Context, subject, hash string) (bool, e
 	if err != nil || !needed {
 		return err == nil, err
 	}
+	c, err := p.confirmation(ctx, subject)
+	return c != nil && c.Hash == hash, err
+}
+
+// confirmation returns what a person has confirmed of a subject, nil if nothing is validly signed.
+func (p *Presence) confirmation(ctx context.Context, subject string) (*Confirmation, error) {
 	records, err := p.Records()
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	text, err := records.Confirmation(ctx, subject)
 	if err != nil || text == nil {
-		return false, err
+		return nil, err
 	}
 	var c Confirmation
-	if json.Unmarshal(text, &c) != nil || c.Hash != hash {
-		return false, nil
+	if json.Unmarshal(text, &c) != nil {
+		return nil, nil
 	}
-	err = p.verify(ctx, c.statement(subject), c.Bytes)
-	if errors.Is(err, ErrUnconfirmed) {
-		return false, nil
+	switch err := p.verify(ctx, c.statement(subject), c.Bytes); {
+	case errors.Is(err, ErrUnconfirmed):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	return err == nil, err
+	return &c, nil
+}
+
+// definitionsOf names the definitions of a server among what a person has confirmed.
+func definitionsOf(server string) string { return "definitions of " + server }
+
+// Definitions returns the definitions of a server that a person has confirmed; nil where no confirmation is required.
+func (p *Presence) Definitions(ctx context.Context, server string) (Confirmed, error) {
+	needed, err := p.Required(ctx)
+	if err != nil || !needed {
+		return nil, err
+	}
+	none := Confirmed{}
+	c, err := p.confirmation(ctx, definitionsOf(server))
+	if err != nil || c == nil || c.Hash != hashOf(c.Content) {
+		return none, err
+	}
+	var all Confirmed
+	if json.Unmarshal(c.Content, &all) != nil || all == nil {
+		return none, nil
+	}
+	return all, nil
+}
+
+// ConfirmDefinitions keeps that a person has confirmed definitions of a server, by their hashes, beside those of other tools that were confirmed
+// before.
+func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server string, hashes map[string]string) error {
+	all, err := p.Definitions(ctx, server)
+	if err != nil {
+		return err
+	}
+	maps.Copy(all, hashes)
+	content, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return p.confirm(ctx, sign, definitionsOf(server), Confirmation{Hash: hashOf(content), Content: content})
+}
+
+func hashOf(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
 }

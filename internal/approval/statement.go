@@ -108,6 +108,8 @@ type Confirmation struct {
 	Hash  string    `json:"hash"` // hash of the confirmed content
 	Time  time.Time `json:"time"`
 	Bytes []byte    `json:"bytes"` // the signature, Ed25519
+	// Content is what Hash is of, where it is needed again.
+	Content json.RawMessage `json:"content,omitempty"`
 }
 
 // statement is what a person signs who confirms a thing.

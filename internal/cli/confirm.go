@@ -82,6 +82,11 @@ func (a *app) confirm(ctx context.Context, h *wiring.Harness, what string) (appr
 	if keys, err := p.Keys(ctx); err != nil || len(keys) > 1 {
 		return nil, cmp.Or(err, usage(fmt.Errorf("the key in %s is not the one that signs approvals of the store %s; %s says more", p.Dir, a.config.Store.URL, a.commandLine("doctor"))))
 	}
+	return a.unlock(ctx, p, what)
+}
+
+// unlock asks for the passphrase until it opens the key, or was wrong maxTries times. what says what is confirmed.
+func (a *app) unlock(ctx context.Context, p *approval.Presence, what string) (approval.Sign, error) {
 	for try := 1; ; try++ {
 		passphrase, err := a.secretLine(ctx, fmt.Sprintf("Passphrase, to %s: ", what))
 		if err != nil {

@@ -390,6 +390,34 @@ var changes = map[string]func(a *adversary){
 		a.atKeyboard([]string{"y", "guess", "guess"}, "servers", "review", "mailer", "--approve-all").want(2)
 		a.run("exec", "-e", sendMail("attack")).want(1)
 	},
+	"a backup over what is there": func(a *adversary) {
+		archive := filepath.Join(a.t.TempDir(), "b.tar.gz")
+		a.run("backup", archive).want(0)
+		if r := a.run("restore", "--force", archive).want(2); !strings.Contains(r.stderr, "terminal") {
+			a.t.Errorf("it says %s", r.stderr)
+		}
+		a.atKeyboard([]string{"guess", "guess", "guess"}, "restore", "--force", archive).want(2)
+		a.atKeyboard([]string{passphrase}, "restore", "--force", archive).want(0)
+	},
+	"definitions that are written into the database as approved": func(a *adversary) {
+		a.write("harness.yaml", a.config+"quarantine: new\n")
+		a.run("servers", "test", "mailer")
+		const approve = `UPDATE pins SET approved = seen, approved_as = coalesce(seen_as, approved_as), seen_as = NULL WHERE seen <> ''`
+		a.edit(approve)
+		a.run("exec", "-e", sendMail("attack")).want(1)
+		// The signature of another definition, and of another server.
+		a.atKeyboard([]string{"y", passphrase}, "servers", "review", "mailer", "--approve-all").want(0)
+		a.edit(`UPDATE confirmations SET subject = 'definitions of other' WHERE subject = 'definitions of mailer'`)
+		a.edit(approve)
+		a.run("exec", "-e", sendMail("attack")).want(1)
+		a.edit(`UPDATE confirmations SET value = replace(value, '"content":{', '"content":{"other":"0",') WHERE subject LIKE 'definitions of %'`)
+		a.edit(`UPDATE confirmations SET subject = 'definitions of mailer' WHERE subject = 'definitions of other'`)
+		a.edit(approve)
+		a.run("exec", "-e", sendMail("attack")).want(1)
+		// A person approves them, and the call asks as ever.
+		a.atKeyboard([]string{"y", passphrase}, "servers", "review", "mailer", "--approve-all").want(0)
+		a.run("exec", "-e", sendMail("attack")).want(4)
+	},
 }
 
 func (a *adversary) id() string { return a.waits.Approval.ID }

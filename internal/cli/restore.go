@@ -15,6 +15,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/backup"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/disk"
@@ -31,7 +32,7 @@ type restoreCmd struct {
 
 func (restoreCmd) Help() string {
 	return `The archive is read to its end and verified before anything changes. harness.yaml goes into the working directory, or where --config says;
-everything else goes where that harness.yaml says. A user's own configuration (~/.config/harness) goes back there.
+everything else goes where that harness.yaml says. Where approvals have a passphrase, --force asks for it. A user's own configuration (~/.config/harness) goes back there.
 
 A backup has a configuration, which says what programs are started and where files go: restore only what you trust.
 
@@ -252,6 +253,12 @@ func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (res
 	}
 	if len(there) > 0 && !c.Force {
 		return result, usage(fmt.Errorf("there is already: %s; --force replaces it, or restore into another directory", strings.Join(there, ", ")))
+	}
+	// What is replaced says what was approved, and whose passphrase approves.
+	if _, err := approval.LoadSealedKey(cfg.StateDir); len(there) > 0 && !errors.Is(err, fs.ErrNotExist) {
+		if _, err := a.unlock(ctx, &approval.Presence{Dir: cfg.StateDir, Now: a.Now}, "replace what is in "+cfg.StateDir); err != nil {
+			return result, err
+		}
 	}
 	store, release, err := sqlite.Reserve(ctx, cfg.Store.URL)
 	if err != nil {

@@ -78,7 +78,11 @@ func (h *Harness) compare(ctx context.Context, s mcpclient.Server, listed []appr
 			return none, err
 		}
 	}
-	return store.Review(ctx, s.Name, h.mode(), listed)
+	confirmed, err := h.presence.Definitions(ctx, s.Name)
+	if err != nil {
+		return none, err
+	}
+	return store.Review(ctx, s.Name, h.mode(), confirmed, listed)
 }
 
 // reviewed writes the audit event of definitions that were held or approved.
@@ -205,6 +209,11 @@ func (h *Harness) Approve(ctx context.Context, server, by string, hashes map[str
 		return err
 	case needed && sign == nil:
 		return approval.ErrUnconfirmed
+	case needed:
+		// First: a process that reviews the server meanwhile takes an approval without it for none.
+		if err := h.presence.ConfirmDefinitions(ctx, sign, server, hashes); err != nil {
+			return err
+		}
 	}
 	if err := store.ApproveDefinitions(ctx, server, hashes); err != nil {
 		return err

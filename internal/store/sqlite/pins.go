@@ -23,13 +23,15 @@ func pinsInto(pins map[string]approval.Pin) func(scanner) error {
 }
 
 // Review compares what a server lists with what is kept of it, and keeps what it lists.
-func (s *Store) Review(ctx context.Context, server string, mode approval.Quarantine, listed []approval.Definition) (r approval.Reviewed, err error) {
+func (s *Store) Review(
+	ctx context.Context, server string, mode approval.Quarantine, confirmed approval.Confirmed, listed []approval.Definition,
+) (r approval.Reviewed, err error) {
 	defer wrap(&err, "review server %q", server)
 	pins := map[string]approval.Pin{}
 	if err := s.each(ctx, pinsOf, []any{server}, pinsInto(pins)); err != nil {
 		return r, err
 	}
-	if now := approval.Review(mode, pins, listed); len(now.Changed) == 0 {
+	if now := approval.Review(mode, confirmed, pins, listed); len(now.Changed) == 0 {
 		return now, nil
 	}
 	texts, bytes := map[string]json.RawMessage{}, 0
@@ -49,7 +51,7 @@ func (s *Store) Review(ctx context.Context, server string, mode approval.Quarant
 		if c.err != nil {
 			return
 		}
-		done = approval.Review(mode, pins, listed)
+		done = approval.Review(mode, confirmed, pins, listed)
 		for tool, is := range done.Changed {
 			was := pins[tool]
 			if is == (approval.Pin{}) {

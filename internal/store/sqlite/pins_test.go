@@ -20,7 +20,7 @@ func TestPinsAreBounded(t *testing.T) {
 	s := setup(t, Options{})
 	for i := range 50 {
 		for _, list := range [][]approval.Definition{definition(fmt.Sprint("t", i), "x"), definition("same", fmt.Sprint(i))} {
-			if _, err := s.Review(t.Context(), "up", approval.HoldNew, list); err != nil {
+			if _, err := s.Review(t.Context(), "up", approval.HoldNew, nil, list); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -29,7 +29,7 @@ func TestPinsAreBounded(t *testing.T) {
 		t.Errorf("%d pins", n)
 	}
 	for i := range 50 {
-		if _, err := s.Review(t.Context(), "up", approval.HoldChanged, definition("same", strings.Repeat("x", 1000)+fmt.Sprint(i))); err != nil {
+		if _, err := s.Review(t.Context(), "up", approval.HoldChanged, nil, definition("same", strings.Repeat("x", 1000)+fmt.Sprint(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +45,7 @@ func TestPinsOfProcesses(t *testing.T) {
 	a, b := reopenAt(t, path, Options{}), reopenAt(t, path, Options{})
 	review := func(s *Store, d []approval.Definition) approval.Reviewed {
 		t.Helper()
-		r, err := s.Review(t.Context(), "up", approval.HoldChanged, d)
+		r, err := s.Review(t.Context(), "up", approval.HoldChanged, nil, d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestPinsAtOnce(t *testing.T) {
 	trusted := 0
 	for i, s := range []*Store{a, b, a, b} {
 		wg.Go(func() {
-			r, err := s.Review(t.Context(), "up", approval.HoldChanged, definition("t", fmt.Sprint(i)))
+			r, err := s.Review(t.Context(), "up", approval.HoldChanged, nil, definition("t", fmt.Sprint(i)))
 			if err != nil {
 				t.Error(err)
 			}
