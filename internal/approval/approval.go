@@ -1,5 +1,3 @@
-// Package approval holds what people are asked about tool calls, and what they decided. A run that waits for an approval
-// has given up its runner: what it needs to go on is in its journal and in its request.
 package approval
 
 import (

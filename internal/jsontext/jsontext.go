@@ -1,5 +1,3 @@
-// Package jsontext reads JSON texts as they are written. It knows what a JavaScript program cannot have of one: every digit of a number,
-// the place of a key that looks like an index, two values of one key.
 package jsontext
 
 import (

@@ -1,24 +1,3 @@
-// Package pii replaces personal data in every text on its way to a model, a log, an event or the disk. Hide puts a token in
-// place of each value that package detect finds; Restore puts the values back. They are called by
-//
-//   - package task: for the texts of requests, before anything is stored
-//   - package runs: for programs and the modules and instructions of servers that they import
-//   - package run: for all that a guest sends: arguments, console lines, outputs, errors
-//   - package gate: for every answer to a guest, a journal and a file, and for the arguments of tools
-//   - package agent: for prompts and results, which become steps on the disk and texts for the model
-//   - package api and the commands: Restore, for what a task or run gives its owner
-//   - package telemetry: for messages and attributes of the log and of traces (Redact)
-//
-// Journals, steps, events, webhooks and the model's conversation consist of these texts. Files that users put into their
-// directories stay as they are; what a program reads of them passes Hide.
-//
-// A token such as [EMAIL_1] stands for one value in one session. All spellings of a value share a token, and Restore gives the
-// spelling that came first. These have tokens of their own, because they could not be restored otherwise: a value as a number in
-// JSON, and each encoded spelling (escapes, percent signs, base64). So do values that a program puts together: their tokens say
-// nothing about the tokens of values that came from outside, so that a program cannot find those by guessing.
-//
-// A text from outside that looks like a token gets a token itself, [LITERAL_1]: it is restored as the text it was, and never
-// as the value of a token.
 package pii
 
 import (

@@ -1,15 +1,3 @@
-// Package program turns agent code, JavaScript or TypeScript as a model writes it, into a frame.Program that any runner
-// can execute, with a source map that leads every position back to the code as written.
-//
-// The code may use top-level await and return, import statements, and may come in a markdown fence. Its import
-// declarations are found by a tokenizer and blanked in place, so that nothing moves; the rest becomes an async arrow
-// function whose parameters bind the imports. Imports of skills, workspace files, servers, packages and built-in
-// modules are resolved when it is compiled; require and import() are resolved while it runs, by CompileModule.
-//
-// A program that is plain JavaScript reaches the engine as it is written. Others are printed by esbuild, whose renamed variables get their
-// names back. A program with import or export declarations, or with "use strict", is strict; others are sloppy, as in Node.js.
-//
-// As in TypeScript, an import none of whose names is used as a value is dropped without being resolved.
 package program
 
 import (

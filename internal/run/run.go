@@ -1,7 +1,3 @@
-// Package run executes one program: it moves frames between a runner and the gate, keeps the limits that only the host
-// can keep, and writes the journal. A run is a deterministic function of its journal, so the same loop executes a new
-// program, replays a recorded one and resumes one whose process died: answers come from the journal first, and only
-// calls without a record reach the gate.
 package run
 
 import (

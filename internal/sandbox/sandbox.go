@@ -1,5 +1,3 @@
-// Package sandbox starts and keeps the guest processes that execute programs. It knows frames, and nothing of tools,
-// users or HTTP. Each tier is a sub-package that implements Sandbox.
 package sandbox
 
 import (

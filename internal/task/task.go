@@ -1,6 +1,3 @@
-// Package task holds what a request in natural language is to the harness: tasks in sessions, the steps that a task's
-// loop has taken, and the events that tell others of them. A task goes on from its steps after a crash, so everything
-// that was answered before is in them.
 package task
 
 import (

@@ -1,7 +1,3 @@
-// Package docker is the tier that executes programs with Node.js in containers, by the API of a Docker engine. A container executes one
-// program; then it is killed and removed. The walls around it are those of the container: an unprivileged user, a read-only root, no
-// network, a list of system calls without sockets and processes, limits on memory, processors, processes and files. With gVisor
-// (runtime runsc) a kernel of its own stands between the container and the machine's.
 package docker
 
 import (

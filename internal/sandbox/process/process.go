@@ -1,6 +1,3 @@
-// Package process is the tier with Node.js in a process of its own: V8's speed, without a daemon. The walls of package jail are around
-// the process from its first instruction on; its root has Node.js, its libraries and the runner, and nothing else. A process executes one
-// program. Only Linux has the walls.
 package process
 
 import (

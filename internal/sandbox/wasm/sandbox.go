@@ -1,7 +1,3 @@
-// Package wasm is the default tier: QuickJS-ng as WebAssembly, in a worker process. The process is the worker program
-// where it is embedded (build tag embedworker), else this same binary re-executed. WebAssembly memory is the inner wall,
-// the killable process the outer one. Every program gets a fresh instance: on Linux a copy-on-write mapping of a sealed
-// snapshot in which the guest runtime is already evaluated, elsewhere a copy of it.
 package wasm
 
 import (
