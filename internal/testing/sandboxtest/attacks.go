@@ -12,33 +12,49 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// attacks executes every hostile program. A run of another user is under way meanwhile; afterwards a run of the same and one of the other
-// user are as ever, the pool has all its runners, and nothing else is left.
+// attacks executes every hostile program of a directory.
 func (w *world) attacks(t *testing.T, dir string) {
-	w.openPool()
-	w.ordinary(t, "mallory") // files that the first runs open stay open
-	w.ordinary(t, "ann")
-	w.measure(t)
-	for _, a := range readAttacks(t, dir) {
-		t.Run(a.name, func(t *testing.T) {
-			beside, end := w.bystander(t)
-			w.attack(t, a, "mallory", "s", beside)
-			if n := w.dials.Load(); n > 0 {
-				t.Fatalf("it connected to the host %d times", n)
-			}
-			w.ordinary(t, "mallory")
-			end()
-			w.ordinary(t, "ann")
-			w.settle(t)
-		})
-	}
+	w.besides(t, readAttacks(t, dir), func(t *testing.T, a *attack, beside string) { w.attack(t, a, "mallory", "s", beside) })
 	w.closePool()
 	eventually(t, func() (bool, string) {
 		more := w.holds(t).more(w.empty)
 		return len(more) == 0, strings.Join(more, "; ")
 	})
+}
+
+// besides calls execute for one attack after another. A run of another user is under way meanwhile, whose id is beside. After a group of
+// attacks a run of the same and one of the other user are as ever, the pool has all its runners, and nothing else is left. A group is one attack
+// in the long tests: most of the time goes into the other runs.
+func (w *world) besides(t *testing.T, all []*attack, execute func(t *testing.T, a *attack, beside string)) {
+	w.openPool()
+	w.ordinary(t, "mallory") // files that the first runs open stay open
+	w.ordinary(t, "ann")
+	w.measure(t)
+	size := 6
+	if generated.Long() {
+		size = 1
+	}
+	for group := range slices.Chunk(all, size) {
+		beside, end := w.bystander(t)
+		for _, a := range group {
+			t.Run(a.name, func(t *testing.T) {
+				execute(t, a, beside)
+				if n := w.dials.Load(); n > 0 {
+					t.Fatalf("it connected to the host %d times", n)
+				}
+			})
+		}
+		w.ordinary(t, "mallory")
+		end()
+		w.ordinary(t, "ann")
+		w.settle(t)
+		if t.Failed() {
+			t.Fatalf("after the attacks %s to %s", group[0].name, group[len(group)-1].name)
+		}
+	}
 }
 
 // attack executes a hostile program, and checks what the host says of it.

@@ -23,36 +23,28 @@ func (w *world) natively(t *testing.T) {
 	if !w.walled(t, box) {
 		t.Skip("walls are missing, and these attacks would succeed")
 	}
-	w.openPool()
-	w.ordinary(t, "mallory")
-	w.ordinary(t, "ann")
-	w.measure(t)
-	for _, name := range slices.Sorted(maps.Keys(hostile.Attacks)) {
-		t.Run(name, func(t *testing.T) {
-			beside, end := w.bystander(t)
-			code, err := hostile.Program(name, hostile.Target{File: w.file, Dir: w.dir, Port: w.port, Pid: os.Getpid(), Run: beside})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w.openNative(box)
-			wants := map[string]string{"": "stopped"}
-			if hostile.Attacks[name].Within {
-				wants["gvisor"] = "any"
-			}
-			w.attack(t, &attack{name: name, wants: wants, native: true, code: code}, "mallory", "s", beside)
-			w.natives.Swap(nil).Close()
-			if text, err := os.ReadFile(w.file); err != nil || string(text) != secret {
-				t.Fatalf("the file of the host is %q, %v", text, err)
-			}
-			if n := w.dials.Load(); n > 0 {
-				t.Fatalf("it connected to the host %d times", n)
-			}
-			w.ordinary(t, "mallory")
-			end()
-			w.ordinary(t, "ann")
-			w.settle(t)
-		})
+	wants := func(name string) map[string]string {
+		if hostile.Attacks[name].Within {
+			return map[string]string{"": "stopped", "gvisor": "any"}
+		}
+		return map[string]string{"": "stopped"}
 	}
+	var all []*attack
+	for _, name := range slices.Sorted(maps.Keys(hostile.Attacks)) {
+		all = append(all, &attack{name: name, wants: wants(name), native: true})
+	}
+	w.besides(t, all, func(t *testing.T, a *attack, beside string) {
+		var err error
+		if a.code, err = hostile.Program(a.name, hostile.Target{File: w.file, Dir: w.dir, Port: w.port, Pid: os.Getpid(), Run: beside}); err != nil {
+			t.Fatal(err)
+		}
+		w.openNative(box)
+		w.attack(t, a, "mallory", "s", beside)
+		w.natives.Swap(nil).Close()
+		if text, err := os.ReadFile(w.file); err != nil || string(text) != secret {
+			t.Fatalf("the file of the host is %q, %v", text, err)
+		}
+	})
 }
 
 func (w *world) openNative(box sandbox.Sandbox) {
