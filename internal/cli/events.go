@@ -17,8 +17,10 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// watch shows the events of a task behind one until it or ctx ends, and notes the last one.
-func (a *app) watch(ctx context.Context, v *view, tasks *task.Service, id string, after *int64) {
+// watch shows the events of a task behind one until it or ctx ends, and notes the last one. It calls watching at the first event, from which on
+// no piece of an answer is missed: there always is one, task.queued or the delta of a watch that begins again.
+func (a *app) watch(ctx context.Context, v *view, tasks *task.Service, id string, after *int64, watching func()) {
+	defer watching()
 	for e, err := range tasks.Events(ctx, id, *after) {
 		if err != nil {
 			if ctx.Err() == nil {
@@ -26,6 +28,7 @@ func (a *app) watch(ctx context.Context, v *view, tasks *task.Service, id string
 			}
 			return
 		}
+		watching()
 		*after = max(*after, e.ID)
 		v.event(e)
 	}

@@ -221,7 +221,9 @@ func (a *app) workOn(ctx context.Context, v *view, tasks *task.Service, id strin
 	watch, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var wg sync.WaitGroup
-	wg.Go(func() { a.watch(watch, v, tasks, id, after) })
+	watching := make(chan struct{})
+	wg.Go(func() { a.watch(watch, v, tasks, id, after, sync.OnceFunc(func() { close(watching) })) })
+	<-watching
 	t, err := do(ctx, tasks, id)
 	if err != nil || t.Status == task.WaitingApproval {
 		stop()
