@@ -17,12 +17,19 @@ PLAIN = $(foreach p,modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memo
 TOOL = $(GO) tool -modfile=tools/go.mod
 # One set of flags for everything but tests with the race detector, so that each package is compiled once.
 export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
-# The packages whose tests start their own binary as child processes. Without the race detector a child starts in a seventh
+# The packages tested with the detector whose tests start their own binary as child processes. Without the race detector a child starts in a seventh
 # of the time; what it runs is tested with the detector inside of the tests' own process.
-CHILDREN = ./internal/agent ./internal/api ./internal/bench ./internal/cli ./internal/gate ./internal/guest ./internal/jail ./internal/wiring ./internal/mcpclient ./internal/program ./internal/sandbox/process ./internal/sandbox/wasm ./internal/store/sqlite
+CHILDREN = ./internal/agent ./internal/api ./internal/gate ./internal/wiring ./internal/mcpclient ./internal/program ./internal/sandbox/process ./internal/sandbox/wasm ./internal/store/sqlite
 
-# The packages whose tests take longest begin first, so that none is left alone at the end.
-LONGEST = ./internal/wiring ./internal/sandbox/docker ./internal/store/sqlite ./internal/sandbox/process ./internal/api ./internal/cli ./internal/task ./internal/program ./internal/catalog
+# The packages whose goroutines share memory are tested with the race detector, those whose tests take longest first, so that none is left alone
+# at the end. The detector makes a test three times as long: the others only compute, or are clients of these.
+LONGEST = ./internal/wiring ./internal/sandbox/docker ./internal/api ./internal/mcpclient ./internal/sandbox/process ./internal/store/sqlite ./internal/sandbox/wasm
+SHARING = $(LONGEST) $(addprefix ./internal/,agent approval audit auth catalog credentials embedding files gate input mcpserver model n8n netguard pii \
+	policy process program run runs sandbox sandbox/wasm/worker slots store/redis task telemetry tiers)
+OTHERS = ./internal/cli ./internal/bench $(filter-out $(patsubst ./%,mcp-code-exec-harness/%,$(SHARING)),$(shell $(GO) list ./...))
+# What computes most in the tests of wiring, program and catalog, without more goroutines than the others have.
+COMPUTING = TestHostile|TestLeak|TestOnly|TestChannels|TestExfiltration|TestLaundering|TestCompilingIsCharged|TestPrograms|TestHostileCode|TestOrdinaryCode|TestLinear|TestLiftAgainstTypeScript|TestHostileSchemas|TestHostileNames|TestGeneratedSchemasCompile
+GOTESTSUM = $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg
 
 # What make release builds for, and the address below which its files will be, which the formula of Homebrew needs.
 RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
@@ -41,17 +48,19 @@ demo: build ## the main job with embedded defaults: no key, no network
 	./bin/harness demo
 
 test: children ## every test; at the end what was skipped, and why
-	CGO_ENABLED=$(if $(RACE),1,0) HARNESS_TEST_CHILDREN=$(CURDIR)/bin/children \
-		$(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg --jsonfile bin/test.json -- $(if $(RACE),$(RACE) $(PLAIN)) -timeout 20m $(LONGEST) ./...
+	CGO_ENABLED=$(if $(RACE),1,0) HARNESS_TEST_CHILDREN=$(if $(RACE),$(CURDIR)/bin/children) \
+		$(GOTESTSUM) --jsonfile bin/test.json -- $(if $(RACE),$(RACE) $(PLAIN) -skip '^($(COMPUTING))$$') -timeout 20m $(SHARING)
+	$(GOTESTSUM) --jsonfile bin/test-others.json -- -timeout 20m $(OTHERS)
+	$(if $(RACE),$(GOTESTSUM) -- -timeout 10m -run '^($(COMPUTING))$$' ./internal/wiring ./internal/program ./internal/catalog)
 	$(if $(filter linux,$(shell $(GO) env GOOS)),$(MAKE) test-process)
-	@sed -n 's/.*"Test":"\([^"]*\)".*"Output":" *[a-z_]*\.go:[0-9]*: \(the seed is [0-9]*\).*/\1: \2/p' bin/test.json
+	@sed -n 's/.*"Test":"\([^"]*\)".*"Output":" *[a-z_]*\.go:[0-9]*: \(the seed is [0-9]*\).*/\1: \2/p' bin/test.json bin/test-others.json
 
 test-process: ## the rules of runs once more, with programs in the process tier
-	HARNESS_TEST_TIER=process $(TOOL) gotestsum --format pkgname-and-test-fails -- -timeout 10m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
+	HARNESS_TEST_TIER=process $(GOTESTSUM) -- -timeout 10m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
 
 test-docker: build ## the same with programs in containers: scripts/docker-engine make test-docker
 	./bin/harness sandbox build
-	CI=true HARNESS_TEST_TIER=docker $(TOOL) gotestsum --format pkgname-and-test-fails -- -timeout 30m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
+	CI=true HARNESS_TEST_TIER=docker $(GOTESTSUM) -- -timeout 30m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
 
 test-long: export HARNESS_TEST_LONG = 1
 test-long: test ## every test with the whole of each generated series

@@ -294,6 +294,9 @@ func TestOpenPace(t *testing.T) {
 	if len(p.next) > openPaced+1 {
 		t.Errorf("%d addresses are kept", len(p.next))
 	}
+	if wait, ok := p.wait(netip.MustParseAddr("198.51.100.1"), now.Add(time.Hour)); wait != 0 || !ok || len(p.next) > 1 {
+		t.Errorf("an hour later a new address waits %s, %t, beside %d", wait, ok, len(p.next))
+	}
 }
 
 func isTimeout(err error) bool {

@@ -123,6 +123,8 @@ func (r *refusals) flush() {
 type openPace struct {
 	mu   sync.Mutex
 	next map[netip.Addr]time.Time // time of the next request of an address that uses its burst up
+	// swept is when the addresses were removed that had used nothing of their bursts; a full map is swept once a second.
+	swept time.Time
 }
 
 // wait is how long a request of an address block has to wait; false if that is too long.
@@ -133,7 +135,10 @@ func (p *openPace) wait(from netip.Addr, now time.Time) (time.Duration, bool) {
 		p.next = map[netip.Addr]time.Time{}
 	}
 	if _, known := p.next[from]; !known && len(p.next) >= openPaced {
-		maps.DeleteFunc(p.next, func(_ netip.Addr, next time.Time) bool { return next.Before(now) })
+		if now.Sub(p.swept) >= time.Second {
+			p.swept = now
+			maps.DeleteFunc(p.next, func(_ netip.Addr, next time.Time) bool { return next.Before(now) })
+		}
 		if len(p.next) >= openPaced {
 			from = netip.Addr{}
 		}

@@ -290,7 +290,7 @@ func (s *soaked) work(first, count int, users []string) {
 // a start: the harness ends and starts again in the same process. The figures before are those after the same mix, a part of it,
 // and the same clean-up.
 func TestMixedLoad(t *testing.T) {
-	count, users := 500, []string{}
+	count, users := 250, []string{}
 	if generated.Long() {
 		count = 10_000
 	}
