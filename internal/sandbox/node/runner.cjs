@@ -55,30 +55,24 @@ function boot(script, realm, calls) {
 const clone = structuredClone;
 const detach = (buffer) => { clone(null, { transfer: [buffer] }); };
 
-const isDigit = (c) => c >= 48 && c <= 57;
+const isDigit = (text, i) => { const c = text.charCodeAt(i); return c >= 48 && c <= 57 || c === 46; }; // or a dot
 const mostDigits = 15; // every number of so many digits has a double of its own
+const longExponent = /\d[eE][+-]?\d{3}/;
 
 // inexact is a text that is not empty if a valid JSON text may have a number that a double does not hold. A number as JavaScript writes it is
-// held. It is a loop because regular expressions take longer than parsing.
+// held. A number of more than mostDigits digits has one at a multiple of mostDigits + 1: only those places are looked at.
 function inexact(text) {
-  let digits = 0; // digits and dots before i
-  for (let i = 0; i < text.length; i++) {
-    const c = text.charCodeAt(i);
-    if (isDigit(c) || c === 46) {
-      if (++digits <= mostDigits) continue;
-      let end = i + 1;
-      while (isDigit(text.charCodeAt(end)) || text.charCodeAt(end) === 46) end++;
-      const number = text.slice(i - mostDigits, end);
-      if ((text.charCodeAt(end) | 32) === 101 || String(+number) !== number || !number.includes('.') && !Number.isSafeInteger(+number)) return 'beyond';
-      i = end - 1;
-    } else if (digits > 0 && (c | 32) === 101) {
-      const sign = text.charCodeAt(i + 1);
-      const at = sign === 43 || sign === 45 ? i + 2 : i + 1;
-      if (isDigit(text.charCodeAt(at)) && isDigit(text.charCodeAt(at + 1)) && isDigit(text.charCodeAt(at + 2))) return 'beyond';
-    }
-    digits = 0;
+  for (let i = mostDigits; i < text.length; i += mostDigits + 1) {
+    if (!isDigit(text, i)) continue;
+    let start = i;
+    while (isDigit(text, start - 1)) start--;
+    let end = i + 1;
+    while (isDigit(text, end)) end++;
+    if (end - start <= mostDigits) continue;
+    const number = text.slice(start, end);
+    if ((text.charCodeAt(end) | 32) === 101 || String(+number) !== number || !number.includes('.') && !Number.isSafeInteger(+number)) return 'beyond';
   }
-  return '';
+  return longExponent.test(text) ? 'beyond' : '';
 }
 
 // load compiles the guest runtime. The runner's argument names the file of its code cache, in which V8 keeps compiled functions: without one, or with that
