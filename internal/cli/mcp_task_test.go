@@ -3,6 +3,7 @@ package cli_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -165,5 +166,53 @@ func TestGatewayTaskCancel(t *testing.T) {
 		if f.run("tasks", "list", "--json").want(0).value(&list); time.Now().After(deadline) {
 			t.Fatalf("the tasks are %+v", list)
 		}
+	}
+}
+
+// A client's model knows the tokens of its session: what it writes into run_task means their values. It may guess 100 values there, as in a program;
+// beyond that a guess has a token that says nothing about values from outside.
+func TestGatewayTaskTokens(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "mcp: {tasks: true}\n")
+	f.addDemo("crm")
+	replies := make([]fake.Reply, 5)
+	for i := range replies {
+		replies[i] = fake.Reply{Text: "Done."}
+	}
+	models := f.modelled(fake.Replies(replies...))
+	const find = `const found = JSON.stringify(await tools.crm.search({q: ''})).match(%s); return [found[0], found[1]]`
+	var values []string
+	f.run("exec", "-e", fmt.Sprintf(find, `/"[^"@]+@[^"]+"|\[EMAIL_\d+\]/g`)).want(0).value(&values)
+	g := f.gateway(nil)
+	var ran gatewayRun
+	var tokens []string
+	g.call("execute_code", map[string]any{"code": fmt.Sprintf(find, `/\[EMAIL_\d+\]/g`)}, &ran)
+	if err := json.Unmarshal(ran.Output, &tokens); err != nil || len(values) != 2 || !strings.Contains(values[0], "@") {
+		t.Fatalf("tokens %s of %q, %v", ran.Output, values, err)
+	}
+	// asked is what the model reads of a task.
+	asked := func(task string) string {
+		t.Helper()
+		var out gatewayTask
+		if text, failed := g.call("run_task", map[string]any{"task": task}, &out); failed || out.Status != "succeeded" {
+			t.Fatalf("%.80s: %s\n%s", task, text, g.stderr)
+		}
+		all := models.Requests()
+		return all[len(all)-1].Last().Text
+	}
+	if got := asked("Write to " + tokens[0] + "."); !strings.Contains(got, "Write to "+tokens[0]+".") {
+		t.Errorf("a token of the session became %q", got)
+	}
+	if got := asked("Is it " + values[0] + "?"); !strings.Contains(got, "Is it "+tokens[0]+"?") {
+		t.Errorf("a first guess became %q", got)
+	}
+	var guesses []string
+	for i := range 120 {
+		guesses = append(guesses, fmt.Sprintf("guess%d@example.com", i))
+	}
+	asked("Is it one of " + strings.Join(guesses, ", ") + "?")
+	if got := asked("Is it " + values[1] + "?"); strings.Contains(got, tokens[1]) || !strings.Contains(got, "Is it [EMAIL_") {
+		t.Errorf("after 120 guesses the next one became %q", got)
 	}
 }

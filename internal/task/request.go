@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/pii"
 )
 
 // Bounds of what a request may hold.
@@ -29,7 +30,8 @@ type Request struct {
 	Principal string
 	Roles     []auth.Role // roles of the principal; nil if unknown
 	Task      string
-	SessionID string // empty: a new one
+	From      pii.Origin // origin of Task and Context; empty: FromTask
+	SessionID string     // empty: a new one
 	Context   json.RawMessage
 	Model     string
 	Callback  string     // URL of the webhook

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -169,11 +170,12 @@ func (s *Service) make(ctx context.Context, r Request) (New, error) {
 		t.SessionID = id.New("sess")
 	}
 	privacy := s.opt.Privacy.In(t.UserID, t.SessionID)
+	from := cmp.Or(r.From, pii.FromTask)
 	var err error
-	if t.Task, err = privacy.Hide(ctx, pii.FromTask, r.Task); err != nil {
+	if t.Task, err = privacy.Hide(ctx, from, r.Task); err != nil {
 		return New{}, err
 	}
-	if t.Context, err = privacy.HideJSON(ctx, pii.FromTask, r.Context); err != nil {
+	if t.Context, err = privacy.HideJSON(ctx, from, r.Context); err != nil {
 		return New{}, err
 	}
 	if r.RunAt != nil {
