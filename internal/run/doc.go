@@ -27,7 +27,9 @@
 //     They cancel the calls in flight; a call that does not return within five seconds is left behind, and a write among
 //     such calls is in doubt. An answer about a run's input is a range of bytes with what was hidden of it: the run makes
 //     rows of it, from a copy of the file whose hash is in the start record. A replay needs the file.
-//  7. Writing. Every answer is committed before it is delivered, the gate's own answers too. A replay asks no filter of
+//  7. Writing. Every answer is recorded before it is delivered, and committed before anybody but the program can see what
+//     comes of it: before a write is sent, an event is shown, a person is asked, the runner is given up and the run ends,
+//     and after a second at the latest. A crash repeats only reads whose answers nobody saw. A replay asks no filter of
 //     personal data: it compares what the program sends with recorded text in which a token stands for any text. A write has
 //     an *intent*, a record of its own, committed before anything is sent: a call without one never went out. One writer
 //     goroutine commits in groups.
@@ -35,7 +37,7 @@
 //     ones within five minutes of their intent, are repeated. What provably did not arrive is not in doubt, nor what an HTTP
 //     server refused with a status of the client's fault; after 408, 499 and 5xx (but 501 and 505) a server or gateway may
 //     have done a part. What the server said over HTTP is the error's data, {status, headers, body}, in both cases.
-//  9. Files. Calls that change files go one after another, each answer committed before the next begins. Append, rename and
+//  9. Files. Calls that change files go one after another, each answer committed before the next changes anything. Append, rename and
 //     the like are repeated after a crash only if their recorded precondition still holds.
 //  10. The end. A program ends when its value has settled and no call and no one-shot timer is pending, as in Node; timers
 //     that are unref'd hold nothing up. A program that returned nothing runs until its intervals are cleared, as in Node; a

@@ -48,8 +48,8 @@ func (l *loop) finish() (*Outcome, error) {
 		end.Error, _ = json.Marshal(out.Error)
 	}
 	l.journal.Append(journal.Record{End: end})
-	if err := l.journal.Commit(context.Background()); err != nil {
-		return nil, fmt.Errorf("write the journal: %w", err)
+	if l.commit(context.Background()); l.failure != nil {
+		return nil, l.failure
 	}
 	return out, nil
 }

@@ -73,7 +73,7 @@ type loop struct {
 	used     atomic.Int64 // nanoseconds that the guest has computed, and the host for it
 	deadline *time.Timer  // of the guest's computing, or of the next look at an idle runner
 	kill     <-chan time.Time
-	list     <-chan time.Time // nil once something was committed
+	unsaved  unsaved
 
 	ending  *Error // what the host decided; the runner was sent a cancel frame
 	done    *frame.Frame
@@ -151,9 +151,6 @@ func newLeg(runner *sandbox.Lease, records []journal.Record, start int64) leg {
 	}
 }
 
-// listAfter is how long a run goes on before its start record is committed, if nothing was: other processes list it then.
-const listAfter = time.Second
-
 // execute exchanges frames with the runner until the program has ended. first is the call of a run that begins without one.
 func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 	l.used.Store(int64(l.spec.Computed))
@@ -171,7 +168,7 @@ func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 	defer cancelWall()
 	defer l.timers.alarm.Stop()
 	defer l.away.alarm.Stop()
-	l.list = time.After(listAfter)
+	l.unsaved.due = time.After(saveAfter)
 	if first != nil {
 		l.deadline.Stop()
 		l.call(calls, first)
@@ -202,7 +199,7 @@ func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 		case <-outlasted:
 			outlasted = nil
 			l.end(frame.KindTimeout, fmt.Sprintf("the run took longer than %s, waiting included", l.spec.Limits.MaxWall))
-		case <-l.list:
+		case <-l.unsaved.due:
 			l.commit(ctx)
 		case <-cancelled:
 			cancelled = nil
@@ -224,15 +221,6 @@ func (l *loop) endCalls() {
 	defer l.intents.Unlock()
 	l.noIntents = true
 	l.cancelCalls()
-}
-
-// commit stores what was recorded. It does not end with the run's context: what was answered is stored even when the run
-// has been cancelled.
-func (l *loop) commit(ctx context.Context) {
-	l.list = nil
-	if err := l.journal.Commit(context.WithoutCancel(ctx)); err != nil {
-		l.failure = fmt.Errorf("write the journal: %w", err)
-	}
 }
 
 // start hands the program to the runner.
@@ -376,7 +364,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 }
 
 // perform starts a timer, or lets the gate answer a call. Serial calls (those that change files) go one after another,
-// each answer committed before the next begins, so that only the last can be in doubt.
+// each answer recorded before the next begins and committed with its intent, so that only the last can be in doubt.
 func (l *loop) perform(ctx context.Context, c *journal.Call) {
 	if l.cursor.Call(c.N) == nil {
 		l.journal.Append(journal.Record{Call: c})
@@ -500,8 +488,8 @@ func (l *loop) appendIntent(i journal.Intent) error {
 	return nil
 }
 
-// answered takes answers and all others that are there by now: they share a commit. Every answer is in the journal before
-// the guest sees it.
+// answered takes answers and all others that are there by now: they have one time. Every answer is in the journal before the guest sees
+// it, and committed before anybody else sees what comes of it.
 func (l *loop) answered(ctx context.Context, results ...result) {
 	for more := true; more; {
 		select {
@@ -528,7 +516,7 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 	if l.ending != nil || len(batch) == 1 && l.returns(batch[0]) {
 		return // stored with the end
 	}
-	if l.commit(ctx); l.failure != nil {
+	if l.save(ctx, batch); l.failure != nil {
 		return
 	}
 	for _, a := range batch {
@@ -584,7 +572,7 @@ func (l *loop) record(r result) *journal.Answer {
 		l.inFlight--
 	}
 	l.effects.settle(r.n, r.err)
-	l.observe(Event{Answer: a})
+	defer l.observe(Event{Answer: a})
 	if l.done != nil || l.ending != nil {
 		a.Delivery = journal.Undelivered
 		l.late = append(l.late, a)
@@ -595,6 +583,7 @@ func (l *loop) record(r result) *journal.Answer {
 		a.Delivery = l.answers
 	}
 	l.journal.Append(journal.Record{Answer: a})
+	l.unsaved.add(a)
 	return a
 }
 
@@ -669,12 +658,6 @@ func (l *loop) log(ctx context.Context, line Log) {
 	}
 	if len(l.logs) > len(l.cursor.Logs()) || !l.again {
 		l.observe(Event{Log: &line})
-	}
-}
-
-func (l *loop) observe(e Event) {
-	if l.spec.Observe != nil {
-		l.spec.Observe(e)
 	}
 }
 

@@ -94,7 +94,7 @@ type Gate interface {
 	// recorded before it sent the write, nil for a call that never went out. The run's goroutine calls it, in call
 	// order.
 	Prepare(c *journal.Call, intent *journal.Intent) Pending
-	// Serial says that a call must be answered, and its answer committed, before the next serial call begins.
+	// Serial says that a call must be answered before the next serial call begins.
 	Serial(c *journal.Call) bool
 }
 
@@ -105,7 +105,8 @@ type Pending func(ctx context.Context, intend Intend) (json.RawMessage, *frame.E
 // Intend makes the intent of a write and everything recorded before it durable. After an error the write must not be sent.
 type Intend func(ctx context.Context, intent journal.Intent) error
 
-// Event is what an observer of a run sees. What was recorded before is seen again, an answer with its call.
+// Event is what an observer of a run sees, once every answer that it comes from is stored. What was recorded before is seen again, an
+// answer with its call.
 type Event struct {
 	Call   *journal.Call   // a host call was made
 	Answer *journal.Answer // and answered

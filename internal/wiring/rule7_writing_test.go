@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 )
 
@@ -20,17 +23,17 @@ type ledger struct {
 	mu      sync.Mutex
 	pending []journal.Record
 	stored  []journal.Record
-	onCall  func(c *journal.Call, stored []journal.Record)
+	answer  func(a *journal.Answer) // is called with each answer before it is appended; may be nil
 }
 
 var errFull = errors.New("no space left on device")
 
 func (l *ledger) Append(r journal.Record) {
+	if r.Answer != nil && l.answer != nil {
+		l.answer(r.Answer)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.Call != nil && l.onCall != nil {
-		l.onCall(r.Call, l.stored)
-	}
 	l.pending = append(l.pending, r)
 	l.Writer.Append(r)
 }
@@ -100,39 +103,50 @@ return 1`, nil)
 	}
 }
 
-// An answer is stored before the program can act on it, and what the program printed before with it.
+// An answer is stored before anybody is shown it, or a call or line that may come from it.
 func TestRuleWritingAnswers(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil, newUpstream(t, "up").entry)
-	f.keep(&ledger{onCall: func(c *journal.Call, stored []journal.Record) {
-		var last int
-		var logs []string
-		for _, r := range stored {
-			switch {
-			case r.Answer != nil:
-				last = r.Answer.N
-			case r.Log != nil:
-				logs = append(logs, r.Log.Text)
-			}
+	l := f.keep(&ledger{})
+	calls, answers := 0, 0
+	need := func(what string, n int) {
+		if !slices.ContainsFunc(l.have(), func(r journal.Record) bool { return r.Answer != nil && r.Answer.N == n }) {
+			t.Errorf("%s was shown before answer %d was stored", what, n)
 		}
-		if last != c.N-1 {
-			t.Errorf("call %d was made when the last answer stored was %d", c.N, last)
-		}
-		if want := min(c.N-1, 6); len(logs) < want { // the start of a long run is stored with what there is
-			t.Errorf("call %d was made when %d lines were stored, want %d", c.N, len(logs), want)
-		}
-	}})
-	f.value(`
-const line = (n) => console.log('line ' + n)
-line(1); await tools.up.read({})
-line(2); await tools.up.send({})
-line(3); await fs.writeFile('/workspace/a', 'x')
-line(4); await utils.sleep(1)
-line(5); await list_mcp_tools()
-line(6); try { await tools.up.nothing() } catch {}
-try { require('/skills/none') } catch {}
+	}
+	out := f.exec(runs.Request{
+		Code: `
+const line = (n) => console.log(n)
+await tools.up.read({})
+line(1); await tools.up.send({})
+line(2); await fs.writeFile('/workspace/a', 'x')
+line(3); await utils.sleep(1)
+line(4); await list_mcp_tools()
+line(5); try { await tools.up.nothing() } catch {}
+line(6); try { require('/skills/none') } catch {}
 await fs.exists('/workspace/a')
-return 1`, nil)
+return 1`,
+		Observe: func(e run.Event) {
+			switch {
+			case e.Call != nil:
+				if calls++; e.Call.N > 1 {
+					need(fmt.Sprintf("call %d", e.Call.N), e.Call.N-1)
+				}
+			case e.Answer != nil:
+				answers++
+				need(fmt.Sprintf("answer %d", e.Answer.N), e.Answer.N)
+			case e.Log != nil:
+				n, err := strconv.Atoi(e.Log.Text)
+				if err != nil {
+					t.Error(err)
+				}
+				need("line "+e.Log.Text, n)
+			}
+		},
+	})
+	if kind(out) != "" || calls != 8 || answers != calls {
+		t.Errorf("%+v: %d calls and %d answers were shown", out.Error, calls, answers)
+	}
 }
 
 // A journal that cannot be written ends the run with an error, and nothing that was not stored is acted upon.

@@ -154,6 +154,16 @@ func TestRuleInDoubtStateful(t *testing.T) {
 	server.Stateful = true
 	uninstall, install := linked(t, server)
 	f := setup(t, nil, server)
+	f.keep(&ledger{answer: func(a *journal.Answer) {
+		switch a.N {
+		case 1:
+			uninstall()
+			kill(t, f.status("bad").PID)
+			eventually(t, "the connection's end is noticed", func() bool { return f.status("bad").PID == 0 })
+		case 2:
+			install()
+		}
+	}})
 	out := f.exec(runs.Request{
 		Code: `
 const before = await tools.bad.pid()
@@ -163,16 +173,6 @@ for (let i = 0; i < 500; i++) {
   catch (e) { if (names.at(-1) !== e.name) names.push(e.name); await utils.sleep(20) }
 }`,
 		Session: "s",
-		Observe: func(e run.Event) {
-			switch {
-			case e.Answer != nil && e.Answer.N == 1:
-				uninstall()
-				kill(t, f.status("bad").PID)
-				eventually(t, "the connection's end is noticed", func() bool { return f.status("bad").PID == 0 })
-			case e.Answer != nil && e.Answer.N == 2:
-				install()
-			}
-		},
 	})
 	got := decoded[struct {
 		Names     []string
@@ -182,6 +182,7 @@ for (let i = 0; i < 500; i++) {
 	if want := []string{"ToolError", "SessionLostError"}; !slices.Equal(got.Names, want) || !got.Restarted {
 		t.Errorf("got %+v, want %v", got, want)
 	}
+	f.WrapJournal(func(w journal.Writer) journal.Writer { return w })
 	// A resumed run is told as well: the dead harness's connection is not this one's.
 	records := f.journalOf(out.RunID)
 	died := until(t, records, func(r journal.Record) bool { return r.Answer != nil && r.Answer.N == 1 })
