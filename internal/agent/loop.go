@@ -128,6 +128,9 @@ func (w *work) ask(ctx context.Context) (*ending, error) {
 	if err != nil {
 		return w.unanswered(ctx, err, lost)
 	}
+	if err := w.hide(context.WithoutCancel(ctx), turn); err != nil {
+		return internal(err)
+	}
 	step := &task.Turn{Turn: *turn, CostUSD: w.cost(turn.Usage)}
 	if lost != (model.Usage{}) {
 		step.Lost, step.LostUSD = lost, w.cost(lost)

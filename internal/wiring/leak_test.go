@@ -296,6 +296,7 @@ func TestLeak(t *testing.T) {
 		n = 200
 	}
 	people := customers(n, 1)
+	invented := customers(1, 99)[0] // the model writes of them by itself
 	server := newCRM(t, people)
 	var asked, notified, told, traced, log lockedBuffer
 	models := fake.Serve(func(r fake.Request) fake.Reply {
@@ -307,9 +308,9 @@ func TestLeak(t *testing.T) {
 			}
 		}
 		if turn < len(programsOfLeak) {
-			return program(fmt.Sprintf(parseOfLeak, n) + programsOfLeak[turn])
+			return program(fmt.Sprintf("const invented = %q;\n", prose(invented)) + fmt.Sprintf(parseOfLeak, n) + programsOfLeak[turn])
 		}
-		return fake.Reply{Text: "All but [EMAIL_1] are saved."}
+		return fake.Reply{Text: "All but [EMAIL_1] are saved. Ask also " + prose(invented)}
 	})
 	t.Cleanup(models.Close)
 	keep := func(to *lockedBuffer) string {
@@ -465,6 +466,12 @@ func TestLeak(t *testing.T) {
 		values = append(values, p.values()...)
 	}
 	searchFor := leaktest.NewSearcher(t, values)
+	written := leaktest.NewSearcher(t, invented.values())
+	for _, place := range []string{"the webhook", "the events", "the task", "outcomes"} {
+		for _, found := range written.Find(places[place]) {
+			t.Errorf("%s has %s, which the model wrote itself", place, found)
+		}
+	}
 	size := 0
 	for place, text := range places {
 		size += len(text)
