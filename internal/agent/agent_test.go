@@ -179,7 +179,7 @@ func TestEndings(t *testing.T) {
 		},
 		{"cut and then empty", []*model.Turn{long, says(""), says("")}, task.Succeeded, "", "Answered after 3 turns.", "A long "},
 		{"script ends", []*model.Turn{runs("good")}, task.Failed, task.KindModel, "Stopped after 1 turn and 1 run: the script has 1 turns.", ""},
-		{"fault", []*model.Turn{runs("none")}, task.Failed, task.KindInternal, `Stopped by a fault of the harness: run run_1: it cannot be worked: no program is "none".`, ""},
+		{"fault", []*model.Turn{runs("none")}, task.Failed, task.KindInternal, `Stopped by an internal error: run run_1: it cannot be worked: no program is "none".`, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -246,7 +246,7 @@ func internal(err error) (*ending, error) {
 	if errors.Is(err, pii.ErrUnavailable) {
 		return nil, err
 	}
-	return &ending{task.Failed, task.KindInternal, sentence("Stopped by a fault of the harness", err.Error())}, nil
+	return &ending{task.Failed, task.KindInternal, sentence("Stopped by an internal error", err.Error())}, nil
 }
 
 // take adds a step.

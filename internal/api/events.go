@@ -240,7 +240,7 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, auth.ErrUnauthenticated), errors.Is(err, auth.ErrForbidden):
 		conn.Close(websocket.StatusPolicyViolation, "the credential is no longer valid")
 	case gone.Err() == nil:
-		conn.Close(websocket.StatusInternalError, "a fault of the harness")
+		conn.Close(websocket.StatusInternalError, "internal error")
 	}
 	return nil
 }

@@ -235,7 +235,7 @@ func (a *API) sendFile(w http.ResponseWriter, r *http.Request, at *area, p strin
 	case sent.refused == http.StatusRequestedRangeNotSatisfiable:
 		return problem(sent.refused, "the file has no such range: Content-Range says how many bytes there are")
 	case sent.refused != 0:
-		return problem(sent.refused, "the file is another one than the request says")
+		return problem(sent.refused, "precondition failed: the file has changed")
 	}
 	return nil
 }

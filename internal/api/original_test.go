@@ -69,7 +69,7 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// A task that failed is an answer of its own; a fault of the harness is not.
+// A task that failed is an answer of its own; an internal error is not.
 func TestTaskFails(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{})

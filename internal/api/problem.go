@@ -99,7 +99,7 @@ func pathID(route, path string) string {
 
 // fault is the answer when the harness has failed; its log says how.
 func fault() *Problem {
-	return problem(http.StatusInternalServerError, "a fault of the harness; its log says more")
+	return problem(http.StatusInternalServerError, "internal error; see the server log")
 }
 
 // newProblem makes the errors of huma. Its status 422 becomes 400. Errors that are not of its validation, and the ends of
@@ -170,7 +170,7 @@ var statuses = []struct {
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "it took too long"},
 }
 
-// shown is the answer for an error that its caller can help, nil for a fault of the harness.
+// shown is the answer for an error that its caller can help, nil for an internal error.
 func shown(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {

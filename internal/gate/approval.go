@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// refusal is what a call is answered with about which a person has said no, whatever policy says by now; nil for other calls.
+// refusal is the answer to a call that a person has denied, whatever policy says now; nil for other calls.
 func (t *toolCall) refusal(ctx context.Context, name string) *frame.Error {
 	if !t.run.left[t.call.N] {
 		return nil

@@ -364,9 +364,9 @@ func (m *Manager) find(name string) (*server, error) {
 			return s, nil
 		}
 	}
-	msg := "there is no such server"
+	msg := "no server has this name"
 	if len(names) > 0 {
-		msg += "; there are " + strings.Join(names, ", ")
+		msg += "; the servers are " + strings.Join(names, ", ")
 	}
 	return nil, &CallError{Server: name, Kind: KindUnavailable, Message: msg}
 }

@@ -40,7 +40,7 @@ func TestRemoveWhileInUse(t *testing.T) {
 				case !errors.As(err, &ce) || ce.Kind != mcpclient.KindUnavailable && ce.Kind != mcpclient.KindConnectionLost:
 					t.Errorf("%s: %v", tool, err)
 					return
-				case strings.Contains(err.Error(), "no such server; there are good"):
+				case strings.Contains(err.Error(), "no server has this name; the servers are good"):
 					return
 				}
 			}
@@ -98,7 +98,7 @@ func TestRemoveInEveryState(t *testing.T) {
 	if all := m.Servers(); len(all) != 0 {
 		t.Errorf("left: %+v", all)
 	}
-	wantIn(t, "error", callError(t, m.Remove(ctxFor(t), "idle"), mcpclient.KindUnavailable, false).Error(), "no such server")
+	wantIn(t, "error", callError(t, m.Remove(ctxFor(t), "idle"), mcpclient.KindUnavailable, false).Error(), "no server has this name")
 }
 
 // TestRemoveAndClose at once: both return when nothing is left.

@@ -249,7 +249,7 @@ func TestEnabledAndDisabled(t *testing.T) {
 	_, err = m.Call(ctxFor(t), "off", "echo", nil, mcpclient.CallOptions{})
 	wantIn(t, "error", callError(t, err, mcpclient.KindUnavailable, false).Error(), "disabled in the configuration")
 	_, err = m.Call(ctxFor(t), "crm", "echo", nil, mcpclient.CallOptions{})
-	wantIn(t, "error", callError(t, err, mcpclient.KindUnavailable, false).Error(), "no such server; there are bad, off")
+	wantIn(t, "error", callError(t, err, mcpclient.KindUnavailable, false).Error(), "no server has this name; the servers are bad, off")
 }
 
 func TestAddRefuses(t *testing.T) {

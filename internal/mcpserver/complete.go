@@ -57,7 +57,7 @@ func (s *Server) complete(ctx context.Context, r *mcp.CompleteRequest) (*mcp.Com
 		server, ref.Name = prompt.Server, prompt.Name
 	}
 	if server == "" {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "there is no such prompt or template of resources"}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "no prompt or resource template has this name"}
 	}
 	args, err := json.Marshal(mcp.CompleteParams{Ref: &ref, Argument: r.Params.Argument, Context: r.Params.Context})
 	if err != nil {

@@ -185,7 +185,7 @@ func webhookFault(x *exchange, a *hookAnswer) error {
 		_ = decode(a.body, &said) // anything else is no message of n8n's
 		message := text(said, "message")
 		if message == "" {
-			message = "there is no such webhook"
+			message = "no webhook has this path"
 		}
 		return &refusal{"not found (404): " + message + "; the workflow has to be active: activate_workflow", object{"status": a.status, "message": message}}
 	case a.status == http.StatusUnauthorized || a.status == http.StatusForbidden:

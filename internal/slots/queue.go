@@ -18,7 +18,7 @@ type Queue struct {
 	taken    int       // places that were given to those that waited
 	waits    int       // number of waits that began
 	last     string    // the owner that got the last one
-	since    time.Time // all were last's since then
+	since    time.Time // start of last's exclusive use
 }
 
 // Place is what one owner has or waits for.

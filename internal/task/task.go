@@ -76,7 +76,7 @@ const (
 	KindBudget      = "budget"      // turns, runs, tokens, money or time were used up
 	KindCancelled   = "cancelled"   // a caller cancelled it
 	KindRun         = "run"         // the model ended after a run that failed, without an answer
-	KindInternal    = "internal"    // a fault of the harness
+	KindInternal    = "internal"    // an internal error
 )
 
 // Budget bounds a task. Zero fields are the configured bounds; a request can only lower those.

@@ -216,7 +216,7 @@ func (s *Service) giveUp(ctx context.Context, t Task, why error) error {
 	if err != nil {
 		return err
 	}
-	if t.Error = (&Error{KindInternal, "a fault of the harness; its log says more about task " + t.ID}); errors.Is(why, ErrQuota) {
+	if t.Error = (&Error{KindInternal, "internal error; the server log has the reason, by the task " + t.ID}); errors.Is(why, ErrQuota) {
 		t.Error = &Error{KindBudget, why.Error()}
 		t.Message = "Stopped because the user's quota is used up." + s.abandon(ctx, t)
 	} else {

@@ -111,7 +111,7 @@ func TestSessionOrder(t *testing.T) {
 }
 
 // A worker that fails is called again, with the steps that it recorded, for as long as it takes; meanwhile its session's next task
-// waits. After three panics, or a lasting error, the task ends as a fault of the harness.
+// waits. After three panics, or a lasting error, the task ends with an internal error.
 func TestWorkerFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -180,7 +180,7 @@ func (w *writer) commit(group []*change) {
 	}
 }
 
-// land notes which riders are stored. Those that are not are first in the next group.
+// land removes the riders that are stored from the queue. The others are first in the next group.
 func (w *writer) land(changes []*change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
