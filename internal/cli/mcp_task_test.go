@@ -169,14 +169,14 @@ func TestGatewayTaskCancel(t *testing.T) {
 	}
 }
 
-// A client's model knows the tokens of its session: what it writes into run_task means their values. It may guess 100 values there, as in a program;
-// beyond that a guess has a token that says nothing about values from outside.
+// A client's model knows the tokens of its session: what it writes into run_task means their values. A value that it guesses there has a token that says
+// nothing about values from outside.
 func TestGatewayTaskTokens(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.write("harness.yaml", "mcp: {tasks: true}\n")
 	f.addDemo("crm")
-	replies := make([]fake.Reply, 5)
+	replies := make([]fake.Reply, 3)
 	for i := range replies {
 		replies[i] = fake.Reply{Text: "Done."}
 	}
@@ -204,15 +204,9 @@ func TestGatewayTaskTokens(t *testing.T) {
 	if got := asked("Write to " + tokens[0] + "."); !strings.Contains(got, "Write to "+tokens[0]+".") {
 		t.Errorf("a token of the session became %q", got)
 	}
-	if got := asked("Is it " + values[0] + "?"); !strings.Contains(got, "Is it "+tokens[0]+"?") {
-		t.Errorf("a first guess became %q", got)
-	}
-	var guesses []string
-	for i := range 120 {
-		guesses = append(guesses, fmt.Sprintf("guess%d@example.com", i))
-	}
-	asked("Is it one of " + strings.Join(guesses, ", ") + "?")
-	if got := asked("Is it " + values[1] + "?"); strings.Contains(got, tokens[1]) || !strings.Contains(got, "Is it [EMAIL_") {
-		t.Errorf("after 120 guesses the next one became %q", got)
+	for i, value := range values {
+		if got := asked("Is it " + value + "?"); strings.Contains(got, tokens[i]) || !strings.Contains(got, "Is it [EMAIL_") {
+			t.Errorf("a guess became %q", got)
+		}
 	}
 }

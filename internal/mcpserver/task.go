@@ -78,9 +78,9 @@ func (s *Server) callTask(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Cal
 	case strings.TrimSpace(in.Task) == "":
 		return refusal(errors.New(`there is no task; send {"task": "what to do, in words"}`)), nil
 	default:
-		// The client's model has written the task: it knows the session's tokens as a program does, and may guess values as one.
+		// The client's model has written the task: it knows the session's tokens, and its own values share none, as those that a program puts together.
 		t, _, err = s.opt.Tasks.Submit(ctx, task.Request{
-			From: pii.FromCode, UserID: x.who.user, Principal: x.who.Principal, Roles: x.who.Roles, Task: in.Task, SessionID: x.who.session(in.SessionID), Own: !s.queued(),
+			From: pii.FromProgram, UserID: x.who.user, Principal: x.who.Principal, Roles: x.who.Roles, Task: in.Task, SessionID: x.who.session(in.SessionID), Own: !s.queued(),
 		})
 		if err == nil {
 			t, err = x.work(ctx, t.ID, task.ErrCancelled)

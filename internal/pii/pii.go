@@ -28,7 +28,7 @@ const (
 	FromSkill   Origin = "skill"   // files of skills that programs wrote
 	FromInput   Origin = "input"   // files that runs are given, from outside
 	FromCode    Origin = "code"    // literals of programs
-	FromProgram Origin = "program" // results of a program, and files that it wrote
+	FromProgram Origin = "program" // results of a program, files that it wrote, and what a model writes
 	FromCatalog Origin = "catalog" // descriptions of tools by servers
 )
 
