@@ -12,7 +12,6 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
-	"mcp-code-exec-harness/internal/run"
 )
 
 // refusal is the answer to a call that a person has denied, whatever policy says now; nil for other calls.
@@ -70,7 +69,7 @@ func (t *toolCall) approve(
 	if known {
 		ask.Changed = difference(last.Call, ask)
 	}
-	return "", run.Ask(ctx, ask)
+	return "", t.flight.Ask(ask)
 }
 
 // seen reports whether a person who signed the approval of a call was shown this call: its arguments, or those of its journal where they are large.

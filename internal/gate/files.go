@@ -26,8 +26,8 @@ func (r *Run) file(c *journal.Call, intent *journal.Intent) run.Pending {
 			return r.readFile(ctx, c)
 		})
 	}
-	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
-		return r.change(ctx, c, intent, intend)
+	return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
+		return r.change(ctx, c, intent, call)
 	}
 }
 
@@ -321,7 +321,7 @@ func (r *Run) Serial(c *journal.Call) bool {
 
 // change is the pending call. One that a dead process had begun is repeated: most give the same result twice, and
 // append and rename are guarded by what was true before.
-func (r *Run) change(ctx context.Context, c *journal.Call, intent *journal.Intent, intend run.Intend) (json.RawMessage, *frame.Error) {
+func (r *Run) change(ctx context.Context, c *journal.Call, intent *journal.Intent, call run.InFlight) (json.RawMessage, *frame.Error) {
 	space := r.scope.Files
 	if intent != nil {
 		done, err := space.AlreadyDone(c.Name, c.Args, intent.Before)
@@ -337,7 +337,7 @@ func (r *Run) change(ctx context.Context, c *journal.Call, intent *journal.Inten
 	if err != nil {
 		return nil, runtimeError("Error", "%v", err)
 	}
-	err = intend(ctx, journal.Intent{N: c.N, Key: r.key(c), Retry: true, Time: r.gate.opt.Now().UnixMicro(), Before: before})
+	err = call.Intend(ctx, journal.Intent{N: c.N, Key: r.key(c), Retry: true, Time: r.gate.opt.Now().UnixMicro(), Before: before})
 	if err != nil {
 		return nil, runtimeError("Error", "fs.%s was not done: write the journal: %v", c.Name, err)
 	}

@@ -92,8 +92,8 @@ type Counts interface {
 	Count(ctx context.Context, user, key string, limit int, now, expires time.Time) (ok bool, err error)
 }
 
-// Modules compiles what a program requires or imports while it runs; the value goes to the guest as it is.
-type Modules func(ctx context.Context, specifier, from string) (*program.Loaded, error)
+// Modules compiles what a program requires or imports while it runs, and charges the run for it; the value goes to the guest as it is.
+type Modules func(ctx context.Context, specifier, from string, charge func(used time.Duration) error) (*program.Loaded, error)
 
 // Zones describes a time zone: the value of the intl call.
 type Zones func(name string) (json.RawMessage, error)
@@ -197,7 +197,7 @@ func approvable(c *journal.Call) bool {
 
 // answer is a prepared call without a write.
 func answer(f func(ctx context.Context) (json.RawMessage, *frame.Error)) run.Pending {
-	return func(ctx context.Context, _ run.Intend) (json.RawMessage, *frame.Error) { return f(ctx) }
+	return func(ctx context.Context, _ run.InFlight) (json.RawMessage, *frame.Error) { return f(ctx) }
 }
 
 // refuse is the answer of a call that goes no further.
@@ -208,8 +208,8 @@ func refuse(err *frame.Error) run.Pending {
 // Prepare implements run.Gate. Answers are redacted, except modules, which are redacted where their files are read.
 func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	pending := r.prepare(c, intent)
-	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
-		return pending(mcpclient.WithUser(ctx, r.scope.User), intend)
+	return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
+		return pending(mcpclient.WithUser(ctx, r.scope.User), call)
 	}
 }
 
@@ -224,11 +224,17 @@ func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	case frame.Resource:
 		return r.resource(c)
 	case frame.PII:
-		return r.redacted(c, pii.FromProgram, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.question(ctx, c) }))
+		return r.redacted(c, pii.FromProgram, func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
+			return r.question(ctx, c, call)
+		})
 	case frame.InputOf:
-		return r.redacted(c, r.scope.InputFrom, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.input(ctx, c.Args) }))
+		return r.redacted(c, r.scope.InputFrom, func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
+			return r.input(ctx, c.Args, call)
+		})
 	case frame.Load:
-		return answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.load(ctx, c.Args) })
+		return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
+			return r.load(ctx, c.Args, call)
+		}
 	case frame.Intl:
 		return answer(func(context.Context) (json.RawMessage, *frame.Error) { return r.zone(c.Args) })
 	}
@@ -237,8 +243,8 @@ func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 
 // redacted is a prepared call whose errors are redacted of personal data: step 9. Values are redacted where they are made.
 func (r *Run) redacted(c *journal.Call, from pii.Origin, pending run.Pending) run.Pending {
-	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
-		value, failed := pending(ctx, intend)
+	return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
+		value, failed := pending(ctx, call)
 		if failed == nil {
 			return value, nil
 		}
@@ -313,7 +319,7 @@ func (r *Run) catalog(ctx context.Context, name string, args json.RawMessage) (j
 }
 
 // load resolves a require or import at run time.
-func (r *Run) load(ctx context.Context, args json.RawMessage) (json.RawMessage, *frame.Error) {
+func (r *Run) load(ctx context.Context, args json.RawMessage, call run.InFlight) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Specifier string `json:"specifier"`
 		From      string `json:"from"`
@@ -321,7 +327,7 @@ func (r *Run) load(ctx context.Context, args json.RawMessage) (json.RawMessage, 
 	if err := decode(args, &in); err != nil {
 		return nil, err
 	}
-	loaded, err := r.scope.Modules(ctx, in.Specifier, in.From)
+	loaded, err := r.scope.Modules(ctx, in.Specifier, in.From, call.Charge)
 	if err != nil {
 		return nil, runtimeError("Error", "%v", err)
 	}

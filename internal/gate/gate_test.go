@@ -654,7 +654,7 @@ func TestCancelledUpstream(t *testing.T) {
 	answer := make(chan *frame.Error)
 	pending := f.Prepare(c, nil)
 	go func() {
-		_, err := pending(ctx, func(context.Context, journal.Intent) error { return nil })
+		_, err := pending(ctx, flight{new(fixture)})
 		answer <- err
 	}()
 	// The server says that it has the call; only then it is cancelled.
@@ -674,7 +674,7 @@ func TestKeyAndProgressUpstream(t *testing.T) {
 	c := &journal.Call{N: 500, Kind: "tool", Name: "bad__progress", Args: json.RawMessage(`{"input":{"steps":2}}`)}
 	pending := f.Prepare(c, nil)
 	go func() {
-		value, err := pending(t.Context(), func(context.Context, journal.Intent) error { return nil })
+		value, err := pending(t.Context(), flight{new(fixture)})
 		if err != nil {
 			t.Errorf("progress: %v", err)
 		}

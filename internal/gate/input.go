@@ -13,7 +13,7 @@ import (
 )
 
 // input answers which bytes of its input a program gets next, and what of them is hidden. The run makes rows of it.
-func (r *Run) input(ctx context.Context, args json.RawMessage) (json.RawMessage, *frame.Error) {
+func (r *Run) input(ctx context.Context, args json.RawMessage, call run.InFlight) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Offset int64 `json:"offset"`
 		Row    int64 `json:"row"`
@@ -28,11 +28,11 @@ func (r *Run) input(ctx context.Context, args json.RawMessage) (json.RawMessage,
 	page, err := r.scope.Input.Read(in.Offset, in.Row, func(rows json.RawMessage) (json.RawMessage, error) {
 		hidden, err := r.scope.Privacy.HideJSON(context.WithoutCancel(ctx), r.scope.InputFrom, rows)
 		if err == nil {
-			r.tell(ctx, "input", hidden, r.scope.Input.Prefix(), nil)
+			r.tell(call, "input", hidden, r.scope.Input.Prefix(), nil)
 		}
 		return hidden, err
 	})
-	if spent := run.Charge(ctx, time.Since(began)); err == nil {
+	if spent := call.Charge(time.Since(began)); err == nil {
 		err = spent
 	}
 	if _, full := errors.AsType[*pii.LimitError](err); full {

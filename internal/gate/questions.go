@@ -11,6 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/run"
 )
 
 // QuestionServer is the server that policy takes questions about tokens for tools of: pii__domain. No server has this name.
@@ -26,7 +27,7 @@ func Question(name string) *catalog.Tool {
 }
 
 // question answers a question about tokens. It takes the steps of a tool call that reads, but for its limit: it counts as a host call.
-func (r *Run) question(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
+func (r *Run) question(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Tokens []string `json:"tokens"`
 	}
@@ -37,7 +38,7 @@ func (r *Run) question(ctx context.Context, c *journal.Call) (json.RawMessage, *
 		return nil, runtimeError("TypeError", "there is no question pii.%s", c.Name)
 	}
 	tool := Question(c.Name)
-	t := &toolCall{run: r, call: c, name: tool.FullName()}
+	t := &toolCall{run: r, call: c, flight: call, name: tool.FullName()}
 	values, tokens, err := r.scope.Privacy.RestoreJSON(ctx, c.Args)
 	if err != nil {
 		return nil, t.notCalled(t.name, err)

@@ -120,7 +120,7 @@ func Fetched(c *journal.Call) (tool *catalog.Tool, args json.RawMessage, ok bool
 }
 
 // fetch is the pending host call that reads a resource or fills in a prompt.
-func (t *toolCall) fetch(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
+func (t *toolCall) fetch(ctx context.Context) (json.RawMessage, *frame.Error) {
 	m, named, shown, failed := fetching(t.call)
 	if failed != nil {
 		return nil, failed
@@ -130,7 +130,7 @@ func (t *toolCall) fetch(ctx context.Context, intend run.Intend) (json.RawMessag
 		return nil, toolError("", failure(err))
 	}
 	t.method = m
-	return t.send(ctx, m.tool(server), shown, false, intend)
+	return t.send(ctx, m.tool(server), shown, false)
 }
 
 // request makes a request that is no call of a tool, once it is admitted.
@@ -149,7 +149,7 @@ func (t *toolCall) request(ctx context.Context, server string, args json.RawMess
 	if err != nil {
 		return nil, undelivered(t.name, err.Error(), false)
 	}
-	t.run.tell(ctx, t.name, value, "", nil)
+	t.run.tell(t.flight, t.name, value, "", nil)
 	return slices.Clone(value), nil // the value may be a view of memory that is released
 }
 

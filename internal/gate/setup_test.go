@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/frame"
@@ -18,6 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
@@ -184,7 +186,9 @@ func setup(t *testing.T) *fixture {
 	})
 	f.scope = gate.Scope{
 		Run: "run_x", MaxCalls: 100, MaxValue: 1000, Files: files.NewSpace(skills, workspace, nil),
-		Modules: func(context.Context, string, string) (*program.Loaded, error) { return &program.Loaded{ID: "m"}, nil },
+		Modules: func(context.Context, string, string, func(time.Duration) error) (*program.Loaded, error) {
+			return &program.Loaded{ID: "m"}, nil
+		},
 	}
 	f.Run = f.gate.Open(f.scope)
 	return f
@@ -223,12 +227,23 @@ func (f *fixture) again(ctx context.Context, kind frame.Kind, name, args string,
 	f.t.Helper()
 	f.calls++
 	c := &journal.Call{N: f.calls, Kind: string(kind), Name: name, Args: json.RawMessage(args)}
-	value, err := f.Prepare(c, intent)(ctx, func(_ context.Context, i journal.Intent) error {
-		f.intents = append(f.intents, i)
-		return f.refuse
-	})
+	value, err := f.Prepare(c, intent)(ctx, flight{f})
 	return string(value), err
 }
+
+// flight is a call of a fixture.
+type flight struct{ f *fixture }
+
+func (c flight) Intend(_ context.Context, i journal.Intent) error {
+	c.f.intents = append(c.f.intents, i)
+	return c.f.refuse
+}
+
+func (c flight) Ask(approval.Call) *frame.Error {
+	return &frame.Error{Kind: frame.KindDenied, Name: "DeniedError"}
+}
+func (c flight) Charge(time.Duration) error { return nil }
+func (c flight) Tell(run.Told)              {}
 
 // tool calls a tool that must succeed.
 func (f *fixture) tool(name, input string) string {

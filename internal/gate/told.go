@@ -38,7 +38,7 @@ func (n *notes) first(source, trait string) bool {
 
 // tell tells the program what it reads otherwise than a source has written it. value is what the program gets, prefix what of a path
 // is not the source's; beside is what it has besides, nil for nothing.
-func (r *Run) tell(ctx context.Context, source string, value json.RawMessage, prefix string, beside json.RawMessage) {
+func (r *Run) tell(call run.InFlight, source string, value json.RawMessage, prefix string, beside json.RawMessage) {
 	traits := jsontext.Look(value)
 	told := run.Told{Exact: traits.Big != "" || traits.Huge != "", Beside: beside}
 	if beside != nil {
@@ -61,7 +61,7 @@ func (r *Run) tell(ctx context.Context, source string, value json.RawMessage, pr
 		}
 	}
 	if told.Exact || told.Beside != nil || told.Notes != nil {
-		run.Tell(ctx, told)
+		call.Tell(told)
 	}
 }
 
@@ -94,8 +94,8 @@ func (t *toolCall) beside(ctx context.Context, tool *catalog.Tool, result *mcpcl
 }
 
 // tellFailure is tell for an error.
-func (r *Run) tellFailure(ctx context.Context, source string, failed *frame.Error) {
+func (t *toolCall) tellFailure(failed *frame.Error) {
 	if len(failed.Data) > 0 {
-		r.tell(ctx, source, failed.Data, "", nil)
+		t.run.tell(t.flight, t.name, failed.Data, "", nil)
 	}
 }

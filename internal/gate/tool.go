@@ -27,6 +27,7 @@ const retryWindow = 5 * time.Minute
 type toolCall struct {
 	run    *Run
 	call   *journal.Call
+	flight run.InFlight    // the call while it is answered
 	intent *journal.Intent // intent of a process that died before the answer
 	write  bool            // marks a call that may change something
 	made   int             // losses of connections that calls had reported when this one was made
@@ -63,9 +64,10 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 
 // pending is a call that do answers. Its errors are redacted of personal data: step 9. Until the server is called they are the words of the
 // harness, with what the program wrote in them.
-func (t *toolCall) pending(do run.Pending) run.Pending {
-	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
-		value, failed := do(ctx, intend)
+func (t *toolCall) pending(do func(ctx context.Context) (json.RawMessage, *frame.Error)) run.Pending {
+	return func(ctx context.Context, flight run.InFlight) (json.RawMessage, *frame.Error) {
+		t.flight = flight
+		value, failed := do(ctx)
 		if failed == nil {
 			return value, nil
 		}
@@ -77,13 +79,13 @@ func (t *toolCall) pending(do run.Pending) run.Pending {
 		if err != nil {
 			return nil, undelivered(t.name, "the answer cannot be shown: "+err.Error(), t.write)
 		}
-		t.run.tellFailure(ctx, t.name, failed)
+		t.tellFailure(failed)
 		return nil, failed
 	}
 }
 
 // do is the pending call of a tool: step 3, and the further ones in order.
-func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
+func (t *toolCall) do(ctx context.Context) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Server     string            `json:"server"`
 		Input      json.RawMessage   `json:"input"`
@@ -108,12 +110,12 @@ func (t *toolCall) do(ctx context.Context, intend run.Intend) (json.RawMessage, 
 	if err != nil {
 		return nil, t.notCalled(tool.FullName(), err)
 	}
-	return t.send(ctx, tool, args, in.Raw, intend)
+	return t.send(ctx, tool, args, in.Raw)
 }
 
 // send sends a call with arguments to the server of its tool: steps 4 to 8.
 func (t *toolCall) send(
-	ctx context.Context, tool *catalog.Tool, shown json.RawMessage, raw bool, intend run.Intend,
+	ctx context.Context, tool *catalog.Tool, shown json.RawMessage, raw bool,
 ) (json.RawMessage, *frame.Error) {
 	name := tool.FullName()
 	t.name = name
@@ -143,7 +145,7 @@ func (t *toolCall) send(
 		return nil, t.notCalled(name, err)
 	}
 	servers := t.run.gate.opt.Servers
-	options := mcpclient.CallOptions{IdempotencyKey: t.run.key(t.call), Owner: t.run.scope.User}
+	options := mcpclient.CallOptions{IdempotencyKey: t.run.key(t.call), Owner: t.run.scope.User, Call: t.call.N}
 	if report := t.run.scope.Progress; report != nil {
 		options.Progress = func(p mcpclient.Progress) { report(t.call.N, p) }
 	}
@@ -191,7 +193,7 @@ func (t *toolCall) send(
 	}
 	t.write = !tool.Annotations.IsReadOnly()
 	if t.write && t.intent == nil {
-		err := intend(ctx, journal.Intent{
+		err := t.flight.Intend(ctx, journal.Intent{
 			N: t.call.N, Key: options.IdempotencyKey, Retry: tool.Annotations.IsIdempotent(), Time: t.run.gate.opt.Now().UnixMicro(), Conn: conn,
 			Approval: approved,
 		})

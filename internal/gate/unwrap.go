@@ -63,7 +63,7 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 	if err != nil {
 		return nil, undelivered(t.name, err.Error(), t.write)
 	}
-	t.run.tell(ctx, t.name, value, "", beside)
+	t.run.tell(t.flight, t.name, value, "", beside)
 	if !result.IsError {
 		t.run.gate.opt.Catalog.Used(t.run.scope.User, tool)
 	}

@@ -43,6 +43,8 @@ type CallOptions struct {
 	Conn int64
 	// Owner is the user whose memory budget a large answer is charged to until it is released.
 	Owner string
+	// Call is the number of the run's host call, for traces; 0 for none.
+	Call int
 }
 
 const (

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -134,14 +133,8 @@ func (l *loop) spent() bool { return time.Duration(l.used.Load()) > l.spec.Limit
 // errSpent ends work of the host for a run that has used up its time.
 var errSpent = errors.New("the program's time is used up (sandbox.timeout)")
 
-// Charge counts what the host computed for a call as computing of its program. ctx is that of Pending. After an error the
-// run has used up its time: the call has to return, and the run ends. Charge is safe for concurrent use.
-func Charge(ctx context.Context, used time.Duration) error {
-	call, ok := ctx.Value(callKey{}).(*callContext)
-	if !ok {
-		return nil
-	}
-	if call.loop.used.Add(int64(used)); call.loop.spent() {
+func (c *inFlight) Charge(used time.Duration) error {
+	if c.loop.used.Add(int64(used)); c.loop.spent() {
 		return errSpent
 	}
 	return nil

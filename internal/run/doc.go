@@ -45,7 +45,7 @@
 //
 // # Waiting for an approval
 //
-// A call that policy puts to a person has no answer yet: its goroutine returns (run.Ask), and the run's loop notes what it asks. When the
+// A call that policy puts to a person has no answer yet: its goroutine returns (run.InFlight.Ask), and the run's loop notes what it asks. When the
 // guest is idle and every unanswered call is a timer or waits so, the run parks (run/park.go): the journal is committed, one transaction
 // writes the request and takes the run's owner away, and the runner is released as at any end. Nothing in memory is left of the run, and
 // the journal has no record of the parking: it has calls without answers, as that of a process that died. So going on is resuming, with

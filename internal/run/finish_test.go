@@ -30,9 +30,9 @@ func stuck(g *guest) *frame.Frame {
 func TestNothingIsSentAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	var refused error
-	late := func(_ context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	late := func(_ context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 		time.Sleep(100 * time.Millisecond) // the run has ended, the runner has not
-		if refused = intend(context.Background(), journal.Intent{N: c.N, Key: "k"}); refused != nil {
+		if refused = call.Intend(context.Background(), journal.Intent{N: c.N, Key: "k"}); refused != nil {
 			return nil, &frame.Error{Kind: frame.KindTool, Name: "ToolError", Message: refused.Error()}
 		}
 		return json.RawMessage("true"), nil
@@ -113,8 +113,8 @@ func TestCallThatNeverReturns(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate), func(t *testing.T, w *world) {
 		release := make(chan struct{})
-		w.gate.on("late", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-			if err := intend(ctx, journal.Intent{N: c.N, Key: "k"}); err != nil {
+		w.gate.on("late", func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
+			if err := call.Intend(ctx, journal.Intent{N: c.N, Key: "k"}); err != nil {
 				t.Error(err)
 			}
 			<-release
@@ -207,8 +207,8 @@ func TestReplayAsksNoFilter(t *testing.T) {
 // What the host computes for a call counts as the program's computing.
 func TestCharge(t *testing.T) {
 	t.Parallel()
-	costly := func(ctx context.Context, _ *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-		if err := run.Charge(ctx, 40*time.Second); err != nil {
+	costly := func(ctx context.Context, _ *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
+		if err := call.Charge(40 * time.Second); err != nil {
 			return nil, &frame.Error{Kind: frame.KindRuntime, Name: "Error", Message: err.Error()}
 		}
 		return json.RawMessage("1"), nil

@@ -40,7 +40,7 @@ func counted(s script, starts *atomic.Int32) script {
 }
 
 // slow answers with its arguments after as many milliseconds as they say.
-func slow(ctx context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+func slow(ctx context.Context, c *journal.Call, _ run.InFlight) (json.RawMessage, *frame.Error) {
 	var args struct{ MS float64 }
 	if err := json.Unmarshal(c.Args, &args); err != nil {
 		panic(err)
@@ -103,17 +103,17 @@ func TestLeaveChangesNothing(t *testing.T) {
 		seed := first + i
 		execute := func(leave bool) (out *run.Outcome, records []journal.Record, seen []string, starts int32) {
 			synctest.Test(t, func(t *testing.T) {
-				ask := func(ctx context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+				ask := func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 					_, _ = slow(ctx, c, nil)
-					return nil, run.Ask(ctx, approval.Call{Tool: c.Name})
+					return nil, call.Ask(approval.Call{Tool: c.Name})
 				}
 				w := &world{
 					t: t, ctx: t.Context(), wrap: func(w journal.Writer) journal.Writer { return w },
 					gate: new(gate).on("slow", slow).on("ask", ask).on("echo", echo),
 				}
-				w.gate.on("write", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+				w.gate.on("write", func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 					_, _ = slow(ctx, c, nil)
-					return write(ctx, c, intend)
+					return write(ctx, c, call)
 				})
 				w.limits.MaxWall = 24 * time.Hour
 				writer, err := w.store.Create(t.Context(), "run_x")
@@ -407,12 +407,12 @@ func TestLeaveForApproval(t *testing.T) {
 		g.take()
 		return value(`1`)
 	}
-	ask := func(ctx context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-		return nil, run.Ask(ctx, approval.Call{Tool: c.Name})
+	ask := func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
+		return nil, call.Ask(approval.Call{Tool: c.Name})
 	}
-	late := func(ctx context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	late := func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 		_, _ = slow(ctx, c, nil)
-		return nil, run.Ask(ctx, approval.Call{Tool: c.Name})
+		return nil, call.Ask(approval.Call{Tool: c.Name})
 	}
 	for name, h := range map[string]handler{"answered": slow, "asks, too": late} {
 		bubble(t, new(gate).on("slow", h).on("ask", ask), func(t *testing.T, w *world) {

@@ -400,10 +400,9 @@ type preparedCall struct {
 
 func (l *loop) do(ctx context.Context, c preparedCall) {
 	l.inFlight++
-	own := &callContext{loop: l, n: c.call.N}
-	ctx = context.WithValue(ctx, callKey{}, own)
+	own := &inFlight{loop: l, n: c.call.N}
 	job := func() {
-		value, err := c.pending(ctx, l.intent)
+		value, err := c.pending(ctx, own)
 		c.release()
 		select {
 		case l.results <- result{c.call.N, value, err, own.asks, own.told}:
@@ -434,10 +433,8 @@ func (l *loop) serve(job func()) {
 	}
 }
 
-// callKey is the key under which the context of a Pending holds a callContext.
-type callKey struct{}
-
-type callContext struct {
+// inFlight is a call that the gate answers.
+type inFlight struct {
 	loop *loop
 	n    int
 	asks *approval.Call // of the call's goroutine
@@ -454,29 +451,16 @@ type Told struct {
 	Notes  []string // lines that the program prints when it gets the answer
 }
 
-// Tell sets what the program learns of the answer of a call beside its value. ctx is that of Pending; Tell is called by its goroutine.
-func Tell(ctx context.Context, told Told) {
-	if call, ok := ctx.Value(callKey{}).(*callContext); ok {
-		call.told = told
-	}
-}
+func (c *inFlight) Tell(told Told) { c.told = told }
 
-// CallNumber is the number of the host call that a context belongs to; 0 if it belongs to none.
-func CallNumber(ctx context.Context) int {
-	if call, ok := ctx.Value(callKey{}).(*callContext); ok {
-		return call.n
-	}
-	return 0
-}
-
-// intent records that a write is about to be sent. Calls in flight use it at the same time.
-func (l *loop) intent(ctx context.Context, i journal.Intent) error {
-	if err := l.appendIntent(i); err != nil {
+func (c *inFlight) Intend(ctx context.Context, i journal.Intent) error {
+	if err := c.loop.appendIntent(i); err != nil {
 		return err
 	}
-	return l.journal.Commit(ctx)
+	return c.loop.journal.Commit(ctx)
 }
 
+// appendIntent records that a write is about to be sent. Calls in flight use it at the same time.
 func (l *loop) appendIntent(i journal.Intent) error {
 	l.intents.Lock()
 	defer l.intents.Unlock()

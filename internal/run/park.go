@@ -12,14 +12,10 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Ask says that the call of ctx, which is that of Pending, waits for an approval. It returns what Pending is to return then, which
-// is no answer. Pending's goroutine calls it.
-func Ask(ctx context.Context, c approval.Call) *frame.Error {
-	if call, ok := ctx.Value(callKey{}).(*callContext); ok {
-		c.N = call.n
-		call.asks = &c
-	}
-	return &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Tool: c.Tool, Message: "the run ended before the call was approved"}
+func (c *inFlight) Ask(asks approval.Call) *frame.Error {
+	asks.N = c.n
+	c.asks = &asks
+	return &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Tool: asks.Tool, Message: "the run ended before the call was approved"}
 }
 
 // Parking is what a run gives up its runner with: all that it needs to go on besides its journal, and what people are asked.

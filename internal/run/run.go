@@ -99,11 +99,21 @@ type Gate interface {
 }
 
 // Pending performs a prepared call; the run calls it in a goroutine of its own. It returns soon after ctx ends; a write
-// whose outcome is then unknown is an in-doubt error. Before anything of a write is sent it calls intend.
-type Pending func(ctx context.Context, intend Intend) (json.RawMessage, *frame.Error)
+// whose outcome is then unknown is an in-doubt error. Before anything of a write is sent it calls Intend.
+type Pending func(ctx context.Context, call InFlight) (json.RawMessage, *frame.Error)
 
-// Intend makes the intent of a write and everything recorded before it durable. After an error the write must not be sent.
-type Intend func(ctx context.Context, intent journal.Intent) error
+// InFlight is what a Pending can tell the run of its call. Only its goroutine calls Ask and Tell.
+type InFlight interface {
+	// Intend makes the intent of a write and everything recorded before it durable. After an error the write must not be sent.
+	Intend(ctx context.Context, intent journal.Intent) error
+	// Ask says that the call waits for an approval. It returns what Pending is to return then, which is no answer.
+	Ask(c approval.Call) *frame.Error
+	// Charge counts what the host computed for the call as computing of its program. After an error the run has used up its time: the
+	// call has to return, and the run ends.
+	Charge(used time.Duration) error
+	// Tell sets what the program learns of the answer beside its value.
+	Tell(told Told)
+}
 
 // Event is what an observer of a run sees, once every answer that it comes from is stored. What was recorded before is seen again, an
 // answer with its call.

@@ -47,7 +47,7 @@ func TestRunAndReplay(t *testing.T) {
 func TestOrderOfAnswers(t *testing.T) {
 	t.Parallel()
 	release := [3]chan struct{}{}
-	slow := func(ctx context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	slow := func(ctx context.Context, c *journal.Call, _ run.InFlight) (json.RawMessage, *frame.Error) {
 		<-release[c.N-1]
 		return json.RawMessage(`1`), nil
 	}
@@ -99,8 +99,8 @@ func TestGuestThatTakesNothing(t *testing.T) {
 func TestSerialCalls(t *testing.T) {
 	t.Parallel()
 	g := new(gate)
-	g.on("write", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-		value, err := write(ctx, c, intend)
+	g.on("write", func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
+		value, err := write(ctx, c, call)
 		time.Sleep(time.Duration(10-c.N) * time.Millisecond) // in the bubble's time: the later call would be done first
 		g.note("done %d", c.N)
 		return value, err
@@ -584,8 +584,8 @@ func TestFailingJournal(t *testing.T) {
 	t.Parallel()
 	for fail := 1; fail <= 2; fail++ {
 		bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
-			w.gate.on("write", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-				value, failed := write(ctx, c, intend)
+			w.gate.on("write", func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
+				value, failed := write(ctx, c, call)
 				if failed == nil {
 					w.gate.note("sent")
 				}
@@ -626,12 +626,12 @@ func TestFailingJournal(t *testing.T) {
 func TestEffects(t *testing.T) {
 	t.Parallel()
 	g := new(gate).on("echo", echo).on("write", write)
-	g.on("refused", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-		write(ctx, c, intend)
+	g.on("refused", func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
+		write(ctx, c, call)
 		return nil, &frame.Error{Kind: frame.KindTool, Name: "ToolError", Message: "no"}
 	})
-	g.on("doubtful", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-		write(ctx, c, intend)
+	g.on("doubtful", func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
+		write(ctx, c, call)
 		return nil, &frame.Error{Kind: frame.KindInDoubt, Name: "InDoubtError", Message: "?"}
 	})
 	program := func(g *guest) *frame.Frame {
@@ -747,7 +747,7 @@ func TestBrokenRunners(t *testing.T) {
 func TestCrossed(t *testing.T) {
 	t.Parallel()
 	big := json.RawMessage(`"` + strings.Repeat("x", 8<<20-2) + `"`)
-	g := new(gate).on("big", func(context.Context, *journal.Call, func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	g := new(gate).on("big", func(context.Context, *journal.Call, run.InFlight) (json.RawMessage, *frame.Error) {
 		return big, nil
 	})
 	program := func(g *guest) *frame.Frame {

@@ -193,7 +193,7 @@ func (g *guest) compute() { g.waitFor(func(*frame.Frame) bool { return false }) 
 func value(text string) *frame.Frame { return &frame.Frame{Value: json.RawMessage(text)} }
 
 // handler answers the calls of a name.
-type handler func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error)
+type handler func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error)
 
 // gate answers calls by name, and writes down what it does. Calls of kind fs are serial.
 type gate struct {
@@ -218,9 +218,9 @@ func (g *gate) Serial(c *journal.Call) bool { return c.Kind == string(frame.FS) 
 
 func (g *gate) Prepare(c *journal.Call, _ *journal.Intent) run.Pending {
 	g.note("prepare %d", c.N)
-	return func(ctx context.Context, intend run.Intend) (json.RawMessage, *frame.Error) {
+	return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
 		g.note("do %d", c.N)
-		return g.handlers[c.Name](ctx, c, intend)
+		return g.handlers[c.Name](ctx, c, call)
 	}
 }
 
@@ -233,20 +233,20 @@ func (g *gate) on(name string, h handler) *gate {
 }
 
 // echo answers with the arguments.
-func echo(_ context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+func echo(_ context.Context, c *journal.Call, _ run.InFlight) (json.RawMessage, *frame.Error) {
 	return c.Args, nil
 }
 
 // write intends, and answers true.
-func write(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-	if err := intend(ctx, journal.Intent{N: c.N, Key: "k"}); err != nil {
+func write(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
+	if err := call.Intend(ctx, journal.Intent{N: c.N, Key: "k"}); err != nil {
 		return nil, &frame.Error{Kind: frame.KindTool, Name: "ToolError", Message: err.Error()}
 	}
 	return json.RawMessage("true"), nil
 }
 
 // hang answers when the run ends.
-func hang(ctx context.Context, _ *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+func hang(ctx context.Context, _ *journal.Call, _ run.InFlight) (json.RawMessage, *frame.Error) {
 	<-ctx.Done()
 	return nil, &frame.Error{Kind: frame.KindCancelled, Name: "Error", Message: "the run ended"}
 }

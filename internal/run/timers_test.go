@@ -9,6 +9,7 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/run"
 )
 
 // Timers fire in the order of due time, then of creation, and a replay fires them in the same order.
@@ -67,7 +68,7 @@ func TestTimersOfASlowStep(t *testing.T) {
 // later one.
 func TestTimersOfLaterSteps(t *testing.T) {
 	t.Parallel()
-	slow := func(_ context.Context, c *journal.Call, _ func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	slow := func(_ context.Context, c *journal.Call, _ run.InFlight) (json.RawMessage, *frame.Error) {
 		time.Sleep(time.Second)
 		return json.RawMessage(`1`), nil
 	}

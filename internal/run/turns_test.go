@@ -324,7 +324,7 @@ func TestCancelBeforeTheFirstTurn(t *testing.T) {
 // A guest that waits for a synchronous answer computes nothing, although answers to other calls come.
 func TestBlockedIsNoComputing(t *testing.T) {
 	t.Parallel()
-	slow := func(context.Context, *journal.Call, func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+	slow := func(context.Context, *journal.Call, run.InFlight) (json.RawMessage, *frame.Error) {
 		time.Sleep(10 * time.Second)
 		return json.RawMessage(`1`), nil
 	}

@@ -86,17 +86,17 @@ func TestCrashKeepsWhatWasSeen(t *testing.T) {
 						seen = append(seen, sight{what, text})
 					}
 				}
-				read := func(context.Context, *journal.Call, func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+				read := func(context.Context, *journal.Call, run.InFlight) (json.RawMessage, *frame.Error) {
 					mu.Lock()
 					defer mu.Unlock()
 					answers++
 					return json.RawMessage(fmt.Sprint(answers)), nil
 				}
-				w.gate.on("read", read).on("slow", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
+				w.gate.on("read", read).on("slow", func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 					time.Sleep(3 * time.Second)
-					return read(ctx, c, intend)
-				}).on("write", func(ctx context.Context, c *journal.Call, intend func(context.Context, journal.Intent) error) (json.RawMessage, *frame.Error) {
-					value, failed := write(ctx, c, intend)
+					return read(ctx, c, call)
+				}).on("write", func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
+					value, failed := write(ctx, c, call)
 					if failed == nil {
 						see("write", fmt.Sprintf("%d %s", c.N, c.Args))
 					}

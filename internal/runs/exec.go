@@ -297,10 +297,8 @@ func (s *Service) spec(
 		Gate: s.opt.Gate.Open(gate.Scope{
 			Run: start.Run, User: start.User, Roles: req.Roles, Session: start.Session, Tier: start.Tier, Task: req.Task, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
 			Files: env.space, Privacy: env.privacy, Input: env.input, InputFrom: env.inputFrom(), Recorded: records, Progress: req.Progress, Decided: s.decisions(start.Run, req.Task),
-			Modules: func(ctx context.Context, specifier, from string) (*program.Loaded, error) {
-				loaded, err := program.CompileModule(ctx, specifier, from, env.options(func(used time.Duration) error {
-					return run.Charge(ctx, used)
-				}))
+			Modules: func(ctx context.Context, specifier, from string, charge func(time.Duration) error) (*program.Loaded, error) {
+				loaded, err := program.CompileModule(ctx, specifier, from, env.options(charge))
 				if err == nil {
 					locate.add(loaded.Map)
 				}

@@ -22,7 +22,6 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/n8n"
 	"mcp-code-exec-harness/internal/pii"
-	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -157,7 +156,7 @@ func (s *servers) Call(
 			Message: "not called, because audit.required is set and the audit log cannot be written; the harness's log has the reason",
 		}
 	}
-	ctx, end := telemetry.StartTool(ctx, server+"__"+tool, run.CallNumber(ctx))
+	ctx, end := telemetry.StartTool(ctx, server+"__"+tool, opts.Call)
 	began := time.Now()
 	result, err := s.Manager.Call(ctx, server, tool, args, opts)
 	outcome := "ok"

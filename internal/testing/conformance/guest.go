@@ -127,7 +127,7 @@ type answers struct{ files map[string]string }
 func (answers) Serial(*journal.Call) bool { return false }
 
 func (a answers) Prepare(c *journal.Call, _ *journal.Intent) run.Pending {
-	return func(context.Context, run.Intend) (json.RawMessage, *frame.Error) {
+	return func(context.Context, run.InFlight) (json.RawMessage, *frame.Error) {
 		value, err := a.answer(c)
 		if err != nil {
 			return nil, &frame.Error{Kind: frame.KindRuntime, Name: "Error", Message: err.Error()}
