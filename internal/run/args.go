@@ -4,8 +4,8 @@ import "mcp-code-exec-harness/internal/slots"
 
 // Bounds of the arguments of calls in flight, in bytes.
 const (
-	argsUnit = 64 << 10 // what is counted: smaller arguments count as nothing, as their number is bounded
-	argsEach = 64 << 20 // of all runs of one owner
+	argsUnit = 64 << 10 // unit of the count: smaller arguments count as nothing, as their number is bounded
+	argsEach = 64 << 20 // limit of all runs of one owner
 	argsAll  = 16 * argsEach
 )
 

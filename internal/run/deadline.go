@@ -82,7 +82,7 @@ func (l *loop) expired() {
 		return
 	}
 	if left := l.allowed - l.computed(); left > 0 {
-		l.deadline.Reset(max(left, maxTurn)) // it was frozen, and may be still
+		l.deadline.Reset(max(left, maxTurn)) // the guest was frozen, and may still be
 		return
 	}
 	if end := l.recordedEnd(); l.spec.Offline && end != nil {
@@ -92,7 +92,7 @@ func (l *loop) expired() {
 	}
 }
 
-// maxUnmetered is how many times in a row nobody may know what a runner has computed.
+// maxUnmetered is how many times in a row the processor time of a runner may be unknown.
 const maxUnmetered = 3
 
 // watchIdle ends a run whose runner computes although it said that it was idle. It is called each time that the runner

@@ -19,7 +19,7 @@
 //     and entropy are constants.
 //  3. Globals are an allow-list. WeakRef holds its target, FinalizationRegistry never calls, the zone is UTC.
 //  4. Modules. The start record holds compiled code, source map and every module that was loaded with it; what is loaded at
-//     run time is the recorded answer of a call. So are files beside the program of exec FILE, which a run that goes on in
+//     run time is the recorded answer of a call. So are files beside the program of exec FILE, which a run that is resumed in
 //     another process cannot load any more. Replay neither compiles nor resolves, except exec FILE --replay, which compiles
 //     the given program to see where it diverges.
 //  5. Engine. The start record holds hashes of engine and prelude; replay refuses others without --force.
@@ -27,9 +27,9 @@
 //     They cancel the calls in flight; a call that does not return within five seconds is left behind, and a write among
 //     such calls is in doubt. An answer about a run's input is a range of bytes with what was hidden of it: the run makes
 //     rows of it, from a copy of the file whose hash is in the start record. A replay needs the file.
-//  7. Writing. Every answer is recorded before it is delivered, and committed before anybody but the program can see what
-//     comes of it: before a write is sent, an event is shown, a person is asked, the runner is given up and the run ends,
-//     and after a second at the latest. A crash repeats only reads whose answers nobody saw. A replay asks no filter of
+//  7. Writing. Every answer is recorded before it is delivered, and committed before anyone except the program can see its
+//     effects: before a write is sent, an event is shown, a person is asked, the runner is given up and the run ends,
+//     and after a second at the latest. A crash repeats only reads whose answers were not seen. A replay asks no filter of
 //     personal data: it compares what the program sends with recorded text in which a token stands for any text. A write has
 //     an *intent*, a record of its own, committed before anything is sent: a call without one never went out. One writer
 //     goroutine commits in groups.
@@ -48,14 +48,14 @@
 // A call that policy puts to a person has no answer yet: its goroutine returns (run.InFlight.Ask), and the run's loop notes what it asks. When the
 // guest is idle and every unanswered call is a timer or waits so, the run parks (run/park.go): the journal is committed, one transaction
 // writes the request and takes the run's owner away, and the runner is released as at any end. Nothing in memory is left of the run, and
-// the journal has no record of the parking: it has calls without answers, as that of a process that died. So going on is resuming, with
+// the journal has no record of the parking: it has calls without answers, as that of a process that died. So it is resumed, with
 // three things that the request keeps: what was left of timers, and how much the run had taken and computed.
 //
 // On resume the unanswered calls go live in order, through the whole gate. The gate looks up what was decided about a call by its number in
 // its run (approval.Decided); a call has one number, and one intent at most, which names the request: so an approval is used up by the
 // intent, in the transaction that commits it. It is compared with the call first: the hash of the tool's definition, and a keyed hash of
-// the arguments with personal data restored. Approval is the step before the intent, behind validation and connection, so that nobody is
-// asked about a call that cannot be made, and that the definition is the one that the connected server has by now.
+// the arguments with personal data restored. Approval is the step before the intent, behind validation and connection, so that no person is
+// asked about a call that cannot be made, and the definition is that of the connected server.
 //
 // A decision is one transaction as well: the request, the event in the task and the task's due time. A task that waits is due when its
 // request is decided or expires. Runs of no task have a due time of their own, which runs.ResumeDecided looks at; it stays until the run
@@ -65,7 +65,7 @@
 // # Waiting for slow calls
 //
 // A run whose program waits for calls and timers longer than sandbox.parkAfter gives up its runner as well (run/leave.go); the rule is in
-// run.Leave. Its loop goes on without one: the goroutines of calls in flight stay, because servers work on them, timers and limits of time
+// run.Leave. Its loop continues without one: the goroutines of calls in flight stay, because servers work on them, timers and limits of time
 // run on, and each answer is recorded, numbered and committed when it comes. What the journal has, the loop drops. With the first answer it
 // wants a runner (Pool.Reacquire: in the queue of its owner, but never refused), reads the journal, and begins another *leg*: the program
 // is replayed with the recorded answers, and meets its calls in flight where they are. What a replay computes takes turns as any computing

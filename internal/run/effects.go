@@ -27,7 +27,7 @@ const (
 // effects is a run's account of its writes. It is safe for concurrent use.
 type effects struct {
 	mu    sync.Mutex
-	calls map[int]Effect // that may become writes; of a write with its state
+	calls map[int]Effect // calls that may become writes; the state of those that are
 }
 
 // made notes a call; sent says that a dead process had already sent it as a write.

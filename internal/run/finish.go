@@ -23,7 +23,7 @@ func (l *loop) finish() (*Outcome, error) {
 		return l.waiting(), nil
 	}
 	if l.failure != nil {
-		return nil, l.failure // as if this process had been killed: a resumed run makes the unanswered calls again
+		return nil, l.failure // the same as a killed process: a resumed run makes the unanswered calls again
 	}
 	out := l.outcome()
 	switch {

@@ -16,7 +16,7 @@ import (
 // timer is due, the run gets a runner again, and the program is replayed there. It sees no difference. What the program computed in
 // all, what replaying takes for each call and byte included, must be at most a tenth of its present wait.
 type Leave struct {
-	After time.Duration // that the program must have waited
+	After time.Duration // least time that the program must have waited
 	// Places are taken while the run has no runner: one for each call in flight, at least one. Where its owner has none left, the run
 	// keeps its runner.
 	Places *slots.Slots
@@ -27,8 +27,8 @@ type Leave struct {
 
 const (
 	replayShare   = 10                     // a program must have waited for so many times what replaying it takes
-	replayCall    = 100 * time.Microsecond // that replaying a call takes, about
-	replayByte    = 100 * time.Nanosecond  // that replaying a byte of arguments and answers takes
+	replayCall    = 100 * time.Microsecond // estimate for replaying a call
+	replayByte    = 100 * time.Nanosecond  // estimate for replaying a byte of arguments and answers
 	maxKept       = 64 << 10               // bytes of arguments that calls in flight hold without a runner
 	keptCall      = 256                    // bytes that every call counts for besides
 	runnerRetried = time.Second            // after a runner could not be started
@@ -93,7 +93,7 @@ func (l *loop) giveUp(ctx context.Context) {
 	for n, c := range l.open {
 		switch frame.Kind(c.Kind) {
 		case frame.FS, frame.Load:
-			return // they are quick, and use what is dropped
+			return // these calls are quick, and use the runner
 		case frame.Timer:
 		default:
 			flying++
@@ -159,7 +159,7 @@ func (l *loop) wantRunner() {
 				back <- returned{runner, err}
 				return
 			}
-			select { // others may have ended until then; the run's own limits end the wait
+			select { // the other calls may end first; the run's own limits end the wait
 			case <-time.After(runnerRetried):
 			case <-ctx.Done():
 			}
@@ -184,7 +184,7 @@ func (l *loop) comeBack(ctx context.Context, r returned) {
 	l.away.release()
 	l.away.release = nil
 	l.use(r.runner, records)
-	l.again, l.replayed = true, l.away.had+1 // what it did until it waited is counted
+	l.again, l.replayed = true, l.away.had+1 // computing after the last answer counts
 	l.failure = l.start()
 }
 

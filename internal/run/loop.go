@@ -59,7 +59,7 @@ type loop struct {
 	latest   int64          // the clock of the last answer that was recorded
 	answers  int            // asynchronous ones that were recorded
 	serial   []preparedCall // calls that wait for each other; the first is in flight
-	timers   timers         // that are pending
+	timers   timers         // pending timers
 	inFlight int            // calls the gate is working on
 	results  chan result
 	jobs     chan func()           // calls for the goroutine that waits in serve
@@ -71,16 +71,16 @@ type loop struct {
 	away     away
 
 	used     atomic.Int64 // nanoseconds that the guest has computed, and the host for it
-	deadline *time.Timer  // of the guest's computing, or of the next look at an idle runner
+	deadline *time.Timer  // deadline of the guest's computing, or of the next look at an idle runner
 	kill     <-chan time.Time
 	unsaved  unsaved
 
-	ending  *Error // what the host decided; the runner was sent a cancel frame
+	ending  *Error // ending that the host decided; the runner was sent a cancel frame
 	done    *frame.Frame
-	failure error // of the harness itself
+	failure error // failure of the harness itself
 
 	cancelCalls context.CancelFunc
-	intents     sync.Mutex // of calls in flight; guards noIntents
+	intents     sync.Mutex // held by calls in flight; guards noIntents
 	noIntents   bool       // the calls have been cancelled
 	effects     effects
 }
@@ -105,14 +105,14 @@ type leg struct {
 	blocked   bool           // the guest waits for the answer to a synchronous call
 	computing bool           // the guest is busy: its time counts
 	waits     bool           // the guest is to be busy as soon as it has a processor
-	unsent    []*frame.Frame // that it gets then
+	unsent    []*frame.Frame // frames for the guest once it has a processor
 	since     time.Time
-	allowed   time.Duration // that the guest may compute since then
-	frozen    time.Duration // that it had been frozen then
+	allowed   time.Duration // time that the guest may compute from since on
+	frozen    time.Duration // frozen time of the guest at since
 	idleSince time.Duration // processor time of the runner at the last look since it became idle; -1 before the first
 	unmetered int           // looks in a row that did not find it
 
-	idled  int             // what the last idle frame said that the guest had taken; -1 before the first
+	idled  int             // number of answers that the guest had taken at its last idle frame; -1 before the first
 	raised map[string]bool // kinds of the errors that answers gave the guest
 
 	logs     []Log
@@ -306,7 +306,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	}
 	c := &journal.Call{N: f.ID, Kind: string(f.Kind), Name: f.Name, Args: f.Args, Sync: f.Sync}
 	if f.Kind == frame.Tool {
-		c.Args = jsontext.Compact(c.Args) // without equal keys, of which a server might read another than the gate
+		c.Args = jsontext.Compact(c.Args) // removes equal keys, of which a server might read another than the gate
 	}
 	recorded := l.cursor.Call(c.N)
 	if recorded != nil {
@@ -354,10 +354,10 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	case l.away.calls[c.N] != nil:
 		// It was not given up with the runner.
 	case !c.Sync && (l.replaying() || len(l.held) > 0):
-		l.held = append(l.held, c) // behind the record, and in the order of the calls
+		l.held = append(l.held, c) // waits for the record, in the order of the calls
 	default:
 		if c.Sync {
-			l.performHeld(ctx) // they were made before
+			l.performHeld(ctx) // these calls were made earlier
 		}
 		l.perform(ctx, c)
 	}
@@ -437,11 +437,11 @@ func (l *loop) serve(job func()) {
 type inFlight struct {
 	loop *loop
 	n    int
-	asks *approval.Call // of the call's goroutine
+	asks *approval.Call // request of the call's goroutine
 	told Told           // likewise
 }
 
-// Told is what a program learns of an answer beside its value.
+// Told is what a program gets of an answer beside its value.
 type Told struct {
 	// Exact says that the answer has numbers that no JavaScript number holds. Of these the program gets integers as BigInt, and others
 	// as strings.
@@ -665,14 +665,14 @@ func (l *loop) stop(reason *Error) {
 		return
 	}
 	l.ending = reason
-	l.spec.Turn.Rest() // what is frozen cannot end
+	l.spec.Turn.Rest() // a frozen process cannot end
 	l.endCalls()
 	switch {
 	case l.runner == nil:
 		l.done = &frame.Frame{T: frame.Done}
 		return
 	case l.away.leaving:
-		return // it was sent the cancel frame
+		return // the runner was sent the cancel frame
 	}
 	if len(l.unsent) > 0 && l.unsent[0].T == frame.Start { // a runner without a program heeds no cancel frame
 		l.waits = false

@@ -22,7 +22,7 @@ const (
 // value, the program is replayed on a runner. The journal is the same in both cases.
 type Only struct {
 	Name string
-	Args json.RawMessage // of the call's frame
+	Args json.RawMessage // arguments of the call's frame
 }
 
 // only is the frame of the call with which a run begins that has no runner, and gives back what the run holds without one; nil if

@@ -20,7 +20,7 @@ func (c *inFlight) Ask(asks approval.Call) *frame.Error {
 
 // Parking is what a run gives up its runner with: all that it needs to go on besides its journal, and what people are asked.
 type Parking struct {
-	Calls  []approval.Call // in call order
+	Calls  []approval.Call // calls in order
 	Made   int             // tool calls
 	Done   []Effect
 	Resume approval.Resume

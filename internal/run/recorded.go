@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Observe tells of a journal what an observer of its run would have seen.
+// Observe reports of a journal what an observer of its run would have seen.
 func Observe(records []journal.Record, observe func(Event)) {
 	for _, r := range records {
 		if r.Call != nil || r.Answer != nil || r.Log != nil {
@@ -40,7 +40,7 @@ func Abandoned(records []journal.Record, now time.Time) *journal.End {
 	return end
 }
 
-// Recorded is the outcome that a journal tells of, without executing anything; nil if the run has not ended.
+// Recorded is the recorded outcome of a journal, without executing anything; nil if the run has not ended.
 func Recorded(records []journal.Record) (*Outcome, error) {
 	out := &Outcome{Logs: []Log{}}
 	var done effects

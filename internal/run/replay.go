@@ -120,7 +120,7 @@ func (l *loop) compare(out *Outcome) {
 // report makes the recorded outcome the replay's, where the program had no part in how the run ended. It may have come
 // further now than then, or not as far.
 func (l *loop) report(out *Outcome, end *journal.End, recorded *Error) {
-	ended := l.ending == nil // by itself: whatever was recorded must have come before
+	ended := l.ending == nil // the program ended by itself: everything recorded must have come before
 	logs := l.cursor.Logs()
 	both := min(len(logs), len(out.Logs))
 	out.Status, out.Output, out.Error, out.Calls = end.Status, json.RawMessage("null"), recorded, end.Calls

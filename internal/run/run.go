@@ -37,7 +37,7 @@ type Error struct {
 	Kind    string          `json:"kind"`
 	Name    string          `json:"name,omitempty"` // JavaScript class of the error
 	Message string          `json:"message"`
-	File    string          `json:"file,omitempty"` // where it is not the program itself
+	File    string          `json:"file,omitempty"` // file of the place, if it is not the program itself
 	Line    int             `json:"line,omitempty"`
 	Column  int             `json:"column,omitempty"`
 	Source  string          `json:"source,omitempty"` // the offending line
@@ -111,7 +111,7 @@ type InFlight interface {
 	// Charge counts what the host computed for the call as computing of its program. After an error the run has used up its time: the
 	// call has to return, and the run ends.
 	Charge(used time.Duration) error
-	// Tell sets what the program learns of the answer beside its value.
+	// Tell sets what the program gets of the answer beside its value.
 	Tell(told Told)
 }
 
@@ -119,7 +119,7 @@ type InFlight interface {
 // answer with its call.
 type Event struct {
 	Call   *journal.Call   // a host call was made
-	Answer *journal.Answer // and answered
+	Answer *journal.Answer // answer to a host call
 	Log    *Log
 }
 
@@ -132,10 +132,10 @@ type Spec struct {
 	Computed time.Duration
 	// Records continue a recorded run; empty for a new one.
 	Records []journal.Record
-	// Resume is what a run that waited for an approval goes on with.
+	// Resume is the state of a run that has waited for an approval.
 	Resume approval.Resume
 	// Park has the run wait for an approval, and returns the request. Its record is durable then, and another process may
-	// go on with it. The error may be a *RefusedError. Nil where nobody can be asked.
+	// resume it. The error may be a *RefusedError. Nil if no person can be asked.
 	Park func(ctx context.Context, p Parking) (*approval.Request, error)
 	// Input returns what the guest gets for the answer to a call of kind input, which has ranges and tokens. Nil for a run without an input.
 	Input func(recorded json.RawMessage) (json.RawMessage, error)
@@ -149,7 +149,7 @@ type Spec struct {
 	Journal journal.Writer
 	Gate    Gate
 	Runners Runners
-	Slot    *Slot // that the run holds while it computes; nil: it waits for none
+	Slot    *Slot // slot that the run holds while it computes; nil: it needs none
 	Turn    *Turn // the run's part of the processors; nil: it may compute at any time
 	// Privacy hides personal data in what the guest sends, before anything else sees it.
 	Privacy pii.Session

@@ -28,11 +28,11 @@ type Slots struct {
 	n int
 
 	mu     sync.Mutex
-	busy   list.List // of *Slot whose runs compute, for longest first
-	paused list.List // of *Slot whose runs wait, for longest first
+	busy   list.List // *Slot values whose runs compute, the longest first
+	paused list.List // *Slot values whose runs wait, the longest first
 	queue  slots.Queue
 	timer  *time.Timer
-	last   time.Time // when a slot was given, or nobody waited
+	last   time.Time // time of the last grant, or of the last empty queue
 }
 
 // NewSlots returns n slots.
@@ -60,7 +60,7 @@ type Slot struct {
 	slots *Slots
 	since time.Time     // the run has computed or waited since
 	list  *list.List    // slots.busy or slots.paused; nil: the slot is not held
-	elem  *list.Element // of list
+	elem  *list.Element // element of list
 }
 
 // Acquire waits for a slot, which must be released. began orders the runs of an owner. The error is the end of ctx.

@@ -25,13 +25,13 @@ type Turns struct {
 	n int
 
 	mu    sync.Mutex
-	busy  list.List // of *Turn, for longest first
+	busy  list.List // *Turn values, the longest first
 	queue slots.Queue
 	timer *time.Timer // rings when the first turn is over
 
 	latest string    // the owner whose program began or ended to compute last
-	at     time.Time // when that was
-	before time.Time // when another owner's last did
+	at     time.Time // when latest began or ended to compute
+	before time.Time // when another owner's program last did
 }
 
 // freezer is a runner whose process can be stopped for a while. Freeze reports whether that was done.
@@ -51,12 +51,12 @@ type Turn struct {
 	place   slots.Place
 	granted chan struct{} // gets a token when a wait ends that Compute began
 	runner  freezer       // nil: it cannot be frozen
-	elem    *list.Element // of turns.busy; nil: it does not compute, or its turn is over and it could not be frozen
+	elem    *list.Element // element of turns.busy; nil: it does not compute, or its turn is over and it could not be frozen
 	waits   bool          // for the processor that Compute asked for
-	frozen  bool          // it waits for its next turn
-	since   time.Time     // it has had its turn, or been frozen, since
-	lost    time.Duration // that it was frozen
-	spent   time.Duration // of its turn
+	frozen  bool          // reports that it waits for its next turn
+	since   time.Time     // beginning of its turn, or of its freezing
+	lost    time.Duration // frozen time
+	spent   time.Duration // used time of its turn
 }
 
 // Join returns the turn of a run.
@@ -116,7 +116,7 @@ func (turn *Turn) Rest() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	select {
-	case <-turn.granted: // and not taken
+	case <-turn.granted: // a turn was granted and not taken
 	default:
 	}
 	switch {
@@ -243,7 +243,7 @@ func (t *Turns) firstOver(waiting *slots.Place) (first *Turn, at time.Time) {
 		over := turn.since.Add(maxTurn)
 		switch more, same := turn.place.More(waiting); {
 		case more <= 0 && !same:
-			continue // they would only change places
+			continue // a swap would change nothing
 		case more > 1:
 			over = turn.since.Add(minTurn)
 		}

@@ -20,10 +20,10 @@ const (
 // that the program did with it: a resumed run makes the call again. What others see of a run must not depend on such an answer. So a
 // commit comes before a write is sent, a person is asked or told, a runner is given up, and the run ends.
 type unsaved struct {
-	due     <-chan time.Time // of the commit; nil: nothing has to be stored
+	due     <-chan time.Time // time of the commit; nil: nothing has to be stored
 	answers int
-	bytes   int     // of answers
-	events  []Event // that the observer has not seen
+	bytes   int     // bytes of answers
+	events  []Event // events that the observer has not seen
 }
 
 func (u *unsaved) add(a *journal.Answer) {

@@ -75,7 +75,7 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// invites tells whether the words before a number invite somebody to call there. The number has at least seven digits and is no date.
+// invites tells whether the words before a number invite a person to call there. The number has at least seven digits and is no date.
 func (s *scanner) invites(n *number, groups int) bool {
 	digits := s.digits(n, groups)
 	if len(digits) < 7 || sameDigits(digits) || groups == 1 && len(digits) == 8 && (day(digits[:4], digits[4:6], digits[6:]) != "" || day(digits[4:], digits[2:4], digits[:2]) != "") {
