@@ -39,7 +39,8 @@ func (w *work) hideInput(ctx context.Context, c model.ToolCall) (json.RawMessage
 	}
 	changed := false
 	for name, value := range all {
-		hidden, err := value, error(nil)
+		hidden := value
+		var err error
 		if strings.EqualFold(name, "code") && json.Unmarshal(value, &code) == nil {
 			var program string
 			if program, err = w.privacy.HideProgram(ctx, code); program != code {
