@@ -79,6 +79,8 @@ type commands struct {
 	Files    filesCmd    `cmd:"" group:"Programs and tasks:" help:"Files of sessions and skills: ls, get, put, rm." example:"files ls sales"`
 	Tasks    tasksCmd    `cmd:"" group:"Programs and tasks:" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
 
+	Schedules schedulesCmd `cmd:"" group:"Programs and tasks:" help:"Tasks at planned times: list, add, rm." example:"schedules list"`
+
 	Servers serversCmd `cmd:"" group:"Tools:" help:"Upstream MCP servers: list, add, import, test, logs, restart and more." example:"servers list"`
 	Tools   toolsCmd   `cmd:"" group:"Tools:" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`
 	Skills  skillsCmd  `cmd:"" group:"Tools:" help:"Saved skills: list, show." example:"skills list"`

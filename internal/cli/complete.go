@@ -146,6 +146,13 @@ func (a *app) names(ctx context.Context, kind string, most int) (all []cobra.Com
 				all = append(all, cobra.CompletionWithDesc(t.ID, cut(firstLine(t.Task), shownText)))
 			}
 		}
+	case "schedules":
+		if tasks, err := h.Tasks(wiring.TaskOptions{}); err == nil {
+			found, _ := tasks.Schedules(ctx, "")
+			for _, s := range found[:min(most, len(found))] {
+				all = append(all, cobra.CompletionWithDesc(s.ID, cut(firstLine(s.Task), shownText)))
+			}
+		}
 	case "sessions":
 		if tasks, err := h.Tasks(wiring.TaskOptions{}); err == nil {
 			found, _, _ := tasks.Sessions(ctx, task.SessionFilter{UserID: defaultUser, Limit: most})

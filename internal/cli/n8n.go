@@ -181,7 +181,7 @@ func (c *n8nExportCmd) ofRun(ctx context.Context, a *app, h *wiring.Harness) (*e
 	if of.Code, err = sourceOf(ctx, h, start); err != nil {
 		return nil, err
 	}
-	if of.Code != start.Source && start.Env["HARNESS_TOOL"] == "" {
+	if of.Code != start.Source && runs.ToolOf(start) == "" {
 		fmt.Fprintf(a.Stderr, "harness: warning: %s holds personal data, which the workflow gets\n", info.ID)
 	}
 	of.value = func(ctx context.Context) (json.RawMessage, error) {
@@ -197,7 +197,7 @@ func (c *n8nExportCmd) ofRun(ctx context.Context, a *app, h *wiring.Harness) (*e
 // sourceOf is the program of a run as its owner wrote it.
 func sourceOf(ctx context.Context, h *wiring.Harness, start *journal.Start) (string, error) {
 	code := start.Source
-	if tool := start.Env["HARNESS_TOOL"]; tool != "" { // the program of a single call
+	if tool := runs.ToolOf(start); tool != "" {
 		name, _ := json.Marshal(tool) // a text
 		code = "return await callMCPTool(" + string(name) + ", " + cmp.Or(start.Env["HARNESS_ARGUMENTS"], "{}") + ")"
 	}

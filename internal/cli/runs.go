@@ -66,6 +66,9 @@ func programOf(ctx context.Context, h *wiring.Harness, id string) string {
 	if err != nil || len(first) == 0 || first[0].Start == nil {
 		return ""
 	}
+	if tool := runs.ToolOf(first[0].Start); tool != "" {
+		return "call of " + tool
+	}
 	return cut(first[0].Start.Source, shownText)
 }
 

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 
+	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
@@ -26,10 +28,21 @@ func CallOf(function, tool string, args json.RawMessage) Request {
 		raw = ", true"
 	}
 	return Request{
-		Code: "return await callMCPTool.json(env.HARNESS_TOOL, env.HARNESS_ARGUMENTS" + raw + ")",
+		Code: singleCall + "env.HARNESS_ARGUMENTS" + raw + ")",
 		Env:  map[string]string{"HARNESS_TOOL": tool, "HARNESS_ARGUMENTS": string(args)},
 		only: function,
 	}
+}
+
+// singleCall is the beginning of the program of CallOf.
+const singleCall = "return await callMCPTool.json(env.HARNESS_TOOL, "
+
+// ToolOf is the tool that a recorded program of CallOf calls; empty for any other program.
+func ToolOf(s *journal.Start) string {
+	if !strings.HasPrefix(s.Source, singleCall) {
+		return ""
+	}
+	return s.Env["HARNESS_TOOL"]
 }
 
 // onlyCall is the call of the program of CallOf, with the variables that the program has; nil for any other program, and where the

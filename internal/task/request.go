@@ -55,7 +55,7 @@ func (s *Service) check(r *Request) error {
 		return fmt.Errorf("%w: %s", ErrInvalidInput, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case r.UserID == "" || r.Task == "":
+	case r.UserID == "" || strings.TrimSpace(r.Task) == "":
 		return wrong("userId and task are required")
 	case utf8.RuneCountInString(r.Task) > maxText:
 		return wrong("task has more than %d characters", maxText)
