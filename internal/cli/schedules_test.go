@@ -38,7 +38,7 @@ func TestSchedules(t *testing.T) {
 		"not both":       {"--cron", "@daily", "--at", "2031-01-01T00:00:00Z", "Sales"},
 		"is no instant":  {"--at", "tomorrow", "Sales"},
 		"cron":           {"--cron", "0 7 * *", "Sales"},
-		"Atlantis":       {"--cron", "@daily", "--zone", "Atlantis", "Sales"},
+		"no time zone":   {"--cron", "@daily", "--zone", "Atlantis", "Sales"},
 		"task are":       {"--cron", "@daily", " "},
 	} {
 		if r := f.run(append([]string{"schedules", "add"}, args...)...).want(2); !strings.Contains(r.stderr, want) {

@@ -29,7 +29,7 @@
 //     rows of it, from a copy of the file whose hash is in the start record. A replay needs the file.
 //  7. Writing. Every answer is recorded before it is delivered, and committed before anyone except the program can see its
 //     effects: before a write is sent, an event is shown, a person is asked, the runner is given up and the run ends,
-//     and after a second at the latest. A crash repeats only reads whose answers were not seen. A replay asks no filter of
+//     and after a second at the latest; the outcome of a write at once. A crash repeats only reads whose answers were not seen. A replay asks no filter of
 //     personal data: it compares what the program sends with recorded text in which a token stands for any text. A write has
 //     an *intent*, a record of its own, committed before anything is sent: a call without one never went out. One writer
 //     goroutine commits in groups.

@@ -73,6 +73,13 @@ func (e *effects) settle(n int, err *frame.Error) {
 	e.calls[n] = effect
 }
 
+// wrote reports whether a call was sent as a write.
+func (e *effects) wrote(n int) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.calls[n].State != ""
+}
+
 // replayed notes the recorded answer of a call, if it has one.
 func (e *effects) replayed(a *journal.Answer) {
 	if a == nil {

@@ -124,8 +124,8 @@ func TestSerialCalls(t *testing.T) {
 		}
 		w.run(program)
 		want := []string{
-			"prepare 1", "do 1", "prepare 2", "prepare 3", "commit", "done 1", "answer 1", "do 2", "commit", "done 2",
-			"answer 2", "do 3", "commit", "done 3", "answer 3", "commit",
+			"prepare 1", "do 1", "prepare 2", "prepare 3", "commit", "done 1", "answer 1", "commit", "do 2", "commit", "done 2",
+			"answer 2", "commit", "do 3", "commit", "done 3", "answer 3", "commit", "commit",
 		}
 		got := g.notes()
 		// What the run's goroutine and the first call's do at the same time may come in either order.

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
@@ -10,9 +11,7 @@ import (
 
 const (
 	// saveAfter is how long records wait for a commit at most: a process that dies loses no more, and others list the run then.
-	saveAfter = time.Second
-	// showAfter is how long events wait for a commit at most.
-	showAfter  = 20 * time.Millisecond
+	saveAfter  = time.Second
 	maxUnsaved = 256 << 10 // bytes of answers that wait for a commit
 )
 
@@ -31,15 +30,13 @@ func (u *unsaved) add(a *journal.Answer) {
 	u.bytes += len(a.Value) + len(a.Error) + len(a.Beside)
 }
 
-// save stores answers, or lets them wait for the next commit. A run without a runner reads them from the store.
+// save stores answers, or lets them wait for the next commit. The outcome of a write does not wait: it would be in doubt after a crash. A run that
+// is watched shows each answer before the program has it, and one without a runner reads them from the store.
 func (l *loop) save(ctx context.Context, answers []*journal.Answer) {
-	switch {
-	case l.runner == nil || l.away.leaving || l.unsaved.bytes >= maxUnsaved:
+	wrote := func(a *journal.Answer) bool { return l.effects.wrote(a.N) }
+	if l.runner == nil || l.away.leaving || l.spec.Observe != nil || l.unsaved.bytes >= maxUnsaved || slices.ContainsFunc(answers, wrote) {
 		l.commit(ctx)
-	case l.unsaved.answers > len(answers): // the commit is due already
-	case l.spec.Observe != nil:
-		l.unsaved.due = time.After(showAfter)
-	case l.unsaved.due == nil:
+	} else if l.unsaved.due == nil {
 		l.unsaved.due = time.After(saveAfter)
 	}
 }

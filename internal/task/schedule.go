@@ -77,7 +77,7 @@ func (s Schedule) after(t time.Time) (time.Time, error) {
 	if s.Zone != "" {
 		var err error
 		if zone, err = time.LoadLocation(s.Zone); err != nil || strings.EqualFold(s.Zone, "local") {
-			return time.Time{}, fmt.Errorf("%w: unknown time zone %q; give an IANA name such as Europe/Berlin", ErrInvalidInput, s.Zone)
+			return time.Time{}, fmt.Errorf("%w: no time zone has this name; give an IANA name such as Europe/Berlin", ErrInvalidInput)
 		}
 	}
 	if !validCron(s.Cron) {
