@@ -39,6 +39,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/tiers"
+	"mcp-code-exec-harness/internal/upstream"
 )
 
 // ErrUnavailable reports a dependency that is missing or cannot be reached.
@@ -88,7 +89,7 @@ type Harness struct {
 	cfg     *config.Config
 	out     Outside
 	catalog *catalog.Catalog
-	servers *servers
+	servers *upstream.Servers
 	n8n     *n8n.Instance // nil: there is none
 	runs    *runs.Service
 	privacy *pii.Filter                   // nil where it is switched off
@@ -229,7 +230,7 @@ func (h *Harness) openRuns() error {
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,
 		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
-		Check: c.Check, Unavailable: h.unknownServers,
+		Check: c.Check, Unavailable: h.servers.Unlisted,
 		Limits: runLimits(c),
 		LimitsFor: func(user string, roles []auth.Role) run.Limits {
 			of, _ := h.cfg.LimitsFor(user, roles)

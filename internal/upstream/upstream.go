@@ -1,0 +1,189 @@
+// Package upstream has the upstream servers as the gate needs them: their tools are in the catalog, and each call is counted, traced and
+// audited. The connections are those of package mcpclient.
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/credentials"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/telemetry"
+)
+
+// Options are what Servers are made of.
+type Options struct {
+	// Manager shapes the connections; its OnChange is set by New.
+	Manager mcpclient.Options
+	Catalog *catalog.Catalog
+	Metrics *telemetry.Metrics
+	Audit   *telemetry.Auditor
+	// Discovery bounds how long EnsureTools waits for slow servers.
+	Discovery time.Duration
+	// Aliases returns further names under which a server's tools are found; nil: none.
+	Aliases func(mcpclient.Server) []string
+	// Changed is called after the catalog has a server's new list; it must not block.
+	Changed func(mcpclient.Server)
+}
+
+// Servers are the upstream servers. Their methods are safe for concurrent use.
+type Servers struct {
+	*mcpclient.Manager
+	opt Options
+
+	changing sync.Mutex // held while a server is added or removed: its tools leave the catalog before its name is used again
+
+	mu       sync.Mutex
+	stateful map[string]bool // servers that keep state for a connection; guarded by mu
+}
+
+var _ gate.Servers = (*Servers)(nil)
+
+// New returns a set without servers. Close of the Manager must be called.
+func New(opt Options) *Servers {
+	s := &Servers{opt: opt, stateful: map[string]bool{}}
+	opt.Manager.OnChange = func(server mcpclient.Server) {
+		opt.Catalog.SetServer(s.offered(server))
+		if opt.Changed != nil {
+			opt.Changed(server)
+		}
+	}
+	s.Manager = mcpclient.NewManager(opt.Manager)
+	return s
+}
+
+// Add adds a server, which starts when it is needed.
+func (s *Servers) Add(c mcpclient.Config) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.Manager.Add(c); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stateful[c.Name] = c.Stateful
+	return nil
+}
+
+// Remove ends a server and removes its tools. When ctx ends, its process is killed.
+func (s *Servers) Remove(ctx context.Context, name string) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if err := s.Manager.Remove(ctx, name); err != nil {
+		return err
+	}
+	s.opt.Catalog.RemoveServer(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.stateful, name)
+	return nil
+}
+
+// Stateful implements gate.Servers.
+func (s *Servers) Stateful(server string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stateful[server]
+}
+
+// Call implements gate.Servers: the Manager's Call, counted, traced and audited.
+func (s *Servers) Call(
+	ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions,
+) (*mcpclient.Result, error) {
+	if err := s.opt.Audit.Ready(); err != nil {
+		return nil, &mcpclient.CallError{
+			Server: server, Tool: tool, Kind: mcpclient.KindRefused, Err: err,
+			Message: "not called, because audit.required is set and the audit log cannot be written; the harness's log has the reason",
+		}
+	}
+	ctx, end := telemetry.StartTool(ctx, server+"__"+tool, opts.Call)
+	began := time.Now()
+	result, err := s.Manager.Call(ctx, server, tool, args, opts)
+	outcome := "ok"
+	var failed *mcpclient.CallError
+	switch {
+	case errors.As(err, &failed):
+		outcome = string(failed.Kind)
+	case result != nil && result.IsError:
+		outcome = "tool_error"
+	}
+	if outcome == "ok" {
+		end(nil)
+	} else {
+		end(&frame.Error{Kind: outcome})
+	}
+	s.opt.Metrics.ToolCall(server, outcome, time.Since(began))
+	s.opt.Audit.Audit(ctx, telemetry.Event{
+		Type: telemetry.ToolCall, Severity: telemetry.Low, Details: map[string]any{"server": server, "tool": tool, "outcome": outcome},
+	})
+	return result, err
+}
+
+// offered is a server as the catalog has it.
+func (s *Servers) offered(server mcpclient.Server) catalog.Server {
+	out := catalog.Server{Name: server.Name, Description: server.ServerInfo.Title, Instructions: server.Instructions, Held: server.Held}
+	if s.opt.Aliases != nil {
+		out.Aliases = s.opt.Aliases(server)
+	}
+	for _, t := range server.Tools {
+		out.Tools = append(out.Tools, catalog.Tool{
+			Server: server.Name, Name: t.Name, Title: t.Title, Description: t.Description,
+			InputSchema: t.InputSchema, OutputSchema: t.OutputSchema, Annotations: catalog.Annotations(t.Annotations),
+		})
+	}
+	return out
+}
+
+// Unavailable implements gate.Servers.
+func (s *Servers) Unavailable(ctx context.Context) (all []*mcpclient.CallError) {
+	for _, server := range s.ServersOf(ctx) {
+		reason, _, _ := strings.Cut(server.Reason, "\n") // programs do not see what the server wrote
+		switch {
+		case server.Known:
+		case server.State == mcpclient.StateNeedsLogin:
+			needs := &credentials.NeedsLogin{Server: server.Name, Scopes: server.Scopes}
+			all = append(all, &mcpclient.CallError{Server: server.Name, Kind: mcpclient.KindNeedsLogin, Message: needs.Error(), Err: needs})
+		case reason != "" || server.State == mcpclient.StateStarting || server.State == mcpclient.StateInstalling:
+			all = append(all, &mcpclient.CallError{Server: server.Name, Kind: mcpclient.KindUnavailable, Message: reason, Refusal: server.Refusal})
+		}
+	}
+	return all
+}
+
+// Unlisted are the names of the servers whose tools are not known.
+func (s *Servers) Unlisted() (names []string) {
+	for _, server := range s.Tools() {
+		if !server.Known {
+			names = append(names, server.Name)
+		}
+	}
+	return names
+}
+
+// EnsureTools implements gate.Servers: it waits for at most Options.Discovery, or until ctx ends, and not for a server whose last
+// start failed before its backoff is over.
+func (s *Servers) EnsureTools(ctx context.Context) {
+	missing := func(server mcpclient.Server) bool {
+		failed := server.State == mcpclient.StateFailed || server.State == mcpclient.StateBackoff
+		if server.State == mcpclient.StateDisabled || failed && !time.Now().After(server.RetryAt) {
+			return false
+		}
+		name, err := s.opt.Catalog.ResolveServer(server.Name)
+		return err != nil || name != server.Name
+	}
+	if !slices.ContainsFunc(s.Tools(), missing) {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.opt.Discovery, fmt.Errorf("servers did not list their tools within %s", s.opt.Discovery))
+	defer cancel()
+	s.Manager.EnsureTools(ctx)
+}
