@@ -150,7 +150,7 @@ type ApprovedDefinition struct {
 // addReviews adds the review of held definitions.
 func (a *API) addReviews() {
 	held := func(ctx context.Context, name string) (*body[Review], error) {
-		all, err := a.opt.Harness.Held(ctx, name)
+		all, err := a.opt.Harness.Quarantine().Held(ctx, name)
 		return &body[Review]{Review{list(all)}}, err
 	}
 
@@ -187,7 +187,7 @@ func (a *API) addReviews() {
 		for _, d := range in.Body.Approve {
 			hashes[d.Tool] = d.Hash
 		}
-		err = a.opt.Harness.Approve(ctx, in.Name, identity(ctx).Principal, hashes, nil)
+		err = a.opt.Harness.Quarantine().Approve(ctx, in.Name, identity(ctx).Principal, hashes, nil)
 		switch {
 		case errors.Is(err, approval.ErrNotHeld):
 			return nil, problem(http.StatusConflict, "one of the definitions is not held: it was approved, or the server has sent another one since")

@@ -129,7 +129,7 @@ func (a *app) forgetServer(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return h.ForgetServer(ctx, name)
+	return h.Quarantine().Forget(ctx, name)
 }
 
 // unknownServer reports a name of no server.

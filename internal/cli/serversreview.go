@@ -55,7 +55,7 @@ func (c *serversReviewCmd) Run(ctx context.Context, a *app, h catalogued) error 
 			return err
 		}
 	}
-	held, err := h.Held(ctx, c.Name)
+	held, err := h.Quarantine().Held(ctx, c.Name)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func approveHeld(ctx context.Context, a *app, h *wiring.Harness, held []approval
 		}
 		hashes[d.Seen.Tool] = d.Hash
 	}
-	err = h.Approve(ctx, server, auth.Local().Principal, hashes, sign)
+	err = h.Quarantine().Approve(ctx, server, auth.Local().Principal, hashes, sign)
 	if errors.Is(err, approval.ErrNotHeld) || errors.Is(err, approval.ErrTooManyPins) {
 		return usage(fmt.Errorf("%w; harness servers review %s shows what is held now", err, server))
 	}

@@ -65,7 +65,7 @@ func (f *fixture) call(tool string) (failed string) {
 // held are the tools of the server that wait for a review.
 func (f *fixture) held() (tools []string) {
 	f.t.Helper()
-	all, err := f.Held(f.t.Context(), "up")
+	all, err := f.Quarantine().Held(f.t.Context(), "up")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func (f *fixture) held() (tools []string) {
 // approveHeld approves what is held of some tools.
 func (f *fixture) approveHeld(tools ...string) error {
 	f.t.Helper()
-	all, err := f.Held(f.t.Context(), "up")
+	all, err := f.Quarantine().Held(f.t.Context(), "up")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func (f *fixture) approveHeld(tools ...string) error {
 			hashes[h.Seen.Tool] = h.Hash
 		}
 	}
-	return f.Approve(f.t.Context(), "up", "somebody", hashes, nil)
+	return f.Quarantine().Approve(f.t.Context(), "up", "somebody", hashes, nil)
 }
 
 func (f *fixture) reconnect() {
@@ -146,14 +146,14 @@ func TestQuarantineChanged(t *testing.T) {
 			t.Errorf("the server was sent %s", call)
 		}
 	}
-	all, err := other.Held(t.Context(), "")
+	all, err := other.Quarantine().Held(t.Context(), "")
 	if err != nil || len(all) != 1 || !slices.Equal(all[0].Changed, []string{"description"}) || all[0].Seen.Description != injection || all[0].Approved == nil || all[0].Approved.Description != "" {
 		t.Fatalf("held %+v, %v", all, err)
 	}
 	// What is approved is what was shown: not what the server says meanwhile.
 	up.add(&mcp.Tool{Name: "send", Description: injection + "!"})
 	other.reconnect()
-	if err := other.Approve(t.Context(), "up", "somebody", map[string]string{"send": all[0].Hash}, nil); !errors.Is(err, approval.ErrNotHeld) {
+	if err := other.Quarantine().Approve(t.Context(), "up", "somebody", map[string]string{"send": all[0].Hash}, nil); !errors.Is(err, approval.ErrNotHeld) {
 		t.Errorf("an old definition was approved: %v", err)
 	}
 	check(other)

@@ -29,13 +29,17 @@ func (h *Harness) connect() (*upstream.Servers, error) {
 	} else if detector != nil {
 		redact = pii.Redact(detector)
 	}
+	review := h.quarantine.Review
+	if h.quarantine.Off() {
+		review = nil
+	}
 	s := upstream.New(upstream.Options{
 		Manager: mcpclient.Options{
 			Logger: h.out.Logger, CacheDir: cmp.Or(h.out.ToolCache, filepath.Join(h.out.CacheDir, "tools")), Environ: h.out.Environ,
-			LogDir: h.serverLogs(), Redact: redact, ClientVersion: h.out.Version, Supervisor: h.out.Executable, Review: h.quarantine(),
+			LogDir: h.serverLogs(), Redact: redact, ClientVersion: h.out.Version, Supervisor: h.out.Executable, Review: review,
 		},
 		Catalog: h.catalog, Metrics: h.out.Metrics, Audit: h.out.Audit, Discovery: discoveryTimeout, Aliases: n8nAliases,
-		Changed: func(server mcpclient.Server) { h.reviews.changed(server) },
+		Changed: h.quarantine.Changed,
 	})
 	if allow := h.cfg.Network.Allow; len(allow) > 0 {
 		err := s.Add(mcpclient.Config{
@@ -120,7 +124,9 @@ func (h *Harness) AddServer(c mcpclient.Config) error {
 }
 
 // RemoveServer ends a server and removes its tools.
-func (h *Harness) RemoveServer(ctx context.Context, name string) error { return h.servers.Remove(ctx, name) }
+func (h *Harness) RemoveServer(ctx context.Context, name string) error {
+	return h.servers.Remove(ctx, name)
+}
 
 // zone describes a time zone: the value of the intl call.
 func zone(name string) (json.RawMessage, error) {

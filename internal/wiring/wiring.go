@@ -2,6 +2,7 @@
 package wiring
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ import (
 	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/quarantine"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/skills"
@@ -86,16 +88,16 @@ type Outside struct {
 
 // Harness is the joined parts. Its methods are safe for concurrent use.
 type Harness struct {
-	cfg     *config.Config
-	out     Outside
-	catalog *catalog.Catalog
-	servers *upstream.Servers
-	n8n     *n8n.Instance // nil: there is none
-	runs    *runs.Service
-	privacy *pii.Filter                   // nil where it is switched off
-	logins  map[string]*credentials.OAuth // OAuth logins by server
-	keys    func() (*seal.Keys, error)
-	reviews *reviews // nil where nothing is held
+	cfg        *config.Config
+	out        Outside
+	catalog    *catalog.Catalog
+	servers    *upstream.Servers
+	n8n        *n8n.Instance // nil: there is none
+	runs       *runs.Service
+	privacy    *pii.Filter                   // nil where it is switched off
+	logins     map[string]*credentials.OAuth // OAuth logins by server
+	keys       func() (*seal.Keys, error)
+	quarantine *quarantine.Quarantine
 	// presence says which decisions a person has to confirm.
 	presence *approval.Presence
 	// embeddings are the vectors of searches; nil where no model is named.
@@ -151,6 +153,10 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		return keys, nil
 	})
 	h.openPresence()
+	h.quarantine = quarantine.New(quarantine.Options{
+		Mode: cmp.Or(out.Quarantine, approval.Quarantine(cfg.QuarantineMode())), Store: func() (quarantine.Store, error) { return h.store() },
+		Presence: h.presence, Audit: h.out.audit, Logger: out.Logger,
+	})
 	if url := cfg.Approvals.Webhook; url != "" {
 		if err := h.webhooks().Check(url); err != nil {
 			return nil, fmt.Errorf("approvals.webhook: %w", err)
@@ -202,7 +208,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	if err != nil {
 		return nil, errors.Join(err, h.closeParts()) // a quarantine has opened the store
 	}
-	h.watchReviews()
+	h.quarantine.Watch(h.servers)
 	return h, nil
 }
 
@@ -326,7 +332,7 @@ func limits(size config.Size, count int) files.Limits {
 // Close ends servers and runners and closes the store; runs must have ended. When ctx ends, processes are killed
 // without further grace.
 func (h *Harness) Close(ctx context.Context) error {
-	h.reviews.stop()
+	h.quarantine.Close()
 	err := h.servers.Close(ctx)
 	h.runs.Close()
 	if h.embeddings != nil { // before the store, into which they write
@@ -349,6 +355,9 @@ func (h *Harness) closeParts() (err error) {
 
 // Runs is the service of runs.
 func (h *Harness) Runs() *runs.Service { return h.runs }
+
+// Quarantine holds what servers say until a person has approved it.
+func (h *Harness) Quarantine() *quarantine.Quarantine { return h.quarantine }
 
 // Tiers are the tiers of the sandbox.
 func (h *Harness) Tiers() *tiers.Set { return h.tiers }
