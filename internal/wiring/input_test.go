@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +17,25 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// inputVar makes TestInputTaken the process that is killed: the number of the journal write at which, or 0 for when its run waits.
+// afterWrite kills the process at the first call behind the answer to a write.
+type afterWrite struct {
+	journal.Writer
+	intent, answered atomic.Int64 // numbers of calls
+}
+
+func (w *afterWrite) Append(r journal.Record) {
+	switch {
+	case r.Intent != nil:
+		w.intent.Store(int64(r.Intent.N))
+	case r.Answer != nil && int64(r.Answer.N) == w.intent.Load():
+		w.answered.Store(int64(r.Answer.N))
+	case r.Call != nil && w.answered.Load() > 0:
+		killSelf()
+	}
+	w.Writer.Append(r)
+}
+
+// inputVar makes TestInputTaken the process that is killed: behind its mail, or if it is "waits" when its run waits.
 const inputVar = "HARNESS_TEST_INPUT_AT"
 
 // inputProgram reads all rows of its input, and sends a mail in the middle of them.
@@ -44,15 +61,14 @@ func inputWorld(t *testing.T, dir string, asks bool) *fixture {
 
 // TestInputTaken is the process that is killed; it does nothing unless another test starts it.
 func TestInputTaken(t *testing.T) {
-	at, err := strconv.ParseInt(os.Getenv(inputVar), 10, 64)
-	if err != nil {
+	at := os.Getenv(inputVar)
+	if at == "" {
 		return
 	}
 	dir := os.Getenv(inputVar + "_DIR")
-	f := inputWorld(t, dir, at == 0)
-	var count atomic.Int64
-	if at > 0 {
-		f.WrapJournal(func(w journal.Writer) journal.Writer { return killer{w, at, &count} })
+	f := inputWorld(t, dir, at == "waits")
+	if at == "crash" {
+		f.WrapJournal(func(w journal.Writer) journal.Writer { return &afterWrite{Writer: w} })
 	}
 	text, err := os.Open(filepath.Join(dir, "rows.csv"))
 	if err != nil {
@@ -63,19 +79,15 @@ func TestInputTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.wantWaiting(out)
-	p, err := os.FindProcess(os.Getpid())
-	if err == nil {
-		p.Kill()
-	}
-	select {} // until the signal arrives
+	killSelf()
 }
 
 // TestInputGoesOn kills the process of a run in the middle of its input, and while it waits for an approval there. The next process goes on with the
 // run's own copy, although the file is gone, and removes it at the end; a replay needs the file.
 func TestInputGoesOn(t *testing.T) {
 	t.Parallel()
-	for name, at := range map[string]int{"crash": 12, "approval": 0} {
-		t.Run(name, func(t *testing.T) {
+	for _, at := range []string{"crash", "waits"} {
+		t.Run(at, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			var text strings.Builder
@@ -88,14 +100,14 @@ func TestInputGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(self(t), "-test.run=^TestInputTaken$")
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", inputVar, at), inputVar+"_DIR="+dir)
+			cmd.Env = append(os.Environ(), inputVar+"="+at, inputVar+"_DIR="+dir)
 			if output, err := cmd.CombinedOutput(); err == nil || strings.Contains(string(output), "FAIL") {
 				t.Fatalf("it was not killed: %v: %s", err, output)
 			}
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
 			}
-			f := inputWorld(t, dir, at == 0)
+			f := inputWorld(t, dir, at == "waits")
 			all, _, err := stored(f).Runs(t.Context(), journal.Filter{})
 			if err != nil || len(all) != 1 {
 				t.Fatalf("runs: %v, %v", all, err)
@@ -107,7 +119,7 @@ func TestInputGoesOn(t *testing.T) {
 			var out *run.Outcome
 			if waiting, err := f.Runs().Waiting(t.Context(), id); err != nil {
 				t.Fatal(err)
-			} else if at == 0 {
+			} else if at == "waits" {
 				f.wantWaiting(waiting)
 				out = f.decide(waiting, approve)
 			} else {
