@@ -556,6 +556,7 @@ func (l *loop) record(r result) *journal.Answer {
 		l.inFlight--
 	}
 	l.effects.settle(r.n, r.err)
+	l.unsaved.add(a)
 	defer l.observe(Event{Answer: a})
 	if l.done != nil || l.ending != nil {
 		a.Delivery = journal.Undelivered
@@ -567,7 +568,6 @@ func (l *loop) record(r result) *journal.Answer {
 		a.Delivery = l.answers
 	}
 	l.journal.Append(journal.Record{Answer: a})
-	l.unsaved.add(a)
 	return a
 }
 
