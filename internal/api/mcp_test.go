@@ -301,6 +301,29 @@ func TestMCPCancel(t *testing.T) {
 	})
 }
 
+// A file that a client reads has a line of a call in the audit log, with the run whose journal has it.
+func TestMCPFile(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{})
+	client := w.mcpClient(localToken, nil)
+	if out, text := w.execute(client, map[string]any{"code": "await fs.writeFile('/workspace/a.txt', 'seen')", "sessionId": "s"}); out.Error != nil || out.Status != "succeeded" {
+		t.Fatalf("%+v: %s", out, text)
+	}
+	read, err := client.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "workspace://s/a.txt"})
+	if err != nil || read.Contents[0].Text != "seen" {
+		t.Fatalf("%+v, %v", read, err)
+	}
+	var lines []string
+	for line := range strings.Lines(w.log.String()) {
+		if strings.Contains(line, `"tool_call"`) {
+			lines = append(lines, line)
+		}
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], `"server":"session"`) || !strings.Contains(lines[0], `"tool":"resources/read"`) || !strings.Contains(lines[0], `"run":"run_`) {
+		t.Errorf("the audit log has %q", lines)
+	}
+}
+
 // TestMCPResource leads a client without a credential to the issuer of tokens.
 func TestMCPResource(t *testing.T) {
 	t.Parallel()

@@ -345,6 +345,40 @@ func TestGatewayFiles(t *testing.T) {
 	}
 }
 
+// A client's read of a file is a call: it is judged and journaled.
+func TestGatewayFilePolicy(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", `policy:
+  - {tools: "session__resources/read", args: {$.uri: {pattern: "/secret"}}, action: deny, reason: not for clients}
+`)
+	g := f.gateway(nil)
+	if _, failed := g.call("execute_code", map[string]any{
+		"code": "await fs.writeFile('/workspace/open.txt', 'seen'); await fs.writeFile('/workspace/secret.txt', 'unseen')", "sessionId": "s",
+	}, nil); failed {
+		t.Fatal("the files are not written")
+	}
+	if read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "workspace://s/open.txt"}); err != nil || read.Contents[0].Text != "seen" {
+		t.Errorf("%+v, %v", read, err)
+	}
+	if read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "workspace://s/secret.txt"}); err == nil || !strings.Contains(err.Error(), "not for clients") {
+		t.Errorf("a file that policy denies: %+v, %v", read, err)
+	}
+	var list struct {
+		Runs []struct{ ID, Session string }
+	}
+	f.run("runs", "list", "--json").want(0).value(&list)
+	var journaled int
+	for _, r := range list.Runs {
+		if text := f.run("runs", "journal", r.ID).want(0).stdout; strings.Contains(text, "session__resources/read") && strings.Contains(text, "workspace://s/") {
+			journaled++
+		}
+	}
+	if journaled != 2 {
+		t.Errorf("%d of 2 reads are in a journal, of %+v", journaled, list.Runs)
+	}
+}
+
 // TestGatewayDirect passes the tools of the servers through, and still has the gate between.
 func TestGatewayDirect(t *testing.T) {
 	t.Parallel()

@@ -155,6 +155,8 @@ func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
 	case known:
 	case server == gate.QuestionServer && pii.IsQuestion(name):
 		tool, known = gate.Question(name), true
+	case c.Tool == gate.SessionFile().FullName():
+		tool, known = gate.SessionFile(), true
 	default:
 		tool = &catalog.Tool{Server: server, Name: name}
 		a.warnServers(h.Harness)

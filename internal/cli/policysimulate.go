@@ -161,7 +161,9 @@ func (s *simulation) call(user string, c *journal.Call) (call policy.Call, known
 	}
 	json.Unmarshal(c.Args, &in) // arguments that the gate could not read count as none
 	tool, err := s.catalog.ResolveIn(in.Server, c.Name)
-	if known = err == nil; !known {
+	if known = err == nil; !known && in.Server == "" && c.Name == gate.SessionFile().FullName() {
+		tool, known = gate.SessionFile(), true
+	} else if !known {
 		server, name, ok := strings.Cut(c.Name, "__")
 		if in.Server != "" || !ok {
 			server, name = in.Server, c.Name

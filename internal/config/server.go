@@ -105,6 +105,8 @@ func serverName(name string) string {
 		return "the name of a server may have letters, digits, spaces and - _ . only"
 	case ident.Fold(name) == "pii":
 		return "the name of a server may not be pii, which stands for the questions of programs about personal data"
+	case ident.Fold(name) == "session":
+		return "the name of a server may not be session, which stands for the files of sessions in rules of policy"
 	case strings.Contains(name, "__"):
 		return "the name of a server may not have __, which separates it from its tools"
 	}

@@ -58,6 +58,8 @@ type Servers interface {
 	Prompt(ctx context.Context, server, name string, args map[string]string, opts mcpclient.CallOptions) (result json.RawMessage, release func(), err error)
 	// ReadResource reads a resource; the caller calls release once it no longer uses the contents.
 	ReadResource(ctx context.Context, server, uri string, opts mcpclient.CallOptions) (contents []mcpclient.ResourceContents, release func(), err error)
+	// Request makes a request that is no call of a tool: it calls send, and records that as Call records a call.
+	Request(ctx context.Context, server, name string, call int, send func(context.Context) error) error
 	// Stateful reports whether a server keeps state for a connection.
 	Stateful(server string) bool
 }

@@ -640,7 +640,12 @@ func real(t *testing.T) *fixture {
 
 type realServers struct{ *mcpclient.Manager }
 
-func (s realServers) EnsureTools(ctx context.Context)                  { s.Manager.EnsureTools(ctx) }
+func (s realServers) EnsureTools(ctx context.Context) { s.Manager.EnsureTools(ctx) }
+
+func (realServers) Request(ctx context.Context, _, _ string, _ int, send func(context.Context) error) error {
+	return send(ctx)
+}
+
 func (realServers) Stateful(string) bool                               { return false }
 func (realServers) Unavailable(context.Context) []*mcpclient.CallError { return nil }
 

@@ -159,6 +159,30 @@ func TestListsOfServers(t *testing.T) {
 	}
 }
 
+// A client's read of a file of a session takes the steps of a call, and waits for no person.
+func TestSessionFilesAreCalls(t *testing.T) {
+	t.Parallel()
+	const full, args = "session__resources/read", `{"input":{"uri":"workspace://s/a.txt"}}`
+	for action, message := range map[policy.Action]string{policy.Allow: "", policy.Deny: full + " was not called: no", policy.Ask: full + " was not called: no"} {
+		f := setup(t)
+		f.scope.MaxCalls = 1
+		f.under(func(c policy.Call) policy.Verdict {
+			if c.Tool != full || c.Server != "session" || !c.ReadOnly || c.OpenWorld || string(c.Args) != `{"uri":"workspace://s/a.txt"}` {
+				t.Errorf("policy is asked about %+v, %s", c, c.Args)
+			}
+			return policy.Verdict{Action: action, Reason: "no"}
+		})
+		_, failed := f.do(frame.Tool, full, args)
+		if message != "" {
+			wantError(t, failed, "DeniedError", frame.KindDenied, message)
+		} else if failed != nil || len(f.servers.recorded) != 1 || f.servers.recorded[0] != full {
+			t.Errorf("%v; recorded are %v", failed, f.servers.recorded)
+		}
+		_, failed = f.do(frame.Tool, full, args)
+		wantError(t, failed, "LimitError", frame.KindCallLimit, "maxCalls")
+	}
+}
+
 // The error of a call that does not reach its server has what the program wrote: the values are the program's.
 func TestOriginOfErrors(t *testing.T) {
 	t.Parallel()

@@ -39,12 +39,25 @@ var methods = []*method{
 	{"prompts/list", "Lists the prompts.", nil},
 }
 
+// SessionServer is the server that policy takes the files of sessions for resources of. No server has this name.
+const SessionServer = "session"
+
+// sessionFile is the request of a client to read a file of a session. It is made elsewhere once it is admitted.
+var sessionFile = &method{name: "resources/read", description: "Reads a file of a session."}
+
+// SessionFile is the request to read a file of a session as a tool. No catalog has it.
+func SessionFile() *catalog.Tool { return sessionFile.tool(SessionServer) }
+
 // tool is the request as a tool of a server. No catalog has it.
 func (m *method) tool(server string) *catalog.Tool {
 	yes, no := true, false
+	open := &yes
+	if m == sessionFile {
+		open = &no
+	}
 	return &catalog.Tool{
 		Server: server, Name: m.name, Description: m.description,
-		Annotations: catalog.Annotations{ReadOnly: &yes, Destructive: &no, Idempotent: &yes, OpenWorld: &yes},
+		Annotations: catalog.Annotations{ReadOnly: &yes, Destructive: &no, Idempotent: &yes, OpenWorld: open},
 	}
 }
 
@@ -59,6 +72,9 @@ func (r *Run) methodOf(server, name string) (*method, string) {
 	}
 	if server == "" {
 		server, name, _ = strings.Cut(name, "__")
+	}
+	if server == SessionServer && name == sessionFile.name {
+		return sessionFile, server
 	}
 	i := slices.IndexFunc(methods, func(m *method) bool { return m.name == name })
 	if i < 0 {
@@ -135,10 +151,13 @@ func (t *toolCall) fetch(ctx context.Context) (json.RawMessage, *frame.Error) {
 
 // request makes a request that is no call of a tool, once it is admitted.
 func (t *toolCall) request(ctx context.Context, server string, args json.RawMessage, o mcpclient.CallOptions) (json.RawMessage, *frame.Error) {
-	if t.method.send == nil {
-		return json.RawMessage("{}"), nil
-	}
-	value, release, err := t.method.send(ctx, t.run.gate.opt.Servers, server, args, o)
+	value, release, servers := json.RawMessage("{}"), func() {}, t.run.gate.opt.Servers
+	err := servers.Request(ctx, server, t.method.name, t.call.N, func(ctx context.Context) (err error) {
+		if t.method.send != nil {
+			value, release, err = t.method.send(ctx, servers, server, args, o)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, t.failed(ctx, t.name, err)
 	}

@@ -46,6 +46,7 @@ type servers struct {
 	onEnsure  func()
 	onConnect func()
 	missing   []string
+	recorded  []string // requests that are no calls of tools
 	resources map[string][]mcpclient.Resource
 	contents  []mcpclient.ResourceContents
 }
@@ -122,6 +123,13 @@ func (s *servers) ReadResource(_ context.Context, server, uri string, _ mcpclien
 
 func (s *servers) Complete(_ context.Context, _ string, params *mcp.CompleteParams, _ mcpclient.CallOptions) (mcpclient.Completion, error) {
 	return mcpclient.Completion{Values: []string{params.Ref.Name + " " + params.Argument.Value}}, nil
+}
+
+func (s *servers) Request(ctx context.Context, server, name string, _ int, send func(context.Context) error) error {
+	s.mu.Lock()
+	s.recorded = append(s.recorded, server+"__"+name)
+	s.mu.Unlock()
+	return send(ctx)
 }
 
 func (s *servers) Stateful(server string) bool { return s.stateful[server] }

@@ -129,7 +129,8 @@ func (t *toolCall) send(
 		return nil, t.notCalled(name, err)
 	}
 	verdict := t.run.judge(ctx, tool, shown, t.sent)
-	if verdict.Action == policy.Deny {
+	session := t.method == sessionFile // a client reads it, and does not wait for a person
+	if verdict.Action == policy.Deny || session && verdict.Action == policy.Ask {
 		return nil, t.forbidden(name, verdict)
 	}
 	if failed := t.refusal(ctx, name); failed != nil {
@@ -139,6 +140,12 @@ func (t *toolCall) send(
 		if failed := t.within(ctx, tool, shown, verdict, false); failed != nil {
 			return nil, failed
 		}
+	}
+	if session {
+		if failed := t.within(ctx, tool, shown, verdict, true); failed != nil {
+			return nil, failed
+		}
+		return t.request(ctx, tool.Server, args, mcpclient.CallOptions{})
 	}
 	// 5. validate, connect
 	if err := t.run.gate.opt.Catalog.Validate(ctx, t.run.scope.User, tool, args); err != nil {

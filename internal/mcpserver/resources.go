@@ -13,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -43,11 +44,6 @@ func uriOf(session, file string) string {
 // readFile answers resources/read.
 func (s *Server) readFile(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	who := s.caller(r.Extra)
-	if s.opt.Admit != nil {
-		if err := s.opt.Admit(ctx, who.Identity, false); err != nil {
-			return nil, err
-		}
-	}
 	at, err := url.Parse(r.Params.URI)
 	if err != nil || at.Scheme != scheme || at.Host == "" {
 		return nil, mcp.ResourceNotFoundError(r.Params.URI)
@@ -55,6 +51,9 @@ func (s *Server) readFile(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp
 	data, given, err := s.opt.Harness.Runs().ReadFile(who.user, at.Host, strings.TrimPrefix(at.Path, "/"), maxFile)
 	if err != nil {
 		return nil, mcp.ResourceNotFoundError(r.Params.URI)
+	}
+	if err := s.mayRequest(ctx, who, at.Host, gate.SessionFile().FullName(), r.Params.URI); err != nil {
+		return nil, err
 	}
 	text, err := s.opt.Harness.Privacy().In(who.user, at.Host).HideSections(ctx, string(data), given, pii.FromFile, pii.FromProgram)
 	if err != nil {

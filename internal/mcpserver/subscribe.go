@@ -65,7 +65,7 @@ func (s *Server) subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
 	}
 	server, uri, err := s.locate(ctx, who, r.Params.URI)
 	if err == nil {
-		if err := s.maySubscribe(ctx, who, server, uri); err != nil {
+		if err := s.mayRequest(ctx, who, "", server+"__resources/subscribe", uri); err != nil {
 			s.watches.remove(key)
 			return err
 		}
@@ -91,11 +91,13 @@ func (s *Server) subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
 	return nil
 }
 
-// maySubscribe has the gate judge, count and journal a subscription.
-func (s *Server) maySubscribe(ctx context.Context, who caller, server, uri string) error {
+// mayRequest has the gate judge, count, audit and journal a request that is made here, in a session of the caller or in their own.
+func (s *Server) mayRequest(ctx context.Context, who caller, session, name, uri string) error {
 	args, err := json.Marshal(map[string]string{"uri": uri})
 	if err == nil {
-		_, err = s.value(ctx, who, runs.CallOf("callMCPTool", server+"__resources/subscribe", args))
+		req := runs.CallOf("callMCPTool", name, args)
+		req.Session = session
+		_, err = s.value(ctx, who, req)
 	}
 	return err
 }

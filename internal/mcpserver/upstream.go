@@ -193,7 +193,7 @@ func (s *Server) readUpstream(ctx context.Context, r *mcp.ReadResourceRequest) (
 	return &answer, nil
 }
 
-// value is what a program returns that is executed in the caller's own session.
+// value is what a program returns that is executed in a session of the caller, their own unless req names another one.
 func (s *Server) value(ctx context.Context, who caller, req runs.Request) (json.RawMessage, error) {
 	if s.opt.Admit != nil {
 		if err := s.opt.Admit(ctx, who.Identity, true); err != nil {
@@ -202,7 +202,7 @@ func (s *Server) value(ctx context.Context, who caller, req runs.Request) (json.
 	}
 	ctx, cancel := bound(ctx, s.closing)
 	defer cancel()
-	req.User, req.Session = who.user, who.session("")
+	req.User, req.Session = who.user, who.session(req.Session)
 	out, err := s.opt.Harness.Runs().Create(ctx, who.Identity, req)
 	switch {
 	case err != nil:

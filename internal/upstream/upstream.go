@@ -99,22 +99,34 @@ func (s *Servers) Stateful(server string) bool {
 func (s *Servers) Call(
 	ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions,
 ) (*mcpclient.Result, error) {
+	var result *mcpclient.Result
+	err := s.record(ctx, server, tool, opts.Call, func(ctx context.Context) (outcome string, err error) {
+		if result, err = s.Manager.Call(ctx, server, tool, args, opts); result != nil && result.IsError {
+			return "tool_error", err
+		}
+		return "ok", err
+	})
+	return result, err
+}
+
+// Request implements gate.Servers: send is counted, traced and audited as a call of a tool.
+func (s *Servers) Request(ctx context.Context, server, name string, call int, send func(context.Context) error) error {
+	return s.record(ctx, server, name, call, func(ctx context.Context) (string, error) { return "ok", send(ctx) })
+}
+
+// record makes a call, and counts, traces and audits it. outcome is what a call without an error ended as.
+func (s *Servers) record(ctx context.Context, server, tool string, number int, call func(context.Context) (outcome string, err error)) error {
 	if err := s.opt.Audit.Ready(); err != nil {
-		return nil, &mcpclient.CallError{
+		return &mcpclient.CallError{
 			Server: server, Tool: tool, Kind: mcpclient.KindRefused, Err: err,
 			Message: "not called, because audit.required is set and the audit log cannot be written; the harness's log has the reason",
 		}
 	}
-	ctx, end := telemetry.StartTool(ctx, server+"__"+tool, opts.Call)
+	ctx, end := telemetry.StartTool(ctx, server+"__"+tool, number)
 	began := time.Now()
-	result, err := s.Manager.Call(ctx, server, tool, args, opts)
-	outcome := "ok"
-	var failed *mcpclient.CallError
-	switch {
-	case errors.As(err, &failed):
+	outcome, err := call(ctx)
+	if failed, ok := errors.AsType[*mcpclient.CallError](err); ok {
 		outcome = string(failed.Kind)
-	case result != nil && result.IsError:
-		outcome = "tool_error"
 	}
 	if outcome == "ok" {
 		end(nil)
@@ -125,7 +137,7 @@ func (s *Servers) Call(
 	s.opt.Audit.Audit(ctx, telemetry.Event{
 		Type: telemetry.ToolCall, Severity: telemetry.Low, Details: map[string]any{"server": server, "tool": tool, "outcome": outcome},
 	})
-	return result, err
+	return err
 }
 
 // offered is a server as the catalog has it.

@@ -264,6 +264,11 @@ func (s servers) Call(ctx context.Context, server, tool string, args json.RawMes
 // EnsureTools implements gate.Servers.
 func (s servers) EnsureTools(ctx context.Context) { s.Manager.EnsureTools(ctx) }
 
+// Request implements gate.Servers.
+func (servers) Request(ctx context.Context, _, _ string, _ int, send func(context.Context) error) error {
+	return send(ctx)
+}
+
 // Stateful implements gate.Servers.
 func (servers) Stateful(string) bool { return false }
 
