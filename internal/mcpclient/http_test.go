@@ -18,6 +18,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mcp-code-exec-harness/internal/credentials"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
@@ -648,64 +649,69 @@ func TestHTTPSessionForgotten(t *testing.T) {
 		"as an event that is no message":        {200, typeEvents, "event: message\ndata: {\"error\": \"Session not found\"}\n\n", mcpclient.KindProtocol, true},
 		"as a page":                             {200, typeJSON, `{"error":"invalid session"}`, mcpclient.KindProtocol, true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			started, release := make(chan struct{}), make(chan struct{})
-			i, cfg := intercept(t, map[string]func(http.ResponseWriter, wireCall){
-				"slow": func(w http.ResponseWriter, c wireCall) {
-					close(started)
-					<-release
-					answers("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}`)(w, c)
-				},
-			})
-			var forgotten atomic.Pointer[string]
-			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				session := r.Header.Get("Mcp-Session-Id")
-				if gone := forgotten.Load(); gone != nil && *gone == session && r.Method == http.MethodPost {
-					var msg struct{ ID json.RawMessage }
-					_ = json.NewDecoder(r.Body).Decode(&msg) // a notification has no id
-					w.Header().Set("Content-Type", tc.kind)
-					w.WriteHeader(tc.status)
-					_, _ = io.WriteString(w, strings.ReplaceAll(tc.text, "%s", string(msg.ID)))
-					return
+		for _, c := range []struct {
+			suffix string
+			source credentials.Source
+		}{{"", nil}, {", with credentials", &credentials.Keys{Server: "bad", HeaderIn: "Authorization", ByUser: map[string]string{"*": "a-key"}}}} {
+			t.Run(name+c.suffix, func(t *testing.T) {
+				t.Parallel()
+				started, release := make(chan struct{}), make(chan struct{})
+				i, cfg := intercept(t, map[string]func(http.ResponseWriter, wireCall){
+					"slow": func(w http.ResponseWriter, call wireCall) {
+						close(started)
+						<-release
+						answers("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}`)(w, call)
+					},
+				})
+				var forgotten atomic.Pointer[string]
+				srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					session := r.Header.Get("Mcp-Session-Id")
+					if gone := forgotten.Load(); gone != nil && *gone == session && r.Method == http.MethodPost {
+						var msg struct{ ID json.RawMessage }
+						_ = json.NewDecoder(r.Body).Decode(&msg) // a notification has no id
+						w.Header().Set("Content-Type", tc.kind)
+						w.WriteHeader(tc.status)
+						_, _ = io.WriteString(w, strings.ReplaceAll(tc.text, "%s", string(msg.ID)))
+						return
+					}
+					i.ServeHTTP(w, r)
+				}))
+				t.Cleanup(srv.Close)
+				cfg.URL, cfg.Credentials = srv.URL, c.source
+				m := setup(t, mcpclient.Options{}, cfg)
+				var session string
+				i.on["session"] = func(w http.ResponseWriter, call wireCall) {
+					session = call.session
+					answers("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}`)(w, call)
 				}
-				i.ServeHTTP(w, r)
-			}))
-			t.Cleanup(srv.Close)
-			cfg.URL = srv.URL
-			m := setup(t, mcpclient.Options{}, cfg)
-			var session string
-			i.on["session"] = func(w http.ResponseWriter, c wireCall) {
-				session = c.session
-				answers("application/json", `{"jsonrpc":"2.0","id":ID,"result":{"content":[]}}`)(w, c)
-			}
-			before := mustCall(t, m, "session", `{}`)
-			other := make(chan error, 1)
-			go func() {
-				_, err := m.Call(ctxFor(t), "bad", "slow", nil, mcpclient.CallOptions{})
-				other <- err
-			}()
-			<-started
-			forgotten.Store(&session)
-			after, err := call(t, m, "echo", `{}`)
-			if tc.err != "" {
-				ce, ok := errors.AsType[*mcpclient.CallError](err)
-				if !ok || ce.Kind != tc.err || ce.InDoubt() != tc.doubt || !strings.Contains(strings.ToLower(ce.Error()), "session") {
+				before := mustCall(t, m, "session", `{}`)
+				other := make(chan error, 1)
+				go func() {
+					_, err := m.Call(ctxFor(t), "bad", "slow", nil, mcpclient.CallOptions{})
+					other <- err
+				}()
+				<-started
+				forgotten.Store(&session)
+				after, err := call(t, m, "echo", `{}`)
+				if tc.err != "" {
+					ce, ok := errors.AsType[*mcpclient.CallError](err)
+					if !ok || ce.Kind != tc.err || ce.InDoubt() != tc.doubt || !strings.Contains(strings.ToLower(ce.Error()), "session") {
+						t.Errorf("%+v, %v", after, err)
+					}
+					after, err = call(t, m, "echo", `{}`)
+				}
+				close(release)
+				if err != nil || after.Conn <= before.Conn {
 					t.Errorf("%+v, %v", after, err)
 				}
-				after, err = call(t, m, "echo", `{}`)
-			}
-			close(release)
-			if err != nil || after.Conn <= before.Conn {
-				t.Errorf("%+v, %v", after, err)
-			}
-			if err := <-other; err != nil {
-				t.Errorf("the call in flight failed: %v", err)
-			}
-			if n := i.count("echo"); n != 1 {
-				t.Errorf("the call arrived %d times", n)
-			}
-		})
+				if err := <-other; err != nil {
+					t.Errorf("the call in flight failed: %v", err)
+				}
+				if n := i.count("echo"); n != 1 {
+					t.Errorf("the call arrived %d times", n)
+				}
+			})
+		}
 	}
 }
 

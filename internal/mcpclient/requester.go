@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -135,6 +136,9 @@ func (r *requester) do(ctx context.Context, method, address string, body []byte,
 		if err != nil || res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
 			return res, err
 		}
+		if r.refusesSession(res) {
+			return res, nil
+		}
 		err = r.credentials.Refused(ctx, r.user, value, again, res.StatusCode, res.Header)
 		if err == nil && again || errors.Is(err, credentials.ErrNotMeant) {
 			return res, nil // refused as any other request
@@ -144,6 +148,18 @@ func (r *requester) do(ctx context.Context, method, address string, body []byte,
 			return nil, unauthorized(err, refusal)
 		}
 	}
+}
+
+// refusesSession reports whether a server refuses a request for its session, not for its credentials: it names the session and asks for no
+// credentials, as RFC 9110, section 15.5.2 has it. A new session begins without one, so that credentials which are refused too are renewed then.
+// The body can still be read.
+func (r *requester) refusesSession(res *http.Response) bool {
+	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("Www-Authenticate") != "" || r.header.Load().Get(sessionHeader) == "" {
+		return false
+	}
+	body := errorBody(res)
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return namesSession(body)
 }
 
 // unauthorized is the fault of a request for which there are no credentials. refusal is the server's, nil if the request was not sent.
