@@ -11,6 +11,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,6 +112,9 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 	if failed, ok := errors.AsType[*CallError](err); ok {
 		failed = new(*failed) // a copy: other callers may hold the error too
 		failed.Tool = tool
+		if failed.Kind == KindRPC && s.gone(ctx, c, tool, failed.Message) {
+			failed = goneError(server, tool)
+		}
 		s.logFailure(ctx, args, failed)
 		return nil, failed
 	}
@@ -128,7 +132,41 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 		return nil, failed
 	}
 	res.Conn, res.charge = c.number, raw.charge
+	if res.IsError && len(res.Content) == 1 && s.gone(ctx, c, tool, res.Content[0].Text) {
+		res.Release()
+		return nil, goneError(server, tool)
+	}
 	return res, nil
+}
+
+// lacksTool matches what servers say of a tool that they do not have. The official SDKs for Python and TypeScript write "Unknown tool: x" and
+// "Tool x not found".
+var lacksTool = regexp.MustCompile(`(?is)^.{0,60}\b(unknown tool|no such tool|tool\b.{0,150}\b(not found|does not exist|no longer))\b`)
+
+// lists reports whether a server listed a tool when it was asked last.
+func (s *server) lists(tool string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listing != nil && slices.ContainsFunc(s.listing.Tools, func(t Tool) bool { return t.Name == tool })
+}
+
+// gone reports whether a server that says it lacks a tool which it listed lists it no longer. It lists the tools again, once for each tool of a connection:
+// what says so may be an ordinary answer.
+func (s *server) gone(ctx context.Context, c *conn, tool, said string) bool {
+	if c == nil || !lacksTool.MatchString(said) || !s.root().lists(tool) {
+		return false
+	}
+	if _, again := c.missed.LoadOrStore(tool, true); again {
+		return false
+	}
+	return s.relist(ctx, c) == nil && !s.root().lists(tool)
+}
+
+func goneError(server, tool string) *CallError {
+	return &CallError{
+		Server: server, Tool: tool, Kind: KindRefused,
+		Message: "not called, because the server no longer has it; its tools have been listed again: search for the one that does this now",
+	}
 }
 
 // rawResult is the result of a request as it came, and what is charged for it.

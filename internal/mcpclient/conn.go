@@ -47,6 +47,9 @@ type conn struct {
 
 	checking sync.Mutex // held while the server is asked whether it still knows the session
 
+	listing sync.Mutex // held while the tools are listed again
+	missed  sync.Map   // tools that the server said it does not have, for each of which they were listed again
+
 	lacks sync.Map // kinds of things that the server does not announce and refused to list
 
 	dead    chan struct{} // closed at the end

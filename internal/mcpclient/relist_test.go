@@ -1,6 +1,7 @@
 package mcpclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
@@ -20,6 +21,8 @@ type scripted struct {
 	began   time.Time
 	listed  []time.Duration
 	reports int
+	tools   string        // tools in the next list; empty: []
+	answer  string        // result or error of calls; empty: {"content":[]}
 	pause   time.Duration // before each report
 }
 
@@ -74,7 +77,7 @@ func (s *scripted) send(_ context.Context, msg jsonrpc.Message, _ *exchange) err
 		res.Result = json.RawMessage(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"s","version":"1"}}`)
 	case "tools/list":
 		s.listed = append(s.listed, time.Since(s.began))
-		res.Result = json.RawMessage(`{"tools":[]}`)
+		res.Result = json.RawMessage(`{"tools":` + cmp.Or(s.tools, "[]") + `}`)
 	case "tools/call":
 		go s.call(req)
 		return nil
@@ -98,7 +101,12 @@ func (s *scripted) call(req *jsonrpc.Request) {
 		}
 		s.out <- &jsonrpc.Request{Method: methodProgress, Params: json.RawMessage(`{"progressToken":` + string(params.Meta.Token) + `,"progress":1}`)}
 	}
-	s.out <- &jsonrpc.Response{ID: req.ID, Result: json.RawMessage(`{"content":[]}`)}
+	var failed jsonrpc.Error
+	if json.Unmarshal([]byte(s.answer), &failed) == nil && failed.Code != 0 {
+		s.out <- &jsonrpc.Response{ID: req.ID, Error: &failed}
+		return
+	}
+	s.out <- &jsonrpc.Response{ID: req.ID, Result: json.RawMessage(cmp.Or(s.answer, `{"content":[]}`))}
 }
 
 // TestProgressKeepsACallAlive: each report starts the timeout again, up to the time that a call may take in all.
@@ -155,8 +163,59 @@ func TestRelistPauses(t *testing.T) {
 		for _, at := range up.listed {
 			got = append(got, at.Seconds())
 		}
-		if diff := cmp.Diff([]float64{0, 1, 3, 7, 15, 31, 61, 91, 121, 151, 730, 731}, got); diff != "" {
+		if diff := gocmp.Diff([]float64{0, 1, 3, 7, 15, 31, 61, 91, 121, 151, 730, 731}, got); diff != "" {
 			t.Error(diff)
 		}
 	})
+}
+
+// TestToolGone: a server that says it lacks a tool is asked for its tools again, once for each tool of a connection. A tool that it no longer
+// lists is reported as gone and was not called; any other answer stays as it is.
+func TestToolGone(t *testing.T) {
+	t.Parallel()
+	const had, has = `[{"name":"work","inputSchema":{"type":"object"}}]`, `[{"name":"labour","inputSchema":{"type":"object"}}]`
+	for name, tc := range map[string]struct {
+		answer, now string
+		gone        bool
+		lists       int
+	}{
+		"an error of JSON-RPC":       {`{"code":-32602,"message":"Unknown tool: work"}`, has, true, 1},
+		"a result":                   {`{"content":[{"type":"text","text":"MCP error -32602: Tool work not found"}],"isError":true}`, has, true, 1},
+		"a tool that is still there": {`{"content":[{"type":"text","text":"Unknown tool: work"}],"isError":true}`, had, false, 1},
+		"another error":              {`{"content":[{"type":"text","text":"no customer 42"}],"isError":true}`, has, false, 0},
+		"no error":                   {`{"content":[{"type":"text","text":"Unknown tool: work"}]}`, has, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				up := &scripted{tools: had, answer: tc.answer}
+				m, s := up.connect(t, Options{MaxCall: time.Minute})
+				if err := s.relist(t.Context(), s.conn); err != nil {
+					t.Fatal(err)
+				}
+				up.tools = tc.now
+				for i := range 2 {
+					_, err := m.Call(t.Context(), "s", "work", nil, CallOptions{Timeout: time.Second})
+					failed, _ := errors.AsType[*CallError](err)
+					if gone := failed != nil && failed.Kind == KindRefused && !failed.InDoubt() && strings.Contains(failed.Error(), "no longer has it"); gone != (tc.gone && i == 0) {
+						t.Errorf("call %d: %v", i+1, err)
+					}
+				}
+				if len(up.listed)-1 != tc.lists {
+					t.Errorf("the tools were listed %d times", len(up.listed)-1)
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				var known []string
+				if s.listing != nil {
+					for _, tool := range s.listing.Tools {
+						known = append(known, tool.Name)
+					}
+				}
+				if tc.gone && strings.Join(known, " ") != "labour" {
+					t.Errorf("known are the tools %q", known)
+				}
+			})
+		})
+	}
 }

@@ -313,7 +313,7 @@ func (s *server) follow(c *conn) {
 		case <-c.dead:
 			return
 		}
-		s.relist(c)
+		_ = s.relist(c.calls, c) // it logs its error
 		pause = min(max(2*pause, relistMin), relistMax)
 		if await(c.dead, pause) {
 			return
@@ -325,15 +325,19 @@ func (s *server) follow(c *conn) {
 }
 
 // relist lists the tools of a connected server again.
-func (s *server) relist(c *conn) {
-	ctx, cancel := context.WithTimeout(c.calls, s.cfg.StartupTimeout)
+func (s *server) relist(ctx context.Context, c *conn) error {
+	c.listing.Lock()
+	defer c.listing.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StartupTimeout)
 	defer cancel()
+	defer context.AfterFunc(c.calls, cancel)()
 	l, err := s.list(ctx, c)
 	if err == nil {
 		s.root().publish(l)
 	} else if c.calls.Err() == nil {
 		s.m.opts.Logger.Warn("server changed its tools but did not list them", "server", s.cfg.Name, "error", brief{err})
 	}
+	return err
 }
 
 // lost notes that a connection ended by itself, once, and releases what is left of it.
