@@ -7,19 +7,49 @@ import (
 
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/task"
 )
 
-// hide puts tokens in the place of the personal data that a model wrote itself, before its turn is stored: literals of its programs get those
-// that they would get when they are executed. The provider's own JSON stays: it has signatures, and refuses a turn that is another.
-func (w *work) hide(ctx context.Context, t *model.Turn) (err error) {
-	for i := range t.Calls {
-		if t.Calls[i].Input, err = w.hideInput(ctx, t.Calls[i]); err != nil {
-			return err
-		}
+// hide puts tokens in the place of the personal data that a model wrote itself, before its turn is stored, recorded and sent back:
+// literals of its programs get those that they would get when they are executed. A turn that fails is left empty.
+func (w *work) hide(ctx context.Context, t *task.Turn) error {
+	h := &hider{w: w, ctx: ctx, before: w.state.answering()}
+	text := t.Text
+	err := t.Hide(h)
+	if err != nil {
+		t.Text, t.Calls, t.Raw = "", nil, nil
+		return err
 	}
-	t.Text, err = w.privacy.Hide(ctx, pii.FromProgram, t.Text)
+	if h.before == "" || t.Whole != "" { // a recorded turn has it
+		return nil
+	}
+	whole, err := w.privacy.HidePieces(ctx, pii.FromProgram, []string{h.before, text})
+	if joined := strings.Join(whole, ""); err == nil && joined != h.before+t.Text {
+		t.Whole = joined
+	}
 	return err
 }
+
+// hider hides what one turn says.
+type hider struct {
+	w      *work
+	ctx    context.Context
+	before string // the answer so far, which the turn goes on with
+}
+
+func (h *hider) Answer(pieces []string) ([]string, error) {
+	hidden, err := h.w.privacy.HidePieces(h.ctx, pii.FromProgram, append([]string{h.before}, pieces...))
+	if err != nil {
+		return nil, err
+	}
+	return hidden[1:], nil
+}
+
+func (h *hider) Text(text string) (string, error) {
+	return h.w.privacy.Hide(h.ctx, pii.FromProgram, text)
+}
+
+func (h *hider) Input(c model.ToolCall) (json.RawMessage, error) { return h.w.hideInput(h.ctx, c) }
 
 // hideJSON is a JSON text with tokens; one without values stays as it is, to the byte.
 func (w *work) hideJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {

@@ -128,10 +128,12 @@ func (w *work) ask(ctx context.Context) (*ending, error) {
 	if err != nil {
 		return w.unanswered(ctx, err, lost)
 	}
-	if err := w.hide(context.WithoutCancel(ctx), turn); err != nil {
+	step := &task.Turn{Turn: *turn, CostUSD: w.cost(turn.Usage)}
+	err = w.hide(context.WithoutCancel(ctx), step)
+	*turn = step.Turn // a recorder has it, too
+	if err != nil {
 		return internal(err)
 	}
-	step := &task.Turn{Turn: *turn, CostUSD: w.cost(turn.Usage)}
 	if lost != (model.Usage{}) {
 		step.Lost, step.LostUSD = lost, w.cost(lost)
 	}

@@ -112,15 +112,28 @@ func callsOf(t *task.Turn) []model.ToolCall {
 	return t.Calls
 }
 
+// goesOn reports whether the next turn goes on with an answer.
+func (s *state) goesOn() bool { return s.turn != nil && len(callsOf(s.turn)) == 0 }
+
+// answering is the answer so far that a new turn goes on with.
+func (s *state) answering() string {
+	if s.goesOn() {
+		return s.text
+	}
+	return ""
+}
+
 func (s *state) takeTurn(t *task.Turn) {
-	goesOn := s.turn != nil && len(callsOf(s.turn)) == 0
-	if !goesOn {
+	if !s.goesOn() {
 		s.text, s.cuts, s.empty = "", 0, 0
 	}
 	s.turn, s.results, s.runID, s.open, s.shortened = t, 0, "", nil, false
 	s.outages, s.tooLong = 0, false
 	s.answered = len(callsOf(t)) == 0
 	s.text += t.Text
+	if t.Whole != "" {
+		s.text = t.Whole
+	}
 	if strings.TrimSpace(s.text) != "" {
 		s.said = s.text
 	}

@@ -101,12 +101,15 @@ type Turn struct {
 	Model    string `json:"model"`            // requested model
 	Format   Format `json:"format,omitempty"` // format of Raw
 	// Raw is the provider's own JSON of its output. The same model gets it back, with all that only the provider can read:
-	// signatures, encrypted reasoning, unknown fields. Other models get Text and Calls.
+	// signatures, encrypted reasoning, unknown fields. Other models get Text and Calls. Hide changes its texts.
 	Raw json.RawMessage `json:"raw,omitempty"`
 	// Plain says that the provider refused its own Raw of earlier turns, so that this request had none. Later requests of
 	// the conversation have none either.
-	Plain    bool          `json:"plain,omitempty"`
-	Text     string        `json:"text,omitempty"`
+	Plain bool   `json:"plain,omitempty"`
+	Text  string `json:"text,omitempty"`
+	// Whole is the answer with this turn, if it is not that of the turns before and Text: a value that was hidden was split between
+	// two turns.
+	Whole    string        `json:"whole,omitempty"`
 	Calls    []ToolCall    `json:"calls,omitempty"` // each one needs a result before the next request
 	Stop     Stop          `json:"stop"`
 	Usage    Usage         `json:"usage"`

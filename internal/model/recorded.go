@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"mcp-code-exec-harness/internal/journal"
@@ -162,25 +163,30 @@ func NewRecorder(inner Model) *Recorder { return &Recorder{inner: inner} }
 // Info describes the model that is recorded.
 func (r *Recorder) Info() Info { return r.inner.Info() }
 
-// Generate asks the model that is recorded. Only turns are recorded, not errors; without their durations, so that
-// recordings of the same turns are the same.
+// Generate asks the model that is recorded. Only turns are recorded, not errors. What is recorded is what the caller makes of the
+// turn before it asks again: it hides personal data.
 func (r *Recorder) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	d := DigestOf(req)
 	turn, err := r.inner.Generate(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	recorded := *turn
-	recorded.Duration = 0
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.turns = append(r.turns, RecordedTurn{Request: d, Turn: &recorded})
+	r.turns = append(r.turns, RecordedTurn{Request: d, Turn: turn})
 	return turn, nil
 }
 
-// Recording is what was recorded so far.
+// Recording is what was recorded so far, without durations, so that recordings of the same turns are the same. No turn may be
+// in work then.
 func (r *Recorder) Recording() Recording {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return Recording{Model: r.inner.Info(), Turns: append([]RecordedTurn(nil), r.turns...)}
+	turns := slices.Clone(r.turns)
+	for i := range turns {
+		recorded := *turns[i].Turn
+		recorded.Duration = 0
+		turns[i].Turn = &recorded
+	}
+	return Recording{Model: r.inner.Info(), Turns: turns}
 }

@@ -78,6 +78,40 @@ func (s Session) Hide(ctx context.Context, from Origin, text string, sent ...Tok
 	return hidden, nil
 }
 
+// HidePieces is Hide for a text in pieces. A value that is split between pieces becomes a token in that in which it ends.
+func (s Session) HidePieces(ctx context.Context, from Origin, pieces []string) ([]string, error) {
+	if s.filter == nil {
+		return pieces, nil
+	}
+	spans, tokens, err := s.filter.tokenize(ctx, s.scope, from, strings.Join(pieces, ""), false, nil)
+	if err != nil {
+		return nil, fmt.Errorf("hide personal data: %w", err)
+	}
+	hidden := make([]string, len(pieces))
+	start := 0
+	for i, piece := range pieces {
+		end := start + len(piece)
+		var inside []detect.Span // where the piece has values or parts of them
+		var texts []string
+		for j, span := range spans {
+			if span.Start >= end || span.End <= start {
+				continue
+			}
+			text := ""
+			if span.End <= end {
+				text = tokens[j]
+			} else {
+				span.Quote = ""
+			}
+			span.Start, span.End = max(span.Start, start)-start, min(span.End, end)-start
+			inside, texts = append(inside, span), append(texts, text)
+		}
+		hidden[i] = string(splice(piece, inside, texts))
+		start = end
+	}
+	return hidden, nil
+}
+
 // On reports whether the filter changes texts at all.
 func (s Session) On() bool { return s.filter != nil }
 

@@ -553,3 +553,18 @@ func TestLargeTextsWait(t *testing.T) {
 	close(d.end)
 	all.Wait()
 }
+
+// TestHidePieces: a value that is split between pieces is one value, whose token is where it ends.
+func TestHidePieces(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), nil).In("ann", "s")
+	for _, c := range []struct{ pieces, want []string }{
+		{[]string{"to ada@exa", "", "mple.com, bob@example.com", "."}, []string{"to ", "", "[EMAIL_1], [EMAIL_2]", "."}},
+		{[]string{"ada@", "exam", "ple.com"}, []string{"", "", "[EMAIL_1]"}},
+		{[]string{"[EMAIL_1]", " and", " no value"}, []string{"[EMAIL_1]", " and", " no value"}},
+	} {
+		if got, err := s.HidePieces(t.Context(), pii.FromCode, c.pieces); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%q are %q, %v", c.pieces, got, err)
+		}
+	}
+}

@@ -296,7 +296,8 @@ func TestLeak(t *testing.T) {
 		n = 200
 	}
 	people := customers(n, 1)
-	invented := customers(1, 99)[0] // the model writes of them by itself
+	own := customers(2, 99) // the model writes of them by itself
+	invented, split := own[0], own[1].Email
 	server := newCRM(t, people)
 	var asked, notified, told, traced, log lockedBuffer
 	models := fake.Serve(func(r fake.Request) fake.Reply {
@@ -308,9 +309,14 @@ func TestLeak(t *testing.T) {
 			}
 		}
 		if turn < len(programsOfLeak) {
-			return program(fmt.Sprintf("const invented = %q;\n", prose(invented)) + fmt.Sprintf(parseOfLeak, n) + programsOfLeak[turn])
+			reply := program(fmt.Sprintf("const invented = %q;\n", prose(invented)) + fmt.Sprintf(parseOfLeak, n) + programsOfLeak[turn])
+			reply.Thinking, reply.Text = "There is "+prose(invented), "I know "+prose(invented)
+			return reply
 		}
-		return fake.Reply{Text: "All but [EMAIL_1] are saved. Ask also " + prose(invented)}
+		if turn == len(programsOfLeak) { // the turn is too long, and ends within a value
+			return fake.Reply{Text: "All but [EMAIL_1] are saved. Ask also " + prose(invented) + " Write to " + split[:9], Stop: "length"}
+		}
+		return fake.Reply{Thinking: "It was " + split, Text: split[9:] + " soon."}
 	})
 	t.Cleanup(models.Close)
 	keep := func(to *lockedBuffer) string {
@@ -399,6 +405,12 @@ func TestLeak(t *testing.T) {
 		t.Fatalf("the task ended as %s with %d runs: %s, %v", got.Status, len(got.Runs), got.Message, err)
 	}
 	eventually(t, "the webhook", func() bool { return strings.Contains(notified.String(), `"type":"task.ended"`) })
+	if _, last, ok := strings.Cut(got.Text, " Write to "); !ok || !strings.HasPrefix(last, "[EMAIL_") || !strings.HasSuffix(last, "] soon.") {
+		t.Errorf("the value of two turns is %q", last)
+	}
+	if refused := models.Refused(); len(refused) > 0 {
+		t.Errorf("the provider refused %s", refused)
+	}
 
 	// The server has every value as it was.
 	for _, p := range people {
@@ -435,6 +447,10 @@ func TestLeak(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	if turns := recording.Model.Turns; turns[len(turns)-1].Turn.Whole != got.Text {
+		t.Errorf("the recording ends with %+v", turns[len(turns)-1].Turn)
+	}
+
 	events, err := s.Past(t.Context(), in.ID, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -465,13 +481,8 @@ func TestLeak(t *testing.T) {
 	for _, p := range people {
 		values = append(values, p.values()...)
 	}
+	values = append(append(values, invented.values()...), split)
 	searchFor := leaktest.NewSearcher(t, values)
-	written := leaktest.NewSearcher(t, invented.values())
-	for _, place := range []string{"the webhook", "the events", "the task", "outcomes"} {
-		for _, found := range written.Find(places[place]) {
-			t.Errorf("%s has %s, which the model wrote itself", place, found)
-		}
-	}
 	size := 0
 	for place, text := range places {
 		size += len(text)

@@ -110,7 +110,7 @@ func readChat(st *state, r *http.Request, body []byte) (Request, *refusal) {
 					return Request{}, bad("Function call is missing a thought_signature in functionCall parts. Additional data, function call `%s`, position %d.", c.Function.Name, i)
 				case google && j == 0 && !issued && signature != foreign:
 					return Request{}, bad("Function call is missing a thought_signature in functionCall parts. Additional data, function call `%s`, position %d.", c.Function.Name, i)
-				case !google && issued && want != "" && m.Reasoning != want:
+				case !google && issued && want != "" && m.Reasoning == "":
 					return Request{}, bad("Missing `reasoning_content` field in the assistant message at message index %d.", i)
 				}
 				signed = signed || signature != "" && signature != foreign

@@ -221,7 +221,7 @@ func assistantBlocks(st *state, req *Request, i int, list []block, prefix string
 			m.Text += b.Text
 		case "thinking":
 			s, ok := st.sealed[b.Signature]
-			if !ok || s.text != b.Thinking {
+			if !ok || b.Thinking != "" && s.text != b.Thinking { // without its text, the signature has the thinking
 				return true, bad("messages.%d.content.%d: Invalid `signature` in `thinking` block", i, j)
 			}
 			if s.prefix != prefix {

@@ -1,0 +1,18 @@
+package agent
+
+import (
+	"testing"
+
+	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// TestSplitReplayed: the answer of a recorded task is joined as it was when a value of two turns was hidden.
+func TestSplitReplayed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &model.Turn{Text: "Write to ann@exa", Stop: model.StopLength}, &model.Turn{Text: "[EMAIL_1].", Whole: "Write to [EMAIL_1].", Stop: model.StopEnd})
+	ended, err := w.agent().Do(t.Context(), newTask(), nil, nil, w)
+	if err != nil || ended.Status != task.Succeeded || ended.Text != "Write to [EMAIL_1]." {
+		t.Fatalf("the task ended as %+v, %v", ended, err)
+	}
+}
