@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/itchyny/gojq"
 	"github.com/spf13/cobra"
 
 	"mcp-code-exec-harness/internal/catalog"
@@ -60,6 +61,7 @@ type World struct {
 type globals struct {
 	Config   string `help:"Configuration file instead of the one found." placeholder:"FILE"`
 	JSON     bool   `name:"json" help:"Machine-readable result on standard output, everything else on standard error."`
+	JQ       string `name:"jq" help:"What a jq expression makes of the result of --json, which it implies; texts are printed without quotes." placeholder:"EXPR"`
 	Plain    bool   `help:"Lines of words only: no colours, no signs, nothing that is drawn over. For screen readers; what TERM=dumb does too."`
 	LogLevel string `help:"Log level: debug, info, warn or error." key:"log.level" placeholder:"LEVEL"`
 }
@@ -126,6 +128,7 @@ type app struct {
 	settings       map[string]string // keys of the configuration that flags set
 	settingFlags   map[string]string // flags of settings
 	stdout, stderr *console
+	filter         func(any) gojq.Iter    // values of the expression of --jq; nil: none
 	answered       bool                   // json has printed the result
 	config         *config.Config         // configuration that load has read
 	untrusted      *config.UntrustedError // why that is not the configuration of the folder; nil if it is, or there is none
@@ -137,12 +140,32 @@ type app struct {
 	recording      sync.Mutex             // held while an event is written into the audit log
 }
 
-// showExample puts a command's tag example into its help.
+// showExample puts a command's tag example into its help, and the commands of a command under a heading of their own.
 func showExample(v kong.Visitable, next kong.Next) error {
 	if command, ok := v.(*kong.Node); ok && command.Tag != nil && command.Tag.Has("example") {
 		command.Detail = "Example:\n  harness " + command.Tag.Get("example")
 	}
+	if command, ok := v.(*kong.Node); ok && command.Depth() > 0 {
+		command.Group = &kong.Group{Key: "Commands:", Title: "Commands:"}
+	}
 	return next(nil)
+}
+
+// printHelp prints the help of a command with its own flags; those that every command has are one line.
+func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	if ctx.Selected() == nil {
+		return kong.DefaultHelpPrinter(options, ctx)
+	}
+	var names []string
+	for _, flag := range ctx.Model.Flags {
+		if !flag.Hidden {
+			names = append(names, "--"+flag.Name)
+		}
+		flag.Hidden = true
+	}
+	err := kong.DefaultHelpPrinter(options, ctx)
+	fmt.Fprintf(ctx.Stdout, "\nGlobal flags: %s.\nSee harness --help.\n", strings.Join(names, ", "))
+	return err
 }
 
 // notNamed matches the fields of commands that a command line with a command as its first word does not need; building all of them
@@ -183,6 +206,7 @@ func Main(ctx context.Context, w World) int {
 			"and only what they return reaches the model."),
 		kong.Writers(&help, a.Stderr),
 		kong.Exit(func(code int) { exited = code }),
+		kong.Help(printHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100, NoExpandSubcommands: true}),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
 		kong.Vars{"forModel": strconv.Itoa(modelview.DefaultLimit), "inputFormats": ",json,ndjson,csv,lines,text"},
@@ -226,6 +250,14 @@ func Main(ctx context.Context, w World) int {
 		return exited
 	case err != nil:
 		return a.report(ctx, misread(err))
+	}
+	if a.flags.JQ != "" {
+		code, err := compileFilter(a.flags.JQ)
+		if err != nil {
+			return a.report(ctx, usage(err))
+		}
+		a.filter = func(v any) gojq.Iter { return code.RunWithContext(ctx, v) }
+		a.flags.JSON = true
 	}
 	return a.report(ctx, a.run(ctx, command))
 }
@@ -298,7 +330,7 @@ func (a *app) report(ctx context.Context, err error) int {
 	if code == exitInterrupted || code == exitTerminated {
 		err = fmt.Errorf("stopped: %w", context.Cause(ctx))
 	}
-	if a.flags.JSON && !a.answered {
+	if a.flags.JSON && !a.answered && a.flags.JQ == "" { // an expression is about results
 		a.json(map[string]any{"error": map[string]string{"message": err.Error()}})
 	}
 	fmt.Fprintln(a.Stderr, "harness:", err)
@@ -308,9 +340,16 @@ func (a *app) report(ctx context.Context, err error) int {
 	return code
 }
 
-// json prints a command's machine-readable result. A command prints one value at most.
+// json prints a command's machine-readable result, or what --jq makes of it. A command prints one value at most.
 func (a *app) json(v any) error {
 	a.answered = true
+	if a.filter != nil {
+		return a.filtered(v)
+	}
+	return a.encode(v)
+}
+
+func (a *app) encode(v any) error {
 	enc := json.NewEncoder(a.Stdout)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {

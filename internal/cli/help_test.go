@@ -104,15 +104,20 @@ func TestHelp(t *testing.T) {
 		{"man"},
 		{"version"},
 	}
+	global := f.run("--help").want(0).stdout
 	for _, command := range commands {
 		r := f.run(append(slices.Clone(command), "--help")...).want(0)
 		if r.stderr != "" || !strings.Contains(r.stdout, "Example") {
 			t.Errorf("%v: no example in the help: %s%s", command, r.stdout, r.stderr)
 		}
-		for _, flag := range []string{"--config=", "--json", "--log-level=", "--help"} {
-			if !strings.Contains(r.stdout, flag) {
-				t.Errorf("%v: no %s in the help", command, flag)
+		// The flags that every command has are described once, and named elsewhere.
+		for _, flag := range []string{"--config", "--json", "--jq", "--log-level", "--help"} {
+			if !strings.Contains(r.stdout, flag) || strings.Contains(r.stdout, "  "+flag+" ") && command != nil {
+				t.Errorf("%v: no %s in the help, or its description", command, flag)
 			}
+		}
+		if len(command) == 1 && strings.Contains(r.stdout, "\nPrograms and tasks:") {
+			t.Errorf("%v: its commands are headed as all are", command)
 		}
 		if n := strings.Count(r.stdout, "Example"); n != 1 {
 			t.Errorf("%v: the help has %d lists of examples", command, n)
@@ -123,7 +128,7 @@ func TestHelp(t *testing.T) {
 		}
 		for _, example := range examples {
 			for _, flag := range regexp.MustCompile(`(?:^| )(--[a-z-]+)`).FindAllStringSubmatch(strings.Split(example[1], " -- ")[0], -1) {
-				if !strings.Contains(r.stdout, "  "+flag[1]) && !strings.Contains(r.stdout, ", "+flag[1]) && command != nil {
+				if !strings.Contains(r.stdout+global, "  "+flag[1]) && !strings.Contains(r.stdout, ", "+flag[1]) && command != nil {
 					t.Errorf("%v: the example %q has a flag that does not exist", command, example[1])
 				}
 			}

@@ -70,9 +70,7 @@ func (c *piiScanCmd) Run(ctx context.Context, a *app) error {
 
 // scanLines answers each line before it reads the next one.
 func scanLines(ctx context.Context, a *app, detector *detect.Detector, in io.Reader) error {
-	a.answered = true
 	lines := bufio.NewReader(in)
-	out := json.NewEncoder(a.Stdout)
 	for n := 1; ctx.Err() == nil; n++ {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) && len(bytes.TrimSpace(line)) == 0 {
@@ -90,7 +88,7 @@ func scanLines(ctx context.Context, a *app, detector *detect.Detector, in io.Rea
 		if row.Text == nil {
 			return usage(fmt.Errorf(`line %d: there is no "text"`, n))
 		}
-		if err := out.Encode(scan(detector, *row.Text)); err != nil {
+		if err := a.json(scan(detector, *row.Text)); err != nil {
 			return fmt.Errorf("write the answer to line %d: %w", n, err)
 		}
 	}
