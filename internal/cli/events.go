@@ -153,7 +153,7 @@ func (v *view) taskEnded(data json.RawMessage) {
 		line += fmt.Sprintf("%scalling the tools directly: about %s in, %s out (estimated)", v.pick(" · ", "; "), count(d.Input), count(d.Output))
 	}
 	v.lines("", line, dim)
-	v.lines("", fmt.Sprintf("go on in it: harness run --session %s %q", t.SessionID, "What next?"), dim)
+	v.lines("", "go on in it: "+goOn(t.SessionID), dim)
 }
 
 func count(n int) string { return humanize.Comma(int64(n)) }

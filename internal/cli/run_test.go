@@ -1,10 +1,13 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
+	"mcp-code-exec-harness/internal/cli"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/fake"
 )
@@ -174,5 +177,33 @@ func TestRunFromStandardInput(t *testing.T) {
 	}
 	for _, args := range [][]string{{"run", "-"}, {"run", "--input", "-", "-"}, {"run", "--input", "none", "x"}} {
 		f.runIn(t.Context(), " ", args...).want(2)
+	}
+}
+
+// TestRunInterrupted says after Ctrl-C how the conversation goes on, as tasks resume does, and it goes on there.
+func TestRunInterrupted(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	server := f.modelled(func(r fake.Request) fake.Reply {
+		if ctx.Err() == nil {
+			interrupt(cli.Signal{Signal: os.Interrupt})
+			return fake.Reply{Wait: make(chan struct{})} // until the request is cancelled
+		}
+		return fake.Reply{Text: "Forty-two."}
+	})
+	r := f.runIn(ctx, "", "run", "--session", "sales", "What is the total?").want(130)
+	const command = `harness run --session sales "`
+	if !strings.Contains(r.stderr, command) {
+		t.Errorf("after the interrupt: %s", r.stderr)
+	}
+	id := strings.TrimSpace(f.run("tasks", "list", "--jq", ".tasks[0].id").want(0).stdout)
+	if r := f.run("tasks", "resume", id).want(2); !strings.Contains(r.stderr, "(cancelled)") || !strings.Contains(r.stderr, command) {
+		t.Errorf("tasks resume: %s", r.stderr)
+	}
+	f.run("run", "--session", "sales", "Go on.").want(0)
+	requests := server.Requests()
+	if last := string(requests[len(requests)-1].Raw); !strings.Contains(last, "What is the total?") || !strings.Contains(last, "Go on.") {
+		t.Errorf("the conversation does not go on: %s", last)
 	}
 }

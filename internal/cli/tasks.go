@@ -143,10 +143,19 @@ func (c *tasksCancelCmd) Run(ctx context.Context, a *app, tasks *task.Service) e
 type tasksResumeCmd struct{ taskArg }
 
 func (c *tasksResumeCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
-	if _, err := tasks.Task(ctx, c.ID); err != nil {
+	t, err := tasks.Task(ctx, c.ID)
+	if err != nil {
 		return a.unknownTask(ctx, c.ID, err)
 	}
+	if t.Status.Ended() {
+		return usage(fmt.Errorf("task %s has ended (%s), and its conversation stays; go on in it: %s", t.ID, t.Status, goOn(t.SessionID)))
+	}
 	return a.work(ctx, h, tasks, c.ID)
+}
+
+// goOn is the command that goes on in a session.
+func goOn(session string) string {
+	return fmt.Sprintf("harness run --session %s %q", session, "What next?")
 }
 
 // unknownTask explains an error about a task that a user named.
