@@ -113,12 +113,13 @@ func (v *view) event(e task.Event) {
 		v.lines(v.pick("  ! ", "  note: "), d.Text, dim)
 	case task.EventApprovalRequested:
 		v.say("waiting for an approval")
+		v.asked(d.Calls, e.Time)
 		if v.follow {
 			v.lines(v.pick("  ? ", "  "), fmt.Sprintf("waits for an approval until %s: harness approvals show %s",
 				d.ExpiresAt.Local().Format(time.DateTime), d.ApprovalID), yellow)
 		}
 	case task.EventApprovalDecided:
-		text := d.Decision
+		text := d.Decision + v.decided(e.Time)
 		if d.Reason != "" {
 			text += ": " + d.Reason
 		}
@@ -127,6 +128,35 @@ func (v *view) event(e task.Event) {
 	case task.EventEnded:
 		v.taskEnded(e.Data)
 	}
+}
+
+// asked notes the calls that wait for a person.
+func (v *view) asked(calls json.RawMessage, at time.Time) {
+	var waiting []struct{ Call int }
+	if json.Unmarshal(calls, &waiting) != nil {
+		return
+	}
+	v.waitsSince = at
+	for _, w := range waiting {
+		if c := v.calls[w.Call]; c != nil {
+			c.asked = true
+		}
+	}
+}
+
+// decided takes the time of a person's decision off the run, and the calls that waited for it begin now. It says how long that was.
+func (v *view) decided(at time.Time) string {
+	if v.waitsSince.IsZero() {
+		return ""
+	}
+	waited := at.Sub(v.waitsSince)
+	v.began, v.waitsSince = v.began.Add(waited), time.Time{}
+	for _, c := range v.calls {
+		if c.asked {
+			c.began, c.asked = at, false
+		}
+	}
+	return " after " + took(waited)
 }
 
 // taskEnded shows how a task ended, and what it took.

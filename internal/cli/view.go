@@ -59,6 +59,8 @@ type view struct {
 	cost     float64
 	priced   bool      // cost is known
 	clock    time.Time // time of a run's last record
+
+	waitsSince time.Time // when a person was asked; zero: nobody is
 }
 
 // shownCall is a call without an answer.
@@ -67,6 +69,7 @@ type shownCall struct {
 	args       json.RawMessage
 	began      time.Time
 	reported   string // progress that its server reported
+	asked      bool   // it waits for an approval
 }
 
 func (c *shownCall) shown() bool { return c.kind == string(frame.Tool) || c.kind == string(frame.FS) }
