@@ -19,10 +19,10 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/part"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // Problem is an error as of RFC 9457, with the original system's field error. It never holds what was sent.
@@ -166,7 +166,7 @@ var statuses = []struct {
 	{sandbox.ErrPoolFull, http.StatusServiceUnavailable, sandbox.ErrPoolFull.Error()},
 	{sandbox.ErrPoolBusy, http.StatusServiceUnavailable, sandbox.ErrPoolBusy.Error()},
 	{sandbox.ErrPoolInUse, http.StatusServiceUnavailable, sandbox.ErrPoolInUse.Error()},
-	{wiring.ErrUnavailable, http.StatusServiceUnavailable, "a part of the harness is not available; its log says more"},
+	{part.ErrUnavailable, http.StatusServiceUnavailable, "a part of the harness is not available; its log says more"},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "it took too long"},
 }
 

@@ -24,7 +24,7 @@ func (a *API) shownTask(ctx context.Context, t task.Task) (task.Task, error) {
 	if !owns(ctx, t.UserID) {
 		return t, nil
 	}
-	return a.opt.Harness.ShownTask(ctx, t)
+	return task.Shown(ctx, a.opt.Harness.Privacy(), t)
 }
 
 // shownOutcome is the outcome of a run as the caller sees it.
@@ -32,7 +32,7 @@ func (a *API) shownOutcome(ctx context.Context, user, session string, out *run.O
 	if !owns(ctx, user) {
 		return out, nil
 	}
-	return a.opt.Harness.ShownOutcome(ctx, user, session, out)
+	return a.opt.Harness.Runs().Shown(ctx, user, session, out)
 }
 
 // shownEvents is a function that makes the events of a task those that its owner sees. Pieces of a token may come in several events.

@@ -16,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
@@ -353,7 +354,7 @@ func (a *app) settle(ctx context.Context, h *wiring.Harness, out *run.Outcome, o
 // output may be an agent, and would approve its own call.
 func (a *app) waits(r approval.Request) error {
 	fmt.Fprint(a.Stderr, preview(r))
-	if slices.ContainsFunc(r.Calls, func(c approval.Call) bool { return c.Reason == wiring.UnconfirmedPolicy }) {
+	if slices.ContainsFunc(r.Calls, func(c approval.Call) bool { return c.Reason == policy.Unconfirmed }) {
 		fmt.Fprintf(a.Stderr, "The policy of %s differs from the confirmed one; %s says what to do.\n", policyPlace(a.config), a.commandLine("doctor"))
 	}
 	if a.stderr.terminal == nil {

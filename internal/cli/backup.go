@@ -14,9 +14,9 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/installation"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/trust"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type backupCmd struct {
@@ -41,7 +41,7 @@ Examples:
 }
 
 func (c *backupCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
-	o := wiring.BackupOptions{Version: Version, Now: a.Now(), Keys: c.WithKeys, Scratch: os.TempDir(), Secrets: map[string]string{}}
+	o := installation.Options{Version: Version, Now: a.Now(), Keys: c.WithKeys, Scratch: os.TempDir(), Secrets: map[string]string{}}
 	var missed []string
 	for _, name := range secretsOf(cfg) {
 		if !c.WithKeys {
@@ -84,10 +84,10 @@ func (c *backupCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 }
 
 // write writes the archive. A file is there only once it is complete.
-func (c *backupCmd) write(ctx context.Context, a *app, cfg *config.Config, o wiring.BackupOptions) (s wiring.BackupSummary, err error) {
+func (c *backupCmd) write(ctx context.Context, a *app, cfg *config.Config, o installation.Options) (s installation.Summary, err error) {
 	defer a.progress("backing up").stop()
 	if c.File == "-" {
-		return wiring.Backup(ctx, cfg, a.Stdout, o)
+		return installation.Backup(ctx, cfg, a.Stdout, o)
 	}
 	path := a.path(c.File)
 	if _, err := os.Lstat(path); err == nil && !c.Force {
@@ -98,7 +98,7 @@ func (c *backupCmd) write(ctx context.Context, a *app, cfg *config.Config, o wir
 	if err != nil {
 		return s, usage(err)
 	}
-	s, err = wiring.Backup(ctx, cfg, f, o)
+	s, err = installation.Backup(ctx, cfg, f, o)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -135,7 +135,7 @@ func secretsOf(cfg *config.Config) (names []string) {
 }
 
 // leftOut says what a backup needs that is not in it.
-func leftOut(cfg *config.Config, keys bool, s wiring.BackupSummary, missed []string) (notes []string) {
+func leftOut(cfg *config.Config, keys bool, s installation.Summary, missed []string) (notes []string) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if s.Manifest.Schema == 0 {
 		note("there is no store %s yet, so the backup has none", cfg.Store.URL)

@@ -171,7 +171,7 @@ func (approvalsSetupCmd) Run(ctx context.Context, a *app, cfg *config.Config, h 
 	if err != nil {
 		return err
 	}
-	if err := h.ConfirmPolicy(ctx, sign); err != nil {
+	if err := h.Confirmation().Confirm(ctx, sign); err != nil {
 		return err
 	}
 	print := approval.Fingerprint(sealed.Public)
@@ -248,7 +248,7 @@ func (policyConfirmCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *
 	if sign == nil {
 		return usage(errors.New("there is nothing to confirm, because approvals ask for no passphrase: harness approvals setup"))
 	}
-	if err := h.ConfirmPolicy(ctx, sign); err != nil {
+	if err := h.Confirmation().Confirm(ctx, sign); err != nil {
 		return err
 	}
 	a.record(ctx, cfg, telemetry.Event{
@@ -302,7 +302,7 @@ func presenceFindings(ctx context.Context, cfg *config.Config, h *wiring.Harness
 		all = append(all, found(name, "failed", fmt.Sprintf("the audit log records the key %s, and the key is %s: it was replaced", recorded, approval.Fingerprint(keys[0])),
 			"see Confirmed approvals in docs/SECURITY.md"))
 	}
-	if confirmed, err := h.PolicyConfirmed(ctx); err == nil && !confirmed {
+	if confirmed, err := h.Confirmation().Confirmed(ctx); err == nil && !confirmed {
 		all = append(all, found("policy", "warning", "no person has confirmed the policy of "+policyPlace(cfg)+" as it is now, so every call asks", "harness policy show && harness policy confirm"))
 	}
 	if unsigned := unsignedApprovals(ctx, h); unsigned > 0 {

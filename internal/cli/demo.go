@@ -23,6 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/modelview"
+	"mcp-code-exec-harness/internal/part"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
@@ -73,7 +74,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	var tools []json.RawMessage
 	for _, server := range h.Servers().Tools() {
 		if !server.Known {
-			return fmt.Errorf("%w: demo server %s: %s", wiring.ErrUnavailable, server.Name, server.Reason)
+			return fmt.Errorf("%w: demo server %s: %s", part.ErrUnavailable, server.Name, server.Reason)
 		}
 		for _, tool := range server.Tools {
 			tool.Name = server.Name + "__" + tool.Name
@@ -310,7 +311,7 @@ func (e *demoExecutor) Finish(ctx context.Context, answer string) (string, error
 	if e.err != nil {
 		return "", e.err
 	}
-	shown, err := e.h.ShownTask(ctx, e.t)
+	shown, err := task.Shown(ctx, e.h.Privacy(), e.t)
 	return shown.Text, err
 }
 

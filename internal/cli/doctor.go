@@ -10,6 +10,7 @@ import (
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/part"
 	"mcp-code-exec-harness/internal/tiers"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -126,7 +127,7 @@ func partFinding(name, detail string, err error) finding {
 	if err == nil {
 		return found(name, "ok", detail, "")
 	}
-	if part, ok := errors.AsType[*wiring.UnavailableError](err); ok {
+	if part, ok := errors.AsType[*part.UnavailableError](err); ok {
 		return found(name, "failed", part.Err.Error(), part.Fix())
 	}
 	return found(name, "failed", err.Error(), "")

@@ -335,7 +335,7 @@ func (c *execCmd) record(ctx context.Context, a *app, h *wiring.Harness, out *ru
 // answer prints the outcome, with --for-model as a model gets it.
 func (c *execCmd) answer(a *app, h *wiring.Harness, out *run.Outcome) error {
 	if c.ForModel == 0 || out.Status == run.WaitingApproval {
-		shown, err := h.ShownOutcome(context.Background(), c.User, c.Session, out)
+		shown, err := h.Runs().Shown(context.Background(), c.User, c.Session, out)
 		if err != nil {
 			return err
 		}

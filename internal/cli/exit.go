@@ -7,9 +7,9 @@ import (
 	"os/signal"
 	"syscall"
 
+	"mcp-code-exec-harness/internal/part"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // The exit codes are a promise to scripts.
@@ -76,7 +76,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitDone
 	case errors.Is(err, task.ErrInvalidInput), errors.Is(err, task.ErrNotFound):
 		return exitUsage
-	case errors.Is(err, wiring.ErrUnavailable):
+	case errors.Is(err, part.ErrUnavailable):
 		return exitUnavailable
 	}
 	return exitFailed

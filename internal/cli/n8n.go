@@ -185,7 +185,7 @@ func (c *n8nExportCmd) ofRun(ctx context.Context, a *app, h *wiring.Harness) (*e
 		fmt.Fprintf(a.Stderr, "harness: warning: %s holds personal data, which the workflow gets\n", info.ID)
 	}
 	of.value = func(ctx context.Context) (json.RawMessage, error) {
-		shown, err := h.ShownOutcome(ctx, start.User, start.Session, outcome)
+		shown, err := h.Runs().Shown(ctx, start.User, start.Session, outcome)
 		if err != nil {
 			return nil, err
 		}
@@ -236,7 +236,7 @@ func (c *n8nExportCmd) ofSkill(ctx context.Context, h *wiring.Harness, saved *sk
 			err = fmt.Errorf("the skill fails in the harness: %s", out.Error.Message)
 		}
 		if err == nil {
-			out, err = h.ShownOutcome(ctx, c.User, "", out)
+			out, err = h.Runs().Shown(ctx, c.User, "", out)
 		}
 		if err != nil {
 			return nil, err

@@ -19,7 +19,6 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
-	"mcp-code-exec-harness/internal/store/sqlite"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/wiring"
 )
@@ -93,8 +92,8 @@ func (a *app) openWith(ctx context.Context, cfg *config.Config, out wiring.Outsi
 	if out.Audit == nil {
 		out.Reviewed = func(ctx context.Context, e telemetry.Event) { a.record(ctx, cfg, e) }
 	}
-	out.Upgraded = func(u sqlite.Upgrade) {
-		fmt.Fprintf(a.Stderr, "harness: the store was brought from version %d to %d; its copy from before is %s\n", u.From, u.To, u.Copy)
+	out.Upgraded = func(from, to int, before string) {
+		fmt.Fprintf(a.Stderr, "harness: the store was brought from version %d to %d; its copy from before is %s\n", from, to, before)
 	}
 	h, err := wiring.Open(ctx, cfg, out)
 	if err != nil {
@@ -240,7 +239,7 @@ func openLog(c config.Log) (io.WriteCloser, error) {
 
 // redactor removes personal data from lines of the log and from traces; nil where it is switched off.
 func redactor(cfg *config.Config) func(string) string {
-	detector, err := wiring.Detector(cfg.PII)
+	detector, err := cfg.PII.Detector()
 	if detector == nil || err != nil { // config has checked it
 		return nil
 	}

@@ -19,10 +19,9 @@ import (
 	"mcp-code-exec-harness/internal/backup"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/disk"
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/installation"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/trust"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type restoreCmd struct {
@@ -60,8 +59,8 @@ func (c *restoreCmd) Run(ctx context.Context, a *app) error {
 	}
 	defer r.Close()
 	m := r.Manifest()
-	if m.Schema > sqlite.Schema() {
-		return c.explain(fmt.Errorf("%w: version %s, whose store has version %d; this harness knows %d", backup.ErrNewer, m.Version, m.Schema, sqlite.Schema()))
+	if m.Schema > installation.Schema() {
+		return c.explain(fmt.Errorf("%w: version %s, whose store has version %d; this harness knows %d", backup.ErrNewer, m.Version, m.Schema, installation.Schema()))
 	}
 	settings, err := c.readConfig(r)
 	if err != nil {
@@ -115,7 +114,7 @@ func (c *restoreCmd) readConfig(r *backup.Reader) (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e.Dir || e.Name != wiring.BackupConfig && e.Name != wiring.BackupEnv {
+		if e.Dir || e.Name != installation.ConfigPart && e.Name != installation.EnvPart {
 			r.Unread()
 			return all, nil
 		}
@@ -202,7 +201,7 @@ func (c *restoreCmd) putConfig(a *app, m backup.Manifest, settings map[string][]
 		}
 		file = filepath.Join(dir, "harness.yaml")
 	}
-	for name, path := range map[string]string{wiring.BackupConfig: file, wiring.BackupEnv: filepath.Join(filepath.Dir(file), ".env")} {
+	for name, path := range map[string]string{installation.ConfigPart: file, installation.EnvPart: filepath.Join(filepath.Dir(file), ".env")} {
 		data, there := settings[name]
 		if old, err := os.ReadFile(path); !there || err == nil && bytes.Equal(old, data) {
 			continue
@@ -239,11 +238,11 @@ func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (res
 	}
 	m := r.Manifest()
 	result = restored{Config: cfg.File, Manifest: m, Notes: []string{}}
-	places, err := wiring.BackupPlaces(cfg)
+	places, err := installation.Places(cfg)
 	if err != nil {
 		return result, usage(err)
 	}
-	places = append(places, backup.Place{Name: wiring.BackupSecrets, Path: filepath.Join(cfg.StateDir, ".secrets.json")})
+	places = append(places, backup.Place{Name: installation.SecretsPart, Path: filepath.Join(cfg.StateDir, ".secrets.json")})
 	if err := backup.Check(places, filepath.Join(a.Dir, "harness.yaml"), cfg.File, a.Executable); err != nil {
 		return result, usage(fmt.Errorf("%w: give it a directory of its own in harness.yaml", err))
 	}
@@ -260,7 +259,7 @@ func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (res
 			return result, err
 		}
 	}
-	store, release, err := sqlite.Reserve(ctx, cfg.Store.URL)
+	store, release, err := installation.ReserveStore(ctx, cfg)
 	if err != nil {
 		return result, &exitError{exitUnavailable, err}
 	}
@@ -274,7 +273,7 @@ func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (res
 	defer func() { err = errors.Join(err, staged.Abort()) }()
 	result.Total = staged.Total()
 	if at := staged.At(store); at != "" {
-		if result.Tasks, result.Runs, result.Schedules, err = sqlite.Unended(ctx, at); err != nil {
+		if result.Tasks, result.Runs, result.Schedules, err = installation.Unended(ctx, at); err != nil {
 			return result, fmt.Errorf("read the store of the backup: %w", err)
 		}
 	}
@@ -299,7 +298,7 @@ func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (res
 // note says what the restored installation needs.
 func (r *restored) note(cfg *config.Config, m backup.Manifest) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
-	if missing := wiring.MissingKeys(cfg, m); len(missing) > 0 {
+	if missing := installation.MissingKeys(cfg, m); len(missing) > 0 {
 		note("the key of personal data that the backup was made with is not here (%s): put it into %s, or set HARNESS_PII_KEY; until then the tokens in it stand for nothing",
 			strings.Join(missing, ", "), cfg.PII.KeyFile)
 	}
@@ -310,8 +309,8 @@ func (r *restored) note(cfg *config.Config, m backup.Manifest) {
 	if r.Schedules > 0 {
 		note("%d schedules are there; those that were due since are due once when harness serve starts", r.Schedules)
 	}
-	if m.Schema > 0 && m.Schema < sqlite.Schema() {
-		note("the store has version %d; the next command brings it to %d and keeps a copy", m.Schema, sqlite.Schema())
+	if m.Schema > 0 && m.Schema < installation.Schema() {
+		note("the store has version %d; the next command brings it to %d and keeps a copy", m.Schema, installation.Schema())
 	}
 }
 

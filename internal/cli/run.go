@@ -237,7 +237,7 @@ func (a *app) workOn(ctx context.Context, v *view, tasks *task.Service, id strin
 
 // taskEnded prints how a task ended.
 func (a *app) taskEnded(t task.Task) error {
-	t, err := a.opened.ShownTask(context.Background(), t)
+	t, err := task.Shown(context.Background(), a.opened.Privacy(), t)
 	if err != nil {
 		return err
 	}

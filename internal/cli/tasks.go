@@ -76,7 +76,7 @@ func (c *tasksShowCmd) Run(ctx context.Context, a *app, tasks *task.Service) err
 	if err != nil {
 		return a.unknownTask(ctx, c.ID, err)
 	}
-	if t, err = a.opened.ShownTask(ctx, t); err != nil {
+	if t, err = task.Shown(ctx, a.opened.Privacy(), t); err != nil {
 		return err
 	}
 	if a.flags.JSON && !c.Follow {
@@ -126,7 +126,7 @@ func (c *tasksCancelCmd) Run(ctx context.Context, a *app, tasks *task.Service) e
 	if err != nil {
 		return a.unknownTask(ctx, c.ID, err)
 	}
-	if t, err = a.opened.ShownTask(ctx, t); err != nil {
+	if t, err = task.Shown(ctx, a.opened.Privacy(), t); err != nil {
 		return err
 	}
 	if a.flags.JSON {

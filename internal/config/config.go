@@ -183,6 +183,14 @@ func (p PII) Patterns() map[string]string {
 	return types
 }
 
+// Detector finds what is personal data; nil where nothing is.
+func (p PII) Detector() (*detect.Detector, error) {
+	if !p.Enabled {
+		return nil, nil
+	}
+	return detect.New(detect.Options{Types: p.Types, Countries: p.Countries, Custom: p.Patterns()})
+}
+
 // Places are the fields: where the answers of which tools have values.
 func (p PII) Places() (all []pii.Field, err error) {
 	for _, tools := range slices.Sorted(maps.Keys(p.Fields)) {

@@ -80,11 +80,6 @@ type Files interface {
 	AlreadyDone(name string, args, precondition json.RawMessage) (bool, error)
 }
 
-// Policy decides calls of tools. It is safe for concurrent use.
-type Policy interface {
-	Decide(c policy.Call) policy.Verdict
-}
-
 // Counts are the calls that count for limits of rules. They are safe for concurrent use.
 type Counts interface {
 	// Reached reports whether a user has as many calls under a key as the limit allows.
@@ -104,7 +99,7 @@ type Zones func(name string) (json.RawMessage, error)
 type Options struct {
 	Catalog *catalog.Catalog
 	Servers Servers
-	Policy  Policy                 // nil allows every call
+	Policy  policy.Decider         // nil allows every call
 	Counts  func() (Counts, error) // counts for limits of the policy's rules
 	// Decided is called with every verdict other than allow, by the goroutine of its call; may be nil.
 	Decided func(ctx context.Context, c policy.Call, v policy.Verdict)

@@ -60,6 +60,15 @@ func Zone(name string) (canonical string, transitions []Transition, err error) {
 	return canonical, transitions, nil
 }
 
+// DescribeZone describes a time zone as JSON, as the prelude reads it.
+func DescribeZone(name string) (json.RawMessage, error) {
+	canonical, transitions, err := Zone(name)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{"zone": canonical, "transitions": transitions})
+}
+
 // scan lists the periods of a zone by their beginnings. Beyond its table a zone goes on by a rule, where ZoneBounds ends
 // some periods at a year's end, or at the very time it is asked about: such an end is stepped over.
 func scan(loc *time.Location) []Transition {

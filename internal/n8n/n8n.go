@@ -76,6 +76,23 @@ func New(opts Options) (*Instance, error) {
 	return i, nil
 }
 
+// Secrets are the values that must not be shown.
+func (i *Instance) Secrets() []string {
+	secrets := []string{i.opts.APIKey, i.opts.Password}
+	for _, value := range i.opts.WebhookHeaders {
+		secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // the value without Bearer
+	}
+	return secrets
+}
+
+// Aliases lets the tools of the servers of this package be called by names such as n8n_create_workflow. It returns nil for other servers.
+func Aliases(s mcpclient.Server) []string {
+	if s.Transport == mcpclient.TransportBuiltIn && strings.HasPrefix(s.Name, "n8n-") && s.Name != BridgeServer {
+		return []string{"n8n"}
+	}
+	return nil
+}
+
 // address is the address of an instance without what belongs to its API.
 func address(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSuffix(strings.TrimRight(text, "/"), "/api/v1"))

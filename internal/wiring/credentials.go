@@ -2,7 +2,6 @@ package wiring
 
 import (
 	"cmp"
-	"fmt"
 	"path/filepath"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 // credentials are what authorizes requests to a server; perUser, if each user has others. Without it, the source is nil.
 func (h *Harness) credentials(c *config.MCPServer) (source credentials.Source, perUser bool) {
+	h.logins[c.Name] = credentials.Login{Err: c.Err}
 	a := c.Auth
 	if a == nil || c.Err != nil {
 		return nil, false
@@ -30,28 +30,9 @@ func (h *Harness) credentials(c *config.MCPServer) (source credentials.Source, p
 	}, credentials.Options{
 		Store: func() (credentials.Store, error) { return h.store() }, Keys: h.keys, Dir: filepath.Join(h.cfg.StateDir, "logins"), Now: time.Now,
 	})
-	if !a.Machine() {
-		h.logins[c.Name] = login
-	}
+	h.logins[c.Name] = credentials.Login{OAuth: login}
 	return login, a.Per == "user"
 }
 
 // Logins is what logs in to a server.
-func (h *Harness) Logins(server string) (*credentials.OAuth, error) {
-	login, ok := h.logins[server]
-	if ok {
-		return login, nil
-	}
-	for _, c := range h.cfg.MCPServers {
-		if c.Name == server {
-			if c.Err != nil {
-				return nil, c.Err
-			}
-			if c.Auth != nil && c.Auth.Machine() {
-				return nil, fmt.Errorf("server %q needs no login: its client gets tokens for itself (mcpServers.%[1]s.auth.grant)", server)
-			}
-			return nil, fmt.Errorf("server %q has no login; set mcpServers.%[1]s.auth.type to oauth", server)
-		}
-	}
-	return nil, fmt.Errorf("unknown server %q; harness servers list shows all", server)
-}
+func (h *Harness) Logins(server string) (*credentials.OAuth, error) { return h.logins.Of(server) }

@@ -11,6 +11,3 @@ func init() { discoveryTimeout = 2 * time.Minute }
 
 // WrapJournal puts something between runs and their journals.
 func (h *Harness) WrapJournal(wrap func(journal.Writer) journal.Writer) { h.runs.WrapJournal(wrap) }
-
-// Kept is kept, for tests.
-func Kept(open func() (int, error)) func() (int, error) { return kept(open) }

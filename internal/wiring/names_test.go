@@ -75,7 +75,7 @@ return [c, await callMCPTool('notes__read', {}), await fs.readFile('/workspace/n
 			t.Fatalf("the task ended as %s: %s, %v", got.Status, got.Message, err)
 		}
 		stop()
-		shown, err := f.ShownTask(t.Context(), got)
+		shown, err := task.Shown(t.Context(), f.Privacy(), got)
 		if err != nil || shown.Text != "It is "+name+"." {
 			t.Errorf("the owner gets %q, %v", shown.Text, err)
 		}

@@ -53,7 +53,7 @@ func (b *lockedBuffer) String() string {
 
 // redact is what removes personal data from the log.
 func redact(t *testing.T) func(string) string {
-	d, err := wiring.Detector(config.PII{Enabled: true})
+	d, err := config.PII{Enabled: true}.Detector()
 	if err != nil {
 		t.Fatal(err)
 	}

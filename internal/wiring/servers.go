@@ -3,15 +3,12 @@ package wiring
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/n8n"
 	"mcp-code-exec-harness/internal/pii"
@@ -24,7 +21,7 @@ var discoveryTimeout = 10 * time.Second
 // connect makes the servers of the configuration known, with the tools that were cached. None is started.
 func (h *Harness) connect() (*upstream.Servers, error) {
 	var redact func(string) string
-	if detector, err := Detector(h.cfg.PII); err != nil {
+	if detector, err := h.cfg.PII.Detector(); err != nil {
 		return nil, err
 	} else if detector != nil {
 		redact = pii.Redact(detector)
@@ -38,7 +35,7 @@ func (h *Harness) connect() (*upstream.Servers, error) {
 			Logger: h.out.Logger, CacheDir: cmp.Or(h.out.ToolCache, filepath.Join(h.out.CacheDir, "tools")), Environ: h.out.Environ,
 			LogDir: h.serverLogs(), Redact: redact, ClientVersion: h.out.Version, Supervisor: h.out.Executable, Review: review,
 		},
-		Catalog: h.catalog, Metrics: h.out.Metrics, Audit: h.out.Audit, Discovery: discoveryTimeout, Aliases: n8nAliases,
+		Catalog: h.catalog, Metrics: h.out.Metrics, Audit: h.out.Audit, Discovery: discoveryTimeout, Aliases: n8n.Aliases,
 		Changed: h.quarantine.Changed,
 	})
 	if allow := h.cfg.Network.Allow; len(allow) > 0 {
@@ -96,23 +93,12 @@ func (h *Harness) addN8N(s *upstream.Servers) error {
 		return err
 	}
 	h.n8n = instance
-	secrets := []string{c.APIKey, c.Password}
-	for _, value := range c.WebhookHeaders {
-		secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // the value without Bearer
-	}
+	secrets := instance.Secrets()
 	all := instance.Servers()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := s.Add(mcpclient.Config{Name: name, Within: all[name], Secrets: secrets, Timeout: h.cfg.Sandbox.CallTimeout}); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// n8nAliases lets the tools of the built-in servers for n8n be called by names such as n8n_create_workflow.
-func n8nAliases(s mcpclient.Server) []string {
-	if s.Transport == mcpclient.TransportBuiltIn && strings.HasPrefix(s.Name, "n8n-") && s.Name != n8n.BridgeServer {
-		return []string{"n8n"}
 	}
 	return nil
 }
@@ -126,13 +112,4 @@ func (h *Harness) AddServer(c mcpclient.Config) error {
 // RemoveServer ends a server and removes its tools.
 func (h *Harness) RemoveServer(ctx context.Context, name string) error {
 	return h.servers.Remove(ctx, name)
-}
-
-// zone describes a time zone: the value of the intl call.
-func zone(name string) (json.RawMessage, error) {
-	canonical, transitions, err := guest.Zone(name)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(map[string]any{"zone": canonical, "transitions": transitions})
 }

@@ -4,13 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"sync"
 	"time"
-
-	"github.com/pbnjay/memory"
 
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/config"
@@ -82,10 +76,10 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 	}
 	return task.NewService(task.Options{
 		Store: store, Bus: store, Uses: uses, Worker: telemetry.ObserveWorker(loop.Do), Begun: opt.Begun, Allow: opt.Allow, Privacy: h.privacy,
-		Park: run.ErrParked, Forget: h.forget, Abandon: h.abandon, SessionExpiry: cmp.Or(c.Session.Expiry, forever),
+		Park: run.ErrParked, Forget: h.forget, Abandon: loop.Abandon, SessionExpiry: cmp.Or(c.Session.Expiry, forever),
 		Admit:   func(r task.Request) error { return loop.Admit(r.Model, r.Budget) },
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
-		Workers: workers(c.Server.Workers), Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
+		Workers: cmp.Or(c.Server.Workers, task.DefaultWorkers()), Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
 		Webhooks: h.webhooks(),
 	}), nil
 }
@@ -97,31 +91,9 @@ func (h *Harness) webhooks() task.Webhooks {
 		Count: h.out.Metrics.Webhook, Secret: []byte(c.Secret), AllowPrivate: c.AllowPrivate, MaxAttempts: c.MaxAttempts, Version: h.out.Version,
 	}
 	if c.Values {
-		hooks.Reveal = h.ShownTask
+		hooks.Reveal = func(ctx context.Context, t task.Task) (task.Task, error) { return task.Shown(ctx, h.privacy, t) }
 	}
 	return hooks
-}
-
-// workers is how many tasks may be in work. One holds its conversation in memory, seldom more than 4 MiB with all that is made of it.
-func workers(configured int) int {
-	if configured > 0 {
-		return configured
-	}
-	const each, share, least, most = 4 << 20, 4, 256, 4096
-	return int(min(max(memory.TotalMemory()/share/each, least), most))
-}
-
-// abandon ends the run that a dead process left in a task, and returns its effects.
-func (h *Harness) abandon(ctx context.Context, id string) ([]task.Effect, error) {
-	out, err := h.runs.ForTasks().Abandon(ctx, agent.Program{RunID: id, Observe: func(run.Event) {}})
-	if out == nil || err != nil {
-		return nil, err
-	}
-	var effects []task.Effect
-	for _, e := range out.Effects {
-		effects = append(effects, task.Effect(e))
-	}
-	return effects, nil
 }
 
 // forget removes the workspace and the tokens of a session.
@@ -145,33 +117,14 @@ func prices(configured map[string]config.Price) model.Prices {
 // Models makes the models of the configuration: the configured one, which "" names too, and those of model.allow. An error
 // says what to set.
 func (h *Harness) Models() func(name string) (model.Model, error) {
-	var mu sync.Mutex
-	made := map[string]model.Model{}
-	return func(name string) (model.Model, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if m := made[name]; m != nil {
-			return m, nil
-		}
+	return model.Choices(h.cfg.Model.Allow, func() (model.Config, error) {
 		c := h.cfg.Model
 		choice, err := c.Choose()
-		if err != nil {
-			return nil, err
-		}
-		if name != "" && name != choice.Name && !slices.Contains(c.Allow, name) {
-			return nil, fmt.Errorf("model is not one that requests may name: %s (model.name, model.allow)", strings.Join(append([]string{choice.Name}, c.Allow...), ", "))
-		}
-		choice.Name = cmp.Or(name, choice.Name)
-		m, err := model.New(model.Config{
+		return model.Config{
 			Provider: choice.Provider, Name: choice.Name, APIKey: choice.APIKey, BaseURL: choice.BaseURL, Timeout: c.Timeout,
 			MaxRetries: c.MaxRetries, MaxTokens: c.MaxTokens, ContextWindow: c.ContextWindow, Tools: c.Tools,
-		})
-		if err != nil {
-			return nil, err
-		}
-		made[name] = m
-		return m, nil
-	}
+		}, err
+	})
 }
 
 // Record makes opt record the one task that is worked with it.

@@ -10,12 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/singleflight"
 
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/approval"
@@ -26,8 +22,10 @@ import (
 	"mcp-code-exec-harness/internal/embedding"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/n8n"
+	"mcp-code-exec-harness/internal/part"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/policy"
@@ -44,28 +42,6 @@ import (
 	"mcp-code-exec-harness/internal/upstream"
 )
 
-// ErrUnavailable reports a dependency that is missing or cannot be reached.
-var ErrUnavailable = errors.New("unavailable")
-
-// UnavailableError says why a part cannot be opened, and what to do. It matches ErrUnavailable.
-type UnavailableError struct {
-	Err     error
-	Setting string // setting to change
-	To      string // proposed value
-}
-
-func (e *UnavailableError) Unwrap() []error { return []error{e.Err, ErrUnavailable} }
-
-func (e *UnavailableError) Error() string {
-	if strings.Contains(e.Err.Error(), e.Setting) { // the error names the setting itself
-		return e.Err.Error()
-	}
-	return e.Err.Error() + "; " + e.Fix()
-}
-
-// Fix says what to do.
-func (e *UnavailableError) Fix() string { return "set " + e.Setting + " to " + e.To }
-
 // Outside is the outside world of a Harness.
 type Outside struct {
 	Environ    []string // upstream servers get the allow-listed part
@@ -80,10 +56,11 @@ type Outside struct {
 	Audit      *telemetry.Auditor // nil: no events are written
 	// Reviewed writes the audit events of definitions that were held or approved, which are written once for all processes; nil: Audit.
 	Reviewed func(context.Context, telemetry.Event)
-	Policy   gate.Policy // nil: that of the configuration
+	Policy   policy.Decider // nil: that of the configuration
 	// Quarantine says which definitions are held; empty: the configuration does.
 	Quarantine approval.Quarantine
-	Upgraded   func(sqlite.Upgrade) // told when the tables of the store were brought up to date; nil: nothing is
+	// Upgraded is told when the tables of the store were brought from one version to another, with the copy of the store from before; nil: nothing is.
+	Upgraded func(from, to int, before string)
 }
 
 // Harness is the joined parts. Its methods are safe for concurrent use.
@@ -94,8 +71,8 @@ type Harness struct {
 	servers    *upstream.Servers
 	n8n        *n8n.Instance // nil: there is none
 	runs       *runs.Service
-	privacy    *pii.Filter                   // nil where it is switched off
-	logins     map[string]*credentials.OAuth // OAuth logins by server
+	privacy    *pii.Filter // nil where it is switched off
+	logins     credentials.Logins
 	keys       func() (*seal.Keys, error)
 	quarantine *quarantine.Quarantine
 	// presence says which decisions a person has to confirm.
@@ -129,7 +106,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	}
 	var closers []func() error
 	if out.CacheDir == "" {
-		dir, remove, err := cacheDir()
+		dir, remove, err := config.CacheDir()
 		if err != nil {
 			return nil, err
 		}
@@ -141,14 +118,14 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	if out.Policy == nil {
 		out.Policy = cfg.Policy.Compiled()
 	}
-	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), logins: map[string]*credentials.OAuth{}, closers: closers}
+	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), logins: credentials.Logins{}, closers: closers}
 	if cfg.Learning.Searches {
 		h.catalog.LearnUse(time.Now)
 	}
-	h.keys = kept(func() (*seal.Keys, error) {
+	h.keys = part.Once(func() (*seal.Keys, error) {
 		keys, err := seal.Open(seal.Options{Keys: cfg.PII.Key, Name: "HARNESS_PII_KEY (pii.key)", File: cfg.PII.KeyFile})
 		if err != nil {
-			return nil, &UnavailableError{err, "pii.keyFile", "a file in a directory that you may write to"}
+			return nil, &part.UnavailableError{Err: err, Setting: "pii.keyFile", To: "a file in a directory that you may write to"}
 		}
 		return keys, nil
 	})
@@ -162,16 +139,20 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 			return nil, fmt.Errorf("approvals.webhook: %w", err)
 		}
 	}
+	var upgraded func(sqlite.Upgrade)
+	if out.Upgraded != nil {
+		upgraded = func(u sqlite.Upgrade) { out.Upgraded(u.From, u.To, u.Copy) }
+	}
 	h.store = opened(h, "store.url", "a file in a directory that you may write to", func() (*sqlite.Store, error) {
 		return sqlite.Open(ctx, cfg.Store.URL, sqlite.Options{
-			Sync: sqlite.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger, Upgraded: out.Upgraded,
+			Sync: sqlite.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger, Upgraded: upgraded,
 			Quotas: sqlite.Quotas{
 				Bytes: int64(cfg.Quotas.Journal), Tasks: int64(cfg.Quotas.Tasks), Sessions: int64(cfg.Quotas.Sessions), Schedules: int64(cfg.Quotas.Schedules),
 				Waiting: int64(cfg.Quotas.Waiting),
 			},
 		})
 	}, (*sqlite.Store).Close)
-	h.uses = kept(func() (*task.Uses, error) {
+	h.uses = part.Once(func() (*task.Uses, error) {
 		store, err := h.store()
 		if err != nil {
 			return nil, err
@@ -228,11 +209,11 @@ func (h *Harness) openRuns() error {
 	h.runs = runs.New(runs.Options{
 		Store: func() (runs.Store, error) { return h.store() },
 		Pool:  h.tiers.Pool, TierFor: h.tiers.For, Skills: h.skills, Workspace: h.workspace, Inputs: h.inputs,
-		Sessions: kept(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
+		Sessions: part.Once(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
-			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.decided, Restored: h.restored, Zones: zone, Now: h.out.Now,
+			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.out.Audit.Decided, Restored: h.out.Audit.Restored, Zones: guest.DescribeZone, Now: h.out.Now,
 			Answered:    h.learner(),
-			ApprovalKey: kept(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
+			ApprovalKey: part.Once(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,
 		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
@@ -267,27 +248,16 @@ func (h *Harness) roles(ctx context.Context, principal string, had []auth.Role) 
 	return keys.Roles(ctx, principal, had)
 }
 
-// decided writes the audit event of a call that policy did not allow.
-func (h *Harness) decided(ctx context.Context, c policy.Call, v policy.Verdict) {
-	details := map[string]any{"tool": c.Tool, "action": string(v.Action), "rule": v.Rule}
-	for name, text := range map[string]string{"preset": v.Preset, "token": v.Token, "origin": v.Origin} {
-		if text != "" {
-			details[name] = text
-		}
-	}
-	h.out.Audit.Audit(ctx, telemetry.Event{Type: telemetry.PolicyDecision, Severity: telemetry.Medium, Details: details})
-}
-
 // opened returns a part that opens at its first use and is closed with the harness. If it cannot be opened, the error advises to set
 // setting to to.
 func opened[T any](h *Harness, setting, to string, open func() (T, error), closer func(T) error) func() (T, error) {
-	return kept(func() (T, error) {
-		part, err := open()
+	return part.Once(func() (T, error) {
+		opened, err := open()
 		if err != nil {
-			return part, &UnavailableError{err, setting, to}
+			return opened, &part.UnavailableError{Err: err, Setting: setting, To: to}
 		}
-		h.atClose(func() error { return closer(part) })
-		return part, nil
+		h.atClose(func() error { return closer(opened) })
+		return opened, nil
 	})
 }
 
@@ -296,33 +266,6 @@ func (h *Harness) atClose(do func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closers = append(h.closers, do)
-}
-
-// kept calls open until it succeeds once, and returns that part from then on. Callers share the attempt that is under way, and
-// its error; a later caller tries again.
-func kept[T any](open func() (T, error)) func() (T, error) {
-	var attempt singleflight.Group
-	var opened atomic.Pointer[T]
-	return func() (T, error) {
-		if part := opened.Load(); part != nil {
-			return *part, nil
-		}
-		_, err, _ := attempt.Do("", func() (any, error) {
-			if opened.Load() != nil {
-				return nil, nil
-			}
-			part, err := open()
-			if err == nil {
-				opened.Store(&part)
-			}
-			return nil, err
-		})
-		if err != nil {
-			var none T
-			return none, err
-		}
-		return *opened.Load(), nil
-	}
 }
 
 func limits(size config.Size, count int) files.Limits {
@@ -398,21 +341,4 @@ func (h *Harness) Keys() (*auth.Keys, error) {
 		return nil, err
 	}
 	return auth.NewKeys(store), nil
-}
-
-// cacheDir is the user's cache directory, or where there is none that can be written, as in a container without a home, one for this process alone,
-// which remove removes: others could have put code into a directory that is shared. remove is nil for the user's.
-func cacheDir() (dir string, remove func() error, err error) {
-	user, err := os.UserCacheDir()
-	if err == nil {
-		dir = filepath.Join(user, "mcp-code-exec-harness")
-		if err = os.MkdirAll(dir, 0o700); err == nil {
-			return dir, nil, nil
-		}
-	}
-	dir, failed := os.MkdirTemp("", "harness-cache-")
-	if failed != nil {
-		return "", nil, fmt.Errorf("make the cache directory: %w; set HARNESS_CACHE_DIR to one that you may write to", errors.Join(err, failed))
-	}
-	return dir, func() error { return os.RemoveAll(dir) }, nil
 }

@@ -1,19 +1,19 @@
-package wiring_test
+package part_test
 
 import (
 	"errors"
 	"sync"
 	"testing"
 
-	"mcp-code-exec-harness/internal/wiring"
+	"mcp-code-exec-harness/internal/part"
 )
 
 // A passing error of opening a part passes; callers that wait share one attempt, and what was opened stays.
-func TestKept(t *testing.T) {
+func TestOnce(t *testing.T) {
 	t.Parallel()
 	errPassing := errors.New("the disk is full")
 	attempts := make(chan func() (int, error))
-	get := wiring.Kept(func() (int, error) { return (<-attempts)() })
+	get := part.Once(func() (int, error) { return (<-attempts)() })
 	var wg sync.WaitGroup
 	failed := make(chan error, 1)
 	wg.Go(func() {

@@ -1,4 +1,6 @@
-package wiring
+// Package installation knows what an installation of the harness consists of and where: configuration, store, files, keys. It backs them up with package
+// backup, and reads and reserves the store for a restore, which works on the files of the store and not through it.
+package installation
 
 import (
 	"context"
@@ -20,11 +22,11 @@ import (
 
 // The parts of a backup that are read before the places of the others are known, and that of secrets, which have no place of their own.
 const (
-	BackupConfig  = "config/harness.yaml"
-	BackupEnv     = "config/.env"
-	BackupSecrets = "keys/secrets.json"
-	storePart     = "store/harness.db"
-	auditPart     = "audit/log"
+	ConfigPart  = "config/harness.yaml"
+	EnvPart     = "config/.env"
+	SecretsPart = "keys/secrets.json"
+	storePart   = "store/harness.db"
+	auditPart   = "audit/log"
 )
 
 // places are where the parts of an installation are, without its configuration. Keys are those that make an archive as secret as what they
@@ -39,7 +41,7 @@ func places(cfg *config.Config) (all, keys []backup.Place, err error) {
 		{Name: "workspace", Path: cfg.Workspace.Dir, Kind: backup.Dir},
 		{Name: "skills", Path: cfg.Skills.Dir, Kind: backup.Dir},
 		{Name: "inputs", Path: filepath.Join(cfg.StateDir, "inputs"), Kind: backup.Dir},
-		{Name: "state/shapes.json", Path: filepath.Join(cfg.StateDir, shapesName)},
+		{Name: "state/shapes.json", Path: filepath.Join(cfg.StateDir, "shapes.json")},
 	}
 	if cfg.Audit.File != "" {
 		all = append(all, backup.Place{Name: auditPart, Path: cfg.Audit.File, Kind: backup.Series, Keep: true})
@@ -52,14 +54,14 @@ func places(cfg *config.Config) (all, keys []backup.Place, err error) {
 	}, nil
 }
 
-// BackupPlaces are where the parts of an archive go that was made with these settings, without its configuration and its secrets.
-func BackupPlaces(cfg *config.Config) ([]backup.Place, error) {
+// Places are where the parts of an archive go that was made with these settings, without its configuration and its secrets.
+func Places(cfg *config.Config) ([]backup.Place, error) {
 	all, keys, err := places(cfg)
 	return append(all, keys...), err
 }
 
-// BackupOptions say what Backup writes.
-type BackupOptions struct {
+// Options say what Backup writes.
+type Options struct {
 	Version string
 	Now     time.Time
 	Keys    bool              // also keys, .env and Secrets
@@ -67,15 +69,15 @@ type BackupOptions struct {
 	Scratch string            // directory for a copy of the store and of the audit log
 }
 
-// BackupSummary says what an archive holds.
-type BackupSummary struct {
+// Summary says what an archive holds.
+type Summary struct {
 	Manifest backup.Manifest `json:"manifest"`
 	backup.Total
 }
 
 // Backup writes an archive of everything that an installation consists of, while other processes work with it. The store is that of one
 // moment; files are at least as new as the store.
-func Backup(ctx context.Context, cfg *config.Config, w io.Writer, o BackupOptions) (s BackupSummary, err error) {
+func Backup(ctx context.Context, cfg *config.Config, w io.Writer, o Options) (s Summary, err error) {
 	all, keys, err := places(cfg)
 	if err != nil {
 		return s, err
@@ -84,9 +86,9 @@ func Backup(ctx context.Context, cfg *config.Config, w io.Writer, o BackupOption
 	dir := filepath.Dir(cfg.File)
 	if cfg.File != "" {
 		m.Personal = cfg.StateDir != filepath.Join(dir, "data")
-		m.Parts = append(m.Parts, BackupConfig)
+		m.Parts = append(m.Parts, ConfigPart)
 		if o.Keys {
-			m.Parts = append(m.Parts, BackupEnv)
+			m.Parts = append(m.Parts, EnvPart)
 		}
 	}
 	for _, p := range all {
@@ -96,7 +98,7 @@ func Backup(ctx context.Context, cfg *config.Config, w io.Writer, o BackupOption
 		for _, p := range keys {
 			m.Parts = append(m.Parts, p.Name)
 		}
-		m.Parts = append(m.Parts, BackupSecrets)
+		m.Parts = append(m.Parts, SecretsPart)
 	}
 	// The store first: the files that it speaks of are there afterwards.
 	scratch, err := os.MkdirTemp(o.Scratch, ".harness-backup-*")
@@ -115,9 +117,9 @@ func Backup(ctx context.Context, cfg *config.Config, w io.Writer, o BackupOption
 	}
 	defer func() { err = errors.Join(err, b.Abort()) }()
 	if cfg.File != "" {
-		err = b.File(ctx, BackupConfig, cfg.File)
+		err = b.File(ctx, ConfigPart, cfg.File)
 		if err == nil && o.Keys {
-			err = b.File(ctx, BackupEnv, filepath.Join(dir, ".env"))
+			err = b.File(ctx, EnvPart, filepath.Join(dir, ".env"))
 		}
 	}
 	for _, p := range all {
@@ -140,7 +142,7 @@ func Backup(ctx context.Context, cfg *config.Config, w io.Writer, o BackupOption
 	if err != nil {
 		return s, err
 	}
-	s = BackupSummary{Manifest: m, Total: b.Total()}
+	s = Summary{Manifest: m, Total: b.Total()}
 	return s, b.Finish()
 }
 
@@ -154,7 +156,7 @@ func addKeys(ctx context.Context, b *backup.Writer, keys []backup.Place, secrets
 	if err != nil {
 		return err
 	}
-	return b.Bytes(BackupSecrets, append(text, '\n'), 0o600)
+	return b.Bytes(SecretsPart, append(text, '\n'), 0o600)
 }
 
 // keyIDs names the keys of personal data, and makes none.
@@ -181,4 +183,17 @@ func MissingKeys(cfg *config.Config, m backup.Manifest) (missing []string) {
 		}
 	}
 	return missing
+}
+
+// Schema is the version of the store's tables that this harness knows.
+func Schema() int { return sqlite.Schema() }
+
+// ReserveStore keeps every other process from the store of these settings until release is called, and returns the path of its file.
+func ReserveStore(ctx context.Context, cfg *config.Config) (file string, release func() error, err error) {
+	return sqlite.Reserve(ctx, cfg.Store.URL)
+}
+
+// Unended counts what goes on when a harness opens a file of a store.
+func Unended(ctx context.Context, file string) (tasks, runs, schedules int64, err error) {
+	return sqlite.Unended(ctx, file)
 }

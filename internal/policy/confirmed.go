@@ -1,0 +1,79 @@
+package policy
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/approval"
+)
+
+// Unconfirmed is the reason why a call that the policy allows asks: the policy is not confirmed.
+const Unconfirmed = "no person has confirmed the policy as it is now, so every call asks"
+
+// lookForConfirmation is how soon a process notices that its policy was confirmed.
+const lookForConfirmation = 2 * time.Second
+
+// Confirmation is what a person confirms of the policy of a configuration file.
+type Confirmation struct {
+	Presence *approval.Presence
+	File     string
+	// Hash identifies everything that says which calls a person is asked about.
+	Hash string
+}
+
+func (c Confirmation) subject() string { return "policy " + c.File }
+
+// Confirm keeps that a person has confirmed the policy in effect.
+func (c Confirmation) Confirm(ctx context.Context, sign approval.Sign) error {
+	return c.Presence.Confirm(ctx, sign, c.subject(), c.Hash)
+}
+
+// Confirmed reports whether a person has confirmed the policy in effect, where that has to be.
+func (c Confirmation) Confirmed(ctx context.Context) (bool, error) {
+	return c.Presence.Confirmed(ctx, c.subject(), c.Hash)
+}
+
+// Decider decides about calls; *Policy does. It is safe for concurrent use.
+type Decider interface{ Decide(c Call) Verdict }
+
+// AskUntilConfirmed returns a policy that puts every call that p allows to a person until the confirmation is there.
+func AskUntilConfirmed(p Decider, confirmation Confirmation, logger *slog.Logger) Decider {
+	return &unconfirmed{Decider: p, confirmation: confirmation, logger: logger}
+}
+
+type unconfirmed struct {
+	Decider
+	confirmation Confirmation
+	logger       *slog.Logger
+
+	mu        sync.Mutex
+	looked    time.Time
+	confirmed bool
+	told      bool
+}
+
+// Decide implements Decider.
+func (p *unconfirmed) Decide(c Call) Verdict {
+	v := p.Decider.Decide(c)
+	if v.Action == Allow && !p.isConfirmed() {
+		v.Action, v.Reason = Ask, Unconfirmed
+	}
+	return v
+}
+
+func (p *unconfirmed) isConfirmed() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); p.looked.IsZero() || now.Sub(p.looked) >= lookForConfirmation {
+		confirmed, err := p.confirmation.Confirmed(context.Background())
+		p.confirmed, p.looked = confirmed && err == nil, now
+		if !p.confirmed && !p.told {
+			p.told = true
+			p.logger.Warn("every call asks a person, because the policy has changed since one confirmed it; harness doctor says what to do",
+				"file", p.confirmation.File, "error", err)
+		}
+	}
+	return p.confirmed
+}
