@@ -17,10 +17,12 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/mcpserver"
+	"mcp-code-exec-harness/internal/quarantine"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
-	"mcp-code-exec-harness/internal/wiring"
+	"mcp-code-exec-harness/internal/tiers"
 )
 
 // Authenticator says who sends a request; *auth.Authenticator is the product's. Its methods are safe for concurrent use.
@@ -29,9 +31,20 @@ type Authenticator interface {
 	Active(ctx context.Context, principal string) error
 }
 
+// Harness is what the API needs of the harness, with what its gateway for MCP clients does. Its methods are safe for concurrent use.
+type Harness interface {
+	mcpserver.Harness
+	Tiers() *tiers.Set
+	// Quarantine holds what servers say until a person has approved it.
+	Quarantine() *quarantine.Quarantine
+	// AddServer adds a server until the harness is closed; RemoveServer ends one and removes its tools.
+	AddServer(c mcpclient.Config) error
+	RemoveServer(ctx context.Context, name string) error
+}
+
 // Options are the parts that the API joins.
 type Options struct {
-	Harness      *wiring.Harness
+	Harness      Harness
 	Tasks        *task.Service
 	Auth         Authenticator
 	Limiter      *auth.Limiter // limiter of requests for work; nil: none

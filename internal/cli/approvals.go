@@ -20,7 +20,6 @@ import (
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type approvalsCmd struct {
@@ -37,7 +36,7 @@ type approvalsListCmd struct {
 	page
 }
 
-func (c *approvalsListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *approvalsListCmd) Run(ctx context.Context, a *app, h harness) error {
 	filter := approval.Filter{User: c.User, Limit: c.Limit, Cursor: c.Cursor}
 	if c.Status != "all" {
 		filter.Status = approval.Status(c.Status)
@@ -62,7 +61,7 @@ type approvalArg struct {
 }
 
 // find reads the request with all arguments.
-func (r *approvalArg) find(ctx context.Context, a *app, h *wiring.Harness) (approval.Request, error) {
+func (r *approvalArg) find(ctx context.Context, a *app, h harness) (approval.Request, error) {
 	request, err := h.Runs().Approval(ctx, auth.Local(), r.ID)
 	if err == nil {
 		err = fill(ctx, h, &request)
@@ -84,7 +83,7 @@ func (*approvalArg) explain(a *app, err error) error {
 
 type approvalsShowCmd struct{ approvalArg }
 
-func (c *approvalsShowCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *approvalsShowCmd) Run(ctx context.Context, a *app, h harness) error {
 	r, err := c.find(ctx, a, h)
 	if err != nil {
 		return err
@@ -97,7 +96,7 @@ func (c *approvalsShowCmd) Run(ctx context.Context, a *app, h *wiring.Harness) e
 }
 
 // fill reads the arguments that are too large for a request from the run's journal.
-func fill(ctx context.Context, h *wiring.Harness, r *approval.Request) error {
+func fill(ctx context.Context, h harness, r *approval.Request) error {
 	for i := range r.Calls {
 		if r.Calls[i].Args != nil || r.Calls[i].ArgsBytes == 0 {
 			continue
@@ -173,7 +172,7 @@ type approvalsApproveCmd struct {
 	Remember bool `help:"Do not ask about later calls of the same tools in the same task, or run."`
 }
 
-func (c *approvalsApproveCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *approvalsApproveCmd) Run(ctx context.Context, a *app, h harness) error {
 	return c.decide(ctx, a, h, approval.Decision{Approve: true, Remember: c.Remember})
 }
 
@@ -182,12 +181,12 @@ type approvalsDenyCmd struct {
 	Reason string `help:"What the program is told." placeholder:"TEXT"`
 }
 
-func (c *approvalsDenyCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *approvalsDenyCmd) Run(ctx context.Context, a *app, h harness) error {
 	return c.decide(ctx, a, h, approval.Decision{Reason: c.Reason})
 }
 
 // decide records a decision. Where no server works the queue, it resumes the run or the task.
-func (r *approvalArg) decide(ctx context.Context, a *app, h *wiring.Harness, d approval.Decision) error {
+func (r *approvalArg) decide(ctx context.Context, a *app, h harness, d approval.Decision) error {
 	if d.Approve {
 		if err := r.confirm(ctx, a, h, &d); err != nil {
 			return err
@@ -220,7 +219,7 @@ func (r *approvalArg) decide(ctx context.Context, a *app, h *wiring.Harness, d a
 		return err
 	}
 	if decided.Task != "" {
-		tasks, err := h.Tasks(wiring.TaskOptions{})
+		tasks, err := h.Tasks(taskOptions{})
 		if err != nil {
 			return err
 		}
@@ -236,7 +235,7 @@ func (r *approvalArg) decide(ctx context.Context, a *app, h *wiring.Harness, d a
 }
 
 // confirm shows the request and asks for the passphrase of its approval, where there is one.
-func (r *approvalArg) confirm(ctx context.Context, a *app, h *wiring.Harness, d *approval.Decision) error {
+func (r *approvalArg) confirm(ctx context.Context, a *app, h harness, d *approval.Decision) error {
 	if needed, err := h.Presence().Required(ctx); err != nil || !needed {
 		return err
 	}
@@ -260,7 +259,7 @@ func (a *app) asks() bool {
 }
 
 // ask has the user of a terminal decide a request; ok is false if they leave it.
-func (a *app) ask(ctx context.Context, h *wiring.Harness, r approval.Request) (ok bool, err error) {
+func (a *app) ask(ctx context.Context, h harness, r approval.Request) (ok bool, err error) {
 	if err := fill(ctx, h, &r); err != nil {
 		return false, err
 	}
@@ -329,7 +328,7 @@ func readLine(ctx context.Context, r *bufio.Reader) (line string, err error) {
 }
 
 // settle asks about the calls of a run until it has ended, if a person is at the terminal. observe gets the run's new events.
-func (a *app) settle(ctx context.Context, h *wiring.Harness, out *run.Outcome, observe func(run.Event)) (*run.Outcome, error) {
+func (a *app) settle(ctx context.Context, h harness, out *run.Outcome, observe func(run.Event)) (*run.Outcome, error) {
 	for out.Status == run.WaitingApproval && a.asks() {
 		if ok, err := a.ask(ctx, h, *out.Approval); err != nil || !ok {
 			return out, err

@@ -20,7 +20,6 @@ import (
 	"mcp-code-exec-harness/internal/n8n"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 //go:embed benchn8n/*.js benchn8n/n8n-mcp/*.js
@@ -80,7 +79,7 @@ func benchN8N(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	h, err := a.openWith(ctx, own, wiring.Outside{Logger: a.logger(cfg)})
+	h, err := a.openWith(ctx, own, outside{Logger: a.logger(cfg)})
 	if err != nil {
 		return err
 	}
@@ -187,7 +186,7 @@ func n8nBenchConfig(users *config.Config, dir string) (*config.Config, error) {
 }
 
 // n8nMCPDefinitions starts n8n-mcp and returns what the definitions of its tools take of a model's context.
-func n8nMCPDefinitions(ctx context.Context, h *wiring.Harness) (of *n8nOther, sum *int, err error) {
+func n8nMCPDefinitions(ctx context.Context, h harness) (of *n8nOther, sum *int, err error) {
 	if _, err := h.Servers().Connect(ctx, n8nMCP); err != nil {
 		return nil, nil, err
 	}
@@ -276,7 +275,7 @@ func n8nDefinitions(ctx context.Context, instance *n8n.Instance, names []string)
 }
 
 // n8nStep executes a program, and counts it with what the model gets of it, and the calls that it made.
-func n8nStep(ctx context.Context, h *wiring.Harness, step string) (row n8nRow, err error) {
+func n8nStep(ctx context.Context, h harness, step string) (row n8nRow, err error) {
 	row.Step = step
 	code, out, sizes, err := n8nRun(ctx, h, step)
 	if err != nil {
@@ -293,7 +292,7 @@ func n8nStep(ctx context.Context, h *wiring.Harness, step string) (row n8nRow, e
 }
 
 // n8nRun executes a program and counts the arguments and answers of its calls, by server.
-func n8nRun(ctx context.Context, h *wiring.Harness, program string) (code string, out *run.Outcome, sizes map[string]int, err error) {
+func n8nRun(ctx context.Context, h harness, program string) (code string, out *run.Outcome, sizes map[string]int, err error) {
 	text, err := n8nPrograms.ReadFile("benchn8n/" + program + ".js")
 	if err != nil {
 		return "", nil, nil, err

@@ -29,7 +29,6 @@ import (
 	"mcp-code-exec-harness/internal/secrets"
 	"mcp-code-exec-harness/internal/startup"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // Version is set by the linker; where it is not, as with go install, it is that of the module.
@@ -132,7 +131,7 @@ type app struct {
 	answered       bool                   // json has printed the result
 	config         *config.Config         // configuration that load has read
 	untrusted      *config.UntrustedError // why that is not the configuration of the folder; nil if it is, or there is none
-	opened         *wiring.Harness        // harness of the command; nil if it opened none
+	opened         harness                // harness of the command; nil if it opened none
 	input          *bufio.Reader          // reader of Stdin for commands that ask their user
 	model          *kong.Node             // the command line
 	command        string                 // its path, such as "servers list"
@@ -218,9 +217,9 @@ func Main(ctx context.Context, w World) int {
 		kong.BindToProvider(a.load),
 		kong.BindToProvider(a.open),
 		kong.BindToProvider(a.openTools),
-		provide(a, func(h *wiring.Harness) (*task.Service, error) { return h.Tasks(wiring.TaskOptions{}) }),
-		provide(a, (*wiring.Harness).Skills),
-		provide(a, (*wiring.Harness).Keys),
+		provide(a, func(h harness) (*task.Service, error) { return h.Tasks(taskOptions{}) }),
+		provide(a, harness.Skills),
+		provide(a, harness.Keys),
 	)
 	if err != nil {
 		return a.report(ctx, fmt.Errorf("read the command line: %w", err))

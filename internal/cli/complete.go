@@ -15,7 +15,6 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // completeTimeout is how long a shell waits for names that are looked up.
@@ -140,21 +139,21 @@ func (a *app) names(ctx context.Context, kind string, most int) (all []cobra.Com
 			all = append(all, cobra.CompletionWithDesc(r.ID, r.Started.Local().Format(time.DateTime)+" "+r.Status))
 		}
 	case "tasks":
-		if tasks, err := h.Tasks(wiring.TaskOptions{}); err == nil {
+		if tasks, err := h.Tasks(taskOptions{}); err == nil {
 			found, _, _ := tasks.Tasks(ctx, task.Filter{Limit: most})
 			for _, t := range found {
 				all = append(all, cobra.CompletionWithDesc(t.ID, cut(firstLine(t.Task), shownText)))
 			}
 		}
 	case "schedules":
-		if tasks, err := h.Tasks(wiring.TaskOptions{}); err == nil {
+		if tasks, err := h.Tasks(taskOptions{}); err == nil {
 			found, _ := tasks.Schedules(ctx, "")
 			for _, s := range found[:min(most, len(found))] {
 				all = append(all, cobra.CompletionWithDesc(s.ID, cut(firstLine(s.Task), shownText)))
 			}
 		}
 	case "sessions":
-		if tasks, err := h.Tasks(wiring.TaskOptions{}); err == nil {
+		if tasks, err := h.Tasks(taskOptions{}); err == nil {
 			found, _, _ := tasks.Sessions(ctx, task.SessionFilter{UserID: defaultUser, Limit: most})
 			for _, s := range found {
 				all = append(all, s.ID)

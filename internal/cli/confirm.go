@@ -18,7 +18,6 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/telemetry"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // maxTries is how often a command asks for a passphrase.
@@ -70,7 +69,7 @@ func (a *app) secretLine(ctx context.Context, question string) (string, error) {
 
 // confirm has the user prove by their passphrase that it is they who do something; what says what. The function signs it; it is nil where no
 // confirmation is set up.
-func (a *app) confirm(ctx context.Context, h *wiring.Harness, what string) (approval.Sign, error) {
+func (a *app) confirm(ctx context.Context, h harness, what string) (approval.Sign, error) {
 	p := h.Presence()
 	needed, err := p.Required(ctx)
 	if err != nil || !needed {
@@ -128,7 +127,7 @@ Example:
   harness approvals setup`
 }
 
-func (approvalsSetupCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness) error {
+func (approvalsSetupCmd) Run(ctx context.Context, a *app, cfg *config.Config, h harness) error {
 	p := h.Presence()
 	sealed, err := approval.LoadSealedKey(p.Dir)
 	fresh := errors.Is(err, fs.ErrNotExist)
@@ -240,7 +239,7 @@ Example:
   harness policy show && harness policy confirm`
 }
 
-func (policyConfirmCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness) error {
+func (policyConfirmCmd) Run(ctx context.Context, a *app, cfg *config.Config, h harness) error {
 	sign, err := a.confirm(ctx, h, "confirm the policy of "+policyPlace(cfg))
 	if err != nil {
 		return err
@@ -278,7 +277,7 @@ func (a *app) commandLine(rest string) string {
 }
 
 // presenceFindings says whether a person has to confirm approvals, and whether the traces of that agree.
-func presenceFindings(ctx context.Context, cfg *config.Config, h *wiring.Harness) (all []finding) {
+func presenceFindings(ctx context.Context, cfg *config.Config, h harness) (all []finding) {
 	const name = "approvals"
 	p := h.Presence()
 	keys, err := p.Keys(ctx)
@@ -312,7 +311,7 @@ func presenceFindings(ctx context.Context, cfg *config.Config, h *wiring.Harness
 }
 
 // unsignedApprovals is how many of the last approvals since there is a key have no valid signature.
-func unsignedApprovals(ctx context.Context, h *wiring.Harness) (n int) {
+func unsignedApprovals(ctx context.Context, h harness) (n int) {
 	sealed, err := approval.LoadSealedKey(h.Presence().Dir)
 	if err != nil {
 		return 0

@@ -27,7 +27,6 @@ import (
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type demoCmd struct {
@@ -65,7 +64,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	h, err := a.openWith(ctx, cfg, wiring.Outside{Logger: a.logger(cfg), ToolCache: filepath.Join(dir, "data", "tools")})
+	h, err := a.openWith(ctx, cfg, outside{Logger: a.logger(cfg), ToolCache: filepath.Join(dir, "data", "tools")})
 	if err != nil {
 		return err
 	}
@@ -91,7 +90,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 				cfg.Model = user.Model
 				a.approves = c.Yes || !a.asks()
 				fmt.Fprintf(a.Stderr, "%s of %s works the task; --recorded shows the recorded demo\n\n%s\n\n", choice.Name, choice.Provider, demo.Task)
-				return (&runCmd{Task: demo.Task, User: runs.DefaultUser}).submit(ctx, a, h, wiring.TaskOptions{})
+				return (&runCmd{Task: demo.Task, User: runs.DefaultUser}).submit(ctx, a, h, taskOptions{})
 			}
 		}
 	}
@@ -164,7 +163,7 @@ func demoConfig(a *app, dir string) (*config.Config, error) {
 
 // demoExecutor executes the demo's programs in a task: the agent loop works it with a model that answers with these programs.
 type demoExecutor struct {
-	h        *wiring.Harness
+	h        harness
 	sent     chan *model.Request // requests to the model, each of which ends the program before
 	says     chan demoSaid       // answers of the model
 	asks     chan approval.Request
@@ -190,12 +189,12 @@ var (
 
 const demoSession = "demo"
 
-func newDemoExecutor(ctx context.Context, h *wiring.Harness) (*demoExecutor, error) {
+func newDemoExecutor(ctx context.Context, h harness) (*demoExecutor, error) {
 	e := &demoExecutor{
 		h: h, sent: make(chan *model.Request), says: make(chan demoSaid), asks: make(chan approval.Request), decided: make(chan bool),
 		outcomes: map[string]*run.Outcome{}, ended: make(chan struct{}),
 	}
-	opt := wiring.TaskOptions{Models: func(string) (model.Model, error) { return &demoModel{e}, nil }}
+	opt := taskOptions{Models: func(string) (model.Model, error) { return &demoModel{e}, nil }}
 	opt.Runs = &demoRuns{Runs: h.Runs().ForTasks(), e: e}
 	tasks, err := h.Tasks(opt)
 	if err != nil {

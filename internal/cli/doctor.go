@@ -12,7 +12,6 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/part"
 	"mcp-code-exec-harness/internal/tiers"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type doctorCmd struct{}
@@ -34,7 +33,7 @@ func found(name, state, detail, fix string) finding {
 // widestState is the longest state of a finding.
 const widestState = "warning"
 
-func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness) error {
+func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h harness) error {
 	progress := a.progress("checking")
 	defer progress.stop()
 	t := &table{to: a.stdout}
@@ -77,7 +76,7 @@ func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.
 
 // examine checks everything that commands need, and notes each finding as soon as there is one. Servers start at once, and are noted in the
 // order in which they have answered.
-func examine(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness, progress *progress, note func(finding)) {
+func examine(ctx context.Context, a *app, cfg *config.Config, h harness, progress *progress, note func(finding)) {
 	started := h.Servers().Starting(ctx)
 	switch {
 	case a.untrusted != nil:
@@ -134,7 +133,7 @@ func partFinding(name, detail string, err error) finding {
 }
 
 // vaultFindings opens the key of personal data and the vault, and reaches it.
-func vaultFindings(ctx context.Context, c config.PII, h *wiring.Harness) []finding {
+func vaultFindings(ctx context.Context, c config.PII, h harness) []finding {
 	const name = "personal data"
 	if !c.Enabled {
 		return []finding{found(name, "warning", "pii.enabled is false: models, logs and files see it", "set pii.enabled to true")}
@@ -154,7 +153,7 @@ func vaultFindings(ctx context.Context, c config.PII, h *wiring.Harness) []findi
 }
 
 // modelFinding checks the model's configuration. It sends the model no request, because that may cost money.
-func modelFinding(h *wiring.Harness) finding {
+func modelFinding(h harness) finding {
 	m, err := h.Models()("")
 	if err != nil {
 		return found("model", "warning", "harness run and serve cannot work tasks: "+err.Error(), "set the key of a provider in the environment, such as ANTHROPIC_API_KEY; harness config show lists what there is")

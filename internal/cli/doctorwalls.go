@@ -12,7 +12,6 @@ import (
 
 	"mcp-code-exec-harness/internal/jail"
 	"mcp-code-exec-harness/internal/sandbox/docker"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // engines say what executes programs in a tier.
@@ -31,7 +30,7 @@ type wallFinding struct {
 }
 
 // sandboxFinding opens a tier, starts a runner of it and says which walls it has. A tier that is not configured may fail.
-func sandboxFinding(ctx context.Context, h *wiring.Harness, tier string, configured bool) finding {
+func sandboxFinding(ctx context.Context, h harness, tier string, configured bool) finding {
 	name := "sandbox " + tier
 	began := time.Now()
 	walls, missing, err := h.Tiers().Walls(ctx, tier)

@@ -25,7 +25,6 @@ import (
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type execCmd struct {
@@ -121,7 +120,7 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 }
 
 // execute executes the program once. h is nil if it is not open yet.
-func (c *execCmd) execute(ctx context.Context, a *app, h *wiring.Harness, local *localFiles) error {
+func (c *execCmd) execute(ctx context.Context, a *app, h harness, local *localFiles) error {
 	code, file, err := c.source(ctx, a)
 	if err != nil {
 		return err
@@ -315,7 +314,7 @@ func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	}
 }
 
-func (c *execCmd) record(ctx context.Context, a *app, h *wiring.Harness, out *run.Outcome) error {
+func (c *execCmd) record(ctx context.Context, a *app, h harness, out *run.Outcome) error {
 	if c.Record == "" {
 		return nil
 	}
@@ -333,7 +332,7 @@ func (c *execCmd) record(ctx context.Context, a *app, h *wiring.Harness, out *ru
 }
 
 // answer prints the outcome, with --for-model as a model gets it.
-func (c *execCmd) answer(a *app, h *wiring.Harness, out *run.Outcome) error {
+func (c *execCmd) answer(a *app, h harness, out *run.Outcome) error {
 	if c.ForModel == 0 || out.Status == run.WaitingApproval {
 		shown, err := h.Runs().Shown(context.Background(), c.User, c.Session, out)
 		if err != nil {

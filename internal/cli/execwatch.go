@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // watchEvery is how often the files of a program are looked at. Polling also works on network file systems, and where editors replace files.
@@ -30,7 +28,7 @@ func (c *execCmd) watch(ctx context.Context, a *app) error {
 }
 
 // watchOnce executes the program and waits until it has changed. Its error is how the watching ended.
-func (c *execCmd) watchOnce(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *execCmd) watchOnce(ctx context.Context, a *app, h harness) error {
 	local := c.local(a)
 	defer local.close()
 	local.look(a.path(c.File))

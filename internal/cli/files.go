@@ -19,7 +19,6 @@ import (
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type filesCmd struct {
@@ -49,7 +48,7 @@ type fileArea struct {
 }
 
 // open opens what is named. A session that is written into is made.
-func (f *filesArg) open(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service, write bool) (*fileArea, error) {
+func (f *filesArg) open(ctx context.Context, a *app, h harness, tasks *task.Service, write bool) (*fileArea, error) {
 	switch {
 	case f.User == "":
 		return nil, usage(errors.New("--user is empty"))
@@ -149,7 +148,7 @@ func (filesListCmd) Help() string {
   harness files ls /skills`
 }
 
-func (c *filesListCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+func (c *filesListCmd) Run(ctx context.Context, a *app, h harness, tasks *task.Service) error {
 	area, err := c.open(ctx, a, h, tasks, false)
 	if err != nil {
 		return err
@@ -189,7 +188,7 @@ Examples:
   harness files get /skills crm/dedupe.js`
 }
 
-func (c *filesGetCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+func (c *filesGetCmd) Run(ctx context.Context, a *app, h harness, tasks *task.Service) error {
 	area, err := c.open(ctx, a, h, tasks, false)
 	if err != nil {
 		return err
@@ -250,7 +249,7 @@ Examples:
   harness files put /skills dedupe.js crm/`
 }
 
-func (c *filesPutCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+func (c *filesPutCmd) Run(ctx context.Context, a *app, h harness, tasks *task.Service) error {
 	if c.File == "-" && (c.Path == "" || strings.HasSuffix(c.Path, "/")) {
 		return usage(errors.New("standard input has no name; give the path that the file is to have"))
 	}
@@ -312,7 +311,7 @@ type filesRmCmd struct {
 	Recursive bool   `short:"r" help:"Also a directory, with everything in it."`
 }
 
-func (c *filesRmCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+func (c *filesRmCmd) Run(ctx context.Context, a *app, h harness, tasks *task.Service) error {
 	area, err := c.open(ctx, a, h, tasks, false)
 	if err != nil {
 		return err

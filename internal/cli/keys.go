@@ -13,7 +13,6 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type keysCmd struct {
@@ -56,7 +55,7 @@ func (c *keysCreateCmd) widens() bool {
 	return c.User == "" || slices.ContainsFunc(c.Role, func(r auth.Role) bool { return r != auth.User })
 }
 
-func (c *keysCreateCmd) Run(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness, keys *auth.Keys) error {
+func (c *keysCreateCmd) Run(ctx context.Context, a *app, cfg *config.Config, h harness, keys *auth.Keys) error {
 	if c.widens() {
 		if _, err := a.confirm(ctx, h, "make a key that acts for others or has more roles"); err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 	"mcp-code-exec-harness/internal/mcpserver"
 	"mcp-code-exec-harness/internal/startup"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type mcpCmd struct {
@@ -53,7 +52,7 @@ func (c *mcpCmd) Run(ctx context.Context, a *app) error {
 	}
 	var tasks *task.Service
 	if cfg.MCP.Tasks {
-		if tasks, err = h.Tasks(wiring.TaskOptions{}); err != nil {
+		if tasks, err = h.Tasks(taskOptions{}); err != nil {
 			return err
 		}
 	}
@@ -70,7 +69,7 @@ func (c *mcpCmd) Run(ctx context.Context, a *app) error {
 }
 
 // noServers says to a client, and to its model, why it gets no servers; empty if it does.
-func (a *app) noServers(cfg *config.Config, h *wiring.Harness) string {
+func (a *app) noServers(cfg *config.Config, h harness) string {
 	switch {
 	case a.untrusted != nil:
 		return fmt.Sprintf("The servers of this folder are not here: its configuration (%s) is not trusted. Tell the user to look at it, to run `harness trust %s` in a terminal, and to connect anew.",
@@ -85,7 +84,7 @@ func (a *app) noServers(cfg *config.Config, h *wiring.Harness) string {
 }
 
 // checkTasks refuses run_task where there is no model for it.
-func checkTasks(cfg *config.Config, h *wiring.Harness) error {
+func checkTasks(cfg *config.Config, h harness) error {
 	if !cfg.MCP.Tasks {
 		return nil
 	}

@@ -18,7 +18,6 @@ import (
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/skills"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type n8nCmd struct {
@@ -85,7 +84,7 @@ type exportable struct {
 	value func(ctx context.Context) (json.RawMessage, error)
 }
 
-func (c *n8nExportCmd) Run(ctx context.Context, a *app, h *wiring.Harness, cfg *config.Config, saved *skills.Store) error {
+func (c *n8nExportCmd) Run(ctx context.Context, a *app, h harness, cfg *config.Config, saved *skills.Store) error {
 	if c.Create && h.N8N() == nil {
 		return usage(errors.New("--create needs an n8n: set n8n.url and n8n.apiKey, or leave --create out and import the printed workflow"))
 	}
@@ -159,7 +158,7 @@ func because(needs []string) string {
 	return "; the program needs " + strings.Join(needs[:min(5, len(needs))], ", ")
 }
 
-func (c *n8nExportCmd) ofRun(ctx context.Context, a *app, h *wiring.Harness) (*exportable, error) {
+func (c *n8nExportCmd) ofRun(ctx context.Context, a *app, h harness) (*exportable, error) {
 	id := runArg{ID: c.What}
 	info, err := id.find(ctx, a, h)
 	if err != nil {
@@ -195,7 +194,7 @@ func (c *n8nExportCmd) ofRun(ctx context.Context, a *app, h *wiring.Harness) (*e
 }
 
 // sourceOf is the program of a run as its owner wrote it.
-func sourceOf(ctx context.Context, h *wiring.Harness, start *journal.Start) (string, error) {
+func sourceOf(ctx context.Context, h harness, start *journal.Start) (string, error) {
 	code := start.Source
 	if tool := runs.ToolOf(start); tool != "" {
 		name, _ := json.Marshal(tool) // a text
@@ -204,7 +203,7 @@ func sourceOf(ctx context.Context, h *wiring.Harness, start *journal.Start) (str
 	return h.Privacy().In(cmp.Or(start.User, runs.DefaultUser), cmp.Or(start.Session, start.Run)).Restore(ctx, code)
 }
 
-func (c *n8nExportCmd) ofSkill(ctx context.Context, h *wiring.Harness, saved *skills.Store) (*exportable, error) {
+func (c *n8nExportCmd) ofSkill(ctx context.Context, h harness, saved *skills.Store) (*exportable, error) {
 	skill, _, err := saved.Show(c.User, c.What)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage(err)
@@ -263,7 +262,7 @@ func (c *n8nExportCmd) function(skill skills.Skill) (string, error) {
 }
 
 // compare has both sides work once.
-func (c *n8nExportCmd) compare(ctx context.Context, h *wiring.Harness, of *exportable, id string) (*compared, error) {
+func (c *n8nExportCmd) compare(ctx context.Context, h harness, of *exportable, id string) (*compared, error) {
 	value, err := of.value(ctx)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,6 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/telemetry"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // closeTimeout is how long servers have to end after a command.
@@ -75,16 +74,16 @@ func (a *app) environment() config.Env {
 }
 
 // open loads the configuration and joins the parts. Main closes them.
-func (a *app) open(ctx context.Context) (*wiring.Harness, error) {
+func (a *app) open(ctx context.Context) (harness, error) {
 	cfg, err := a.load()
 	if err != nil {
 		return nil, err
 	}
-	return a.openWith(ctx, cfg, wiring.Outside{Logger: a.logger(cfg)})
+	return a.openWith(ctx, cfg, outside{Logger: a.logger(cfg)})
 }
 
 // openWith joins the parts; out has the fields that differ between commands.
-func (a *app) openWith(ctx context.Context, cfg *config.Config, out wiring.Outside) (*wiring.Harness, error) {
+func (a *app) openWith(ctx context.Context, cfg *config.Config, out outside) (harness, error) {
 	out.Environ, out.Executable, out.Now, out.Version = a.Environ, a.Executable, a.Now, Version
 	if cache := a.env("HARNESS_CACHE_DIR"); cache != "" {
 		out.CacheDir = a.path(cache)
@@ -95,7 +94,7 @@ func (a *app) openWith(ctx context.Context, cfg *config.Config, out wiring.Outsi
 	out.Upgraded = func(from, to int, before string) {
 		fmt.Fprintf(a.Stderr, "harness: the store was brought from version %d to %d; its copy from before is %s\n", from, to, before)
 	}
-	h, err := wiring.Open(ctx, cfg, out)
+	h, err := join(ctx, cfg, out)
 	if err != nil {
 		return nil, usage(err) // Open starts nothing, so the configuration is wrong
 	}
@@ -104,7 +103,7 @@ func (a *app) openWith(ctx context.Context, cfg *config.Config, out wiring.Outsi
 }
 
 // catalogued is a harness after every server has listed its tools or failed.
-type catalogued struct{ *wiring.Harness }
+type catalogued struct{ harness }
 
 func (a *app) openTools(ctx context.Context) (catalogued, error) {
 	h, err := a.open(ctx)
@@ -115,13 +114,13 @@ func (a *app) openTools(ctx context.Context) (catalogued, error) {
 	return catalogued{h}, context.Cause(ctx)
 }
 
-func (a *app) ensureTools(ctx context.Context, h *wiring.Harness) {
+func (a *app) ensureTools(ctx context.Context, h harness) {
 	defer a.sayStarting(h)()
 	h.EnsureTools(ctx)
 }
 
 // provide supplies a part of an opened harness to Run methods.
-func provide[T any](a *app, part func(*wiring.Harness) (T, error)) kong.Option {
+func provide[T any](a *app, part func(harness) (T, error)) kong.Option {
 	return kong.BindToProvider(func(ctx context.Context) (p T, err error) {
 		h, err := a.open(ctx)
 		if err != nil {
@@ -132,7 +131,7 @@ func provide[T any](a *app, part func(*wiring.Harness) (T, error)) kong.Option {
 }
 
 // warnServers says which servers cannot be used, and why.
-func (a *app) warnServers(h *wiring.Harness) {
+func (a *app) warnServers(h harness) {
 	for _, s := range h.Servers().Servers() {
 		if unavailable(s) {
 			fmt.Fprintf(a.Stderr, "harness: warning: server %s is not available: %s\n", s.Name, firstLine(s.Reason))

@@ -159,7 +159,7 @@ func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
 		tool, known = gate.SessionFile(), true
 	default:
 		tool = &catalog.Tool{Server: server, Name: name}
-		a.warnServers(h.Harness)
+		a.warnServers(h.harness)
 		fmt.Fprintf(a.Stderr, "harness: warning: the catalog has no tool %s; it is judged as one whose server claims nothing\n", c.Tool)
 	}
 	call := policyCall(c.claimed(tool), c.User, []byte(c.Args))

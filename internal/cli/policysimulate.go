@@ -86,7 +86,7 @@ func (c *policySimulateCmd) Run(ctx context.Context, a *app, cfg *config.Config,
 			break
 		}
 	}
-	a.warnServers(h.Harness)
+	a.warnServers(h.harness)
 	if !a.flags.JSON {
 		defer fmt.Fprintf(a.Stderr, "%d of %d calls in %d runs are decided differently\n", len(s.found.Changes), s.found.Calls, s.found.Runs)
 	}

@@ -16,7 +16,6 @@ import (
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/recording"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type runCmd struct {
@@ -87,7 +86,7 @@ func (c *runCmd) Run(ctx context.Context, a *app) error {
 	if _, err := h.Models()(c.Model); err != nil {
 		return usage(err)
 	}
-	var opt wiring.TaskOptions
+	var opt taskOptions
 	if c.Record == "" {
 		return c.submit(ctx, a, h, opt)
 	}
@@ -123,13 +122,13 @@ func (c *runCmd) replay(ctx context.Context, a *app) error {
 		return err
 	}
 	defer a.close() // before the directory is removed
-	var opt wiring.TaskOptions
+	var opt taskOptions
 	h.ReplayTask(&opt, recorded)
 	return c.submit(ctx, a, h, opt)
 }
 
 // submit adds the task and works it.
-func (c *runCmd) submit(ctx context.Context, a *app, h *wiring.Harness, opt wiring.TaskOptions) error {
+func (c *runCmd) submit(ctx context.Context, a *app, h harness, opt taskOptions) error {
 	tasks, err := h.Tasks(opt)
 	if err != nil {
 		return err
@@ -149,7 +148,7 @@ func (c *runCmd) submit(ctx context.Context, a *app, h *wiring.Harness, opt wiri
 }
 
 // putInput copies --input into the workspace of the session, a new one where none is named, and tells the model where it is.
-func (c *runCmd) putInput(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+func (c *runCmd) putInput(ctx context.Context, a *app, h harness, tasks *task.Service) error {
 	if c.Input == "" {
 		return nil
 	}
@@ -178,7 +177,7 @@ func (c *runCmd) putInput(ctx context.Context, a *app, h *wiring.Harness, tasks 
 }
 
 // work works a task in this process, shows its progress, asks about its calls if a person is at the terminal, and prints its result. An interrupt cancels the task.
-func (a *app) work(ctx context.Context, h *wiring.Harness, tasks *task.Service, id string) error {
+func (a *app) work(ctx context.Context, h harness, tasks *task.Service, id string) error {
 	after := int64(0) // the last event that was shown
 	view := newView(a.stderr)
 	view.servers = h.Servers().Servers

@@ -12,7 +12,6 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type runsCmd struct {
@@ -36,7 +35,7 @@ type runLine struct {
 
 func lineOf(r journal.RunInfo) runLine { return runLine{r, run.Millis(r.Duration)} }
 
-func (c *runsListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *runsListCmd) Run(ctx context.Context, a *app, h harness) error {
 	filter := journal.Filter{User: c.User, Limit: c.Limit, Cursor: c.Cursor}
 	if c.Status != "all" {
 		filter.Status = c.Status
@@ -61,7 +60,7 @@ func (c *runsListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error 
 }
 
 // programOf is the beginning of a program that came from no file; empty where nothing is recorded of it yet.
-func programOf(ctx context.Context, h *wiring.Harness, id string) string {
+func programOf(ctx context.Context, h harness, id string) string {
 	first, err := h.Runs().JournalPage(ctx, id, 0, 1)
 	if err != nil || len(first) == 0 || first[0].Start == nil {
 		return ""
@@ -76,7 +75,7 @@ type runArg struct {
 	ID string `arg:"" help:"Run id, or the beginning of it." names:"runs"`
 }
 
-func (r *runArg) find(ctx context.Context, a *app, h *wiring.Harness) (journal.RunInfo, error) {
+func (r *runArg) find(ctx context.Context, a *app, h harness) (journal.RunInfo, error) {
 	info, err := h.Runs().Match(ctx, r.ID)
 	if err != nil && ctx.Err() == nil { // none, or several
 		err = usage(fmt.Errorf("%w in %s; %s", err, a.config.Store.URL, a.like(ctx, "runs", r.ID, "harness runs list shows all")))
@@ -85,7 +84,7 @@ func (r *runArg) find(ctx context.Context, a *app, h *wiring.Harness) (journal.R
 }
 
 // read also returns the journal of the run.
-func (r *runArg) read(ctx context.Context, a *app, h *wiring.Harness) (journal.RunInfo, []journal.Record, error) {
+func (r *runArg) read(ctx context.Context, a *app, h harness) (journal.RunInfo, []journal.Record, error) {
 	info, err := r.find(ctx, a, h)
 	if err != nil {
 		return info, nil, err
@@ -99,7 +98,7 @@ type runsShowCmd struct {
 	Follow bool `short:"f" help:"Show what happens until the run has ended, whichever process executes it; the exit code is that of harness exec."`
 }
 
-func (c *runsShowCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *runsShowCmd) Run(ctx context.Context, a *app, h harness) error {
 	info, err := c.find(ctx, a, h)
 	if err != nil {
 		return err
@@ -142,7 +141,7 @@ func (c *runsShowCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error 
 const followEvery = 300 * time.Millisecond
 
 // follow shows the records of a run until it has ended.
-func (c *runsShowCmd) follow(ctx context.Context, h *wiring.Harness, id string, v *view) error {
+func (c *runsShowCmd) follow(ctx context.Context, h harness, id string, v *view) error {
 	store, err := h.Store()
 	if err != nil {
 		return err
@@ -217,7 +216,7 @@ func effects(a *app, records []journal.Record) error {
 
 type runsJournalCmd struct{ runArg }
 
-func (c *runsJournalCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *runsJournalCmd) Run(ctx context.Context, a *app, h harness) error {
 	_, records, err := c.read(ctx, a, h)
 	if err != nil {
 		return err
@@ -239,7 +238,7 @@ type runsReplayCmd struct {
 	Input string `help:"The file that the run was given; - is standard input." placeholder:"FILE"`
 }
 
-func (c *runsReplayCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *runsReplayCmd) Run(ctx context.Context, a *app, h harness) error {
 	info, records, err := c.read(ctx, a, h)
 	if err != nil {
 		return err
@@ -267,7 +266,7 @@ func (c *runsReplayCmd) Run(ctx context.Context, a *app, h *wiring.Harness) erro
 
 type runsResumeCmd struct{ runArg }
 
-func (c *runsResumeCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *runsResumeCmd) Run(ctx context.Context, a *app, h harness) error {
 	info, err := c.find(ctx, a, h)
 	if err != nil {
 		return err

@@ -10,7 +10,6 @@ import (
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/sandbox/docker"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type sandboxCmd struct {
@@ -60,7 +59,7 @@ Examples:
   harness sandbox list --json`
 }
 
-func (sandboxListCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (sandboxListCmd) Run(ctx context.Context, a *app, h harness) error {
 	listing, err := h.Containers(ctx)
 	if err != nil {
 		return &exitError{exitUnavailable, err}

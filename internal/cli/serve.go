@@ -18,7 +18,6 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/tiers"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // requestsPerWork is how many requests of any kind a caller may make for each request that server.rateLimit counts.
@@ -54,7 +53,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 		return err
 	}
 	defer closeAudit()
-	out := wiring.Outside{Logger: log, Metrics: metrics, Audit: audit}
+	out := outside{Logger: log, Metrics: metrics, Audit: audit}
 	if !cfg.Server.Loopback() && cfg.Policy.Preset == "" && len(cfg.Policy.Rules) == 0 {
 		if out.Policy, err = policy.New(nil, remotePreset, config.PresetRules(remotePreset)); err != nil {
 			return err
@@ -108,7 +107,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 const remotePreset = "guarded"
 
 // authenticator checks keys and tokens; open reports that none are configured yet.
-func authenticator(ctx context.Context, cfg *config.Config, h *wiring.Harness) (who *auth.Authenticator, open bool, err error) {
+func authenticator(ctx context.Context, cfg *config.Config, h harness) (who *auth.Authenticator, open bool, err error) {
 	keys, err := h.Keys()
 	if err != nil {
 		return nil, false, err
@@ -128,9 +127,9 @@ func authenticator(ctx context.Context, cfg *config.Config, h *wiring.Harness) (
 }
 
 // serve joins the parts of a server and runs it until ctx ends.
-func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h *wiring.Harness, options api.Options, open bool) error {
+func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harness, options api.Options, open bool) error {
 	begun := make(chan struct{})
-	tasks, err := h.Tasks(wiring.TaskOptions{
+	tasks, err := h.Tasks(taskOptions{
 		Begun: sync.OnceFunc(func() { close(begun) }),
 		Allow: func(principal string) (time.Duration, bool) {
 			if options.Limiter == nil {

@@ -22,7 +22,6 @@ import (
 	"mcp-code-exec-harness/internal/clients"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type serversCmd struct {
@@ -242,7 +241,7 @@ func (c *serversTestCmd) Run(ctx context.Context, a *app) error {
 }
 
 // sayStarting shows which servers are being installed or started, until stop is called.
-func (a *app) sayStarting(h *wiring.Harness) (stop func()) {
+func (a *app) sayStarting(h harness) (stop func()) {
 	progress := a.progress("starting servers")
 	watched, cancel := context.WithCancel(context.Background())
 	var end sync.WaitGroup

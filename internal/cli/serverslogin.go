@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/credentials"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // loginTimeout is how long a person has to log in.
@@ -32,7 +31,7 @@ Examples:
   harness servers login crm --no-browser`
 }
 
-func (c *serversLoginCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *serversLoginCmd) Run(ctx context.Context, a *app, h harness) error {
 	if err := a.known(c.Name); err != nil {
 		return err
 	}
@@ -107,7 +106,7 @@ type serversLogoutCmd struct {
 	User string `help:"Log out this user, where each user logs in (auth.per: user)." default:"local"`
 }
 
-func (c *serversLogoutCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *serversLogoutCmd) Run(ctx context.Context, a *app, h harness) error {
 	if err := a.known(c.Name); err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type serversLogsCmd struct {
@@ -46,7 +45,7 @@ func (c *serversLogsCmd) check() error {
 // logEvery is how often a log is looked at.
 const logEvery = 200 * time.Millisecond
 
-func (c *serversLogsCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *serversLogsCmd) Run(ctx context.Context, a *app, h harness) error {
 	if a.flags.JSON && c.Follow {
 		return usage(errors.New("--json prints one value: leave out --json, or --follow"))
 	}
@@ -128,7 +127,7 @@ Examples:
 // maxRestart bounds a restart, which may have to install the server again.
 const maxRestart = 15 * time.Minute
 
-func (c *serversRestartCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *serversRestartCmd) Run(ctx context.Context, a *app, h harness) error {
 	if err := a.known(c.Name); err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // What is shown of a definition; --json shows all.
@@ -64,7 +63,7 @@ func (c *serversReviewCmd) Run(ctx context.Context, a *app, h catalogued) error 
 		if err != nil {
 			return usage(err)
 		}
-		return approveHeld(ctx, a, h.Harness, chosen)
+		return approveHeld(ctx, a, h.harness, chosen)
 	}
 	if a.flags.JSON {
 		return a.json(list(held))
@@ -78,7 +77,7 @@ func (c *serversReviewCmd) Run(ctx context.Context, a *app, h catalogued) error 
 		return nil
 	}
 	if a.asks() {
-		return askAbout(ctx, a, h.Harness, held)
+		return askAbout(ctx, a, h.harness, held)
 	}
 	for _, d := range held {
 		fmt.Fprintln(a.Stdout, review(d))
@@ -120,7 +119,7 @@ func (c *serversReviewCmd) choose(held []approval.Held) (chosen []approval.Held,
 }
 
 // approveHeld approves definitions, as they were shown, of one server.
-func approveHeld(ctx context.Context, a *app, h *wiring.Harness, held []approval.Held) error {
+func approveHeld(ctx context.Context, a *app, h harness, held []approval.Held) error {
 	server := held[0].Server
 	sign, err := a.confirm(ctx, h, fmt.Sprintf("approve %d %s", len(held), plural(len(held), "definition", "definitions"))+" of "+server)
 	if err != nil {
@@ -144,7 +143,7 @@ func approveHeld(ctx context.Context, a *app, h *wiring.Harness, held []approval
 }
 
 // askAbout has the user of a terminal decide about each definition.
-func askAbout(ctx context.Context, a *app, h *wiring.Harness, held []approval.Held) error {
+func askAbout(ctx context.Context, a *app, h harness, held []approval.Held) error {
 	if a.input == nil {
 		a.input = bufio.NewReader(a.Stdin)
 	}

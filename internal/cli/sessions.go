@@ -9,7 +9,6 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type sessionsCmd struct {
@@ -70,7 +69,7 @@ func (s *sessionArg) find(ctx context.Context, a *app, tasks *task.Service) (tas
 
 type sessionsShowCmd struct{ sessionArg }
 
-func (c *sessionsShowCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+func (c *sessionsShowCmd) Run(ctx context.Context, a *app, h harness, tasks *task.Service) error {
 	s, err := c.find(ctx, a, tasks)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type tasksCmd struct {
@@ -142,7 +141,7 @@ func (c *tasksCancelCmd) Run(ctx context.Context, a *app, tasks *task.Service) e
 
 type tasksResumeCmd struct{ taskArg }
 
-func (c *tasksResumeCmd) Run(ctx context.Context, a *app, h *wiring.Harness, tasks *task.Service) error {
+func (c *tasksResumeCmd) Run(ctx context.Context, a *app, h harness, tasks *task.Service) error {
 	t, err := tasks.Task(ctx, c.ID)
 	if err != nil {
 		return a.unknownTask(ctx, c.ID, err)

@@ -17,7 +17,6 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 type toolsCmd struct {
@@ -47,7 +46,7 @@ type toolLine struct {
 }
 
 func (c *toolsListCmd) Run(a *app, h catalogued) error {
-	defer a.warnServers(h.Harness)
+	defer a.warnServers(h.harness)
 	lines, tools := []toolLine{}, h.Catalog().Tools()
 	if len(c.Match) > 0 {
 		var fits []func(name string) bool
@@ -90,7 +89,7 @@ func (c *toolsSearchCmd) check() error {
 
 func (c *toolsSearchCmd) Run(ctx context.Context, a *app, h catalogued) error {
 	hits := h.Catalog().Search(ctx, strings.Join(c.Query, " "), c.Limit)
-	a.warnServers(h.Harness)
+	a.warnServers(h.harness)
 	if err := h.EmbeddingsFailure(); err != nil {
 		fmt.Fprintf(a.Stderr, "harness: warning: the search went by words alone: %v\n", err)
 	}
@@ -117,7 +116,7 @@ type toolsShowCmd struct {
 func (c *toolsShowCmd) Run(a *app, h catalogued) error {
 	details, err := h.Catalog().Details(c.Name)
 	if err != nil {
-		return unknown(h.Harness, err)
+		return unknown(h.harness, err)
 	}
 	return a.answer(details, "%s\n\n%s\n\n%s\n\n%s\n", details.Name, details.Description, details.TypeScript, pretty(details.InputSchema))
 }
@@ -130,7 +129,7 @@ func (c *toolsTypesCmd) Run(a *app, h catalogued) (err error) {
 	text := h.Catalog().Declarations()
 	if c.Server != "" {
 		if text, err = h.Catalog().ServerDeclaration(c.Server); err != nil {
-			return unknown(h.Harness, err)
+			return unknown(h.harness, err)
 		}
 	}
 	return a.answer(map[string]string{"types": text}, "%s\n", text)
@@ -159,7 +158,7 @@ Examples:
 
 func (c *toolsCallCmd) check() error { return c.Args.check() }
 
-func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error {
+func (c *toolsCallCmd) Run(ctx context.Context, a *app, h harness) error {
 	var schema json.RawMessage
 	if len(c.Args) == 0 && a.piped() || len(c.Args) > 0 && !c.Args.whole() {
 		schema = a.schemaOf(ctx, h, c.Name)
@@ -198,7 +197,7 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h *wiring.Harness) error
 }
 
 // schemaOf is the input schema of a tool, whose server is started if it has not told its tools yet; nil if there is none.
-func (a *app) schemaOf(ctx context.Context, h *wiring.Harness, name string) json.RawMessage {
+func (a *app) schemaOf(ctx context.Context, h harness, name string) json.RawMessage {
 	details, err := h.Catalog().Details(name)
 	if server, _, ok := strings.Cut(name, "__"); err != nil && ok {
 		progress := a.progress("starting " + server)
@@ -218,7 +217,7 @@ func (a *app) schemaOf(ctx context.Context, h *wiring.Harness, name string) json
 }
 
 // unknown explains an unknown tool or server; the server may only be unavailable.
-func unknown(h *wiring.Harness, err error) error {
+func unknown(h harness, err error) error {
 	of, ok := errors.AsType[*catalog.UnknownError](err)
 	if !ok {
 		return usage(err)

@@ -16,7 +16,6 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/model"
-	"mcp-code-exec-harness/internal/wiring"
 )
 
 // How many bytes are shown of a call's arguments where a line has no bound, and of a text in a list.
@@ -85,7 +84,7 @@ func (v *view) start(a *app, awaited string) {
 }
 
 // runView is a view of a run that is not the subject of the command: its console lines, and below them what it waits for.
-func (a *app) runView(h *wiring.Harness, awaited string) *view {
+func (a *app) runView(h harness, awaited string) *view {
 	v := newView(a.stderr)
 	v.brief, v.silent = true, a.flags.JSON // the result has the lines
 	v.servers = h.Servers().Servers

@@ -16,19 +16,39 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/skills"
+	"mcp-code-exec-harness/internal/slots"
 	"mcp-code-exec-harness/internal/task"
-	"mcp-code-exec-harness/internal/wiring"
 )
+
+// Harness is what a Server needs of the harness. Its methods are safe for concurrent use.
+type Harness interface {
+	Runs() *runs.Service
+	Catalog() *catalog.Catalog
+	Servers() *mcpclient.Manager
+	// EnsureTools waits until every server has listed its tools or failed to.
+	EnsureTools(ctx context.Context)
+	Skills() (*skills.Store, error)
+	Presence() *approval.Presence
+	// Privacy is the filter of personal data; nil where it is switched off.
+	Privacy() *pii.Filter
+	Features() agent.Features
+	// Computing has what users read take turns.
+	Computing() *slots.Computing
+}
 
 // Options are the parts of a Server.
 type Options struct {
-	Harness *wiring.Harness
+	Harness Harness
 	// Mode is what clients get: the tools that run programs (code, or empty), the tools of the upstream servers (direct), or both.
 	Mode string
 	// Skills are the names of skills that clients get as tools.
