@@ -17,7 +17,6 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"mcp-code-exec-harness/internal/auth"
-	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/mcpserver"
 	"mcp-code-exec-harness/internal/quarantine"
 	"mcp-code-exec-harness/internal/task"
@@ -37,9 +36,6 @@ type Harness interface {
 	Tiers() *tiers.Set
 	// Quarantine holds what servers say until a person has approved it.
 	Quarantine() *quarantine.Quarantine
-	// AddServer adds a server until the harness is closed; RemoveServer ends one and removes its tools.
-	AddServer(c mcpclient.Config) error
-	RemoveServer(ctx context.Context, name string) error
 }
 
 // Options are the parts that the API joins.

@@ -92,7 +92,7 @@ func (a *API) addServers() {
 		} else if b.Transport == "" && b.URL != "" {
 			c.Transport = mcpclient.TransportHTTP
 		}
-		if err := a.opt.Harness.AddServer(c); err != nil {
+		if err := a.opt.Harness.Servers().AddLater(c); err != nil {
 			a.opt.Logger.WarnContext(ctx, "add a server", "error", err)
 			return nil, problem(http.StatusBadRequest, "give a url that begins with http:// or https://, an OpenAPI document in openapi, or a command with the transport stdio")
 		}
@@ -110,7 +110,7 @@ func (a *API) addServers() {
 		if err := a.serverChange(ctx, "removed", in.Name); err != nil {
 			return nil, err
 		}
-		return nil, a.opt.Harness.RemoveServer(ctx, in.Name)
+		return nil, a.opt.Harness.Servers().Remove(ctx, in.Name)
 	})
 
 	operation(a, endpoint{

@@ -7,6 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/credentials"
+	"mcp-code-exec-harness/internal/embedding"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/n8n"
@@ -32,21 +33,18 @@ type harness interface {
 	Tasks(opt taskOptions) (*task.Service, error)
 	// Models makes the configured model, which "" names too, and those of model.allow.
 	Models() func(name string) (model.Model, error)
-	// Record makes opt record the one task that is worked with it; Recording is what was recorded, without personal data.
+	// Record makes opt record the one task that is worked with it.
 	Record(opt *taskOptions, text, modelName string) (*recording.Recorder, error)
-	Recording(ctx context.Context, r *recording.Recorder) (*recording.Recording, error)
 	// ReplayTask makes opt work a task from a recording.
 	ReplayTask(opt *taskOptions, rec *recording.Recording)
 	// Confirmation is what a person confirms of the policy in effect.
 	Confirmation() policy.Confirmation
 	// Logins is what logs in to a server.
 	Logins(server string) (*credentials.OAuth, error)
-	// ServerLog is the file with what a server that is started here printed.
-	ServerLog(server string) string
 	// N8N is the instance of n8n that the configuration names; nil: it names none.
 	N8N() *n8n.Instance
-	// EmbeddingsFailure is why searches go by words alone; nil where they do not.
-	EmbeddingsFailure() error
+	// Embeddings are the vectors of searches; nil where no model is named.
+	Embeddings() *embedding.Embeddings
 	// Containers lists the images and containers of the docker tier.
 	Containers(ctx context.Context) (*docker.Listing, error)
 	// Warm opens the configured tier and keeps runners ready, in the background.

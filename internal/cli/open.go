@@ -18,7 +18,6 @@ import (
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -238,9 +237,6 @@ func openLog(c config.Log) (io.WriteCloser, error) {
 
 // redactor removes personal data from lines of the log and from traces; nil where it is switched off.
 func redactor(cfg *config.Config) func(string) string {
-	detector, err := cfg.PII.Detector()
-	if detector == nil || err != nil { // config has checked it
-		return nil
-	}
-	return pii.Redact(detector)
+	redact, _ := cfg.PII.Redact() // config has checked it
+	return redact
 }

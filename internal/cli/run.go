@@ -100,7 +100,7 @@ func (c *runCmd) Run(ctx context.Context, a *app) error {
 		return err
 	}
 	// Tasks that failed or were interrupted are recorded too.
-	recorded, failed := h.Recording(context.WithoutCancel(ctx), recorder)
+	recorded, failed := recorder.Recording(context.WithoutCancel(ctx), h.Privacy().Redactor(), h.Runs().Journal)
 	return errors.Join(err, a.saveRecording(c.Record, recorded, failed))
 }
 

@@ -52,7 +52,7 @@ func (c *serversLogsCmd) Run(ctx context.Context, a *app, h harness) error {
 	if err := a.known(c.Name); err != nil {
 		return err
 	}
-	path := h.ServerLog(c.Name)
+	path := h.Servers().LogFile(c.Name)
 	before, err := readLog(path + ".1")
 	if err != nil {
 		return err

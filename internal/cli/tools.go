@@ -90,7 +90,7 @@ func (c *toolsSearchCmd) check() error {
 func (c *toolsSearchCmd) Run(ctx context.Context, a *app, h catalogued) error {
 	hits := h.Catalog().Search(ctx, strings.Join(c.Query, " "), c.Limit)
 	a.warnServers(h.harness)
-	if err := h.EmbeddingsFailure(); err != nil {
+	if err := h.Embeddings().Failure(); err != nil {
 		fmt.Fprintf(a.Stderr, "harness: warning: the search went by words alone: %v\n", err)
 	}
 	if a.flags.JSON {

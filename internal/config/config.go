@@ -191,6 +191,15 @@ func (p PII) Detector() (*detect.Detector, error) {
 	return detect.New(detect.Options{Types: p.Types, Countries: p.Countries, Custom: p.Patterns()})
 }
 
+// Redact puts the type in the place of each value in a text without an owner, such as a line of the log; nil where nothing is personal data.
+func (p PII) Redact() (func(string) string, error) {
+	detector, err := p.Detector()
+	if detector == nil || err != nil {
+		return nil, err
+	}
+	return pii.Redact(detector), nil
+}
+
 // Places are the fields: where the answers of which tools have values.
 func (p PII) Places() (all []pii.Field, err error) {
 	for _, tools := range slices.Sorted(maps.Keys(p.Fields)) {

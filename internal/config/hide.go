@@ -38,6 +38,14 @@ func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err e
 	return err
 }
 
+// Transport is how the server is spoken to; empty: it is found out.
+func (s *MCPServer) Transport() string {
+	if s.Guessed {
+		return ""
+	}
+	return s.Type
+}
+
 // Secrets are the values in the env, the arguments and the addresses of a server that look like secrets, and those that ${secret:NAME} stood for.
 func (s *MCPServer) Secrets() (values []string) {
 	of := &MCPServer{Env: maps.Clone(s.Env), Args: s.Args, URL: s.URL, OpenAPI: s.OpenAPI}

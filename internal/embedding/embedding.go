@@ -351,8 +351,11 @@ func (e *Embeddings) rests() bool {
 	return e.opt.Now().Before(e.rest)
 }
 
-// Failure is why there are no vectors; nil while the model answers.
+// Failure is why there are no vectors; nil while the model answers, and for nil Embeddings.
 func (e *Embeddings) Failure() error {
+	if e == nil {
+		return nil
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.failure

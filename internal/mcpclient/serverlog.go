@@ -35,6 +35,9 @@ func LogFile(dir, server string) string {
 	return filepath.Join(dir, url.QueryEscape(server)+".log")
 }
 
+// LogFile is the path of a server's log; see the function LogFile.
+func (m *Manager) LogFile(server string) string { return LogFile(m.opts.LogDir, server) }
+
 // serverLog keeps what a server printed, and when it started and ended: a line for each, with its time and where it came from. Several processes
 // may write one log. It is safe for concurrent use; a nil log keeps nothing.
 type serverLog struct {

@@ -28,13 +28,14 @@ import (
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/slots"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/upstream"
 )
 
 // Harness is what a Server needs of the harness. Its methods are safe for concurrent use.
 type Harness interface {
 	Runs() *runs.Service
 	Catalog() *catalog.Catalog
-	Servers() *mcpclient.Manager
+	Servers() *upstream.Servers
 	// EnsureTools waits until every server has listed its tools or failed to.
 	EnsureTools(ctx context.Context)
 	Skills() (*skills.Store, error)

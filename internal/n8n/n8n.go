@@ -8,7 +8,9 @@ package n8n
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,13 +78,18 @@ func New(opts Options) (*Instance, error) {
 	return i, nil
 }
 
-// Secrets are the values that must not be shown.
-func (i *Instance) Secrets() []string {
+// Configs are the servers as a manager takes them, in the order of their names.
+func (i *Instance) Configs() []mcpclient.Config {
 	secrets := []string{i.opts.APIKey, i.opts.Password}
 	for _, value := range i.opts.WebhookHeaders {
 		secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // the value without Bearer
 	}
-	return secrets
+	var configs []mcpclient.Config
+	all := i.Servers()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		configs = append(configs, mcpclient.Config{Name: name, Within: all[name], Secrets: secrets, Timeout: i.opts.CallTimeout})
+	}
+	return configs
 }
 
 // Aliases lets the tools of the servers of this package be called by names such as n8n_create_workflow. It returns nil for other servers.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 )
@@ -35,6 +36,9 @@ type memoryToken struct {
 func NewMemory(first int) *Memory {
 	return &Memory{first: first, sessions: map[string]map[string]*memorySession{}}
 }
+
+// NewMemoryApart returns an empty vault whose tokens are others than those of earlier processes. Their numbers leave room for a billion.
+func NewMemoryApart() *Memory { return NewMemory(1 + rand.IntN(1<<30)) }
 
 // Load implements Vault.
 func (m *Memory) Load(ctx context.Context, s Scope) (loaded Loaded, err error) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,6 +20,18 @@ import (
 type Source struct {
 	Name string // "analysis.ts"; "" is ProgramFile
 	Code string
+}
+
+// ReadSources reads files of source text.
+func ReadSources(files []string) (all []Source, err error) {
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, Source{Name: filepath.Base(file), Code: string(text)})
+	}
+	return all, nil
 }
 
 func (s Source) name() string { return cmp.Or(s.Name, ProgramFile) }

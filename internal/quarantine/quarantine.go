@@ -67,10 +67,18 @@ func New(opt Options) *Quarantine {
 	return &Quarantine{opt: opt, held: make(chan struct{}, 1), end: func() {}, ended: make(chan struct{})}
 }
 
-// Off reports that nothing is held.
-func (q *Quarantine) Off() bool { return q.opt.Mode == approval.HoldNone }
+// off reports that nothing is held.
+func (q *Quarantine) off() bool { return q.opt.Mode == approval.HoldNone }
 
-// Review holds what differs from the approved definitions of a server; it is mcpclient.Options.Review. If the store is away, it holds everything.
+// Reviewer is Review as mcpclient.Options.Review; nil where nothing is held.
+func (q *Quarantine) Reviewer() func(ctx context.Context, s mcpclient.Server) (held []string, fresh bool) {
+	if q.off() {
+		return nil
+	}
+	return q.Review
+}
+
+// Review holds what differs from the approved definitions of a server. If the store is away, it holds everything.
 // What a server that is not known yet has said before is no list to trust.
 func (q *Quarantine) Review(ctx context.Context, s mcpclient.Server) (held []string, fresh bool) {
 	listed := definitions(s)
@@ -149,7 +157,7 @@ func definitions(s mcpclient.Server) []approval.Definition {
 // Watch reviews what is held again when a person has approved something, also in another process.
 func (q *Quarantine) Watch(servers Servers) {
 	q.servers = servers
-	if q.Off() {
+	if q.off() {
 		close(q.ended)
 		return
 	}
@@ -216,7 +224,7 @@ func (q *Quarantine) Close() {
 
 // Held lists the definitions that are held, of one server or, without a name, of all.
 func (q *Quarantine) Held(ctx context.Context, server string) ([]approval.Held, error) {
-	if q.Off() {
+	if q.off() {
 		return nil, nil
 	}
 	store, err := q.opt.Store()

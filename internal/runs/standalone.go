@@ -7,7 +7,6 @@ import (
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/program"
-	"mcp-code-exec-harness/internal/run"
 )
 
 // Standalone compiles a program of a user and returns it as JavaScript that needs nothing of the harness, or what it needs; see
@@ -45,15 +44,4 @@ func (s *Service) StandaloneRun(ctx context.Context, start *journal.Start) (plai
 	}
 	plain, err = s.opt.Privacy.In(cmp.Or(start.User, DefaultUser), cmp.Or(start.Session, start.Run)).Restore(ctx, plain)
 	return plain, nil, err
-}
-
-// Shown is the outcome of a run as its owner sees it. A run without a session has tokens of its own.
-func (s *Service) Shown(ctx context.Context, user, session string, out *run.Outcome) (*run.Outcome, error) {
-	if out == nil {
-		return nil, nil
-	}
-	shown := *out
-	var err error
-	shown.Output, _, err = s.opt.Privacy.In(cmp.Or(user, DefaultUser), cmp.Or(session, out.RunID)).RestoreJSON(ctx, out.Output)
-	return &shown, err
 }

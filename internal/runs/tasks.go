@@ -12,6 +12,11 @@ import (
 // ForTasks executes programs as tasks do.
 func (s *Service) ForTasks() agent.Runs { return &taskRuns{s} }
 
+// ReplayForTask replays a program of a recorded task.
+func (s *Service) ReplayForTask(ctx context.Context, records []journal.Record, code string, observe func(run.Event)) (*run.Outcome, error) {
+	return s.Replay(ctx, records, Replay{Code: code, Observe: observe})
+}
+
 type taskRuns struct{ s *Service }
 
 // Execute implements agent.Runs.

@@ -29,6 +29,8 @@ type Options struct {
 	Audit   *telemetry.Auditor
 	// Discovery bounds how long EnsureTools waits for slow servers.
 	Discovery time.Duration
+	// CallTimeout bounds calls of servers that AddLater adds.
+	CallTimeout time.Duration
 	// Aliases returns further names under which a server's tools are found; nil: none.
 	Aliases func(mcpclient.Server) []string
 	// Changed is called after the catalog has a server's new list; it must not block.
@@ -72,6 +74,12 @@ func (s *Servers) Add(c mcpclient.Config) error {
 	defer s.mu.Unlock()
 	s.stateful[c.Name] = c.Stateful
 	return nil
+}
+
+// AddLater adds a server that the configuration does not name.
+func (s *Servers) AddLater(c mcpclient.Config) error {
+	c.Timeout, c.StartupTimeout = s.opt.CallTimeout, time.Minute
+	return s.Add(c)
 }
 
 // Remove ends a server and removes its tools. When ctx ends, its process is killed.

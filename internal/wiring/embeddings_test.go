@@ -29,7 +29,7 @@ func TestEmbeddings(t *testing.T) {
 		f := open(t, dir, settings, up.entry)
 		f.EnsureTools(t.Context())
 		hits := f.Catalog().Search(t.Context(), query, 1)
-		if failed := f.EmbeddingsFailure(); (failed != nil) != broken.Load() {
+		if failed := f.Embeddings().Failure(); (failed != nil) != broken.Load() {
 			t.Errorf("the failure that is told is %v", failed)
 		}
 		if len(hits) == 0 {

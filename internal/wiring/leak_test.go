@@ -442,7 +442,7 @@ func TestLeak(t *testing.T) {
 		t.Errorf("another user's program got %+.400s, %v", bob.Output, err)
 	}
 
-	recording, err := f.Recording(t.Context(), recorder)
+	recording, err := recorder.Recording(t.Context(), f.Privacy().Redactor(), f.Runs().Journal)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package wiring
 
 import (
 	"io"
-	"math/rand/v2"
 
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/store/redis"
@@ -20,9 +19,6 @@ func (h *Harness) redisVault() (pii.Vault, error) {
 	})
 }
 
-// maxFirst bounds the first number of a token in a vault in memory. It leaves room for as many.
-const maxFirst = 1 << 30
-
 // openPrivacy makes the filter of personal data. The key and the vault open at their first use.
 func (h *Harness) openPrivacy() error {
 	c := h.cfg.PII
@@ -39,7 +35,7 @@ func (h *Harness) openPrivacy() error {
 	}
 	switch c.Vault {
 	case "memory":
-		memory := pii.NewMemory(1 + rand.IntN(maxFirst))
+		memory := pii.NewMemoryApart()
 		vault = func() (pii.Vault, error) { return memory, nil }
 	case "redis":
 		vault = opened(h, "pii.vault", "store, or correct the section redis", h.redisVault, func(v pii.Vault) error { return v.(io.Closer).Close() })

@@ -2,16 +2,13 @@ package wiring
 
 import (
 	"cmp"
-	"context"
-	"maps"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/credentials"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/n8n"
-	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/upstream"
 )
 
@@ -20,22 +17,16 @@ var discoveryTimeout = 10 * time.Second
 
 // connect makes the servers of the configuration known, with the tools that were cached. None is started.
 func (h *Harness) connect() (*upstream.Servers, error) {
-	var redact func(string) string
-	if detector, err := h.cfg.PII.Detector(); err != nil {
+	redact, err := h.cfg.PII.Redact()
+	if err != nil {
 		return nil, err
-	} else if detector != nil {
-		redact = pii.Redact(detector)
-	}
-	review := h.quarantine.Review
-	if h.quarantine.Off() {
-		review = nil
 	}
 	s := upstream.New(upstream.Options{
 		Manager: mcpclient.Options{
 			Logger: h.out.Logger, CacheDir: cmp.Or(h.out.ToolCache, filepath.Join(h.out.CacheDir, "tools")), Environ: h.out.Environ,
-			LogDir: h.serverLogs(), Redact: redact, ClientVersion: h.out.Version, Supervisor: h.out.Executable, Review: review,
+			LogDir: filepath.Join(h.cfg.StateDir, "logs", "servers"), Redact: redact, ClientVersion: h.out.Version, Supervisor: h.out.Executable, Review: h.quarantine.Reviewer(),
 		},
-		Catalog: h.catalog, Metrics: h.out.Metrics, Audit: h.out.Audit, Discovery: discoveryTimeout, Aliases: n8n.Aliases,
+		Catalog: h.catalog, Metrics: h.out.Metrics, Audit: h.out.Audit, Discovery: discoveryTimeout, CallTimeout: h.cfg.Sandbox.CallTimeout, Aliases: n8n.Aliases,
 		Changed: h.quarantine.Changed,
 	})
 	if allow := h.cfg.Network.Allow; len(allow) > 0 {
@@ -51,15 +42,11 @@ func (h *Harness) connect() (*upstream.Servers, error) {
 	}
 	for _, c := range h.cfg.MCPServers {
 		source, perUser := h.credentials(c)
-		transport := c.Type
-		if c.Guessed {
-			transport = ""
-		}
 		err := s.Add(mcpclient.Config{
 			Credentials: source, PerUser: perUser,
 			Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Inherit: c.Inherit, Cwd: c.Cwd, Sandbox: c.Sandbox.Confine(), URL: c.URL, Headers: c.Headers,
 			OpenAPI: c.OpenAPI, Security: c.Security,
-			Transport: transport, Timeout: cmp.Or(c.Timeout, h.cfg.Sandbox.CallTimeout), StartupTimeout: c.StartupTimeout, InstallTimeout: c.InstallTimeout,
+			Transport: c.Transport(), Timeout: cmp.Or(c.Timeout, h.cfg.Sandbox.CallTimeout), StartupTimeout: c.StartupTimeout, InstallTimeout: c.InstallTimeout,
 			EnabledTools: c.EnabledTools, DisabledTools: c.DisabledTools, Disabled: c.Disabled, Stateful: c.Stateful, Secrets: c.Secrets(), Err: c.Err,
 		})
 		if err != nil {
@@ -68,11 +55,6 @@ func (h *Harness) connect() (*upstream.Servers, error) {
 	}
 	return s, nil
 }
-
-func (h *Harness) serverLogs() string { return filepath.Join(h.cfg.StateDir, "logs", "servers") }
-
-// ServerLog is the file with what a server that is started here printed; the one before it has the suffix ".1".
-func (h *Harness) ServerLog(server string) string { return mcpclient.LogFile(h.serverLogs(), server) }
 
 // addN8N adds the built-in servers for n8n, where the configuration names an instance.
 func (h *Harness) addN8N(s *upstream.Servers) error {
@@ -93,23 +75,38 @@ func (h *Harness) addN8N(s *upstream.Servers) error {
 		return err
 	}
 	h.n8n = instance
-	secrets := instance.Secrets()
-	all := instance.Servers()
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if err := s.Add(mcpclient.Config{Name: name, Within: all[name], Secrets: secrets, Timeout: h.cfg.Sandbox.CallTimeout}); err != nil {
+	for _, server := range instance.Configs() {
+		if err := s.Add(server); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// AddServer adds a server until the harness is closed. It starts when it is needed.
-func (h *Harness) AddServer(c mcpclient.Config) error {
-	c.Timeout, c.StartupTimeout = h.cfg.Sandbox.CallTimeout, time.Minute
-	return h.servers.Add(c)
+// credentials are what authorizes requests to a server; perUser, if each user has others. Without it, the source is nil.
+func (h *Harness) credentials(c *config.MCPServer) (source credentials.Source, perUser bool) {
+	h.logins[c.Name] = credentials.Login{Err: c.Err}
+	a := c.Auth
+	if a == nil || c.Err != nil {
+		return nil, false
+	}
+	switch a.Type {
+	case "command":
+		return &credentials.Command{
+			Server: c.Name, Name: a.Command, Args: a.Args, Environ: h.out.Environ, HeaderIn: a.Header, CacheFor: a.CacheFor, Now: time.Now,
+		}, false
+	case "keys":
+		return &credentials.Keys{Server: c.Name, HeaderIn: a.Header, ByUser: a.Keys}, true
+	}
+	login := credentials.NewOAuth(credentials.Server{
+		Name: c.Name, URL: cmp.Or(c.URL, c.OpenAPI), Headers: c.Headers, ClientID: a.ClientID, ClientSecret: a.ClientSecret, Issuer: a.Issuer, Scopes: a.Scopes,
+		RedirectPort: a.RedirectPort, PerUser: a.Per == "user", AllowPrivate: a.AllowPrivate, Machine: a.Machine(),
+	}, credentials.Options{
+		Store: func() (credentials.Store, error) { return h.store() }, Keys: h.keys, Dir: filepath.Join(h.cfg.StateDir, "logins"), Now: time.Now,
+	})
+	h.logins[c.Name] = credentials.Login{OAuth: login}
+	return login, a.Per == "user"
 }
 
-// RemoveServer ends a server and removes its tools.
-func (h *Harness) RemoveServer(ctx context.Context, name string) error {
-	return h.servers.Remove(ctx, name)
-}
+// Logins is what logs in to a server.
+func (h *Harness) Logins(server string) (*credentials.OAuth, error) { return h.logins.Of(server) }

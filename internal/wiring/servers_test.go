@@ -23,9 +23,9 @@ func TestRemoveAndAddAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	removed := make(chan error, 1)
-	go func() { removed <- f.RemoveServer(t.Context(), "bad") }()
+	go func() { removed <- f.Servers().Remove(t.Context(), "bad") }()
 	for {
-		err := f.AddServer(mcpclient.Config{Name: "bad", Command: self(t), Env: env(misbehave.Normal)})
+		err := f.Servers().AddLater(mcpclient.Config{Name: "bad", Command: self(t), Env: env(misbehave.Normal)})
 		if err == nil {
 			break
 		}

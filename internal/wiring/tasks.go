@@ -3,17 +3,16 @@ package wiring
 import (
 	"cmp"
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/embedding"
 	"mcp-code-exec-harness/internal/id"
-	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/recording"
 	"mcp-code-exec-harness/internal/run"
-	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 )
@@ -76,7 +75,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 	}
 	return task.NewService(task.Options{
 		Store: store, Bus: store, Uses: uses, Worker: telemetry.ObserveWorker(loop.Do), Begun: opt.Begun, Allow: opt.Allow, Privacy: h.privacy,
-		Park: run.ErrParked, Forget: h.forget, Abandon: loop.Abandon, SessionExpiry: cmp.Or(c.Session.Expiry, forever),
+		Park: run.ErrParked, Forget: h.runs.Forget, Abandon: loop.Abandon, SessionExpiry: cmp.Or(c.Session.Expiry, forever),
 		Admit:   func(r task.Request) error { return loop.Admit(r.Model, r.Budget) },
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
 		Workers: cmp.Or(c.Server.Workers, task.DefaultWorkers()), Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,
@@ -94,15 +93,6 @@ func (h *Harness) webhooks() task.Webhooks {
 		hooks.Reveal = func(ctx context.Context, t task.Task) (task.Task, error) { return task.Shown(ctx, h.privacy, t) }
 	}
 	return hooks
-}
-
-// forget removes the workspace and the tokens of a session.
-func (h *Harness) forget(ctx context.Context, user, session string) error {
-	work, err := h.workspace()
-	if err != nil {
-		return err
-	}
-	return errors.Join(work.Remove(user, session), h.privacy.Forget(ctx, user, session))
 }
 
 // prices are the known ones with those of the configuration.
@@ -139,19 +129,42 @@ func (h *Harness) Record(opt *TaskOptions, text, modelName string) (*recording.R
 	return r, nil
 }
 
-// Recording is what r recorded, without personal data.
-func (h *Harness) Recording(ctx context.Context, r *recording.Recorder) (*recording.Recording, error) {
-	return r.Recording(ctx, h.privacy.Redactor(), h.runs.Journal)
-}
-
 // ReplayTask makes opt work a task from a recording: no model and no server is contacted.
 func (h *Harness) ReplayTask(opt *TaskOptions, rec *recording.Recording) {
 	m := model.NewRecorded(rec.Model)
 	opt.Models = func(string) (model.Model, error) { return m, nil }
-	p := recording.NewPlayer(rec, func(
-		ctx context.Context, records []journal.Record, code string, observe func(run.Event),
-	) (*run.Outcome, error) {
-		return h.runs.Replay(ctx, records, runs.Replay{Code: code, Observe: observe})
-	})
+	p := recording.NewPlayer(rec, h.runs.ReplayForTask)
 	opt.Runs, opt.Catalog, opt.NewID = p, p, p.NewID
 }
+
+// embeddingRetries is how often vectors of tools are asked for again after rate limits and the like. A search does not wait for that.
+const embeddingRetries = 2
+
+// openEmbeddings has searches for tools ask the model for embeddings, where one is named.
+func (h *Harness) openEmbeddings() error {
+	c := h.cfg.Embeddings
+	if c.Name == "" {
+		return nil
+	}
+	choice, err := c.Choose(h.cfg.Model)
+	if err != nil {
+		return err
+	}
+	m, err := model.NewEmbedder(model.Config{
+		Provider: choice.Provider, Name: choice.Name, APIKey: choice.APIKey, BaseURL: choice.BaseURL,
+		Timeout: h.cfg.Model.Timeout, MaxRetries: embeddingRetries,
+	})
+	if err != nil {
+		return fmt.Errorf("embeddings: %w", err)
+	}
+	h.embeddings = embedding.New(embedding.Options{
+		Model: telemetry.ObserveEmbedder(m, prices(h.cfg.Model.Prices), h.out.Metrics), Name: choice.Provider + "/" + choice.Name + "@" + choice.BaseURL,
+		Store: func() (embedding.Store, error) { return h.store() }, Redact: h.privacy.Redactor(),
+		Timeout: c.Timeout, Logger: h.out.Logger, Now: h.out.Now,
+	})
+	h.catalog.Embed(h.embeddings)
+	return nil
+}
+
+// Embeddings are the vectors of searches; nil where no model is named.
+func (h *Harness) Embeddings() *embedding.Embeddings { return h.embeddings }

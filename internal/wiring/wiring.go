@@ -4,10 +4,10 @@ package wiring
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -23,7 +23,6 @@ import (
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/guest"
-	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/n8n"
 	"mcp-code-exec-harness/internal/part"
 	"mcp-code-exec-harness/internal/pii"
@@ -75,6 +74,8 @@ type Harness struct {
 	logins     credentials.Logins
 	keys       func() (*seal.Keys, error)
 	quarantine *quarantine.Quarantine
+	// answered learns from answers; nil learns nothing.
+	answered func(context.Context, *catalog.Tool, json.RawMessage)
 	// presence says which decisions a person has to confirm.
 	presence *approval.Presence
 	// embeddings are the vectors of searches; nil where no model is named.
@@ -110,10 +111,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		if err != nil {
 			return nil, err
 		}
-		out.CacheDir = dir
-		if remove != nil {
-			closers = append(closers, remove)
-		}
+		out.CacheDir, closers = dir, append(closers, remove)
 	}
 	if out.Policy == nil {
 		out.Policy = cfg.Policy.Compiled()
@@ -174,7 +172,11 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		return files.OpenBase(filepath.Join(cfg.StateDir, "inputs"), files.Options{Limits: files.Limits{MaxUserBytes: int64(cfg.Quotas.Workspace)}, Section: "workspace"})
 	}, (*files.Base).Close)
 	if cfg.Learning.Shapes {
-		h.keepShapes()
+		shapes := h.catalog.KeepShapes(filepath.Join(cfg.StateDir, "shapes.json"), func(server string) bool {
+			return slices.ContainsFunc(cfg.MCPServers, func(s *config.MCPServer) bool { return s.Name == server })
+		}, out.Logger)
+		h.atClose(func() error { shapes.Close(); return nil })
+		h.answered = shapes.Learn
 	}
 	var err error
 	if h.servers, err = h.connect(); err == nil {
@@ -193,16 +195,42 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	return h, nil
 }
 
+// openPresence joins what asks for the confirmation of a person.
+func (h *Harness) openPresence() {
+	h.presence = &approval.Presence{
+		Dir: h.cfg.StateDir, Records: func() (approval.Records, error) { return h.store() }, Wanted: h.cfg.Approvals.Confirm == "passphrase", Now: h.out.Now,
+		Failed: func() {
+			h.out.audit(context.Background(), telemetry.Event{
+				Type: telemetry.AuthFailure, Severity: telemetry.Medium, Details: map[string]any{"reason": "wrong passphrase of approvals"},
+			})
+		},
+	}
+	h.out.Policy = policy.AskUntilConfirmed(h.out.Policy, h.Confirmation(), h.out.Logger)
+}
+
+// audit writes an event that is written once for all processes.
+func (o *Outside) audit(ctx context.Context, e telemetry.Event) {
+	if o.Reviewed != nil {
+		o.Reviewed(ctx, e)
+		return
+	}
+	o.Audit.Audit(ctx, e)
+}
+
+// Presence says which decisions a person has to confirm.
+func (h *Harness) Presence() *approval.Presence { return h.presence }
+
+// Confirmation is what a person confirms of the policy in effect.
+func (h *Harness) Confirmation() policy.Confirmation {
+	return policy.Confirmation{Presence: h.presence, File: h.cfg.File, Hash: h.cfg.ApprovalHash()}
+}
+
 // openRuns joins the service of runs.
 func (h *Harness) openRuns() error {
 	c := h.cfg.Sandbox
-	var prelude []program.Source
-	for _, file := range c.Prelude {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return fmt.Errorf("read sandbox.prelude: %w", err)
-		}
-		prelude = append(prelude, program.Source{Name: filepath.Base(file), Code: string(text)})
+	prelude, err := program.ReadSources(c.Prelude)
+	if err != nil {
+		return fmt.Errorf("read sandbox.prelude: %w", err)
 	}
 	compiler := program.NewCompiler(h.out.Executable, h.out.Args...)
 	h.atClose(func() error { compiler.Close(); return nil })
@@ -212,7 +240,7 @@ func (h *Harness) openRuns() error {
 		Sessions: part.Once(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.out.Audit.Decided, Restored: h.out.Audit.Restored, Zones: guest.DescribeZone, Now: h.out.Now,
-			Answered:    h.learner(),
+			Answered:    h.answered,
 			ApprovalKey: part.Once(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,
@@ -320,7 +348,7 @@ func (h *Harness) Catalog() *catalog.Catalog { return h.catalog }
 func (h *Harness) Computing() *slots.Computing { return h.computing }
 
 // Servers are the connections to upstream servers.
-func (h *Harness) Servers() *mcpclient.Manager { return h.servers.Manager }
+func (h *Harness) Servers() *upstream.Servers { return h.servers }
 
 // EnsureTools waits until every server has listed its tools or failed to.
 func (h *Harness) EnsureTools(ctx context.Context) { h.servers.EnsureTools(ctx) }
