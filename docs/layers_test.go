@@ -1,0 +1,146 @@
+package docs
+
+import (
+	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// maxWiring is how many lines of code the package has that joins the parts. What does not fit decides something, which the package that it concerns
+// does.
+const maxWiring = 800
+
+// stores are the files that import a concrete store, and why.
+var stores = map[string]string{
+	"internal/wiring/wiring.go":             "opens the store of the configuration",
+	"internal/wiring/privacy.go":            "opens the vault in Redis",
+	"internal/installation/installation.go": "copies and reserves the files of a store, which no open store can do",
+	"internal/bench/bench.go":               "measures a store of its own",
+}
+
+// carried is what contexts carry beyond cancellation, by the file that puts it there.
+var carried = map[string]string{
+	"internal/telemetry/trace.go":    "the tracer",
+	"internal/telemetry/log.go":      "the ids in log lines",
+	"internal/telemetry/audit.go":    "the user in audit events, which are written like log lines",
+	"internal/mcpclient/exchange.go": "the SDK's transport gets the context of a request and no argument of its caller",
+	"internal/mcpserver/http.go":     "the SDK's middlewares get the context of a request and no argument of its caller",
+	"internal/api/guard.go":          "huma's handlers get the context of a request and no argument of its middleware",
+	"internal/api/connections.go":    "net/http gives handlers no other way to their connection",
+	"internal/credentials/oauth.go":  "x/oauth2 takes its HTTP client from the context",
+	"internal/mcpclient/user.go":     "the user whose connection is used; an argument of each method would be better",
+	"internal/catalog/usage.go":      "the user of a search; an argument of each method would be better",
+}
+
+// code parses every Go file that is part of the product: neither a test nor a package that only tests use.
+func code(t *testing.T, visit func(path string, file *ast.File)) {
+	t.Helper()
+	for _, root := range []string{"../cmd", "../internal"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			name := strings.TrimPrefix(filepath.ToSlash(path), "../")
+			if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "internal/testing/") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err == nil {
+				visit(name, file)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// imports are the packages of ours that a file imports.
+func imports(file *ast.File) (ours []string) {
+	for _, spec := range file.Imports {
+		if name, err := strconv.Unquote(spec.Path.Value); err == nil && strings.HasPrefix(name, module) {
+			ours = append(ours, strings.TrimPrefix(name, module))
+		}
+	}
+	return ours
+}
+
+// TestWiringOnlyJoins holds the package that joins the parts small, and known to the commands alone: API and MCP server say in interfaces of their own
+// what they need.
+func TestWiringOnlyJoins(t *testing.T) {
+	t.Parallel()
+	lines := 0
+	code(t, func(path string, file *ast.File) {
+		if folder(filepath.Dir(path)) == "internal/wiring" {
+			text, err := os.ReadFile("../" + path)
+			if err != nil {
+				t.Error(err)
+			}
+			lines += bytes.Count(text, []byte("\n"))
+			for _, decl := range file.Decls {
+				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.IsExported() && f.Name.Name != "Open" {
+					t.Errorf("%s: %s is a function that others call; it belongs to the package that it concerns", path, f.Name.Name)
+				}
+			}
+		}
+		if slices.Contains(imports(file), "internal/wiring") && path != "internal/cli/harness.go" {
+			t.Errorf("%s imports internal/wiring; it says in an interface what it needs", path)
+		}
+	})
+	if lines == 0 || lines >= maxWiring {
+		t.Errorf("internal/wiring has %d lines; it may have fewer than %d", lines, maxWiring)
+	}
+}
+
+// TestStoresAreInterfaces lets a second store be added without a change of what uses stores.
+func TestStoresAreInterfaces(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	code(t, func(path string, file *ast.File) {
+		for _, name := range imports(file) {
+			if folder(name) == "internal/store" && folder(filepath.Dir(path)) != "internal/store" {
+				seen[path] = true
+				if stores[path] == "" {
+					t.Errorf("%s imports %s; it says in an interface what it needs of a store", path, name)
+				}
+			}
+		}
+	})
+	for path := range stores {
+		if !seen[path] {
+			t.Errorf("%s imports no store; take it off the list", path)
+		}
+	}
+}
+
+// TestContextsCarryLittle holds what contexts carry to cancellation, trace and log, and what others leave no argument for.
+func TestContextsCarryLittle(t *testing.T) {
+	t.Parallel()
+	found := map[string]int{}
+	code(t, func(path string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "WithValue" {
+				if pkg, ok := s.X.(*ast.Ident); ok && pkg.Name == "context" {
+					found[path]++
+				}
+			}
+			return true
+		})
+	})
+	for path, n := range found {
+		if carried[path] == "" || n > 1 {
+			t.Errorf("%s puts %d values into contexts; pass them as arguments", path, n)
+		}
+	}
+	for path := range carried {
+		if found[path] == 0 {
+			t.Errorf("%s puts nothing into a context; take it off the list", path)
+		}
+	}
+}
