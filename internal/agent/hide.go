@@ -34,7 +34,7 @@ func (w *work) hide(ctx context.Context, t *task.Turn) error {
 type hider struct {
 	w      *work
 	ctx    context.Context
-	before string // the answer so far, which the turn goes on with
+	before string // the answer so far, which the turn continues
 }
 
 func (h *hider) Answer(pieces []string) ([]string, error) {

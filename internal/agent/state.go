@@ -112,10 +112,10 @@ func callsOf(t *task.Turn) []model.ToolCall {
 	return t.Calls
 }
 
-// goesOn reports whether the next turn goes on with an answer.
+// goesOn reports whether the next turn continues an answer.
 func (s *state) goesOn() bool { return s.turn != nil && len(callsOf(s.turn)) == 0 }
 
-// answering is the answer so far that a new turn goes on with.
+// answering is the answer so far, which a new turn continues.
 func (s *state) answering() string {
 	if s.goesOn() {
 		return s.text

@@ -59,7 +59,7 @@ type view struct {
 	priced   bool      // cost is known
 	clock    time.Time // time of a run's last record
 
-	waitsSince time.Time // when a person was asked; zero: nobody is
+	waitsSince time.Time // time at which a person was asked; zero: no wait
 }
 
 // shownCall is a call without an answer.
@@ -68,7 +68,7 @@ type shownCall struct {
 	args       json.RawMessage
 	began      time.Time
 	reported   string // progress that its server reported
-	asked      bool   // it waits for an approval
+	asked      bool   // the call waits for an approval
 }
 
 func (c *shownCall) shown() bool { return c.kind == string(frame.Tool) || c.kind == string(frame.FS) }

@@ -58,7 +58,7 @@ type Outside struct {
 	Policy   policy.Decider // nil: that of the configuration
 	// Quarantine says which definitions are held; empty: the configuration does.
 	Quarantine approval.Quarantine
-	// Upgraded is told when the tables of the store were brought from one version to another, with the copy of the store from before; nil: nothing is.
+	// Upgraded is called after a migration of the store, with both versions and the copy of the store from before it. It may be nil.
 	Upgraded func(from, to int, before string)
 }
 
