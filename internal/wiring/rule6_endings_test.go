@@ -164,3 +164,18 @@ func TestRuleEndingsCrash(t *testing.T) {
 		}
 	}
 }
+
+// A call for which the stack has too little room fails as any function does, and later ones work.
+func TestRuleEndingsFullStack(t *testing.T) {
+	t.Parallel()
+	f := setup(t, nil)
+	for _, code := range []string{
+		`const f = () => { try { return f() } catch (e) { return fs.existsSync('/workspace') && e.name } }; return f()`,
+		`let fired = 0, set = false; const f = () => { try { f() } catch (e) { if (!set) { setTimeout(() => fired++, 1); set = true } throw e } };
+		 try { f() } catch (e) { await utils.sleep(50); return fired === 1 && e.name }`,
+	} {
+		if out := f.exec(runs.Request{Code: code}); out.Error != nil || string(out.Output) != `"RangeError"` {
+			t.Errorf("%s: %s, %+v", code, out.Output, out.Error)
+		}
+	}
+}

@@ -11,7 +11,8 @@ import { parseExact } from './exact.js';
 import { run } from './run.js';
 import { fits, quote } from './text.js';
 
-let host; // {send, sendSync, compile, detach?}
+let host; // {send, sendSync, compile, detach?, depth?}
+let callDepth; // how many functions deep a call goes at most
 let lastID = 0;
 let taken = 0; // answers delivered so far
 let inFlight = 0; // calls sent and not answered, without timers
@@ -22,6 +23,7 @@ let waitingFiles = 0; // those of them that are file calls
 
 export function connect(theHost) {
   host = theHost;
+  callDepth = host.depth ?? 16;
 }
 
 // frame makes a call's frame. Kinds are ours and need no quoting, which costs more than all the rest.
@@ -30,7 +32,14 @@ function frame(id, kind, name, args, sync) {
   return `${head},"args":${args}${sync ? ',"sync":true' : ''}}`;
 }
 
+// room throws a RangeError where the stack has too little room for a call: one that is half made cannot be taken back.
+function room(depth) {
+  if (depth > 0) room(depth - 1);
+}
+
 function send(call) {
+  room(callDepth);
+  if (!call.timer) inFlight++;
   call.id = ++lastID;
   mapSet(pending, call.id, call);
   host.send(frame(call.id, call.kind, call.name, call.args, false));
@@ -85,7 +94,6 @@ export function request(kind, name, args, convert, recover, site = callSite()) {
       if (kind === 'fs') waitingFiles++;
       return;
     }
-    inFlight++;
     send(call);
   });
 }
@@ -112,6 +120,7 @@ export function requestSync(kind, name, args) {
 }
 
 function block(kind, name, args) {
+  room(callDepth);
   const wire = read(host.sendSync(frame(++lastID, kind, name, args, true)));
   moveClock(wire);
   tell(wire);
@@ -154,7 +163,6 @@ function sendNext() {
     waitingFrom = 0;
   }
   if (call.kind === 'fs') waitingFiles--;
-  inFlight++;
   send(call);
 }
 

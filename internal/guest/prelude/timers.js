@@ -79,9 +79,9 @@ function schedule(name, callback, ms, args, repeat, ref = true) {
   }
   const id = ++lastTimer;
   const timer = { __proto__: null, callback, args, ms: delay(ms), repeat, ref };
+  arm(id, timer); // before the rest: it throws where the stack has too little room
   mapSet(timers, id, timer);
   count(timer, 1);
-  arm(id, timer);
   return new Timeout(id);
 }
 

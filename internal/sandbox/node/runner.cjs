@@ -35,11 +35,11 @@ const JOIN = `(() => {
     defineProperty(made, 'name', { __proto__: null, value: String(thrown.name), configurable: true, writable: true });
     throw made;
   };
-  return ({ send, sendSync, compile, libraries, atob, btoa, detach, inexact }) => {
+  return ({ send, sendSync, compile, libraries, atob, btoa, detach, inexact, depth }) => {
     globalThis.atob = inner(atob);
     globalThis.btoa = inner(btoa);
     const load = inner(libraries);
-    return { send: inner(send), sendSync: inner(sendSync), compile: inner(compile), detach: inner(detach), inexact: inner(inexact), get libraries() { return load(); } };
+    return { send: inner(send), sendSync: inner(sendSync), compile: inner(compile), detach: inner(detach), inexact: inner(inexact), depth, get libraries() { return load(); } };
   };
 })()`;
 
@@ -47,7 +47,7 @@ const JOIN = `(() => {
 function boot(script, realm, calls) {
   const evaluate = (code, filename) => vm.runInContext(code, realm, { filename });
   const join = evaluate(JOIN, 'harness:prelude');
-  const host = join({ ...calls, compile: evaluate, libraries, atob, btoa, detach, inexact }); // sets atob and btoa, which the runtime takes when it is evaluated
+  const host = join({ ...calls, compile: evaluate, libraries, atob, btoa, detach, inexact, depth: 600 }); // sets atob and btoa, which the runtime takes when it is evaluated
   return script.runInContext(realm)(host);
 }
 
