@@ -10,6 +10,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/testing/generated"
 )
 
 func compile(t testing.TB, rules ...policy.Rule) *policy.Policy {
@@ -320,8 +321,7 @@ func TestPresetRules(t *testing.T) {
 // Another token, or another origin, never makes a verdict milder; the order of tokens does not matter.
 func TestStrictnessIsMonotone(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("the seed is %d", seed)
+	seed := generated.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	pick := func(of ...string) string { return of[r.IntN(len(of))] }
 	action := func() policy.Action { return policy.Action(pick("allow", "ask", "deny")) }

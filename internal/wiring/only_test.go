@@ -14,6 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/testing/generated"
 )
 
 // oddJSON are texts that a parser and a writer may change.
@@ -94,8 +95,7 @@ func TestOnly(t *testing.T) {
 		}
 		return pool.Counts().Claims
 	}
-	seed := rand.Uint64()
-	t.Logf("the seed is %d", seed)
+	seed := generated.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	texts := slices.Clone(oddJSON)
 	for range 100 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/pii/detect"
+	"mcp-code-exec-harness/internal/testing/generated"
 )
 
 // maker makes values of a form. Texts hold them between « and »; a text without the marks has no value of the type.
@@ -228,7 +229,7 @@ func insurance(format string) maker {
 	}
 }
 
-var generated = map[string]forms{
+var byType = map[string]forms{
 	"SECRET": {
 		tuned: []maker{
 			in("key %s ", "AKIA", "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", 16), in("export GITHUB=%s", "ghp_", alnums, 36), in(`{"t":"%s"}`, "glpat-", alnums, 20),
@@ -361,10 +362,9 @@ func luhn(d string) bool {
 // TestGeneratedValues measures precision and recall on values of types that are rare.
 func TestGeneratedValues(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := generated.Seed(t)
 	d := all(t)
-	for kind, f := range generated {
+	for kind, f := range byType {
 		for half, makers := range map[string][]maker{"tuned": f.tuned, "unseen": f.unseen} {
 			r := rand.New(rand.NewPCG(seed, 1))
 			var found, missed, wrong int

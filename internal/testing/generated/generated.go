@@ -9,10 +9,14 @@ import (
 	"time"
 )
 
-// Seed returns where the series of a test begins and logs it: HARNESS_TEST_SEED if that is set, and the time if not.
+// Seed returns where the series of a test begins and logs it: HARNESS_TEST_SEED if that is set, the time if series are tested whole, and else
+// always the same, so that a commit does not pass or fail by luck.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
+	seed := uint64(1)
+	if Long() {
+		seed = uint64(time.Now().UnixNano())
+	}
 	if text := os.Getenv("HARNESS_TEST_SEED"); text != "" {
 		var err error
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
