@@ -41,7 +41,8 @@
 //     the like are repeated after a crash only if their recorded precondition still holds.
 //  10. The end. A program ends when its value has settled and no call and no one-shot timer is pending, as in Node; timers
 //     that are unref'd hold nothing up. A program that returned nothing runs until its intervals are cleared, as in Node; a
-//     program with a value ends, with a warning about them. A program that has failed ends when no call is in flight.
+//     program with a value ends, with a warning about them. A program that has failed ends when no call is in flight,
+//     or at once if it was refused memory: calls that had not been sent are not made.
 //
 // # Waiting for an approval
 //

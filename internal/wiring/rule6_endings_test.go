@@ -31,11 +31,14 @@ func TestRuleEndings(t *testing.T) {
 		"maxWall":                 {begin + `await utils.sleep(1e6)`, frame.KindTimeout},
 		"caught maxWall":          {begin + `try { await utils.sleep(1e6) } catch {} await tools.up.send({})`, frame.KindTimeout},
 		"memory":                  {begin + `const all = []; for (;;) all.push(new Uint8Array(1 << 20))`, frame.KindMemory},
-		"output":                  {begin + `return 'x'.repeat(1e5)`, frame.KindOutputLimit},
-		"logs":                    {begin + `for (;;) console.log('x'.repeat(1000))`, frame.KindOutputLimit},
-		"calls":                   {begin + `for (;;) await tools.up.read({})`, frame.KindCallLimit},
-		"host calls":              {begin + `for (;;) await utils.sleep(0)`, frame.KindCallLimit},
-		"never settles":           {begin + `await new Promise(() => {})`, frame.KindNeverSettles},
+		"memory with calls": {
+			begin + `for (let i = 0; i < 40; i++) tools.up.read({ n: i }); const all = []; for (;;) all.push(new Uint8Array(1 << 20))`, frame.KindMemory,
+		},
+		"output":        {begin + `return 'x'.repeat(1e5)`, frame.KindOutputLimit},
+		"logs":          {begin + `for (;;) console.log('x'.repeat(1000))`, frame.KindOutputLimit},
+		"calls":         {begin + `for (;;) await tools.up.read({})`, frame.KindCallLimit},
+		"host calls":    {begin + `for (;;) await utils.sleep(0)`, frame.KindCallLimit},
+		"never settles": {begin + `await new Promise(() => {})`, frame.KindNeverSettles},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,8 +3,10 @@
 //
 //   start(text)      takes the start frame and begins the program
 //   deliver(text)    takes one answer frame
-//   settle(reason?)  is called each time no microtask is left, with the oldest unhandled rejection if there is one;
-//                    it sends an idle frame and returns false, or a done frame and returns true
+//   settle(full, reason?)
+//                    is called each time no microtask is left, with whether the program was refused memory, and the
+//                    oldest unhandled rejection if there is one; it sends an idle frame and returns false, or a done
+//                    frame and returns true
 //   stackOf(error)   returns the engine's stack of an error, without running code of the program
 //
 // After boot everything is constant, so that a snapshot taken then serves every run.
@@ -111,8 +113,9 @@ function warnOfIntervals(count) {
 
 // waits reports whether the program goes on although no microtask is left. A program whose value has settled goes on for
 // its calls and one-shot timers, and for its intervals if it returned nothing: then they are what it is about. One that has failed
-// goes on for its calls alone; before that every timer counts.
-function waits(calls, outcome, rejections) {
+// goes on for its calls alone, and not even for them if memory was refused to it; before that every timer counts.
+function waits(full, calls, outcome, rejections) {
+  if (full && (outcome?.name === 'error' || failing(rejections))) return false;
   if (calls > 0) return true;
   if (!outcome) return liveTimers() > 0;
   if (outcome.name !== 'value' || failing(rejections)) return false;
@@ -142,11 +145,11 @@ export default function boot(host) {
     },
     deliver,
     stackOf,
-    settle(...rejections) {
+    settle(full, ...rejections) {
       if (over) return true;
       const calls = outstanding();
       const outcome = ended();
-      if (waits(calls, outcome, rejections)) {
+      if (waits(full, calls, outcome, rejections)) {
         if (outcome && outcome.name === 'value') warnOfCalls(calls - awaitedByCallback());
         sendIdle();
         return false;

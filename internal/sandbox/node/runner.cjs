@@ -101,10 +101,10 @@ async function rehearse(script) {
   })`;
   guest.start(JSON.stringify({ t: 'start', run: 'rehearsal', now: 1, seed: '00'.repeat(32), program: { code }, limits: {} }));
   await microtasks();
-  guest.settle();
+  guest.settle(false);
   guest.deliver('{"t":"answer","run":"rehearsal","id":1,"now":2,"value":{"f":["g"]}}');
   await microtasks();
-  if (!guest.settle() || !sent.at(-1).startsWith('{"t":"done"')) throw new Error(`the rehearsal ended with ${sent.at(-1)}`);
+  if (!guest.settle(false) || !sent.at(-1).startsWith('{"t":"done"')) throw new Error(`the rehearsal ended with ${sent.at(-1)}`);
 }
 
 // libraries evaluates the libraries; the guest runtime asks for them once, when a program first needs one.
@@ -206,7 +206,7 @@ async function main() {
   guest.start(line);
   for (;;) {
     await microtasks();
-    if (guest.settle(...[...unhandled.values()].slice(0, 1))) break;
+    if (guest.settle(false, ...[...unhandled.values()].slice(0, 1))) break;
     line = queued.shift() ?? readLine();
     if (isCancel(line)) cancelled();
     if (line.startsWith('{"t":"answer"')) guest.deliver(line);

@@ -79,6 +79,7 @@ type vm struct {
 	pending []rejection // unhandled, oldest first
 
 	undefined handle // every call takes it as this
+	yes       handle // the value true
 	scratch   uint32 // scratchSize bytes of guest memory for arguments and lengths
 }
 

@@ -184,7 +184,9 @@ func (w *worker) instance(ctx context.Context) (*vm, error) {
 		return nil, fmt.Errorf("%w: the machine code in the cache directory is not for this processor: remove the directory", err)
 	}
 	v.undefined = handle(undefined)
-	return v, nil
+	yes, err := v.invoke(ctx, "qjs_get_true") // now: there is room for it
+	v.yes = handle(yes)
+	return v, err
 }
 
 // awaitStart skips what belongs to an ended run.
@@ -281,9 +283,13 @@ func (w *worker) interruptedAt(ctx context.Context, v *vm) string {
 	return string(text[:min(len(text), maxStack)])
 }
 
-// settle asks the guest runtime whether the program has ended; it gets the oldest rejection without a handler.
+// settle asks the guest runtime whether the program has ended; it gets whether memory was refused, and the oldest
+// rejection without a handler.
 func (w *worker) settle(ctx context.Context, v *vm) (ended bool, err error) {
-	var args []handle
+	args := []handle{v.undefined}
+	if w.limit.refused.Load() {
+		args[0] = v.yes
+	}
 	if len(v.pending) > 0 {
 		args = append(args, v.pending[0].reason)
 	}
