@@ -33,7 +33,7 @@ func (t *tools) Details(ctx context.Context, names []string) (string, error) {
 	var found []*catalog.Details
 	var problems []error
 	for _, name := range names {
-		d, err := t.catalog.Details(name)
+		d, err := t.catalog.For(ctx).Details(name)
 		if err != nil {
 			problems = append(problems, err)
 			continue

@@ -70,7 +70,9 @@ func (w *work) call(ctx context.Context, c model.ToolCall) (*ending, error) {
 	case c.Name == getToolDetails && len(in.names()) > maxNames:
 		w.refuse(c, fmt.Sprintf("These are %d names; ask for at most %d at a time.", len(in.names()), maxNames))
 	case c.Name == getToolDetails:
-		return w.lookUp(ctx, c, func() (string, error) { return w.a.opt.Catalog.Details(ctx, in.names()) })
+		return w.lookUp(ctx, c, func() (string, error) {
+			return w.a.opt.Catalog.Details(catalog.WithUser(ctx, w.task.UserID), in.names())
+		})
 	default:
 		w.refuse(c, fmt.Sprintf("You have no tool %s; yours are %s, %s and %s. Tools of servers are called by programs: %s "+
 			"with {\"code\": \"return await callMCPTool('%s', {…})\"}.",

@@ -52,7 +52,7 @@ func (a *API) addTools() {
 	},
 	) (*body[ToolHits], error) {
 		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
-		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Search(catalog.WithUser(ctx, identity(ctx).User), in.Query, in.Limit))}}, nil
+		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Search(known(ctx), in.Query, in.Limit))}}, nil
 	})
 
 	operation(a, endpoint{
@@ -62,12 +62,19 @@ func (a *API) addTools() {
 	},
 	) (*body[*catalog.Details], error) {
 		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
-		details, err := a.opt.Harness.Catalog().Details(in.Name)
+		details, err := a.opt.Harness.Catalog().For(known(ctx)).Details(in.Name)
 		return &body[*catalog.Details]{details}, err
 	})
 
 	operation(a, endpoint{"getTypes", "GET /v1/tools.d.ts", "tools", http.StatusOK, "TypeScript declarations of all tools", ""}, a.types)
 	a.doc.OpenAPI().Paths["/v1/tools.d.ts"].Get.Responses["200"].Content = content("text/plain", &huma.Schema{Type: huma.TypeString})
+}
+
+// known is a context in which the catalog shows what was learned of answers to the caller's user. To a caller who acts for any user it shows
+// nothing learned.
+func known(ctx context.Context) context.Context {
+	user, _ := actFor(ctx, "") // the error says that no user is named
+	return catalog.WithUser(ctx, user)
 }
 
 type text struct {
@@ -80,9 +87,12 @@ func (a *API) types(ctx context.Context, in *struct {
 },
 ) (*text, error) {
 	a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
-	types, err := a.opt.Harness.Catalog().Declarations(), error(nil)
-	if in.Server != "" {
-		types, err = a.opt.Harness.Catalog().ServerDeclaration(in.Server)
+	var types string
+	var err error
+	if tools := a.opt.Harness.Catalog().For(known(ctx)); in.Server != "" {
+		types, err = tools.ServerDeclaration(in.Server)
+	} else {
+		types = tools.Declarations()
 	}
 	return &text{"text/plain; charset=utf-8", []byte(types)}, err
 }

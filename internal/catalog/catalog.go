@@ -1,5 +1,13 @@
 // Package catalog holds every tool of every connected MCP server: by name, by search, with types. SetServer takes what a server
 // offers; connections are the caller's.
+//
+// # What is learned of answers
+//
+// Of tools without an output schema the structure of answers is learned (Learn): kinds of values and names of fields. A name of a field is kept only
+// if it is made of common words or the server's own, but that does not make it common to all users: a server may answer each user with fields that
+// the user has named. Nothing that is seen from one user's answers tells which names are, so what is learned belongs to the user of the answers, and View
+// shows it to no one else. A name that several users have seen would still tell a guesser that others have it. Each user, and all together, have
+// a bound of memory; what has not been answered for the longest time is forgotten.
 package catalog
 
 import (
@@ -13,6 +21,7 @@ import (
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/search"
+	"mcp-code-exec-harness/internal/catalog/shape"
 	"mcp-code-exec-harness/internal/embedding"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/slots"
@@ -25,8 +34,8 @@ type Catalog struct {
 	now     atomic.Pointer[snapshot]
 	changed atomic.Pointer[chan struct{}] // closed by the next change
 	checks  *slots.Slots                  // expensive validations
-	shapes  shapes
-	usage   *usage // nil: nothing is learned of the use of tools
+	shapes  shapes                        // learned shapes of answers
+	usage   *usage                        // nil: nothing is learned of the use of tools
 	// embeddings compare tools with requests by what they mean; nil: tools are found by their words alone.
 	embeddings Embeddings
 	computing  *slots.Computing // searches of users; nil: they have no bound
@@ -49,7 +58,6 @@ func (c *Catalog) Changed() <-chan struct{} { return *c.changed.Load() }
 // SetServer adds a server or replaces it, in one step. The server must have a name.
 func (c *Catalog) SetServer(s Server) {
 	e := newEntry(s)
-	c.shapes.attach(e)
 	c.change(func(servers map[string]*entry) { servers[s.Name] = e })
 }
 
@@ -131,13 +139,13 @@ type entry struct {
 	segment    func() *search.Segment
 	meanings   atomic.Pointer[[]embedding.Vector] // vectors of the tools, once they are known
 	pairs      func() []pairs                     // letter pairs of the full names, for suggestions
-	learnt     *atomic.Int64                      // how often something new was learned of the answers of its tools
-	declared   atomic.Pointer[declared]           // the declaration that was made last; nil: none was
+	declared   atomic.Pointer[declared]           // the declaration without what is learned that was made last; nil: none was
+	learned    atomic.Pointer[declared]           // the declaration with what is learned of one user that was made last; nil: none was
 }
 
 func newEntry(s Server) *entry {
 	e := &entry{
-		Server: s, learnt: &atomic.Int64{}, byName: map[string]*Tool{}, byFunction: map[string]*Tool{}, byFold: map[string][]*Tool{}, held: map[string]bool{}, heldFolds: map[string]bool{},
+		Server: s, byName: map[string]*Tool{}, byFunction: map[string]*Tool{}, byFold: map[string][]*Tool{}, held: map[string]bool{}, heldFolds: map[string]bool{},
 	}
 	for _, name := range s.Held {
 		e.held[name], e.heldFolds[ident.Fold(name)] = true, true
@@ -178,9 +186,11 @@ func newEntry(s Server) *entry {
 	for _, p := range problems {
 		e.problems = append(e.problems, fmt.Sprintf("server %q: %s", s.Name, p))
 	}
+	words := sync.OnceValue(func() shape.Words { return wordsOf(e) })
 	for i, n := range names {
 		t := &e.Tools[i]
 		t.derived = t.derive(ids[n])
+		t.derived.words = words
 		e.byName[n] = t
 		e.byFunction[ids[n]] = t
 		for _, fold := range foldsOf(n, ids[n]) {

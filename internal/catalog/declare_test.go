@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -392,11 +393,15 @@ func declaration(c *Catalog, name string) (string, error) {
 func TestDeclarationsAreKept(t *testing.T) {
 	t.Parallel()
 	c := learningCatalog()
-	made := func() *declared { return c.now.Load().byName["crm"].declared.Load() }
+	ann := c.For(WithUser(t.Context(), "ann"))
+	made := func() *declared {
+		e := c.now.Load().byName["crm"]
+		return cmp.Or(e.learned.Load(), e.declared.Load())
+	}
 	read := func(want, not string) {
 		t.Helper()
-		text, err := c.ServerDeclaration("crm")
-		if err != nil || !strings.Contains(text, want) || strings.Contains(text, not) || !strings.Contains(c.Declarations(), text) {
+		text, err := ann.ServerDeclaration("crm")
+		if err != nil || !strings.Contains(text, want) || strings.Contains(text, not) || !strings.Contains(ann.Declarations(), text) {
 			t.Errorf("want %q, not %q in\n%s\n%v", want, not, text, err)
 		}
 	}
@@ -405,7 +410,7 @@ func TestDeclarationsAreKept(t *testing.T) {
 	if read("search", "email"); made() != first {
 		t.Error("it is made anew for each read")
 	}
-	c.Learn(mustResolve(t, c, "crm__search"), json.RawMessage(`{"email":"x"}`))
+	c.Learn("ann", mustResolve(t, c, "crm__search"), json.RawMessage(`{"email":"x"}`))
 	if read("email", "archive("); made() == first {
 		t.Error("what is learned does not show")
 	}
@@ -418,7 +423,7 @@ func TestDeclarationsAreKept(t *testing.T) {
 	changed.Tools = append(changed.Tools, Tool{Name: "archive"})
 	c.SetServer(changed)
 	read("archive(", "nothing of it")
-	c.Learn(mustResolve(t, c, "crm__archive"), json.RawMessage(`{"country":"x"}`))
+	c.Learn("ann", mustResolve(t, c, "crm__archive"), json.RawMessage(`{"country":"x"}`))
 	read("country", "nothing of it")
 }
 

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 
@@ -15,7 +16,7 @@ type Details struct {
 	InputSchema   json.RawMessage `json:"inputSchema"`
 	Schema        json.RawMessage `json:"schema"` // the same, under the name that older programs use
 	OutputSchema  json.RawMessage `json:"outputSchema,omitempty"`
-	Learned       *Learned        `json:"learned,omitempty"` // learned shape, if the server declares no output schema
+	Learned       *Learned        `json:"learned,omitempty"` // what was learned of answers to the same user, if the server declares no output schema
 	Annotations   *Annotations    `json:"annotations,omitempty"`
 	Signature     string          `json:"signature"`
 	TypeScript    string          `json:"typescript"`
@@ -24,30 +25,58 @@ type Details struct {
 	SchemaProblem string          `json:"schemaProblem,omitempty"`
 }
 
+// View is a catalog with what was learned of the answers to one user. It is safe for concurrent use.
+type View struct {
+	*Catalog
+	user string
+}
+
+// For is the catalog as the user of a context (WithUser) sees it. Without a user nothing learned shows.
+func (c *Catalog) For(ctx context.Context) View { return View{c, userOf(ctx)} }
+
+// learned is what readers see of the answers of a tool to the view's user; nil: nothing.
+func (v View) learned(t *Tool) *published { return v.shapes.find(v.user, t) }
+
+// signature is Tool.Signature with what is learned.
+func (v View) signature(t *Tool) string {
+	if l := v.learned(t); l != nil {
+		return l.signatureOf(t)
+	}
+	return t.Signature()
+}
+
+// Details is View.Details without what is learned.
+func (c *Catalog) Details(name string) (*Details, error) { return View{Catalog: c}.Details(name) }
+
+// DetailsIn is View.DetailsIn without what is learned.
+func (c *Catalog) DetailsIn(server, tool string) (*Details, error) {
+	return View{Catalog: c}.DetailsIn(server, tool)
+}
+
 // Details describes a tool; the name is matched as by Resolve.
-func (c *Catalog) Details(name string) (*Details, error) { return c.DetailsIn("", name) }
+func (v View) Details(name string) (*Details, error) { return v.DetailsIn("", name) }
 
 // DetailsIn describes a tool of a server; the names are matched as by ResolveIn.
-func (c *Catalog) DetailsIn(server, tool string) (*Details, error) {
-	snap := c.now.Load()
+func (v View) DetailsIn(server, tool string) (*Details, error) {
+	snap := v.now.Load()
 	t, err := snap.resolveIn(server, tool)
 	if err != nil {
 		return nil, err
 	}
-	return snap.details(t), nil
+	return v.details(snap.byName[t.Server], t), nil
 }
 
-func (s *snapshot) details(t *Tool) *Details {
-	e := s.byName[t.Server]
+func (v View) details(e *member, t *Tool) *Details {
+	l := v.learned(t)
 	d := &Details{
 		Name: t.FullName(), Title: t.title(), Description: t.Description,
 		InputSchema: validJSON(t.InputSchema, json.RawMessage("{}")), OutputSchema: validJSON(t.OutputSchema, nil),
-		Signature: t.Signature(), TypeScript: dts.Declaration(e.identifier, t.declared()),
+		Signature: v.signature(t), TypeScript: dts.Declaration(e.identifier, t.declared(l)),
 		Call:         "tools." + e.identifier + "." + t.Function() + "(input)",
 		Instructions: e.Instructions, SchemaProblem: t.SchemaProblem(),
 	}
 	d.Schema = d.InputSchema
-	if l := t.learned(); l != nil {
+	if l != nil {
 		d.Learned = &l.Learned
 	}
 	if a := t.Annotations; a != (Annotations{}) {
@@ -64,47 +93,64 @@ func validJSON(raw, otherwise json.RawMessage) json.RawMessage {
 	return otherwise
 }
 
-// ServerDeclaration is the TypeScript declaration of a server: its namespace and the module './servers/<server>'.
+// ServerDeclaration is View.ServerDeclaration without what is learned.
 func (c *Catalog) ServerDeclaration(server string) (string, error) {
-	e, err := c.now.Load().resolveServer(server)
+	return View{Catalog: c}.ServerDeclaration(server)
+}
+
+// Declarations is View.Declarations without what is learned.
+func (c *Catalog) Declarations() string { return View{Catalog: c}.Declarations() }
+
+// ServerDeclaration is the TypeScript declaration of a server: its namespace and the module './servers/<server>'.
+func (v View) ServerDeclaration(server string) (string, error) {
+	e, err := v.now.Load().resolveServer(server)
 	if err != nil {
 		return "", err
 	}
-	return e.declaration(), nil
+	return v.declaration(e), nil
 }
 
 // Declarations is the TypeScript declaration of everything in the catalog, one .d.ts file.
-func (c *Catalog) Declarations() string {
+func (v View) Declarations() string {
 	var b strings.Builder
 	b.WriteString(dts.Globals)
-	for _, e := range c.now.Load().servers {
-		b.WriteString("\n" + e.declaration())
+	for _, e := range v.now.Load().servers {
+		b.WriteString("\n" + v.declaration(e))
 	}
 	return b.String()
 }
 
 // declared is a server's declaration and what it was made of, beside the tools.
 type declared struct {
-	text       string
-	identifier string
-	learnt     int64
+	text string
+	declaredOf
 }
 
-// declaration is made again only after something that it is made of has changed.
-func (e *member) declaration() string {
-	now := declared{identifier: e.identifier, learnt: e.learnt.Load()}
-	if last := e.declared.Load(); last != nil && last.identifier == now.identifier && last.learnt == now.learnt {
+type declaredOf struct {
+	identifier string
+	user       string // user of whom something is learned; "" for none
+	revision   int64  // revision of what is learned of the user
+}
+
+// declaration is made again only after something that it is made of has changed, or, where something is learned of the user, another such user has read it.
+func (v View) declaration(e *member) string {
+	of, kept := declaredOf{identifier: e.identifier}, &e.declared
+	if of.revision = v.shapes.revisionOf(v.user, e.Name); of.revision > 0 {
+		of.user, kept = v.user, &e.learned
+	}
+	if last := kept.Load(); last != nil && last.declaredOf == of {
 		return last.text
 	}
-	now.text = e.declare()
-	e.declared.Store(&now)
-	return now.text
+	made := &declared{v.declare(e), of}
+	kept.Store(made)
+	return made.text
 }
 
-func (e *member) declare() string {
+func (v View) declare(e *member) string {
 	s := dts.Server{Name: e.Name, Identifier: e.identifier, Doc: e.doc()}
 	for i := range e.Tools {
-		s.Tools = append(s.Tools, e.Tools[i].declared())
+		t := &e.Tools[i]
+		s.Tools = append(s.Tools, t.declared(v.learned(t)))
 	}
 	return dts.ServerDeclaration(s)
 }

@@ -55,7 +55,7 @@ func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
 		t := &snap.servers[r.Segment].Tools[r.Doc]
 		hits = append(hits, Hit{
 			Name: t.FullName(), Server: t.Server, Function: t.Function(), Description: t.summary(),
-			Signature: "tools." + snap.byName[t.Server].identifier + "." + t.Signature(),
+			Signature: "tools." + snap.byName[t.Server].identifier + "." + c.For(ctx).signature(t),
 		})
 	}
 	return hits

@@ -2,34 +2,23 @@ package catalog
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"mcp-code-exec-harness/internal/catalog/dts"
 	"mcp-code-exec-harness/internal/catalog/schema"
 	"mcp-code-exec-harness/internal/catalog/shape"
 )
 
-// Learned is what the answers of a tool have looked like so far. It holds no value of them.
+// Learned is what the answers of a tool to one user have looked like so far. It holds no value of them.
 type Learned struct {
 	Schema json.RawMessage `json:"schema"`          // JSON Schema of the value that programs get
 	Drift  []string        `json:"drift,omitempty"` // how later answers differed from the first ones, the newest last
-}
-
-// KeptShape is what was learned of one tool, as it is kept across restarts.
-type KeptShape struct {
-	Server     string       `json:"server"`
-	Tool       string       `json:"tool"`
-	Definition string       `json:"definition"` // digest of the tool that answered; another definition starts without a shape
-	Answers    int          `json:"answers"`
-	Drift      []string     `json:"drift,omitempty"`
-	Shape      *shape.Shape `json:"shape"`
 }
 
 const (
@@ -39,54 +28,44 @@ const (
 	settled = 5
 	// maxDrift bounds the differences that are remembered of one tool.
 	maxDrift = 8
-	// maxLearnedTools bounds the tools of one server of which shapes are learned.
-	maxLearnedTools = 500
 	// After so many answers without a difference only one of sparse is looked at.
 	certain, sparse = 32, 8
 )
 
-// learned is what is known of the answers of one tool. It outlives the tool's listings.
+// learned is what is known of the answers of one tool to one user. It outlives the tool's listings.
 type learned struct {
-	server, tool string
+	user, server, tool string
 
 	definition string
 
 	mu      sync.Mutex
-	words   shape.Words   // names of the server that field names may be made of
-	changed *atomic.Int64 // counts what is published for the entry that lists the tool
 	shape   *shape.Shape
 	answers int
 	same    int // answers since the last difference
 	drift   []string
+	used    time.Time // time of the last answer
 
 	now atomic.Pointer[published] // nil: nothing is learned
+
+	places int  // counted size, guarded by shapes.mu
+	gone   bool // the store has forgotten it; guarded by shapes.mu
 }
 
 // published is what readers see.
 type published struct {
 	Learned
-	output    *schema.Value
-	signature func() string
+	output    func() *schema.Value
+	signature atomic.Pointer[signature]
 }
 
-// shapes is the learned shapes of all tools. The zero value is ready.
-type shapes struct {
-	mu     sync.Mutex
-	of     map[string]map[string]*learned // learned shapes, by server and tool
-	kept   map[[2]string]KeptShape        // shapes of tools that are not listed yet
-	change chan struct{}
+// signature is the signature of a tool as it was listed at one time.
+type signature struct {
+	tool *Tool
+	text string
 }
 
-// learned is nil where nothing is learned of the tool's answers.
-func (t *Tool) learned() *published {
-	if l := t.get().learned; l != nil {
-		return l.now.Load()
-	}
-	return nil
-}
-
-// attach gives the tools of a server that declare no output what is known of their answers.
-func (s *shapes) attach(e *entry) {
+// wordsOf are the words that a server's own names are made of: those of its tools and of their parameters.
+func wordsOf(e *entry) shape.Words {
 	words := shape.Words{}
 	for i := range e.Tools {
 		words.Add(e.Tools[i].Name)
@@ -94,43 +73,7 @@ func (s *shapes) attach(e *entry) {
 			words.Add(p.name)
 		}
 	}
-	for t, l := range s.shapesOf(e) {
-		l.mu.Lock()
-		l.words, l.changed = words, e.learnt
-		if l.shape != nil {
-			l.publish(t)
-		}
-		l.mu.Unlock()
-		t.derived.learned = l
-	}
-}
-
-// shapesOf is what is known of the tools of a server. What was known of tools that it no longer lists is forgotten.
-func (s *shapes) shapesOf(e *entry) map[*Tool]*learned {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out, now := map[*Tool]*learned{}, map[string]*learned{}
-	for i := range e.Tools {
-		t := &e.Tools[i]
-		if t.outputSchema() != nil || len(out) == maxLearnedTools {
-			continue
-		}
-		key, definition := [2]string{t.Server, t.Name}, definitionOf(t)
-		l := s.of[t.Server][t.Name]
-		if l == nil || l.definition != definition {
-			l = &learned{server: t.Server, tool: t.Name, definition: definition}
-			if kept, ok := s.kept[key]; ok && kept.Definition == definition {
-				l.shape, l.answers, l.drift = kept.Shape, kept.Answers, kept.Drift
-			}
-			delete(s.kept, key)
-		}
-		out[t], now[t.Name] = l, l
-	}
-	if s.of == nil {
-		s.of = map[string]map[string]*learned{}
-	}
-	s.of[e.Name] = now
-	return out
+	return words
 }
 
 func definitionOf(t *Tool) string {
@@ -138,20 +81,22 @@ func definitionOf(t *Tool) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Learn learns the structure of an answer of a tool, the value that programs get, in which personal data is hidden. It keeps no
-// value, and no key that may be data. It returns how the answer differs from those before, if there were some.
-func (c *Catalog) Learn(t *Tool, answer json.RawMessage) (drift []string) {
-	l := t.get().learned
-	if l == nil || len(answer) > maxLearnedAnswer {
+// Learn learns the structure of an answer that a tool gave a user, the value that programs get, in which personal data is hidden. It keeps
+// no value, and no key that may be data. What is learned shows to the same user only. It returns how the answer differs from those before, if
+// there were some. Nothing is learned without a user, nor of a tool that says what it answers.
+func (c *Catalog) Learn(user string, t *Tool, answer json.RawMessage) (drift []string) {
+	if user == "" || len(answer) > maxLearnedAnswer || !t.learns() {
 		return nil
 	}
+	l := c.shapes.use(user, t)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.used = time.Now()
 	l.answers++
 	if l.same > certain && l.answers%sparse != 0 {
 		return nil
 	}
-	found, err := shape.Of(answer, l.words)
+	found, err := shape.Of(answer, t.get().words())
 	if err != nil {
 		return nil // no JSON value is learned from
 	}
@@ -169,85 +114,29 @@ func (c *Catalog) Learn(t *Tool, answer json.RawMessage) (drift []string) {
 		l.drift = append(slices.Clone(l.drift), drift...)
 		l.drift = l.drift[max(0, len(l.drift)-maxDrift):]
 	}
-	l.publish(t)
-	c.shapes.changed()
+	c.shapes.grown(l, l.publish())
 	return drift
 }
 
-// publish shows readers what is learned; l is locked.
-func (l *learned) publish(t *Tool) {
+// publish shows readers what is learned, and reports whether that is something new; l is locked.
+func (l *learned) publish() bool {
 	raw := l.shape.Schema()
-	output, err := schema.Parse(raw)
-	if err != nil {
-		return
-	}
 	if now := l.now.Load(); now != nil && bytes.Equal(now.Schema, raw) && slices.Equal(now.Drift, l.drift) {
-		return
+		return false
 	}
 	l.now.Store(&published{
-		Learned: Learned{Schema: raw, Drift: slices.Clone(l.drift)}, output: output,
-		signature: sync.OnceValue(func() string { return dts.Signature(t.declared(), maxSignature) }),
+		Learned: Learned{Schema: raw, Drift: slices.Clone(l.drift)},
+		output:  sync.OnceValue(func() *schema.Value { return parse(raw) }),
 	})
-	if l.changed != nil {
-		l.changed.Add(1)
-	}
+	return true
 }
 
-func (s *shapes) changed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.change != nil {
-		select {
-		case s.change <- struct{}{}:
-		default:
-		}
+// signatureOf is the signature of a tool whose answers look like this.
+func (p *published) signatureOf(t *Tool) string {
+	if made := p.signature.Load(); made != nil && made.tool == t {
+		return made.text
 	}
-}
-
-// ShapesChanged returns a channel that holds a token when something was learned that KeptShapes has not given yet.
-func (c *Catalog) ShapesChanged() <-chan struct{} {
-	c.shapes.mu.Lock()
-	defer c.shapes.mu.Unlock()
-	if c.shapes.change == nil {
-		c.shapes.change = make(chan struct{}, 1)
-	}
-	return c.shapes.change
-}
-
-// KeptShapes is everything learned, sorted by server and tool.
-func (c *Catalog) KeptShapes() []KeptShape {
-	s := &c.shapes
-	s.mu.Lock()
-	var all []*learned
-	for _, tools := range s.of {
-		all = slices.AppendSeq(all, maps.Values(tools))
-	}
-	out := slices.Collect(maps.Values(s.kept))
-	s.mu.Unlock()
-	for _, l := range all {
-		l.mu.Lock()
-		if l.shape != nil {
-			out = append(out, KeptShape{l.server, l.tool, l.definition, l.answers, l.drift, l.shape})
-		}
-		l.mu.Unlock()
-	}
-	slices.SortFunc(out, func(a, b KeptShape) int {
-		return cmp.Or(cmp.Compare(a.Server, b.Server), cmp.Compare(a.Tool, b.Tool))
-	})
-	return out
-}
-
-// RestoreShapes takes what an earlier process learned. It is called before the first SetServer. What is not a shape is left out.
-func (c *Catalog) RestoreShapes(kept []KeptShape) {
-	s := &c.shapes
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept = map[[2]string]KeptShape{}
-	count := map[string]int{}
-	for _, k := range kept {
-		if k.Shape.Valid() && len(k.Drift) <= maxDrift && count[k.Server] < maxLearnedTools {
-			count[k.Server]++
-			s.kept[[2]string{k.Server, k.Tool}] = k
-		}
-	}
+	made := &signature{t, dts.Signature(t.declared(p), maxSignature)}
+	p.signature.Store(made)
+	return made.text
 }

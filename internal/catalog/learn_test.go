@@ -3,6 +3,10 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,43 +36,93 @@ func mustResolve(t testing.TB, c *Catalog, name string) *Tool {
 	return tool
 }
 
+// descriptions is what a user sees of crm__search, by what shows it.
+func descriptions(t testing.TB, c *Catalog, user string) map[string]string {
+	t.Helper()
+	ctx := WithUser(t.Context(), user)
+	v := c.For(ctx)
+	d, err := v.Details("crm__search")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declaration, err := v.ServerDeclaration("crm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{
+		"details": d.TypeScript, "signature": d.Signature, "module": declaration, "all": v.Declarations(), "search": c.Search(ctx, "find customers", 1)[0].Signature,
+	}
+	if d.Learned != nil {
+		texts["schema"] = string(d.Learned.Schema)
+	}
+	for _, call := range []string{"details", "index", "search"} {
+		answer, err := c.Answer(ctx, call, json.RawMessage(`{"server":"crm","name":"search","query":"find customers","detail":"full"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(answer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts["answer "+call] = string(text)
+	}
+	return texts
+}
+
 // What is learned shows in details, signatures and declarations, marked as learned, and says nothing of the answers' values.
 func TestLearn(t *testing.T) {
 	t.Parallel()
 	c := learningCatalog()
-	before, err := c.Details("crm__search")
-	if err != nil || before.Learned != nil || !strings.Contains(before.Signature, "Promise<any>") {
-		t.Fatalf("%+v, %v", before, err)
+	if before := descriptions(t, c, "ann"); before["schema"] != "" || !strings.Contains(before["signature"], "Promise<any>") {
+		t.Fatalf("%+v", before)
 	}
 	tool := mustResolve(t, c, "crm__search")
-	if drift := c.Learn(tool, json.RawMessage(`[{"id":"cus_1","email":"kim@example.com","mrr":5}]`)); drift != nil {
+	if drift := c.Learn("ann", tool, json.RawMessage(`[{"id":"cus_1","email":"kim@example.com","mrr":5}]`)); drift != nil {
 		t.Errorf("the first answer is drift: %v", drift)
 	}
-	d, err := c.Details("crm__search")
-	if err != nil || d.Learned == nil || d.OutputSchema != nil {
-		t.Fatalf("%+v, %v", d, err)
+	after := descriptions(t, c, "ann")
+	if after["schema"] == "" {
+		t.Error("details do not have the schema")
 	}
-	declaration, err := c.ServerDeclaration("crm")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for what, text := range map[string]string{
-		"schema": string(d.Learned.Schema), "details": d.TypeScript, "signature": d.Signature, "module": declaration, "all": c.Declarations(),
-	} {
+	for what, text := range after {
 		if !strings.Contains(text, "email") || strings.Contains(text, "kim@") || strings.Contains(text, "mrr") {
 			t.Errorf("%s: %s", what, text)
 		}
-		if what != "schema" && what != "signature" && !strings.Contains(text, "learned from earlier answers") {
+		if slices.Contains([]string{"details", "module", "all"}, what) && !strings.Contains(text, "learned from earlier answers") {
 			t.Errorf("%s does not say that it is learned: %s", what, text)
 		}
 	}
-	if c.Learn(mustResolve(t, c, "crm__typed"), json.RawMessage(`{"id":1}`)); len(c.KeptShapes()) != 1 {
-		t.Errorf("what a server declares is learned: %v", c.KeptShapes())
+	if c.Learn("ann", mustResolve(t, c, "crm__typed"), json.RawMessage(`{"id":1}`)); len(c.shapes.kept()) != 1 {
+		t.Errorf("what a server declares is learned: %v", c.shapes.kept())
 	}
-	c.Learn(tool, json.RawMessage(`[{"id":"`+strings.Repeat("x", maxLearnedAnswer)+`","name":"x"}]`))
-	c.Learn(tool, json.RawMessage(`no JSON`))
-	if after, err := c.Details("crm__search"); err != nil || strings.Contains(string(after.Learned.Schema), "name") {
-		t.Errorf("%+v, %v", after, err)
+	c.Learn("ann", tool, json.RawMessage(`[{"id":"`+strings.Repeat("x", maxLearnedAnswer)+`","name":"x"}]`))
+	c.Learn("ann", tool, json.RawMessage(`no JSON`))
+	if after := descriptions(t, c, "ann"); strings.Contains(after["schema"], "name") {
+		t.Errorf("%+v", after)
+	}
+}
+
+// What is learned of one user's answers shows in nothing that another user, or one without a name, sees; the other's own answers do.
+func TestLearnedOfOthers(t *testing.T) {
+	t.Parallel()
+	c := learningCatalog()
+	tool := mustResolve(t, c, "crm__search")
+	nothing := descriptions(t, c, "ben")
+	c.Learn("ann", tool, json.RawMessage(`{"id":1,"email":"x"}`))
+	c.Learn("", tool, json.RawMessage(`{"id":1,"phone":"x"}`))
+	for _, user := range []string{"ben", ""} {
+		descriptions(t, c, "ann") // its declarations are made, and kept
+		if diff := cmp.Diff(nothing, descriptions(t, c, user)); diff != "" {
+			t.Errorf("%q sees something of what ann was answered: %s", user, diff)
+		}
+	}
+	c.Learn("ben", tool, json.RawMessage(`{"id":1,"address":"x"}`))
+	for user, want := range map[string][2]string{"ann": {"email", "address"}, "ben": {"address", "email"}} {
+		for what, text := range descriptions(t, c, user) {
+			if !strings.Contains(text, want[0]) || strings.Contains(text, want[1]) || strings.Contains(text, "phone") {
+				t.Errorf("%s: %s: %s", user, what, text)
+			}
+		}
 	}
 }
 
@@ -78,18 +132,21 @@ func TestLearnDrift(t *testing.T) {
 	c := learningCatalog()
 	tool := mustResolve(t, c, "crm__search")
 	for range settled {
-		if drift := c.Learn(tool, json.RawMessage(`{"id":1,"name":"x"}`)); drift != nil {
+		if drift := c.Learn("ann", tool, json.RawMessage(`{"id":1,"name":"x"}`)); drift != nil {
 			t.Fatal(drift)
 		}
 	}
+	if drift := c.Learn("ben", tool, json.RawMessage(`{"id":"x"}`)); drift != nil {
+		t.Errorf("another user's first answer is drift: %v", drift)
+	}
 	want := []string{".name can be missing", ".id can be string"}
-	if diff := cmp.Diff(want, c.Learn(tool, json.RawMessage(`{"id":"x"}`))); diff != "" {
+	if diff := cmp.Diff(want, c.Learn("ann", tool, json.RawMessage(`{"id":"x"}`))); diff != "" {
 		t.Error(diff)
 	}
-	if drift := c.Learn(tool, json.RawMessage(`{"id":"x"}`)); drift != nil {
+	if drift := c.Learn("ann", tool, json.RawMessage(`{"id":"x"}`)); drift != nil {
 		t.Errorf("told twice: %v", drift)
 	}
-	d, err := c.Details("crm__search")
+	d, err := c.For(WithUser(t.Context(), "ann")).Details("crm__search")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,13 +157,13 @@ func TestLearnDrift(t *testing.T) {
 	list := learningCatalog()
 	tool = mustResolve(t, list, "crm__search")
 	for range settled + 1 {
-		list.Learn(tool, json.RawMessage(`[]`))
+		list.Learn("ann", tool, json.RawMessage(`[]`))
 	}
-	if drift := list.Learn(tool, json.RawMessage(`[{"id":1}]`)); drift != nil {
+	if drift := list.Learn("ann", tool, json.RawMessage(`[{"id":1}]`)); drift != nil {
 		t.Error(drift)
 	}
-	if d, err := list.Details("crm__search"); err != nil || !strings.Contains(string(d.Learned.Schema), `"id"`) {
-		t.Errorf("%+v, %v", d, err)
+	if shown := descriptions(t, list, "ann"); !strings.Contains(shown["schema"], `"id"`) {
+		t.Errorf("%+v", shown)
 	}
 }
 
@@ -115,18 +172,18 @@ func TestLearnDrift(t *testing.T) {
 func TestKeptShapes(t *testing.T) {
 	t.Parallel()
 	c := learningCatalog()
-	changed := c.ShapesChanged()
-	c.Learn(mustResolve(t, c, "crm__search"), json.RawMessage(`{"id":1}`))
+	changed := c.shapes.changes()
+	c.Learn("ann", mustResolve(t, c, "crm__search"), json.RawMessage(`{"id":1}`))
 	select {
 	case <-changed:
 	default:
 		t.Error("nothing says that something was learned")
 	}
 	c.SetServer(crm())
-	if d, err := c.Details("crm__search"); err != nil || d.Learned == nil {
-		t.Fatalf("forgotten: %v", err)
+	if descriptions(t, c, "ann")["schema"] == "" {
+		t.Fatal("forgotten")
 	}
-	raw, err := json.Marshal(c.KeptShapes())
+	raw, err := json.Marshal(c.shapes.kept())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,52 +193,158 @@ func TestKeptShapes(t *testing.T) {
 			t.Fatal(err)
 		}
 		next := New()
-		next.RestoreShapes(kept)
+		next.shapes.restore(kept)
 		return next
 	}
 	next := restored(string(raw))
-	if diff := cmp.Diff(c.KeptShapes(), next.KeptShapes()); diff != "" {
+	if diff := cmp.Diff(c.shapes.kept(), next.shapes.kept()); diff != "" {
 		t.Errorf("before its server is listed: %s", diff)
 	}
 	next.SetServer(crm())
-	if diff := cmp.Diff(c.KeptShapes(), next.KeptShapes()); diff != "" {
+	if diff := cmp.Diff(descriptions(t, c, "ann"), descriptions(t, next, "ann")); diff != "" {
 		t.Error(diff)
 	}
+	if descriptions(t, next, "ben")["schema"] != "" {
+		t.Error("after a restart another user sees it")
+	}
 	other := crm()
-	other.Tools[0].Description = "Something else."
+	other.Tools[0].Description = "Find customers, or something else."
 	next.SetServer(other)
-	if d, err := next.Details("crm__search"); err != nil || d.Learned != nil {
-		t.Errorf("the shape of another definition: %+v, %v", d, err)
+	if d := descriptions(t, next, "ann"); d["schema"] != "" {
+		t.Errorf("the shape of another definition: %+v", d)
+	}
+	declaring := crm()
+	declaring.Tools[0].OutputSchema = json.RawMessage(`{"type":"string"}`)
+	next.SetServer(declaring)
+	if d := descriptions(t, next, "ann"); d["schema"] != "" {
+		t.Errorf("a learned shape in place of a declared one: %+v", d)
 	}
 	for _, bad := range []string{
 		strings.Replace(string(raw), `"id"`, `"kim@example.com"`, 1), strings.Replace(string(raw), `"number"`, `"date"`, 1),
-		strings.Replace(string(raw), `"shape":{`, `"shape":null,"x":{`, 1),
+		strings.Replace(string(raw), `"shape":{`, `"shape":null,"x":{`, 1), strings.Replace(string(raw), `"ann"`, `""`, 1),
 	} {
 		if bad == string(raw) {
 			t.Fatal("not replaced")
 		}
-		if got := restored(bad).KeptShapes(); len(got) != 0 {
+		if got := restored(bad).shapes.kept(); len(got) != 0 {
 			t.Errorf("%s is taken: %v", bad, got)
 		}
 	}
 }
 
-// A server that lists ever new tools does not fill the memory.
-func TestLearnedToolsAreBounded(t *testing.T) {
+// Two processes keep what they learn in one file: neither drops what the other learned, of the same user or another one. The file of a version that
+// did not say whose a shape is gives nothing, and neither does one of a later version.
+func TestShapeFile(t *testing.T) {
 	t.Parallel()
-	c := New()
-	for round := range 3 {
-		s := Server{Name: "many"}
-		for i := range maxLearnedTools + 10 {
-			s.Tools = append(s.Tools, Tool{Name: fmt.Sprintf("t%d_%d", round, i)})
+	file := filepath.Join(t.TempDir(), "state", "shapes.json")
+	open := func() (*Catalog, *ShapeFile) {
+		c := New()
+		s := c.KeepShapes(file, func(server string) bool { return server == "crm" }, slog.New(slog.DiscardHandler))
+		t.Cleanup(s.Close)
+		server := crm()
+		server.Tools = append(server.Tools, Tool{Name: "list"})
+		c.SetServer(server)
+		return c, s
+	}
+	learn := func(c *Catalog, s *ShapeFile, user, tool, answer string) {
+		s.Learn(WithUser(t.Context(), user), mustResolve(t, c, tool), json.RawMessage(answer))
+	}
+	one, kept := open()
+	two, alsoKept := open()
+	learn(one, kept, "ann", "crm__search", `{"id":1}`)
+	kept.write()
+	learn(two, alsoKept, "ann", "crm__list", `{"email":1}`)
+	learn(two, alsoKept, "ben", "crm__search", `{"phone":1}`)
+	learn(two, alsoKept, "ben", "crm__search", `{"phone":1}`)
+	alsoKept.write()
+	learn(one, kept, "ben", "crm__search", `{"phone":1}`) // less than the other has
+	kept.Close()
+	got := map[string]int{}
+	next, _ := open()
+	for _, k := range next.shapes.kept() {
+		got[k.User+" "+k.Tool] = k.Answers
+	}
+	if diff := cmp.Diff(map[string]int{"ann search": 1, "ann list": 1, "ben search": 2}, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, version := range []string{"1", "3"} {
+		old := `{"version":` + version + `,"tools":[{"user":"ann","server":"crm","tool":"search","definition":"x","answers":1,"shape":{"kinds":["null"]}}]}`
+		if err := os.WriteFile(file, []byte(old), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		c.SetServer(s)
-		for _, tool := range c.Tools() {
-			c.Learn(tool, json.RawMessage(`{"id":1}`))
+		if c, _ := open(); len(c.shapes.kept()) != 0 {
+			t.Errorf("version %s is taken: %+v", version, c.shapes.kept())
 		}
 	}
-	if n := len(c.KeptShapes()); n != maxLearnedTools {
-		t.Errorf("%d shapes", n)
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*.lock")); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// wide is an answer whose shape has about so many places.
+func wide(places int) json.RawMessage {
+	var b strings.Builder
+	b.WriteString("[")
+	for i, name := range []string{"id", "name", "email", "phone", "address", "status"} {
+		fmt.Fprintf(&b, `{"%s":{"id":1,"name":1,"email":1,"phone":1,"address":1,"status":1,"title":1}},`, name)
+		if (i+1)*8 >= places {
+			break
+		}
+	}
+	return json.RawMessage(b.String() + "{}]")
+}
+
+// Users with ever new tools, and ever new users, do not fill the memory. What was answered last stays, and one user's answers do not push
+// out another's unless all have too many.
+func TestLearnedIsBounded(t *testing.T) {
+	t.Parallel()
+	c := New()
+	s := Server{Name: "many", Tools: []Tool{{Name: "first"}}}
+	for i := range maxPlaces / 20 {
+		s.Tools = append(s.Tools, Tool{Name: fmt.Sprint("t_", i)})
+	}
+	c.SetServer(s)
+	first := mustResolve(t, c, "many__first")
+	known := func(user, tool string) bool { return c.shapes.find(user, mustResolve(t, c, tool)) != nil }
+	check := func() {
+		t.Helper()
+		sum := 0
+		for _, u := range c.shapes.users {
+			of := 0
+			for e := u.order.Front(); e != nil; e = e.Next() {
+				of += toolPlaces + e.Value.(*learned).shape.Size()
+			}
+			if of != u.places || of > maxUserPlaces || u.order.Len() != len(u.tools) {
+				t.Errorf("%s has %d places, counted are %d", u.user, of, u.places)
+			}
+			sum += of
+		}
+		if sum != c.shapes.places || sum > maxPlaces || c.shapes.order.Len() != len(c.shapes.users) {
+			t.Errorf("all have %d places, counted are %d", sum, c.shapes.places)
+		}
+	}
+	c.Learn("ben", first, wide(10))
+	for _, tool := range c.Tools() {
+		c.Learn("ann", tool, wide(40))
+	}
+	check()
+	last := c.Tools()[len(c.Tools())-1].FullName()
+	if known("ann", "many__first") || !known("ann", last) || !known("ben", "many__first") {
+		t.Error("a user with many tools: the oldest of theirs is not forgotten, or more than that is")
+	}
+	text, err := c.For(WithUser(t.Context(), "ann")).ServerDeclaration("many")
+	if err != nil || strings.Count(text, "learned from earlier answers") != len(c.shapes.users["ann"].tools) {
+		t.Errorf("the declaration has %d learned types, %v", strings.Count(text, "learned from earlier answers"), err)
+	}
+	for i := range maxPlaces / 40 {
+		c.Learn(fmt.Sprint("user", i), first, wide(40))
+		if i%100 == 0 {
+			c.Learn("ben", first, wide(10))
+		}
+	}
+	check()
+	if known("ann", last) || known("user0", "many__first") || !known("ben", "many__first") {
+		t.Error("many users: those whose last answer is the oldest are not forgotten, or others are")
 	}
 }
 
@@ -192,14 +355,16 @@ func TestLearnConcurrently(t *testing.T) {
 	for i := range 4 {
 		wg.Go(func() {
 			for j := range 50 {
-				c.Learn(mustResolve(t, c, "crm__search"), fmt.Appendf(nil, `{"id":%d,"tag%d":[%d]}`, i, j%3, j))
-				c.SetServer(crm())
-				_, _ = c.KeptShapes(), c.Declarations()
+				for _, user := range []string{"ann", "ben"} {
+					c.Learn(user, mustResolve(t, c, "crm__search"), fmt.Appendf(nil, `{"id":%d,"tag%d":[%d]}`, i, j%3, j))
+					c.SetServer(crm())
+					_, _ = c.shapes.kept(), c.For(WithUser(t.Context(), user)).Declarations()
+				}
 			}
 		})
 	}
 	wg.Wait()
-	if got := c.KeptShapes(); len(got) != 1 || got[0].Answers != 200 {
+	if got := c.shapes.kept(); len(got) != 2 || got[0].Answers != 200 || got[1].Answers != 200 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -209,6 +374,6 @@ func BenchmarkLearn(b *testing.B) {
 	tool := mustResolve(b, c, "crm__search")
 	answer := json.RawMessage("[" + strings.Repeat(`{"id":1,"name":"x","tags":["a"],"owner":{"id":2,"email":"x"}},`, 50) + "{}]")
 	for b.Loop() {
-		c.Learn(tool, answer)
+		c.Learn("ann", tool, answer)
 	}
 }

@@ -58,8 +58,8 @@ type IndexFunction struct {
 }
 
 // Index describes a server and its functions; the name is matched as by ResolveServer.
-func (c *Catalog) Index(server string) (*Index, error) {
-	e, err := c.now.Load().resolveServer(server)
+func (v View) Index(server string) (*Index, error) {
+	e, err := v.now.Load().resolveServer(server)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (c *Catalog) Index(server string) (*Index, error) {
 	for _, f := range e.moduleFunctions() {
 		t := e.byFunction[f.Name]
 		index.Functions = append(index.Functions, IndexFunction{
-			Name: f.Name, Tool: f.Tool, Description: t.summary(), Signature: t.Signature(),
+			Name: f.Name, Tool: f.Tool, Description: t.summary(), Signature: v.signature(t),
 		})
 	}
 	return index, nil
@@ -80,7 +80,7 @@ func (e *entry) summary() string {
 	return cmp.Or(e.Description, fmt.Sprintf("MCP server %s with %d tools", e.Name, len(e.Tools)))
 }
 
-// Answer answers a host call of kind "catalog": the value is ready to be encoded. Names and arguments are the guest's.
+// Answer answers a host call of kind "catalog", of the context's user: the value is ready to be encoded. Names and arguments are the guest's.
 func (c *Catalog) Answer(ctx context.Context, name string, args json.RawMessage) (any, error) {
 	var a struct {
 		Query  string  `json:"query"`
@@ -100,7 +100,7 @@ func (c *Catalog) Answer(ctx context.Context, name string, args json.RawMessage)
 	case "search":
 		return c.answerSearch(ctx, a.Query, int(min(a.Limit, maxHits)), a.Detail)
 	case "details":
-		return c.DetailsIn(a.Server, a.Name)
+		return c.For(ctx).DetailsIn(a.Server, a.Name)
 	case "servers":
 		names := []string{}
 		for _, e := range c.now.Load().servers {
@@ -110,7 +110,7 @@ func (c *Catalog) Answer(ctx context.Context, name string, args json.RawMessage)
 	case "library":
 		return c.Library(), nil
 	case "index":
-		return c.Index(a.Server)
+		return c.For(ctx).Index(a.Server)
 	case "functions":
 		e, err := c.now.Load().resolveServer(a.Server)
 		if err != nil {
@@ -137,7 +137,7 @@ func (c *Catalog) answerSearch(ctx context.Context, query string, limit int, det
 		full := make([]*Details, 0, len(hits))
 		for _, h := range hits {
 			// Between the search and here a server may have gone; its tools then just are not there.
-			if d, err := c.DetailsIn(h.Server, h.Name[len(h.Server)+2:]); err == nil {
+			if d, err := c.For(ctx).DetailsIn(h.Server, h.Name[len(h.Server)+2:]); err == nil {
 				full = append(full, d)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -22,11 +21,13 @@ const (
 	keepShapesEvery = 5 * time.Second
 	// maxShapes is the size of the file that is read, in bytes.
 	maxShapes = 32 << 20
+	// shapesVersion is the version of the file. Version 1 did not say to whom a tool had answered.
+	shapesVersion = 2
 )
 
 // keptShapes is the file of what was learned of answers.
 type keptShapes struct {
-	Version int         `json:"version"` // 1
+	Version int         `json:"version"`
 	Tools   []KeptShape `json:"tools"`
 }
 
@@ -39,15 +40,16 @@ type ShapeFile struct {
 }
 
 // KeepShapes reads what earlier processes learned of answers of these servers from a file, and writes there what this one learns until Close.
-// What cannot be read is learned again.
+// What cannot be read, and what does not say whose it is, is learned again. Several processes may keep one file: what one of them learned of a
+// user and a tool stays, within the bounds of one process.
 func (c *Catalog) KeepShapes(file string, known func(server string) bool, logger *slog.Logger) *ShapeFile {
 	s := &ShapeFile{catalog: c, file: file, logger: logger}
 	kept, err := readShapes(file)
 	if err != nil {
 		logger.Warn("the learned shapes of answers cannot be read; they are learned anew", "error", err)
 	}
-	c.RestoreShapes(slices.DeleteFunc(kept, func(k KeptShape) bool { return !known(k.Server) }))
-	changed := c.ShapesChanged()
+	c.shapes.restore(slices.DeleteFunc(kept, func(k KeptShape) bool { return !known(k.Server) }))
+	changed := c.shapes.changes()
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -98,46 +100,56 @@ func readShapes(file string) ([]KeptShape, error) {
 	if err := json.Unmarshal(raw, &kept); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
-	if kept.Version != 1 {
-		return nil, fmt.Errorf("%s has version %d, not 1", file, kept.Version)
+	switch kept.Version {
+	case 1:
+		return nil, nil
+	case shapesVersion:
+		return kept.Tools, nil
 	}
-	return kept.Tools, nil
+	return nil, fmt.Errorf("%s has version %d, not %d", file, kept.Version, shapesVersion)
 }
 
-// write writes what is learned. Where another process has learned more of a tool, that stays.
+// write adds what is learned to the file.
 func (s *ShapeFile) write() {
-	kept := s.catalog.KeptShapes()
-	others, err := readShapes(s.file)
-	if err != nil {
-		s.logger.Warn("the learned shapes of answers are written anew", "error", err)
-	}
-	known := map[[2]string]KeptShape{}
-	for _, k := range others {
-		known[[2]string{k.Server, k.Tool}] = k
-	}
-	for i, k := range kept {
-		if other, ok := known[[2]string{k.Server, k.Tool}]; ok && other.Definition == k.Definition && other.Answers > k.Answers {
-			kept[i] = other
-		}
-	}
-	raw, err := json.Marshal(keptShapes{1, kept})
-	if err == nil && len(raw) > maxShapes {
-		err = fmt.Errorf("they have more than %d bytes", maxShapes)
-	}
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(s.file), 0o700)
-	}
-	if err == nil {
-		err = disk.Replace(s.file, raw, 0o600)
-	}
-	if err != nil {
+	if err := disk.Exclusively(s.file, s.merge); err != nil {
 		s.logger.Warn("the learned shapes of answers are not kept", "error", err)
 	}
 }
 
-// Learn learns from an answer what answers of its tool look like.
+// merge writes what is learned, and what others have written. Where another process has learned more of a tool, that stays.
+func (s *ShapeFile) merge() error {
+	others, err := readShapes(s.file)
+	if err != nil {
+		s.logger.Warn("the learned shapes of answers are written anew", "error", err)
+	}
+	all := s.catalog.shapes.kept()
+	at := map[shapeKey]int{}
+	for i := range all {
+		at[all[i].key()] = i
+	}
+	for _, other := range others {
+		if i, ok := at[other.key()]; !ok {
+			all = append(all, other)
+		} else if other.Answers > all[i].Answers {
+			all[i] = other
+		}
+	}
+	sortShapes(all)
+	var bounded shapes
+	bounded.restore(all)
+	raw, err := json.Marshal(keptShapes{shapesVersion, bounded.kept()})
+	if err == nil && len(raw) > maxShapes {
+		err = fmt.Errorf("they have more than %d bytes", maxShapes)
+	}
+	if err != nil {
+		return err
+	}
+	return disk.Replace(s.file, raw, 0o600)
+}
+
+// Learn learns from an answer to a context's user (WithUser) what answers of its tool look like.
 func (s *ShapeFile) Learn(ctx context.Context, tool *Tool, value json.RawMessage) {
-	if drift := s.catalog.Learn(tool, value); len(drift) > 0 {
+	if drift := s.catalog.Learn(userOf(ctx), tool, value); len(drift) > 0 {
 		s.logger.InfoContext(ctx, "a tool answered in another shape than before", "tool", tool.FullName(), "differences", drift)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/dts"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/schema"
+	"mcp-code-exec-harness/internal/catalog/shape"
 )
 
 // Server is one MCP server with the tools that it lists.
@@ -45,7 +46,10 @@ type derived struct {
 	signature func() string
 	types     func() types
 	validator func() *validator
-	learned   *learned // nil where the server declares what it answers
+	// definition is the digest of what shapes of answers are learned for; undeclared says that the server does not declare what the tool answers.
+	definition func() string
+	undeclared func() bool
+	words      func() shape.Words // words of the server's own names; nil in a tool outside of a catalog
 }
 
 func (t *Tool) derive(function string) *derived {
@@ -54,9 +58,12 @@ func (t *Tool) derive(function string) *derived {
 		input:     sync.OnceValue(func() *schema.Value { return parse(t.InputSchema) }),
 		noTexts:   sync.OnceValue(t.findNoTexts),
 		wraps:     sync.OnceValue(t.findWraps),
-		signature: sync.OnceValue(func() string { return dts.Signature(t.declared(), maxSignature) }),
+		signature: sync.OnceValue(func() string { return dts.Signature(t.declared(nil), maxSignature) }),
 		types:     sync.OnceValue(t.findTypes),
 		validator: sync.OnceValue(func() *validator { return newValidator(t.InputSchema) }),
+
+		definition: sync.OnceValue(func() string { return definitionOf(t) }),
+		undeclared: sync.OnceValue(func() bool { return t.outputSchema() == nil }),
 	}
 }
 
@@ -98,13 +105,11 @@ func (t *Tool) FullName() string { return t.get().fullName }
 // Function is the identifier under which the tool is a function of its server.
 func (t *Tool) Function() string { return t.get().function }
 
+// learns reports whether shapes of the tool's answers are learned.
+func (t *Tool) learns() bool { return t.get().words != nil && t.get().undeclared() }
+
 // Signature is the tool in one line of about 200 characters.
-func (t *Tool) Signature() string {
-	if l := t.learned(); l != nil {
-		return l.signature()
-	}
-	return t.get().signature()
-}
+func (t *Tool) Signature() string { return t.get().signature() }
 
 // WrapsResult reports whether the server wraps every result as {"result": ...}, as common Python servers do. Then the
 // inner value is the tool's result.
@@ -144,8 +149,8 @@ func parse(raw json.RawMessage) *schema.Value {
 	return v
 }
 
-// declared is the tool as declarations need it.
-func (t *Tool) declared() dts.Tool {
+// declared is the tool as declarations need it, with what is learned of its answers; nil for nothing.
+func (t *Tool) declared(l *published) dts.Tool {
 	doc := cmp.Or(t.Description, t.title())
 	var notes []string
 	if t.Function() != t.Name {
@@ -155,8 +160,8 @@ func (t *Tool) declared() dts.Tool {
 		notes = append(notes, "Read-only.")
 	}
 	output := t.outputSchema()
-	if l := t.learned(); l != nil {
-		output = l.output
+	if l != nil {
+		output = l.output()
 		notes = append(notes, "The type of the result is learned from earlier answers.")
 	}
 	if len(notes) > 0 {

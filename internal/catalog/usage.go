@@ -19,7 +19,8 @@ const (
 
 type userKey struct{}
 
-// WithUser returns a context whose searches are a user's: they count what programs of that user called after earlier ones, and are remembered.
+// WithUser returns a context whose searches and descriptions are a user's: searches count what programs of that user called after earlier
+// ones, and are remembered; types are those learned of answers to that user (Catalog.For).
 func WithUser(ctx context.Context, user string) context.Context {
 	return context.WithValue(ctx, userKey{}, user)
 }

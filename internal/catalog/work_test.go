@@ -11,8 +11,8 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// list is a JSON array of n copies of an item.
-func list(item string, n int) string {
+// jsonList is a JSON array of n copies of an item.
+func jsonList(item string, n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
 }
 
@@ -24,21 +24,21 @@ func TestWorkOfValidation(t *testing.T) {
 		schema, input string
 		refused       bool
 	}{
-		"enum, many items":     {`{"items":{"enum":` + numbers(199) + `}}`, list("500", 20_000), true},
-		"enum of many":         {`{"items":{"enum":` + numbers(19_000) + `}}`, list("50000", 500), true},
-		"enum":                 {`{"items":{"enum":` + numbers(199) + `}}`, list("7", 500), false},
-		"enum of texts":        {`{"items":{"enum":["a","b","c","d","e"]}}`, list(`"c"`, 20_000), false},
-		"enum of objects":      {`{"items":{"enum":` + list(`{"a":{"b":[1,2,3]}}`, 2000) + `}}`, list(`{"a":{"b":[1,2,4]}}`, 100), true},
+		"enum, many items":     {`{"items":{"enum":` + numbers(199) + `}}`, jsonList("500", 20_000), true},
+		"enum of many":         {`{"items":{"enum":` + numbers(19_000) + `}}`, jsonList("50000", 500), true},
+		"enum":                 {`{"items":{"enum":` + numbers(199) + `}}`, jsonList("7", 500), false},
+		"enum of texts":        {`{"items":{"enum":["a","b","c","d","e"]}}`, jsonList(`"c"`, 20_000), false},
+		"enum of objects":      {`{"items":{"enum":` + jsonList(`{"a":{"b":[1,2,3]}}`, 2000) + `}}`, jsonList(`{"a":{"b":[1,2,4]}}`, 100), true},
 		"pattern":              {`{"pattern":"` + strings.Repeat(".{1000}|", 10) + `x"}`, `"` + strings.Repeat("a", 100_000) + `"`, true},
 		"ordinary pattern":     {`{"pattern":"^[a-z ]*$"}`, `"` + strings.Repeat("a", 1_000_000) + `"`, false},
 		"patterns of names":    {`{"patternProperties":{"(a{90}){10}":{}}}`, `{"` + strings.Repeat("a", 100_000) + `":1}`, true},
 		"deep":                 {`{"items":{"$ref":"#"},"minItems":2}`, strings.Repeat("[", 9000) + strings.Repeat("]", 9000), true},
-		"large numbers":        {`{"items":{"multipleOf":0.01}}`, list("5."+strings.Repeat("3", 390), 100_000), true},
-		"equal hashes":         {`{"uniqueItems":true}`, list(`{"a":[]}`, 5000), true},
+		"large numbers":        {`{"items":{"multipleOf":0.01}}`, jsonList("5."+strings.Repeat("3", 390), 100_000), true},
+		"equal hashes":         {`{"uniqueItems":true}`, jsonList(`{"a":[]}`, 5000), true},
 		"unique numbers":       {`{"uniqueItems":true}`, numbers(10_000), false},
-		"missing properties":   {`{"items":{"required":[` + strings.TrimSuffix(repeat(`"p%d",`, 15_000), ",") + `]}}`, list("{}", 1000), true},
-		"dependencies":         {`{"items":{"dependentRequired":{"a":[` + strings.TrimSuffix(repeat(`"p%d",`, 15_000), ",") + `]}}}`, list(`{"a":1}`, 1000), true},
-		"patterns of an input": {`{"items":{"format":"regex"}}`, list(`"(a{30}){30}"`, 1000), true},
+		"missing properties":   {`{"items":{"required":[` + strings.TrimSuffix(repeat(`"p%d",`, 15_000), ",") + `]}}`, jsonList("{}", 1000), true},
+		"dependencies":         {`{"items":{"dependentRequired":{"a":[` + strings.TrimSuffix(repeat(`"p%d",`, 15_000), ",") + `]}}}`, jsonList(`{"a":1}`, 1000), true},
+		"patterns of an input": {`{"items":{"format":"regex"}}`, jsonList(`"(a{30}){30}"`, 1000), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -85,7 +85,7 @@ func TestValidationSlots(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		expensive, small := json.RawMessage(list("1", 10_000)), json.RawMessage("[1]")
+		expensive, small := json.RawMessage(jsonList("1", 10_000)), json.RawMessage("[1]")
 		release, err := c.checks.Acquire(t.Context(), "a", 1)
 		if err != nil {
 			t.Fatal(err)

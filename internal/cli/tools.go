@@ -88,7 +88,7 @@ func (c *toolsSearchCmd) check() error {
 }
 
 func (c *toolsSearchCmd) Run(ctx context.Context, a *app, h catalogued) error {
-	hits := h.Catalog().Search(ctx, strings.Join(c.Query, " "), c.Limit)
+	hits := h.Catalog().Search(catalog.WithUser(ctx, runs.DefaultUser), strings.Join(c.Query, " "), c.Limit)
 	a.warnServers(h.harness)
 	if err := h.Embeddings().Failure(); err != nil {
 		fmt.Fprintf(a.Stderr, "harness: warning: the search went by words alone: %v\n", err)
@@ -113,8 +113,8 @@ type toolsShowCmd struct {
 	Name string `arg:"" help:"Tool, as server__tool." names:"tools"`
 }
 
-func (c *toolsShowCmd) Run(a *app, h catalogued) error {
-	details, err := h.Catalog().Details(c.Name)
+func (c *toolsShowCmd) Run(ctx context.Context, a *app, h catalogued) error {
+	details, err := h.Catalog().For(catalog.WithUser(ctx, runs.DefaultUser)).Details(c.Name)
 	if err != nil {
 		return unknown(h.harness, err)
 	}
@@ -125,10 +125,11 @@ type toolsTypesCmd struct {
 	Server string `arg:"" optional:"" help:"Only this server." names:"servers"`
 }
 
-func (c *toolsTypesCmd) Run(a *app, h catalogued) (err error) {
-	text := h.Catalog().Declarations()
+func (c *toolsTypesCmd) Run(ctx context.Context, a *app, h catalogued) (err error) {
+	known := h.Catalog().For(catalog.WithUser(ctx, runs.DefaultUser))
+	text := known.Declarations()
 	if c.Server != "" {
-		if text, err = h.Catalog().ServerDeclaration(c.Server); err != nil {
+		if text, err = known.ServerDeclaration(c.Server); err != nil {
 			return unknown(h.harness, err)
 		}
 	}

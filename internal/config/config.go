@@ -61,7 +61,7 @@ type Config struct {
 
 // Learning says what is learned from use.
 type Learning struct {
-	Shapes   bool `key:"shapes" default:"true" doc:"Learn what answers look like, without their values, of tools that do not say so; types and the check of programs use it."`
+	Shapes   bool `key:"shapes" default:"true" doc:"Learn what answers look like, without their values, of tools that do not say so; what is learned of the answers to a user shows in types and declarations to that user alone."`
 	Searches bool `key:"searches" default:"true" doc:"Rank tools higher for a user whose programs called them after similar searches; kept in memory only, for each user alone."`
 }
 

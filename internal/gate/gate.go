@@ -206,7 +206,7 @@ func refuse(err *frame.Error) run.Pending {
 func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	pending := r.prepare(c, intent)
 	return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
-		return pending(mcpclient.WithUser(ctx, r.scope.User), call)
+		return pending(catalog.WithUser(mcpclient.WithUser(ctx, r.scope.User), r.scope.User), call)
 	}
 }
 
@@ -304,7 +304,7 @@ func cancelled() *frame.Error {
 // catalog answers what programs ask about tools.
 func (r *Run) catalog(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error) {
 	r.gate.opt.Servers.EnsureTools(ctx)
-	answer, err := r.gate.opt.Catalog.Answer(catalog.WithUser(ctx, r.scope.User), name, args)
+	answer, err := r.gate.opt.Catalog.Answer(ctx, name, args)
 	if err != nil {
 		return nil, toolError("", err.Error())
 	}

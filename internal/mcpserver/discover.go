@@ -165,8 +165,9 @@ func (s *Server) details(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 	var tools []*catalog.Details
 	var problems []error
 	advised := map[string]bool{}
+	known := s.opt.Harness.Catalog().For(catalog.WithUser(ctx, who.user))
 	for _, name := range in.Names {
-		full, err := s.opt.Harness.Catalog().Details(name)
+		full, err := known.Details(name)
 		if err != nil {
 			err = errors.New(hide.text(strings.Replace(err.Error(), "Use list_mcp_tools() to see available tools.", "Find tools with "+searchTools+".", 1)))
 			problems, data.Problems = append(problems, err), append(data.Problems, err.Error())

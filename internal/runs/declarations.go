@@ -11,7 +11,7 @@ import (
 )
 
 // declarations is ./servers as a program reads it with fs: a directory for each server, with the TypeScript
-// declarations of its tools.
+// declarations of its tools, as the user of the context sees them.
 //
 //	servers/crm/index.ts    all functions of the server
 //	servers/crm/search.ts   one of them
@@ -53,13 +53,13 @@ func (d *declarations) ReadFile(ctx context.Context, path string) ([]byte, error
 		return nil, fmt.Errorf("%w: %s", fs.ErrNotExist, path)
 	}
 	if function == "index" {
-		text, err := d.s.opt.Catalog.ServerDeclaration(server)
+		text, err := d.s.opt.Catalog.For(ctx).ServerDeclaration(server)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 		}
 		return []byte(text), nil
 	}
-	details, err := d.s.opt.Catalog.DetailsIn(server, function)
+	details, err := d.s.opt.Catalog.For(ctx).DetailsIn(server, function)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}

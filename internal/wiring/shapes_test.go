@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// What answers look like is learned, without what they say, and known after a restart; a replay learns nothing.
+// What answers look like is learned, without what they say, and known after a restart, to the user of the answers alone; a replay learns nothing.
 func TestLearnedShapes(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -22,9 +22,9 @@ func TestLearnedShapes(t *testing.T) {
 		return `{"items":[{"id":"cus_8842","email":"` + value + `"}],"owners":{"` + value + `":{"id":"Zebulon"},"Zebulon":{"id":"x"}}}`, nil
 	}
 	dir := t.TempDir()
-	learned := func(f *fixture) string {
+	learned := func(f *fixture, user string) string {
 		f.EnsureTools(t.Context())
-		d, err := f.Catalog().Details("up__read")
+		d, err := f.Catalog().For(catalog.WithUser(t.Context(), user)).Details("up__read")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,25 +36,35 @@ func TestLearnedShapes(t *testing.T) {
 	var before string
 	t.Run("learn", func(t *testing.T) {
 		f := open(t, dir, nil, up.entry)
-		if text := learned(f); text != "" {
+		if text := learned(f, "ann"); text != "" {
 			t.Errorf("something is known before the first call: %s", text)
 		}
-		f.value(`return await callMCPTool('up__read', {})`, nil) // and its replay
-		if before = learned(f); !strings.Contains(before, `"email"`) || !strings.Contains(before, "owners: { [key: string]: {") {
-			t.Errorf("not learned: %s", before)
+		f.exec(runs.Request{Code: `return await callMCPTool('up__read', {})`, User: "ann"}) // and its replay
+		for user, want := range map[string]bool{"ann": true, "ben": false} {
+			out := f.exec(runs.Request{User: user, Code: `const d = await get_mcp_tool_details('up__read')
+				return JSON.stringify(d) + require('fs').readFileSync('./servers/up/read.ts', 'utf8') + require('fs').readFileSync('./servers/up/index.ts', 'utf8')`})
+			if out.Error != nil || strings.Count(string(out.Output), "owners: ") != map[bool]int{true: 4, false: 0}[want] {
+				t.Errorf("a program of %s sees %s, %+v", user, out.Output, out.Error)
+			}
+			if text := learned(f, user); (text != "") != want {
+				t.Errorf("%s sees %s", user, text)
+			}
 		}
-		if kept := f.Catalog().KeptShapes(); len(kept) != 1 || kept[0].Answers != 1 {
-			t.Errorf("%+v", kept)
+		if before = learned(f, "ann"); !strings.Contains(before, `"email"`) || !strings.Contains(before, "owners: { [key: string]: {") {
+			t.Errorf("not learned: %s", before)
 		}
 	})
 	t.Run("restart", func(t *testing.T) {
 		f := open(t, dir, nil, up.entry)
-		if after := learned(f); after != before {
+		if after := learned(f, "ann"); after != before {
 			t.Errorf("after a restart %s, before %s", after, before)
 		}
 		raw, err := os.ReadFile(filepath.Join(f.cfg.StateDir, "shapes.json"))
 		if err != nil {
 			t.Fatal(err)
+		}
+		if strings.Count(string(raw), `"answers":1,`) != 1 {
+			t.Errorf("not one answer of one tool is kept: %s", raw)
 		}
 		for _, data := range []string{"grace", "hopper", "8842", "Zebulon", "EMAIL_"} {
 			if strings.Contains(string(raw)+before, data) {
@@ -64,8 +74,8 @@ func TestLearnedShapes(t *testing.T) {
 	})
 	t.Run("off", func(t *testing.T) {
 		f := open(t, dir, map[string]string{"learning.shapes": "false"}, up.entry)
-		f.value(`return await callMCPTool('up__read', {})`, nil)
-		if text := learned(f); text != "" {
+		f.exec(runs.Request{Code: `return await callMCPTool('up__read', {})`, User: "ann"})
+		if text := learned(f, "ann"); text != "" {
 			t.Errorf("it is off, and known is %s", text)
 		}
 	})
