@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
@@ -195,6 +197,37 @@ func TestApprovers(t *testing.T) {
 	w.as(bobs, "GET", "/v1/approvals", nil).want(http.StatusOK).json(&all)
 	if len(all.Approvals) != 0 {
 		t.Errorf("bob sees %+v", all.Approvals)
+	}
+}
+
+// A request says where tokens in arguments are replaced, and what of an embedded value may end a text in code; who acts for the user also sees the
+// value. Lists, and the request as it is stored, say neither.
+func TestReplacedTokens(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
+	alice, admin := w.key("alice"), w.key("root", auth.Admin)
+	for _, more := range []int{0, 100_000} { // arguments that a request holds, and those that only the journal has
+		var out run.Outcome
+		w.as(alice, "POST", "/v1/runs", map[string]any{"userId": "alice", "code": fmt.Sprintf(
+			`return await callMCPTool('bad__echo', {zeta: 'ask', whole: "o'brien@example.com", query: "VALUES ('o'brien@example.com')", more: 'x'.repeat(%d)})`, more)}).want(http.StatusOK).json(&out)
+		in := "$"
+		if more > 0 {
+			in = "$.input"
+		}
+		const warning = "the value of [EMAIL_1] contains a quote, which may end a text in code"
+		for key, value := range map[string]string{alice: "o'brien@example.com", admin: ""} {
+			var shown approval.Request
+			w.as(key, "GET", "/v1/approvals/"+out.Approval.ID, nil).want(http.StatusOK).json(&shown)
+			want := []approval.Replacement{
+				{Token: "[EMAIL_1]", Path: in + ".query", Embedded: true, Value: value, Warning: warning}, {Token: "[EMAIL_1]", Path: in + ".whole", Value: value},
+			}
+			if diff := cmp.Diff(want, shown.Calls[0].Replaced); diff != "" {
+				t.Errorf("arguments with %d bytes more, value %q: %s", more, value, diff)
+			}
+		}
+		if list := w.as(alice, "GET", "/v1/approvals", nil).want(http.StatusOK).body; strings.Contains(string(list), "brien") || strings.Contains(string(list), "replaced") {
+			t.Errorf("the list has %s", list)
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Texts of tasks and runs hold tokens in place of personal data. Their owner gets the values in what was asked and answered; console
-// lines, errors, journals and approvals keep the tokens.
+// lines, errors, journals and the arguments of approvals keep the tokens; beside the arguments of one request they get the values.
 
 // owns reports whether the caller acts for a user.
 func owns(ctx context.Context, user string) bool {

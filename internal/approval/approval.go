@@ -64,6 +64,18 @@ type Call struct {
 	Reason      string          `json:"reason,omitempty" doc:"Why policy asks."`
 	Changed     string          `json:"changed,omitempty" doc:"What has changed since the call was approved before."`
 	Binding     Binding         `json:"binding"`
+
+	// Replaced is filled in where one request is shown; it is not stored.
+	Replaced []Replacement `json:"replaced,omitempty" doc:"Where tokens in the arguments are replaced by values before the call is made: the first 100 places. Not in lists."`
+}
+
+// Replacement is a place in the arguments of a call where a token is replaced by its value.
+type Replacement struct {
+	Token    string `json:"token" example:"[NAME_1]"`
+	Path     string `json:"path" doc:"The string with the token; (key) stands behind the path of a member whose key has it." example:"$.query"`
+	Embedded bool   `json:"embedded" doc:"The string has more than the token."`
+	Value    string `json:"value,omitempty" doc:"What the server gets; for callers who act for the user of the request."`
+	Warning  string `json:"warning,omitempty" doc:"Of an embedded token whose value has a quote, a backtick, a backslash, a semicolon, a line break or ${."`
 }
 
 // Binding is what an approval is for. An approval is void for a call with another one.

@@ -66,6 +66,9 @@ func (r *approvalArg) find(ctx context.Context, a *app, h harness) (approval.Req
 	if err == nil {
 		err = fill(ctx, h, &request)
 	}
+	if err == nil {
+		request, err = h.Runs().Replaced(ctx, request, true)
+	}
 	return request, r.explain(a, err)
 }
 
@@ -138,6 +141,9 @@ func preview(r approval.Request) string {
 			args = fmt.Sprintf("(%d bytes; harness approvals show %s shows them)", c.ArgsBytes, r.ID)
 		}
 		fmt.Fprintf(&b, "  call %d: %s %s  (%s)\n", c.N, c.Tool, args, annotations(c))
+		for _, of := range c.Replaced {
+			fmt.Fprintf(&b, "    %s\n", replaced(of))
+		}
 		if c.Reason != "" {
 			fmt.Fprintf(&b, "    %s\n", c.Reason)
 		}
@@ -149,6 +155,19 @@ func preview(r approval.Request) string {
 		fmt.Fprintf(&b, "  so far: call %d, %s %s, %s\n", e.Call, e.Kind, e.Name, strings.ReplaceAll(e.State, "_", " "))
 	}
 	return clip.Visible(b.String())
+}
+
+// replaced says where a token is replaced, by what, and what that may do.
+func replaced(r approval.Replacement) string {
+	where := "is"
+	if r.Embedded {
+		where = "is part of"
+	}
+	text := fmt.Sprintf("%s %s %s and is replaced by %q", r.Token, where, r.Path, r.Value)
+	if r.Warning != "" {
+		text += "; warning: " + r.Warning
+	}
+	return text
 }
 
 func annotations(c approval.Call) string {
@@ -260,7 +279,11 @@ func (a *app) asks() bool {
 
 // ask has the user of a terminal decide a request; ok is false if they leave it.
 func (a *app) ask(ctx context.Context, h harness, r approval.Request) (ok bool, err error) {
-	if err := fill(ctx, h, &r); err != nil {
+	err = fill(ctx, h, &r)
+	if err == nil {
+		r, err = h.Runs().Replaced(ctx, r, true)
+	}
+	if err != nil {
 		return false, err
 	}
 	fmt.Fprint(a.Stderr, preview(r))

@@ -34,6 +34,30 @@ func (f *fixture) mails() int {
 	return len(entries)
 }
 
+// What a person sees before they decide says which value stands in place of a token, and that it may end a text in code; what a program that reads the
+// output of exec sees does not.
+func TestApprovalReplaced(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	var out run.Outcome
+	r := f.run("exec", "--json", "-e", sendMail("INSERT ('o'brien@example.com')")).want(4).value(&out)
+	const warning = "[EMAIL_2] is part of $.subject and is replaced by \"o'brien@example.com\"; warning: the value of [EMAIL_2] contains a quote, which may end a text in code"
+	if strings.Contains(r.stdout+r.stderr, "brien") {
+		t.Errorf("exec tells the value: %s%s", r.stdout, r.stderr)
+	}
+	shown := f.run("approvals", "show", out.Approval.ID).want(0).stdout
+	if !strings.Contains(shown, warning) || !strings.Contains(shown, `[EMAIL_1] is $.to and is replaced by "ann@example.com"`+"\n") {
+		t.Errorf("shown: %s", shown)
+	}
+	var request approval.Request
+	f.run("approvals", "show", out.Approval.ID, "--json").want(0).value(&request)
+	if len(request.Calls) != 1 || len(request.Calls[0].Replaced) != 2 || request.Calls[0].Replaced[0].Value != "o'brien@example.com" {
+		t.Errorf("as JSON: %+v", request)
+	}
+	f.run("approvals", "approve", out.Approval.ID).want(0)
+}
+
 // A run that waits ends the command with 4; approving goes on with it, and denying tells the program.
 func TestApprovals(t *testing.T) {
 	t.Parallel()

@@ -168,6 +168,10 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The request cannot be shown: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
+	if request, err = p.runs().Replaced(r.Context(), request, true); err != nil {
+		http.Error(w, "The request cannot be shown: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
 	_ = pageText.Execute(w, map[string]any{"Request": request, "Waiting": request.Status == approval.Waiting, "Whole": whole(request), "Confirm": confirm, "Wrong": wrong, "Seen": request.Sight().Digest})
 }
 
@@ -199,7 +203,7 @@ var pageText = template.Must(template.New("page").Funcs(template.FuncMap{"text":
 <style>body{font:16px/1.5 system-ui;max-width:50rem;margin:2rem auto;padding:0 1rem}pre{white-space:pre-wrap;word-break:break-all;background:#eee;color:#000;padding:.7rem}button{font:inherit;padding:.4rem 1.2rem;margin-right:1rem}</style>
 <h1>{{if .Waiting}}A program wants to make these calls{{else}}It is {{.Request.Status}}{{end}}</h1>
 {{range .Request.Calls}}<h2>{{text .Tool}}</h2>{{with .Description}}<p>{{text .}}</p>{{end}}{{with .Reason}}<p>{{text .}}</p>{{end}}{{with .Changed}}<p>Changed since it was approved: {{text .}}</p>{{end}}
-<pre>{{if .Args}}{{text .Args}}{{else}}{{.ArgsBytes}} bytes; harness approvals show {{$.Request.ID}} shows them{{end}}</pre>{{end}}
+<pre>{{if .Args}}{{text .Args}}{{else}}{{.ArgsBytes}} bytes; harness approvals show {{$.Request.ID}} shows them{{end}}</pre>{{with .Replaced}}<ul>{{range .}}<li>{{text .Token}} {{if .Embedded}}is part of{{else}}is{{end}} {{text .Path}} and is replaced by <code>{{text .Value}}</code>{{with .Warning}}. <strong>Warning: {{text .}}.</strong>{{end}}</li>{{end}}</ul>{{end}}{{end}}
 {{if .Waiting}}{{with .Wrong}}<p role="alert">Not approved: {{.}}</p>{{end}}<form method="post">{{if .Whole}}<input type="hidden" name="seen" value="{{.Seen}}">{{if .Confirm}}<p><label>Passphrase, to approve <input type="password" name="passphrase" autocomplete="off" autofocus></label></p>{{end}}<button name="decision" value="approve">Approve</button>{{end}}<button name="decision" value="deny">Deny</button></form>
 <p>Run {{.Request.Run}}. Tokens such as [EMAIL_1] stand for personal data.</p>{{else}}<p>You can close this page.</p>{{end}}
 </html>
