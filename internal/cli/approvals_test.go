@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -93,8 +94,15 @@ func TestApprovals(t *testing.T) {
 	if r := f.run("approvals", "approve", id).want(0); r.stdout != "sent\n" || f.mails() != 1 {
 		t.Errorf("approved: %q, %d mails", r.stdout, f.mails())
 	}
+	for _, flags := range [][]string{nil, {"--follow"}} {
+		if r := f.run(append([]string{"runs", "show", out.RunID}, flags...)...).want(0); !regexp.MustCompile(`waited .+ for approval, took \d+ ms`).MatchString(r.stdout) {
+			t.Errorf("%v: the run is shown as %s", flags, r.stdout)
+		}
+	}
 	f.run("approvals", "approve", id).want(2)
-	f.run("approvals", "show", "apr_none").want(2)
+	if r := f.run("approvals", "show", "apr_none").want(2); !strings.Contains(r.stderr, "no such approval in the store sqlite:") {
+		t.Errorf("an unknown id: %s", r.stderr)
+	}
 	f.run("runs", "replay", out.RunID).want(0)
 
 	f.run("exec", "--json", "-e", sendMail("two")).want(4).value(&out)

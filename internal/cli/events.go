@@ -231,6 +231,12 @@ func (v *view) record(r journal.Record) {
 		}
 	case r.Answer != nil:
 		v.clock = time.UnixMicro(max(r.Answer.Now, v.clock.UnixMicro()))
+		if c, asked := v.calls[r.Answer.N], v.requests[r.Answer.N]; c != nil && asked.DecidedAt != nil {
+			c.waited = asked.DecidedAt.Sub(asked.Created)
+			if c.began.Before(*asked.DecidedAt) {
+				c.began = *asked.DecidedAt
+			}
+		}
 		v.answer(r.Answer.N, len(r.Answer.Value), message(r.Answer.Error), v.clock)
 	case r.Log != nil:
 		v.log(r.Log.Level, r.Log.Text)
@@ -240,5 +246,17 @@ func (v *view) record(r journal.Record) {
 			e = run.Error{Message: string(r.End.Error)}
 		}
 		v.ended(r.End.Output, e.Kind, e.Message, time.Duration(r.End.DurationUS)*time.Microsecond)
+	}
+}
+
+// decisions notes the requests for approvals of a run, oldest first: calls begin when they are decided.
+func (v *view) decisions(all []approval.Request) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.requests = map[int]approval.Request{}
+	for _, r := range all {
+		for _, c := range r.Calls {
+			v.requests[c.N] = r
+		}
 	}
 }

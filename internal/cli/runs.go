@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,7 +109,7 @@ func (c *runsShowCmd) Run(ctx context.Context, a *app, h harness) error {
 		if err != nil {
 			return err
 		}
-		return c.show(a, info, records)
+		return c.show(ctx, a, h, info, records)
 	}
 	if !a.flags.JSON {
 		c.headline(a, info)
@@ -130,7 +131,7 @@ func (c *runsShowCmd) Run(ctx context.Context, a *app, h harness) error {
 		return err
 	}
 	if a.flags.JSON {
-		err = c.show(a, info, records)
+		err = c.show(ctx, a, h, info, records)
 	} else {
 		err = effects(a, records)
 	}
@@ -154,6 +155,11 @@ func (c *runsShowCmd) follow(ctx context.Context, h harness, id string, v *view)
 		if err != nil {
 			return err
 		}
+		if slices.ContainsFunc(records, func(r journal.Record) bool { return r.Answer != nil }) {
+			if err := v.readDecisions(ctx, h, id); err != nil {
+				return err
+			}
+		}
 		for _, r := range records {
 			v.record(r)
 			if after = r.Seq; r.End != nil {
@@ -171,6 +177,13 @@ func (c *runsShowCmd) follow(ctx context.Context, h harness, id string, v *view)
 	}
 }
 
+// readDecisions reads what people decided about the calls of a run.
+func (v *view) readDecisions(ctx context.Context, h harness, id string) error {
+	all, err := h.Runs().Requests(ctx, id)
+	v.decisions(all)
+	return err
+}
+
 // The bounds of the records that are read at once.
 const (
 	followPage  = 500
@@ -182,7 +195,7 @@ func (c *runsShowCmd) headline(a *app, info journal.RunInfo) {
 }
 
 // show prints what is recorded of a run.
-func (c *runsShowCmd) show(a *app, info journal.RunInfo, records []journal.Record) error {
+func (c *runsShowCmd) show(ctx context.Context, a *app, h harness, info journal.RunInfo, records []journal.Record) error {
 	out, err := run.Recorded(records)
 	if err != nil {
 		return err
@@ -196,6 +209,9 @@ func (c *runsShowCmd) show(a *app, info journal.RunInfo, records []journal.Recor
 	}
 	c.headline(a, info)
 	view := newView(a.stdout)
+	if err := view.readDecisions(ctx, h, info.ID); err != nil {
+		return err
+	}
 	for _, r := range records {
 		view.record(r)
 	}

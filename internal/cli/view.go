@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/dustin/go-humanize"
 
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/mcpclient"
@@ -59,7 +60,8 @@ type view struct {
 	priced   bool      // cost is known
 	clock    time.Time // time of a run's last record
 
-	waitsSince time.Time // time at which a person was asked; zero: no wait
+	waitsSince time.Time                // time at which a person was asked; zero: no wait
+	requests   map[int]approval.Request // last request for an approval of each call of a recorded run
 }
 
 // shownCall is a call without an answer.
@@ -69,6 +71,8 @@ type shownCall struct {
 	began      time.Time
 	reported   string // progress that its server reported
 	asked      bool   // the call waits for an approval
+
+	waited time.Duration // time that a person took to decide, before began
 }
 
 func (c *shownCall) shown() bool { return c.kind == string(frame.Tool) || c.kind == string(frame.FS) }
@@ -321,6 +325,9 @@ func (v *view) answer(n int, size int, problem string, at time.Time) {
 		return
 	}
 	facts := took(at.Sub(c.began))
+	if c.waited > 0 {
+		facts = "waited " + took(c.waited) + " for approval, took " + facts
+	}
 	color := blue
 	switch {
 	case problem != "":

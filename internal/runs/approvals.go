@@ -185,6 +185,11 @@ func (s *Service) Approvals(ctx context.Context, who auth.Identity, f approval.F
 	return store.Approvals(ctx, f)
 }
 
+// Requests returns the requests for approvals of a run, oldest first.
+func (s *Service) Requests(ctx context.Context, runID string) ([]approval.Request, error) {
+	return stored(s, func(store Store) ([]approval.Request, error) { return store.ApprovalsOf(ctx, runID, "") })
+}
+
 // Approval returns a request of a user whom the caller may act for; for any other the error wraps approval.ErrNotFound.
 func (s *Service) Approval(ctx context.Context, who auth.Identity, requestID string) (approval.Request, error) {
 	r, err := stored(s, func(store Store) (approval.Request, error) { return store.Approval(ctx, requestID) })
