@@ -11,15 +11,16 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"mcp-code-exec-harness/internal/walls"
 )
 
 // Isolate has a process begin in namespaces of its own, as their first one. That process calls Start.
 func (p *Plan) Isolate(attr *syscall.SysProcAttr) error {
-	if _, err := landlockVersion(); err != nil {
-		return err
+	if _, err := walls.Landlock(); err != nil {
+		return fmt.Errorf("%w: %w", ErrMissing, err)
 	}
 	attr.Cloneflags |= unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 	if !p.Network {
@@ -208,17 +209,8 @@ func (p *Plan) root() error {
 			return err
 		}
 	}
-	if err := unix.Mount("", assembly, "", flags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("make the root read-only: %w", err)
-	}
-	if err := unix.Chdir(assembly); err != nil {
+	if err := walls.Root(assembly, flags); err != nil {
 		return err
-	}
-	if err := unix.PivotRoot(".", "."); err != nil { // the old root is on top of the new one now
-		return fmt.Errorf("change the root: %w", err)
-	}
-	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("leave the old root: %w", err)
 	}
 	if err := unix.Chdir(p.Dir); err != nil {
 		return fmt.Errorf("enter its working directory %s: %w", p.Dir, err)
@@ -287,104 +279,29 @@ func unprivileged() error {
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }
 
-// Rights of Landlock.
-const (
-	everyRight = unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1 // rights of version 1: this bit and all lower ones
-	readRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	fileRights = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
-	makeRights = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_REFER |
-		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
-		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
-)
-
-func landlockVersion() (int, error) {
-	const askVersion = 1 // LANDLOCK_CREATE_RULESET_VERSION
-	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, askVersion)
-	if errno != 0 {
-		return 0, fmt.Errorf("%w: the kernel has no Landlock (%w); use Linux 5.13 or later with landlock in its list of security modules", ErrMissing, errno)
-	}
-	return int(version), nil
-}
-
 // landlock repeats what the root says, and forbids TCP, abstract sockets and signals to others, as far as the kernel knows how.
 func (p *Plan) landlock() error {
-	version, err := landlockVersion()
-	if err != nil {
-		return err
-	}
-	rules := unix.LandlockRulesetAttr{Handled_access_fs: everyRight}
-	size := unsafe.Offsetof(rules.Handled_access_net)
-	if version >= 2 {
-		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER
-	}
-	if version >= 3 {
-		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
-	}
-	if version >= 4 && !p.Network {
-		rules.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
-	}
-	if version >= 4 {
-		size = unsafe.Offsetof(rules.Scoped)
-	}
-	if version >= 5 {
-		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	}
-	if version >= 6 {
-		rules.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
-		size = unsafe.Offsetof(rules.Quiet_access_fs)
-	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), size, 0)
-	if errno != 0 {
-		return fmt.Errorf("%w: make rules of Landlock: %w", ErrMissing, errno)
-	}
-	defer unix.Close(int(fd))
-	except := func(path string, rights uint64) {
-		if err == nil {
-			err = allow(int(fd), path, rights&rules.Handled_access_fs)
-		}
-	}
+	grants := []walls.Grant{{Path: "/tmp", Rights: walls.Read | walls.Write}, {Path: "/proc", Rights: walls.Read}}
 	for _, m := range p.Mounts {
-		rights := uint64(readRights)
+		rights := uint64(walls.Read)
 		if m.Write {
-			rights |= makeRights
+			rights |= walls.Write
 		}
 		if m.Execute {
-			rights |= unix.LANDLOCK_ACCESS_FS_EXECUTE
+			rights |= walls.Execute
 		}
-		except(m.Path, rights)
+		grants = append(grants, walls.Grant{Path: m.Path, Rights: rights})
 	}
 	for _, path := range devices {
-		except(path, fileRights&^unix.LANDLOCK_ACCESS_FS_EXECUTE)
+		grants = append(grants, walls.Grant{Path: path, Rights: walls.Read | walls.Write})
 	}
-	except("/tmp", readRights|makeRights)
-	except("/proc", readRights)
+	rules, err := walls.Rules(p.Network, grants)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrMissing, err)
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
+	defer unix.Close(int(rules))
+	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0, 0); errno != 0 {
 		return fmt.Errorf("%w: restrict the process by Landlock: %w", ErrMissing, errno)
-	}
-	return nil
-}
-
-// allow adds a rule for a path and what is below it.
-func allow(ruleset int, path string, rights uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", path, err)
-	}
-	defer unix.Close(fd)
-	var info unix.Stat_t
-	if err := unix.Fstat(fd, &info); err != nil {
-		return err
-	}
-	if info.Mode&unix.S_IFMT != unix.S_IFDIR {
-		rights &= fileRights
-	}
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
-	if errno != 0 {
-		return fmt.Errorf("add a rule of Landlock for %s: %w", path, errno)
 	}
 	return nil
 }

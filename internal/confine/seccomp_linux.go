@@ -2,10 +2,10 @@ package confine
 
 import (
 	"fmt"
-	"runtime"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"mcp-code-exec-harness/internal/walls"
 )
 
 // denied are system calls that no server needs. They fail with EPERM.
@@ -31,13 +31,6 @@ var absent = []uint32{unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP
 // lastCall is the newest system call that this filter was written for. Newer ones are absent.
 const lastCall = unix.SYS_FILE_SETATTR
 
-// Offsets into struct seccomp_data, of the lower half of an argument.
-const (
-	atNumber = 0
-	atArch   = 4
-	atArgs   = 16
-)
-
 // modeCall is a system call that gives a file its mode.
 type modeCall struct {
 	number uint32
@@ -58,79 +51,44 @@ var modeCalls = append([]modeCall{
 // createsFile are the flags of open with which its mode counts.
 const createsFile = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
-// filter binds this thread.
+// filter refuses system calls.
 func (p *Plan) filter() error {
-	program := assemble(p.Network)
-	list := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&list)))
-	runtime.KeepAlive(program)
-	if errno != 0 {
-		return fmt.Errorf("%w: filter system calls: %w", ErrMissing, errno)
+	if err := assemble(p.Network).Install(); err != nil {
+		return fmt.Errorf("%w: %w", ErrMissing, err)
 	}
 	return nil
 }
 
 // assemble writes the filter in the language of the kernel.
-func assemble(network bool) []unix.SockFilter {
-	load := func(at uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
-	}
-	end := func(action uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
-	}
-	// unless skips the next n instructions but for a value that passes the test.
-	unless := func(test uint16, value uint32, n uint8) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, Jf: n, K: value}
-	}
-	const (
-		pass   = unix.SECCOMP_RET_ALLOW
-		kill   = unix.SECCOMP_RET_KILL_PROCESS
-		refuse = unix.SECCOMP_RET_ERRNO
-		deny   = refuse | uint32(unix.EPERM)
-		lack   = refuse | uint32(unix.ENOSYS)
-	)
-	prog := []unix.SockFilter{
-		load(atArch), unless(unix.BPF_JEQ, architecture, 1),
-		{Code: unix.BPF_JMP | unix.BPF_JA, K: 1},
-		end(kill),
-		load(atNumber),
-		unless(unix.BPF_JGE, 1<<30, 1), end(kill), // the calls of x32
-		unless(unix.BPF_JGT, lastCall, 1), end(lack),
-	}
-	for _, number := range denied {
-		prog = append(prog, unless(unix.BPF_JEQ, number, 1), end(deny))
-	}
-	for _, number := range absent {
-		prog = append(prog, unless(unix.BPF_JEQ, number, 1), end(lack))
-	}
+func assemble(network bool) walls.Program {
+	deny, lack := walls.Fail(unix.EPERM), walls.Fail(unix.ENOSYS)
 	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
 		unix.CLONE_NEWCGROUP
-	prog = append(prog, unless(unix.BPF_JEQ, unix.SYS_CLONE, 4), load(atArgs), unless(unix.BPF_JSET, namespaces, 1), end(deny), end(pass))
-	prog = append(prog, unless(unix.BPF_JEQ, unix.SYS_IOCTL, 6), load(atArgs+8), // input of a terminal
-		unless(unix.BPF_JEQ, unix.TIOCSTI, 1), end(deny), unless(unix.BPF_JEQ, unix.TIOCLINUX, 1), end(deny), end(pass))
-	prog = append(prog, unless(unix.BPF_JEQ, unix.SYS_PERSONALITY, 6), load(atArgs),
-		unless(unix.BPF_JEQ, 0, 1), end(pass), unless(unix.BPF_JEQ, 0xffffffff, 1), end(pass), end(deny))
+	var modes, sockets walls.Program
 	for _, c := range modeCalls {
-		judge := []unix.SockFilter{load(atArgs + 8*c.mode), unless(unix.BPF_JSET, unix.S_ISUID|unix.S_ISGID, 1), end(deny), end(pass)}
+		judge := append(walls.Arg(c.mode), walls.If(unix.BPF_JSET, unix.S_ISUID|unix.S_ISGID, deny)...)
 		if c.flags != 0 { // a register that is no mode may hold anything
-			judge = append([]unix.SockFilter{load(atArgs + 8*c.flags), unless(unix.BPF_JSET, createsFile, uint8(len(judge)-1))}, judge...)
+			judge = append(walls.Arg(c.flags), walls.If(unix.BPF_JSET, createsFile, judge)...)
 		}
-		prog = append(append(prog, unless(unix.BPF_JEQ, c.number, uint8(len(judge)))), judge...)
+		modes = append(modes, walls.Call(c.number, judge, walls.Allow)...)
 	}
 	families := []uint32{unix.AF_UNIX}
 	if network {
 		families = append(families, unix.AF_INET, unix.AF_INET6)
 	}
-	for _, number := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
-		of := []unix.SockFilter{load(atArgs)}
-		for _, family := range families {
-			of = append(of, unless(unix.BPF_JEQ, family, 1), end(pass))
-		}
-		if network { // addresses and routes
-			of = append(of, unless(unix.BPF_JEQ, unix.AF_NETLINK, 3), load(atArgs+16), unless(unix.BPF_JEQ, unix.NETLINK_ROUTE, 1), end(pass))
-		}
-		of = append(of, end(refuse|uint32(unix.EAFNOSUPPORT)))
-		prog = append(append(prog, unless(unix.BPF_JEQ, number, uint8(len(of)))), of...)
+	judge := append(walls.Arg(0), walls.Calls(families, walls.Allow)...)
+	if network { // addresses and routes
+		judge = append(judge, walls.If(unix.BPF_JEQ, unix.AF_NETLINK, walls.Arg(2), walls.If(unix.BPF_JEQ, unix.NETLINK_ROUTE, walls.Allow))...)
 	}
-	return append(prog, end(pass))
+	for _, number := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
+		sockets = append(sockets, walls.Call(number, judge, walls.Fail(unix.EAFNOSUPPORT))...)
+	}
+	return walls.Filter(
+		walls.If(unix.BPF_JGT, lastCall, lack), walls.Calls(denied, deny), walls.Calls(absent, lack),
+		walls.Call(unix.SYS_CLONE, walls.Arg(0), walls.If(unix.BPF_JSET, namespaces, deny), walls.Allow),
+		walls.Call(unix.SYS_IOCTL, walls.Arg(1), // input of a terminal
+			walls.If(unix.BPF_JEQ, unix.TIOCSTI, deny), walls.If(unix.BPF_JEQ, unix.TIOCLINUX, deny), walls.Allow),
+		walls.Call(unix.SYS_PERSONALITY, walls.Arg(0), walls.Calls([]uint32{0, 0xffffffff}, walls.Allow), deny),
+		modes, sockets, walls.Allow,
+	)
 }

@@ -2,8 +2,6 @@ package confine
 
 import "golang.org/x/sys/unix"
 
-const architecture = unix.AUDIT_ARCH_X86_64
-
 var nativeModeCalls = []modeCall{
 	{number: unix.SYS_CHMOD, mode: 1}, {number: unix.SYS_CREAT, mode: 1}, {number: unix.SYS_MKNOD, mode: 1}, {number: unix.SYS_OPEN, mode: 2, flags: 1},
 }

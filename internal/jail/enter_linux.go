@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"mcp-code-exec-harness/internal/walls"
 )
 
 const (
@@ -36,7 +38,7 @@ func Enter() Missing {
 		{Limits, func() error { return limits(nil) }},
 		{User, unprivileged},
 		{Landlock, func() error { return landlock(nil) }},
-		{Seccomp, func() error { return filter(goRules) }},
+		{Seccomp, func() error { return goRules.assemble().Install() }},
 	})
 }
 
@@ -65,10 +67,10 @@ type wall struct {
 }
 
 // raise raises walls in their order, and says which it could not.
-func raise(walls []wall) Missing {
+func raise(all []wall) Missing {
 	missing := Missing{}
 	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0)
-	for _, w := range walls {
+	for _, w := range all {
 		if errno != 0 {
 			missing[w.name] = "this program was built with cgo"
 		} else if err := w.raise(); err != nil {
@@ -107,19 +109,7 @@ func newRoot(files map[string]string) error {
 			return fmt.Errorf("mount %s: %w", file, err)
 		}
 	}
-	if err := unix.Mount("", somewhere, "", flags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("make the root read-only: %w", err)
-	}
-	if err := unix.Chdir(somewhere); err != nil {
-		return err
-	}
-	if err := unix.PivotRoot(".", "."); err != nil { // the old root is on top of the new one now
-		return fmt.Errorf("change the root: %w", err)
-	}
-	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
-		return fmt.Errorf("leave the old root: %w", err)
-	}
-	return unix.Chdir("/")
+	return walls.Root(somewhere, flags)
 }
 
 // maxDepth is how many directories deep a file may lie in a new root.
@@ -208,57 +198,17 @@ func unprivileged() error {
 
 // landlock forbids files, TCP and signals to other processes, as far as the kernel knows how. The files of readable may be read and executed.
 func landlock(readable []string) error {
-	const askVersion = 1 // LANDLOCK_CREATE_RULESET_VERSION
-	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, askVersion)
-	if errno != 0 {
-		return fmt.Errorf("the kernel has no Landlock: %w", errno)
-	}
-	rules := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1} // rights of version 1: this bit and all lower ones
-	size := unsafe.Offsetof(rules.Handled_access_net)
-	if version >= 2 {
-		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_REFER
-	}
-	if version >= 3 {
-		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
-	}
-	if version >= 4 {
-		rules.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
-		size = unsafe.Offsetof(rules.Scoped)
-	}
-	if version >= 5 {
-		rules.Handled_access_fs |= unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
-	}
-	if version >= 6 {
-		rules.Scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
-		size = unsafe.Offsetof(rules.Quiet_access_fs)
-	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&rules)), size, 0)
-	if errno != 0 {
-		return fmt.Errorf("make rules of Landlock: %w", errno)
-	}
-	defer unix.Close(int(fd))
+	var grants []walls.Grant
 	for _, path := range readable {
-		if err := mayRead(fd, path); err != nil {
-			return fmt.Errorf("except %s from Landlock: %w", path, err)
-		}
+		grants = append(grants, walls.Grant{Path: path, Rights: walls.Read | walls.Execute})
 	}
-	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {
-		return fmt.Errorf("restrict the process by Landlock: %w", errno)
-	}
-	return nil
-}
-
-// mayRead adds a rule that a file may be read and executed.
-func mayRead(ruleset uintptr, path string) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	rules, err := walls.Rules(false, grants)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(fd)
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
-	if errno != 0 {
-		return errno
+	defer unix.Close(int(rules))
+	if _, _, errno := syscall.AllThreadsSyscall(unix.SYS_LANDLOCK_RESTRICT_SELF, rules, 0, 0); errno != 0 {
+		return fmt.Errorf("restrict the process by Landlock: %w", errno)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (p Program) exec() error {
 		{Limits, func() error { return limits(map[int]uint64{unix.RLIMIT_DATA: p.Memory, unix.RLIMIT_AS: maxAddresses}) }},
 		{User, unprivileged},
 		{Landlock, func() error { return landlock(readable) }},
-		{Seccomp, func() error { return filter(rules) }},
+		{Seccomp, func() error { return rules.assemble().Install() }},
 	}))
 	var refused []string
 	for _, wall := range slices.Sorted(maps.Keys(missing)) {

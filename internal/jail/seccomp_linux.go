@@ -1,13 +1,12 @@
 package jail
 
 import (
-	"fmt"
 	"os"
-	"runtime"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"mcp-code-exec-harness/internal/walls"
 )
 
 // filterRules say which system calls a process may make. Others fail with EPERM.
@@ -86,113 +85,48 @@ var nodeRules = filterRules{
 	},
 }
 
-// Offsets into struct seccomp_data, of the lower half of an argument, and from there to its upper half.
-const (
-	atNumber = 0
-	atArch   = 4
-	atArgs   = 16
-	toUpper  = 4
-)
-
 // mapType are the flags of mmap that say whether a mapping is private or shared (MAP_TYPE).
 const mapType = 0x0f
 
-// filter forbids other system calls to all threads.
-func filter(rules filterRules) error {
-	program := rules.assemble()
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return err
-	}
-	list := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
-	stuck, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&list)))
-	runtime.KeepAlive(program)
-	switch {
-	case errno != 0:
-		return fmt.Errorf("filter system calls: %w", errno)
-	case stuck != 0:
-		return fmt.Errorf("filter system calls: thread %d has a filter of its own", stuck)
-	}
-	return nil
-}
-
 // assemble writes the filter in the language of the kernel.
-func (r filterRules) assemble() []unix.SockFilter {
-	load := func(at uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
-	}
-	end := func(action uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
-	}
-	// unless skips the next n instructions but for a value that passes the test.
-	unless := func(test uint16, value uint32, n uint8) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, Jf: n, K: value}
-	}
-	const (
-		allow  = unix.SECCOMP_RET_ALLOW
-		kill   = unix.SECCOMP_RET_KILL_PROCESS
-		refuse = unix.SECCOMP_RET_ERRNO
-	)
-	p := []unix.SockFilter{
-		load(atArch),
-		unless(unix.BPF_JEQ, architecture, 1),
-		{Code: unix.BPF_JMP | unix.BPF_JA, K: 1},
-		end(kill),
-		load(atNumber),
-		unless(unix.BPF_JGE, 1<<30, 1), end(kill), // the calls of x32
-	}
-	for _, number := range r.allowed {
-		p = append(p, unless(unix.BPF_JEQ, number, 1), end(allow))
-	}
-	for _, number := range r.fatal {
-		p = append(p, unless(unix.BPF_JEQ, number, 1), end(kill))
-	}
+func (r filterRules) assemble() walls.Program {
+	refuse := walls.Fail(unix.EPERM)
+	var values, execute, code walls.Program
 	for _, rule := range r.values {
-		var check []unix.SockFilter
-		if rule.whole {
-			check = []unix.SockFilter{load(atArgs + 8*rule.arg + toUpper), unless(unix.BPF_JEQ, 0, uint8(2*len(rule.values)+1))}
-		}
-		check = append(check, load(atArgs+8*rule.arg))
+		judge := walls.Arg(rule.arg)
 		for _, value := range rule.values {
-			check = append(check, unless(unix.BPF_JEQ, value, 1), end(allow))
+			judge = append(judge, walls.If(unix.BPF_JEQ, value, walls.Allow)...)
 		}
-		check = append(check, end(refuse|uint32(unix.EPERM)))
-		p = append(append(p, unless(unix.BPF_JEQ, rule.call, uint8(len(check)))), check...)
+		if rule.whole {
+			judge = append(walls.Upper(rule.arg), walls.If(unix.BPF_JEQ, 0, judge)...)
+		}
+		values = append(values, walls.Call(rule.call, judge, refuse)...)
 	}
 	if r.program != 0 {
-		p = append(p, unless(unix.BPF_JEQ, unix.SYS_EXECVE, 6),
-			load(atArgs), unless(unix.BPF_JEQ, uint32(r.program), 3),
-			load(atArgs+toUpper), unless(unix.BPF_JEQ, uint32(r.program>>32), 1), end(allow), end(kill))
+		execute = walls.Call(unix.SYS_EXECVE,
+			walls.Arg(0), walls.If(unix.BPF_JEQ, uint32(r.program),
+				walls.Upper(0), walls.If(unix.BPF_JEQ, uint32(r.program>>32), walls.Allow)), walls.Kill)
 	}
-	p = append(p, unless(unix.BPF_JEQ, unix.SYS_TGKILL, 4), // signals to itself
-		load(atArgs), unless(unix.BPF_JEQ, uint32(os.Getpid()), 1), end(allow), end(refuse|uint32(unix.EPERM)))
-	// The limits on data count neither shared memory nor what grows downwards.
-	private := []unix.SockFilter{
-		load(atArgs + 3*8), unless(unix.BPF_JSET, unix.MAP_GROWSDOWN, 1), end(refuse | uint32(unix.EPERM)),
-		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: mapType},
-		unless(unix.BPF_JEQ, unix.MAP_PRIVATE, 1),
-		{Code: unix.BPF_JMP | unix.BPF_JA, K: 1},
-		end(refuse | uint32(unix.EPERM)),
-		load(atNumber),
-	}
-	p = append(append(p, unless(unix.BPF_JEQ, unix.SYS_MMAP, uint8(len(private)))), private...)
 	for _, number := range []uint32{unix.SYS_MMAP, unix.SYS_MPROTECT, unix.SYS_PKEY_MPROTECT} {
-		if r.code {
-			p = append(p, unless(unix.BPF_JEQ, number, 1), end(allow))
-			continue
+		judge := walls.Allow
+		if !r.code {
+			judge = slices.Concat(walls.Arg(2), walls.If(unix.BPF_JSET, unix.PROT_EXEC, refuse), walls.Allow)
 		}
-		p = append(p, unless(unix.BPF_JEQ, number, 4),
-			load(atArgs+2*8), unless(unix.BPF_JSET, unix.PROT_EXEC, 1), end(refuse|uint32(unix.EPERM)), end(allow))
+		code = append(code, walls.Call(number, judge)...)
 	}
 	const thread = unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND
 	const other = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
 		unix.CLONE_NEWCGROUP | unix.CLONE_VFORK
-	p = append(p,
-		unless(unix.BPF_JEQ, unix.SYS_CLONE, 6),
-		load(atArgs), unless(unix.BPF_JSET, other, 1), end(kill),
-		unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: thread}, unless(unix.BPF_JEQ, thread, 1), end(allow),
-		load(atNumber),
-		unless(unix.BPF_JEQ, unix.SYS_CLONE3, 1), end(refuse|uint32(unix.ENOSYS)),
-		end(refuse|uint32(unix.EPERM)),
+	return walls.Filter(
+		walls.Calls(r.allowed, walls.Allow), walls.Calls(r.fatal, walls.Kill), values, execute,
+		walls.Call(unix.SYS_TGKILL, walls.Arg(0), walls.If(unix.BPF_JEQ, uint32(os.Getpid()), walls.Allow), refuse), // signals to itself
+		// The limits on data count neither shared memory nor what grows downwards.
+		walls.Call(unix.SYS_MMAP, walls.Arg(3), walls.If(unix.BPF_JSET, unix.MAP_GROWSDOWN, refuse),
+			walls.Mask(mapType), walls.If(unix.BPF_JEQ, unix.MAP_PRIVATE, walls.Skip(1)), refuse, walls.Number()),
+		code,
+		walls.Call(unix.SYS_CLONE, walls.Arg(0), walls.If(unix.BPF_JSET, other, walls.Kill),
+			walls.Mask(thread), walls.If(unix.BPF_JEQ, thread, walls.Allow), refuse),
+		walls.Call(unix.SYS_CLONE3, walls.Fail(unix.ENOSYS)),
+		refuse,
 	)
-	return p
 }

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"mcp-code-exec-harness/internal/walls"
 )
 
 // TestFilter has the filters judge system calls.
@@ -56,13 +58,13 @@ func TestFilter(t *testing.T) {
 		{"signal another", unix.SYS_TGKILL, []uint64{uint64(os.Getpid()) + 1}, refused, refused},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := judge(t, goRules, architecture, c.number, c.args); got != c.forGo {
+			if got := judge(t, goRules, walls.Architecture, c.number, c.args); got != c.forGo {
 				t.Errorf("the filter for Go says %#x, want %#x", got, c.forGo)
 			}
-			if got := judge(t, node, architecture, c.number, c.args); got != c.inNode {
+			if got := judge(t, node, walls.Architecture, c.number, c.args); got != c.inNode {
 				t.Errorf("the filter for Node.js says %#x, want %#x", got, c.inNode)
 			}
-			if got := judge(t, node, architecture+1, c.number, c.args); got != killed {
+			if got := judge(t, node, walls.Architecture+1, c.number, c.args); got != killed {
 				t.Errorf("for a foreign architecture it says %#x", got)
 			}
 		})
@@ -81,12 +83,12 @@ func judge(t *testing.T, rules filterRules, arch, number uint32, args []uint64) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := make([]byte, 64)
-	binary.BigEndian.PutUint32(data[atNumber:], number)
-	binary.BigEndian.PutUint32(data[atArch:], arch)
+	data := make([]byte, 64) // a struct seccomp_data
+	binary.BigEndian.PutUint32(data, number)
+	binary.BigEndian.PutUint32(data[4:], arch)
 	for i, arg := range args {
-		binary.BigEndian.PutUint32(data[atArgs+8*i:], uint32(arg))
-		binary.BigEndian.PutUint32(data[atArgs+8*i+toUpper:], uint32(arg>>32))
+		binary.BigEndian.PutUint32(data[16+8*i:], uint32(arg))
+		binary.BigEndian.PutUint32(data[20+8*i:], uint32(arg>>32))
 	}
 	verdict, err := vm.Run(data)
 	if err != nil {
