@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"cmp"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
@@ -10,9 +14,14 @@ import (
 
 const (
 	columnGap = 2
-	// minLastColumn is how many columns of the terminal the last column of a table has at least. In a narrower terminal the cells of a
-	// row stand below each other.
-	minLastColumn = 24
+	// minLastColumn is how many columns of the terminal the last column of a table has at least, if its cells need as many. In a narrower
+	// terminal times and middle columns are shortened first, and the last column has at least minNarrowColumn; where that is not enough, the cells
+	// of a row stand below each other.
+	minLastColumn, minNarrowColumn = 24, 12
+	// minCutColumn is how many columns a middle column has at least.
+	minCutColumn = 8
+	// minFirstColumn is how many columns the first column has at least before longer cells of it get a line of their own. Ids fit.
+	minFirstColumn = 28
 )
 
 // table writes rows of cells so that they fit into a terminal.
@@ -20,6 +29,7 @@ type table struct {
 	to     *console
 	labels []string // column titles; nil: none
 	widths []int    // widths of all columns but the last
+	least  int      // width that the last column has at least; 0: minLastColumn
 	short  bool     // a row has one line: what is too long is cut
 }
 
@@ -53,7 +63,93 @@ func (t *table) indent() (n int) {
 // stacked reports whether the cells of a row stand below each other.
 func (t *table) stacked() bool {
 	width := t.to.width()
-	return width > 0 && width-1-t.indent() < minLastColumn
+	return width > 0 && width-1-t.indent() < cmp.Or(t.least, minLastColumn)
+}
+
+// whole is what is not cut: ids as this harness makes them, which people copy, and dates.
+var whole = regexp.MustCompile(`^[a-z]+_[0-9a-f]{20}$|^\d{4}-\d\d-\d\d$`)
+
+// narrow makes rows fit into the terminal and returns them: times are shortened, to the minute and then to the day, and then the middle columns are
+// cut, but for ids and dates. The first column stays whole: a cell that is too long for it gets a line of its own. Where that is not enough, rows stay as they are.
+func (t *table) narrow(full [][]string, now time.Time) (rows [][]string) {
+	rows = full
+	for _, form := range []string{"", "Jan 02 15:04", "Jan 02"} {
+		if form != "" {
+			rows = shorten(full, now.Local(), form)
+			t.widths = nil
+			t.fits(t.labels)
+			t.fits(rows...)
+		}
+		if t.least = min(t.last(rows), minLastColumn); !t.stacked() {
+			return rows
+		}
+	}
+	t.least = min(t.last(rows), minNarrowColumn)
+	for t.stacked() {
+		widest := 0
+		for i := range t.widths {
+			if t.cuttable(rows, i) && (widest == 0 || t.widths[i] > t.widths[widest]) {
+				widest = i
+			}
+		}
+		if widest == 0 {
+			break
+		}
+		t.widths[widest]--
+	}
+	if !t.stacked() {
+		return rows
+	}
+	t.least = min(t.last(rows), minLastColumn)
+	over := t.least - (t.to.width() - 1 - t.indent())
+	if len(t.widths) == 0 || t.widths[0]-over < minFirstColumn {
+		return full
+	}
+	t.widths[0] -= over
+	return rows
+}
+
+// last is the width that the last column needs.
+func (t *table) last(rows [][]string) int {
+	widest := 1
+	if len(t.labels) > 0 {
+		widest = ansi.StringWidth(t.labels[len(t.labels)-1])
+	}
+	for _, row := range rows {
+		widest = max(widest, ansi.StringWidth(clip.Visible(row[len(row)-1])))
+	}
+	return widest
+}
+
+// cuttable reports whether a column can be made narrower.
+func (t *table) cuttable(rows [][]string, column int) bool {
+	least := minCutColumn
+	if column < len(t.labels) {
+		least = max(least, ansi.StringWidth(t.labels[column]))
+	}
+	return column > 0 && t.widths[column] > least &&
+		!slices.ContainsFunc(rows, func(row []string) bool { return column < len(row) && whole.MatchString(row[column]) })
+}
+
+// shorten returns rows whose cells that are times have a shorter form: hours and minutes for those of today, the date for those of another year.
+func shorten(full [][]string, now time.Time, form string) [][]string {
+	rows := make([][]string, len(full))
+	for i, row := range full {
+		rows[i] = slices.Clone(row)
+		for j, cell := range row {
+			at, err := time.ParseInLocation(time.DateTime, cell, time.Local)
+			switch {
+			case err != nil:
+			case at.Year() != now.Year():
+				rows[i][j] = at.Format(time.DateOnly)
+			case at.YearDay() == now.YearDay():
+				rows[i][j] = at.Format("15:04")
+			default:
+				rows[i][j] = at.Format(form)
+			}
+		}
+	}
+	return rows
 }
 
 // row writes a row. A cell of tabs before a text continues the row above.
@@ -75,7 +171,10 @@ func (t *table) aligned(cells []string, newline string, room int) string {
 	for i, cell := range cells {
 		cell = clip.Visible(cell)
 		switch {
+		case i < len(cells)-1 && i == 0 && ansi.StringWidth(cell) > t.widths[0]:
+			b.WriteString(cell + "\n" + strings.Repeat(" ", t.widths[0]+columnGap))
 		case i < len(cells)-1:
+			cell = ansi.Truncate(cell, t.widths[i], "…")
 			b.WriteString(cell + strings.Repeat(" ", max(0, t.widths[i]-ansi.StringWidth(cell))+columnGap))
 		case room == 0:
 			b.WriteString(cell)
@@ -162,6 +261,9 @@ func (a *app) list(v any, n int, none, header string, short bool, row func(int) 
 		}
 	}
 	t.fits(rows...)
+	if a.stdout.width() > 0 {
+		rows = t.narrow(rows, a.Now())
+	}
 	t.head()
 	for _, cells := range rows {
 		t.row(cells)
