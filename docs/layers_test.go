@@ -36,8 +36,6 @@ var carried = map[string]string{
 	"internal/api/guard.go":          "huma's handlers get the context of a request and no argument of its middleware",
 	"internal/api/connections.go":    "net/http gives handlers no other way to their connection",
 	"internal/credentials/oauth.go":  "x/oauth2 takes its HTTP client from the context",
-	"internal/mcpclient/user.go":     "the user whose connection is used; an argument of each method would be better",
-	"internal/catalog/usage.go":      "the user of a search; an argument of each method would be better",
 }
 
 // code parses every Go file that is part of the product: neither a test nor a package that only tests use.

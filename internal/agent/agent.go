@@ -61,11 +61,10 @@ type Skill struct {
 
 // Catalog describes tools to the model. Its methods are safe for concurrent use.
 type Catalog interface {
-	// Search describes the tools that fit a request in words. A limit of 0 is the catalog's own. The context says whose search it is
-	// (catalog.WithUser), here and below.
-	Search(ctx context.Context, query string, limit int) (string, error)
+	// Search describes the tools that fit a request in words. A limit of 0 is the catalog's own.
+	Search(ctx context.Context, user, query string, limit int) (string, error)
 	// Details describes the tools of these names. It says which names no tool has.
-	Details(ctx context.Context, names []string) (string, error)
+	Details(ctx context.Context, user string, names []string) (string, error)
 	// Definitions is about how many model tokens the definitions of all tools have.
 	Definitions() int
 }

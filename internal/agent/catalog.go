@@ -13,27 +13,27 @@ const defaultHits = 8
 
 type tools struct {
 	catalog *catalog.Catalog
-	ready   func(context.Context)
+	ready   func(ctx context.Context, user string)
 }
 
 var _ Catalog = (*tools)(nil)
 
 // NewCatalog makes a Catalog of c. ready waits until the servers have listed their tools or failed to; each look into c calls it.
-func NewCatalog(c *catalog.Catalog, ready func(context.Context)) Catalog {
+func NewCatalog(c *catalog.Catalog, ready func(ctx context.Context, user string)) Catalog {
 	return &tools{catalog: c, ready: ready}
 }
 
-func (t *tools) Search(ctx context.Context, query string, limit int) (string, error) {
-	t.ready(ctx)
-	return modelview.Hits(query, t.catalog.Search(ctx, query, cmp.Or(limit, defaultHits)), t.catalog.Servers()), context.Cause(ctx)
+func (t *tools) Search(ctx context.Context, user, query string, limit int) (string, error) {
+	t.ready(ctx, user)
+	return modelview.Hits(query, t.catalog.Search(ctx, user, query, cmp.Or(limit, defaultHits)), t.catalog.Servers()), context.Cause(ctx)
 }
 
-func (t *tools) Details(ctx context.Context, names []string) (string, error) {
-	t.ready(ctx)
+func (t *tools) Details(ctx context.Context, user string, names []string) (string, error) {
+	t.ready(ctx, user)
 	var found []*catalog.Details
 	var problems []error
 	for _, name := range names {
-		d, err := t.catalog.For(ctx).Details(name)
+		d, err := t.catalog.For(user).Details(name)
 		if err != nil {
 			problems = append(problems, err)
 			continue

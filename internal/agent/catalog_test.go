@@ -23,12 +23,12 @@ func smallCatalog() *catalog.Catalog {
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	ready := 0
-	c := NewCatalog(smallCatalog(), func(context.Context) { ready++ })
-	text, err := c.Search(t.Context(), "find a customer", 1)
+	c := NewCatalog(smallCatalog(), func(context.Context, string) { ready++ })
+	text, err := c.Search(t.Context(), "", "find a customer", 1)
 	if want := "crm__search — tools.crm.search({q: string}): Promise<any>\n  Finds customers.\n"; err != nil || text != want {
 		t.Errorf("search: %s, %v", text, err)
 	}
-	text, err = c.Details(t.Context(), []string{"crm__serach", "crm__search", "crm.add"})
+	text, err = c.Details(t.Context(), "", []string{"crm__serach", "crm__search", "crm.add"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,19 +42,19 @@ func TestCatalog(t *testing.T) {
 	if n := strings.Count(text, "Search before you add."); n != 1 {
 		t.Errorf("the advice is given %d times", n)
 	}
-	if text, _ := c.Search(t.Context(), "weather", 0); text != "No tool fits \"weather\". Use other words. There are 2 tools of the servers crm.\n" {
+	if text, _ := c.Search(t.Context(), "", "weather", 0); text != "No tool fits \"weather\". Use other words. There are 2 tools of the servers crm.\n" {
 		t.Errorf("search: %s", text)
 	}
 	if ready != 3 {
 		t.Errorf("servers were waited for %d times", ready)
 	}
-	empty := NewCatalog(catalog.New(), func(context.Context) {})
-	if text, _ := empty.Search(t.Context(), "x", 0); text != "No server offers any tool at the moment.\n" || empty.Definitions() != 0 {
+	empty := NewCatalog(catalog.New(), func(context.Context, string) {})
+	if text, _ := empty.Search(t.Context(), "", "x", 0); text != "No server offers any tool at the moment.\n" || empty.Definitions() != 0 {
 		t.Errorf("search: %s", text)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Search(ctx, "x", 0); err == nil {
+	if _, err := c.Search(ctx, "", "x", 0); err == nil {
 		t.Error("a cancelled search gives a text")
 	}
 }
@@ -63,7 +63,7 @@ func TestCatalog(t *testing.T) {
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	cat := smallCatalog()
-	c := NewCatalog(cat, func(context.Context) {})
+	c := NewCatalog(cat, func(context.Context, string) {})
 	small := c.Definitions()
 	if small < 40 || small > 100 {
 		t.Errorf("got %d", small)

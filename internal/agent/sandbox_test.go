@@ -150,7 +150,7 @@ func TestRealRuns(t *testing.T) {
 		executes("return (await fs.readFile('/workspace/results/' + (await fs.readdir('/workspace/results'))[0] + '/output.json')).length"),
 		fake.Reply{Text: "done"},
 	)
-	s.Servers().EnsureTools(t.Context())
+	s.Servers().EnsureTools(t.Context(), "")
 	ended, err := s.do(t.Context())
 	if err != nil || ended.Status != task.Succeeded || string(ended.Output) != "100002" || len(srv.Refused()) > 0 {
 		t.Fatalf("got %+v, %v; refused: %v", ended, err, srv.Refused())

@@ -255,14 +255,14 @@ func (r worldRuns) Skills(ctx context.Context, _ string) ([]Skill, error) {
 
 type worldCatalog struct{ *world }
 
-func (c worldCatalog) Search(ctx context.Context, query string, limit int) (string, error) {
+func (c worldCatalog) Search(ctx context.Context, _, query string, limit int) (string, error) {
 	if c.search != nil {
 		return c.search(ctx, query)
 	}
 	return fmt.Sprintf("tools for %s, %d", query, limit), nil
 }
 
-func (c worldCatalog) Details(_ context.Context, names []string) (string, error) {
+func (c worldCatalog) Details(_ context.Context, _ string, names []string) (string, error) {
 	return "details of " + strings.Join(names, ", "), nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/task"
 )
@@ -63,7 +62,7 @@ func (w *work) call(ctx context.Context, c model.ToolCall) (*ending, error) {
 		w.refuse(c, fmt.Sprintf(`There is no query in %s. Send {"query": "what you want to do"}.`, quoted(string(c.Input))))
 	case c.Name == searchTools:
 		return w.lookUp(ctx, c, func() (string, error) {
-			return w.a.opt.Catalog.Search(catalog.WithUser(ctx, w.task.UserID), in.Query, in.limit())
+			return w.a.opt.Catalog.Search(ctx, w.task.UserID, in.Query, in.limit())
 		})
 	case c.Name == getToolDetails && len(in.names()) == 0:
 		w.refuse(c, fmt.Sprintf(`There are no names in %s. Send {"names": ["crm__search"]}.`, quoted(string(c.Input))))
@@ -71,7 +70,7 @@ func (w *work) call(ctx context.Context, c model.ToolCall) (*ending, error) {
 		w.refuse(c, fmt.Sprintf("These are %d names; ask for at most %d at a time.", len(in.names()), maxNames))
 	case c.Name == getToolDetails:
 		return w.lookUp(ctx, c, func() (string, error) {
-			return w.a.opt.Catalog.Details(catalog.WithUser(ctx, w.task.UserID), in.names())
+			return w.a.opt.Catalog.Details(ctx, w.task.UserID, in.names())
 		})
 	default:
 		w.refuse(c, fmt.Sprintf("You have no tool %s; yours are %s, %s and %s. Tools of servers are called by programs: %s "+

@@ -22,7 +22,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/auth"
-	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -194,7 +193,7 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 func (a *API) takeTurn(ctx context.Context) error {
 	v := visitOf(ctx)
 	if strings.HasPrefix(v.route, "/v1/tools") {
-		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, v.identity.User)) // waits for servers, not for a processor
+		a.opt.Harness.EnsureTools(ctx, v.identity.User) // waits for servers, not for a processor
 	}
 	wait, cancel := context.WithTimeout(ctx, slotWait)
 	defer cancel()

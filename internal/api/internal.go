@@ -107,7 +107,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 		input = json.RawMessage("{}")
 	}
 	input = catalog.Whole(input)
-	a.opt.Harness.EnsureTools(r.Context())
+	a.opt.Harness.EnsureTools(r.Context(), capability.User)
 	tool, err := a.opt.Harness.Catalog().Resolve(in.ToolName)
 	if err != nil {
 		return err

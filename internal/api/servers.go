@@ -30,7 +30,7 @@ type ServerList struct {
 
 // status finds a server.
 func (a *API) status(ctx context.Context, name string) (mcpclient.Status, error) {
-	all := a.opt.Harness.Servers().ServersOf(mcpclient.WithUser(ctx, identity(ctx).User))
+	all := a.opt.Harness.Servers().ServersOf(identity(ctx).User)
 	i := slices.IndexFunc(all, func(s mcpclient.Server) bool { return s.Name == name })
 	if i < 0 {
 		return mcpclient.Status{}, absent("server")
@@ -52,7 +52,7 @@ func (a *API) addServers() {
 		"Only admins see why a server is not available.",
 	}, func(ctx context.Context, _ *struct{}) (*body[ServerList], error) {
 		out := &body[ServerList]{ServerList{[]mcpclient.Status{}}}
-		for _, s := range a.opt.Harness.Servers().ServersOf(mcpclient.WithUser(ctx, identity(ctx).User)) {
+		for _, s := range a.opt.Harness.Servers().ServersOf(identity(ctx).User) {
 			out.Body.Servers = append(out.Body.Servers, visible(ctx, s.Status))
 		}
 		return out, nil
@@ -120,7 +120,7 @@ func (a *API) addServers() {
 		if err := a.serverChange(ctx, "reconnected", in.Name); err != nil {
 			return nil, err
 		}
-		if err := a.opt.Harness.Servers().Reconnect(mcpclient.WithUser(ctx, identity(ctx).User), in.Name); err != nil {
+		if err := a.opt.Harness.Servers().Reconnect(ctx, identity(ctx).User, in.Name); err != nil {
 			a.opt.Logger.WarnContext(ctx, "reconnect a server", "error", err)
 			return nil, problem(http.StatusBadGateway, "the server does not start; the list of servers says why")
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/catalog"
-	"mcp-code-exec-harness/internal/mcpclient"
 )
 
 // ToolLine is a tool in a list.
@@ -34,7 +33,7 @@ func (a *API) addTools() {
 		Server string `query:"server" maxLength:"1024" doc:"Only of this server."`
 	},
 	) (*body[ToolList], error) {
-		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
+		a.opt.Harness.EnsureTools(ctx, identity(ctx).User)
 		out := &body[ToolList]{ToolList{[]ToolLine{}}}
 		for _, t := range a.opt.Harness.Catalog().Tools() {
 			if in.Server == "" || in.Server == t.Server {
@@ -51,8 +50,8 @@ func (a *API) addTools() {
 		Limit int    `query:"limit" minimum:"1" maximum:"100" default:"10"`
 	},
 	) (*body[ToolHits], error) {
-		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
-		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Search(known(ctx), in.Query, in.Limit))}}, nil
+		a.opt.Harness.EnsureTools(ctx, identity(ctx).User)
+		return &body[ToolHits]{ToolHits{list(a.opt.Harness.Catalog().Search(ctx, known(ctx), in.Query, in.Limit))}}, nil
 	})
 
 	operation(a, endpoint{
@@ -61,7 +60,7 @@ func (a *API) addTools() {
 		Name string `path:"name" maxLength:"1024" example:"crm__search"`
 	},
 	) (*body[*catalog.Details], error) {
-		a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
+		a.opt.Harness.EnsureTools(ctx, identity(ctx).User)
 		details, err := a.opt.Harness.Catalog().For(known(ctx)).Details(in.Name)
 		return &body[*catalog.Details]{details}, err
 	})
@@ -70,11 +69,10 @@ func (a *API) addTools() {
 	a.doc.OpenAPI().Paths["/v1/tools.d.ts"].Get.Responses["200"].Content = content("text/plain", &huma.Schema{Type: huma.TypeString})
 }
 
-// known is a context in which the catalog shows what was learned of answers to the caller's user. To a caller who acts for any user it shows
-// nothing learned.
-func known(ctx context.Context) context.Context {
+// known is the user whose answers the catalog shows a caller what was learned of. A caller who acts for any user is shown nothing learned.
+func known(ctx context.Context) string {
 	user, _ := actFor(ctx, "") // the error says that no user is named
-	return catalog.WithUser(ctx, user)
+	return user
 }
 
 type text struct {
@@ -86,7 +84,7 @@ func (a *API) types(ctx context.Context, in *struct {
 	Server string `query:"server" maxLength:"1024" doc:"Only of this server."`
 },
 ) (*text, error) {
-	a.opt.Harness.EnsureTools(mcpclient.WithUser(ctx, identity(ctx).User))
+	a.opt.Harness.EnsureTools(ctx, identity(ctx).User)
 	var types string
 	var err error
 	if tools := a.opt.Harness.Catalog().For(known(ctx)); in.Server != "" {

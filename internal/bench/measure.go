@@ -32,10 +32,10 @@ type answers struct {
 	after        time.Duration
 }
 
-func (answers) EnsureTools(context.Context)                        {}
-func (answers) Connect(context.Context, string) (int64, error)     { return 1, nil }
-func (answers) Unavailable(context.Context) []*mcpclient.CallError { return nil }
-func (answers) Stateful(string) bool                               { return false }
+func (answers) EnsureTools(context.Context, string)                    {}
+func (answers) Connect(context.Context, string, string) (int64, error) { return 1, nil }
+func (answers) Unavailable(string) []*mcpclient.CallError              { return nil }
+func (answers) Stateful(string) bool                                   { return false }
 
 func (a answers) Call(ctx context.Context, _, _ string, args json.RawMessage, _ mcpclient.CallOptions) (*mcpclient.Result, error) {
 	if a.after > 0 {
@@ -340,9 +340,9 @@ func (b *bench) search(ctx context.Context) (Figure, error) {
 		}
 		c.SetServer(server)
 	}
-	c.Search(ctx, "warm up", 10)
+	c.Search(ctx, "", "warm up", 10)
 	return b.times(500, Figure{Budget: 1}, func() error {
-		if len(c.Search(ctx, "find the invoices of a customer and send a message about them", 10)) == 0 {
+		if len(c.Search(ctx, "", "find the invoices of a customer and send a message about them", 10)) == 0 {
 			return fmt.Errorf("nothing found")
 		}
 		return nil

@@ -24,7 +24,7 @@ type Embeddings interface {
 func (c *Catalog) Embed(e Embeddings) { c.embeddings = e }
 
 // alike is what the index asks for the steps of a search; nil where nothing is known of meanings.
-func (s *snapshot) alike(ctx context.Context, e Embeddings) func(steps []string) [][]float32 {
+func (s *snapshot) alike(ctx context.Context, e Embeddings, user string) func(steps []string) [][]float32 {
 	if e == nil {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (s *snapshot) alike(ctx context.Context, e Embeddings) func(steps []string)
 				wg.Go(func() { m.embed(ctx, e) })
 			}
 		}
-		asked := e.Queries(ctx, userOf(ctx), steps)
+		asked := e.Queries(ctx, user, steps)
 		wg.Wait()
 		if len(asked) != len(steps) {
 			return nil

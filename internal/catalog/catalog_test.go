@@ -19,17 +19,17 @@ func TestSetServerReplaces(t *testing.T) {
 	if diff := cmp.Diff([]string{"a__x", "b__one", "b__two"}, c.List()); diff != "" {
 		t.Error(diff)
 	}
-	if hits := c.Search(t.Context(), "two", 5); len(hits) != 1 || hits[0].Name != "b__two" {
+	if hits := c.Search(t.Context(), "", "two", 5); len(hits) != 1 || hits[0].Name != "b__two" {
 		t.Errorf("hits: %v", hits)
 	}
 	c.SetServer(named("b", "three"))
 	if diff := cmp.Diff([]string{"a__x", "b__three"}, c.List()); diff != "" {
 		t.Error(diff)
 	}
-	if hits := c.Search(t.Context(), "two", 5); len(hits) != 0 {
+	if hits := c.Search(t.Context(), "", "two", 5); len(hits) != 0 {
 		t.Errorf("a removed tool is found: %v", hits)
 	}
-	if hits := c.Search(t.Context(), "three", 5); len(hits) != 1 {
+	if hits := c.Search(t.Context(), "", "three", 5); len(hits) != 1 {
 		t.Errorf("a new tool is not found: %v", hits)
 	}
 	c.RemoveServer("b")
@@ -72,7 +72,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range 20 {
-				for _, h := range c.Search(t.Context(), "put the tool, then get it", 5) {
+				for _, h := range c.Search(t.Context(), "", "put the tool, then get it", 5) {
 					if !strings.HasPrefix(h.Name, h.Server+"__") {
 						t.Errorf("hit %v", h)
 					}
@@ -156,7 +156,7 @@ func TestWrapsResult(t *testing.T) {
 // answer is what a host call of kind catalog gives, as the guest sees it.
 func answer(t *testing.T, c *Catalog, name, args string) any {
 	t.Helper()
-	value, err := c.Answer(t.Context(), name, json.RawMessage(args))
+	value, err := c.Answer(t.Context(), "", name, json.RawMessage(args))
 	if err != nil {
 		t.Fatalf("%s %s: %v", name, args, err)
 	}
@@ -213,7 +213,7 @@ func TestAnswer(t *testing.T) {
 		{"search", `{"query":7}`, "catalog call search: arguments"},
 		{"constructor", `{}`, `unknown catalog call "constructor"`},
 	} {
-		if _, err := c.Answer(t.Context(), bad.name, json.RawMessage(bad.args)); err == nil || !strings.Contains(err.Error(), bad.want) {
+		if _, err := c.Answer(t.Context(), "", bad.name, json.RawMessage(bad.args)); err == nil || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("%s %s: got %v, want %q", bad.name, bad.args, err, bad.want)
 		}
 	}
@@ -264,13 +264,13 @@ func TestSearchNames(t *testing.T) {
 		"SELECT \"x\" OR NEAR(* AND": "",
 		"refunding":                  "billing__create_refund",
 	} {
-		hits := c.Search(t.Context(), query, 5)
+		hits := c.Search(t.Context(), "", query, 5)
 		if want != "" && (len(hits) == 0 || !slices.ContainsFunc(hits[:min(2, len(hits))], func(h Hit) bool { return h.Name == want })) {
 			t.Errorf("%q: got %v, want %s among the first two", query, hits, want)
 		}
 	}
 	for limit, want := range map[int]int{0: 10, -1: 10, 3: 3, 1000: 100} {
-		if n := len(c.Search(t.Context(), longRequest, limit)); n != want {
+		if n := len(c.Search(t.Context(), "", longRequest, limit)); n != want {
 			t.Errorf("limit %d gives %d", limit, n)
 		}
 	}

@@ -393,7 +393,7 @@ func declaration(c *Catalog, name string) (string, error) {
 func TestDeclarationsAreKept(t *testing.T) {
 	t.Parallel()
 	c := learningCatalog()
-	ann := c.For(WithUser(t.Context(), "ann"))
+	ann := c.For("ann")
 	made := func() *declared {
 		e := c.now.Load().byName["crm"]
 		return cmp.Or(e.learned.Load(), e.declared.Load())

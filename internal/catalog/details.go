@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 
@@ -31,8 +30,8 @@ type View struct {
 	user string
 }
 
-// For is the catalog as the user of a context (WithUser) sees it. Without a user nothing learned shows.
-func (c *Catalog) For(ctx context.Context) View { return View{c, userOf(ctx)} }
+// For is the catalog as a user sees it, with what is learned of answers to that user. Without a user nothing learned shows.
+func (c *Catalog) For(user string) View { return View{c, user} }
 
 // learned is what readers see of the answers of a tool to the view's user; nil: nothing.
 func (v View) learned(t *Tool) *published { return v.shapes.find(v.user, t) }

@@ -28,8 +28,9 @@ const (
 const maxHitText = 240
 
 // Search finds tools for a request in words, the best first. A request of several steps gets tools for each step. A
-// limit of 0 is 10, the most is 100. A cancelled context gives nothing. The context says whose search it is (WithUser).
-func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
+// limit of 0 is 10, the most is 100. A cancelled context gives nothing. A search of
+// a user counts what programs of that user called after earlier ones, and is remembered.
+func (c *Catalog) Search(ctx context.Context, user, query string, limit int) []Hit {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -38,8 +39,7 @@ func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
 	}
 	snap := c.now.Load()
 	hits := []Hit{}
-	user := userOf(ctx)
-	alike := snap.alike(ctx, c.embeddings) // a model may be asked, so the turn begins afterwards
+	alike := snap.alike(ctx, c.embeddings, user) // a model may be asked, so the turn begins afterwards
 	if user != "" {
 		end, err := c.computing.Begin(ctx, user)
 		if err != nil {
@@ -55,7 +55,7 @@ func (c *Catalog) Search(ctx context.Context, query string, limit int) []Hit {
 		t := &snap.servers[r.Segment].Tools[r.Doc]
 		hits = append(hits, Hit{
 			Name: t.FullName(), Server: t.Server, Function: t.Function(), Description: t.summary(),
-			Signature: "tools." + snap.byName[t.Server].identifier + "." + c.For(ctx).signature(t),
+			Signature: "tools." + snap.byName[t.Server].identifier + "." + c.For(user).signature(t),
 		})
 	}
 	return hits

@@ -47,7 +47,7 @@ func TestHostileSchemas(t *testing.T) {
 			c.SetServer(Server{Name: "s", Tools: []Tool{{
 				Name: "t", InputSchema: json.RawMessage(text), OutputSchema: json.RawMessage(text), Description: strings.Repeat("word ", 100_000),
 			}}})
-			hits := c.Search(t.Context(), "word", 10)
+			hits := c.Search(t.Context(), "", "word", 10)
 			if len(hits) != 1 || len(hits[0].Signature) > len("tools.s.")+maxSignature || len(hits[0].Description) > 2*maxHitText {
 				t.Errorf("found %d, with a signature of %d bytes", len(hits), len(hits[0].Signature))
 			}
@@ -86,7 +86,7 @@ func TestHostileNames(t *testing.T) {
 	if _, err := c.Resolve("s__b"); err == nil || len(err.Error()) > 2000 {
 		t.Errorf("got %v", err)
 	}
-	c.Search(t.Context(), "a", 10)
+	c.Search(t.Context(), "", "a", 10)
 	if took := time.Since(start); took > time.Minute {
 		t.Errorf("took %v", took)
 	}

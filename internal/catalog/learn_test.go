@@ -39,8 +39,7 @@ func mustResolve(t testing.TB, c *Catalog, name string) *Tool {
 // descriptions is what a user sees of crm__search, by what shows it.
 func descriptions(t testing.TB, c *Catalog, user string) map[string]string {
 	t.Helper()
-	ctx := WithUser(t.Context(), user)
-	v := c.For(ctx)
+	v := c.For(user)
 	d, err := v.Details("crm__search")
 	if err != nil {
 		t.Fatal(err)
@@ -50,13 +49,13 @@ func descriptions(t testing.TB, c *Catalog, user string) map[string]string {
 		t.Fatal(err)
 	}
 	texts := map[string]string{
-		"details": d.TypeScript, "signature": d.Signature, "module": declaration, "all": v.Declarations(), "search": c.Search(ctx, "find customers", 1)[0].Signature,
+		"details": d.TypeScript, "signature": d.Signature, "module": declaration, "all": v.Declarations(), "search": c.Search(t.Context(), user, "find customers", 1)[0].Signature,
 	}
 	if d.Learned != nil {
 		texts["schema"] = string(d.Learned.Schema)
 	}
 	for _, call := range []string{"details", "index", "search"} {
-		answer, err := c.Answer(ctx, call, json.RawMessage(`{"server":"crm","name":"search","query":"find customers","detail":"full"}`))
+		answer, err := c.Answer(t.Context(), user, call, json.RawMessage(`{"server":"crm","name":"search","query":"find customers","detail":"full"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +145,7 @@ func TestLearnDrift(t *testing.T) {
 	if drift := c.Learn("ann", tool, json.RawMessage(`{"id":"x"}`)); drift != nil {
 		t.Errorf("told twice: %v", drift)
 	}
-	d, err := c.For(WithUser(t.Context(), "ann")).Details("crm__search")
+	d, err := c.For("ann").Details("crm__search")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +246,7 @@ func TestShapeFile(t *testing.T) {
 		return c, s
 	}
 	learn := func(c *Catalog, s *ShapeFile, user, tool, answer string) {
-		s.Learn(WithUser(t.Context(), user), mustResolve(t, c, tool), json.RawMessage(answer))
+		s.Learn(t.Context(), user, mustResolve(t, c, tool), json.RawMessage(answer))
 	}
 	one, kept := open()
 	two, alsoKept := open()
@@ -332,7 +331,7 @@ func TestLearnedIsBounded(t *testing.T) {
 	if known("ann", "many__first") || !known("ann", last) || !known("ben", "many__first") {
 		t.Error("a user with many tools: the oldest of theirs is not forgotten, or more than that is")
 	}
-	text, err := c.For(WithUser(t.Context(), "ann")).ServerDeclaration("many")
+	text, err := c.For("ann").ServerDeclaration("many")
 	if err != nil || strings.Count(text, "learned from earlier answers") != len(c.shapes.users["ann"].tools) {
 		t.Errorf("the declaration has %d learned types, %v", strings.Count(text, "learned from earlier answers"), err)
 	}
@@ -358,7 +357,7 @@ func TestLearnConcurrently(t *testing.T) {
 				for _, user := range []string{"ann", "ben"} {
 					c.Learn(user, mustResolve(t, c, "crm__search"), fmt.Appendf(nil, `{"id":%d,"tag%d":[%d]}`, i, j%3, j))
 					c.SetServer(crm())
-					_, _ = c.shapes.kept(), c.For(WithUser(t.Context(), user)).Declarations()
+					_, _ = c.shapes.kept(), c.For(user).Declarations()
 				}
 			}
 		})

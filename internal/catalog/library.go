@@ -80,8 +80,8 @@ func (e *entry) summary() string {
 	return cmp.Or(e.Description, fmt.Sprintf("MCP server %s with %d tools", e.Name, len(e.Tools)))
 }
 
-// Answer answers a host call of kind "catalog", of the context's user: the value is ready to be encoded. Names and arguments are the guest's.
-func (c *Catalog) Answer(ctx context.Context, name string, args json.RawMessage) (any, error) {
+// Answer answers a host call of kind "catalog" for a user: the value is ready to be encoded. Names and arguments are the guest's.
+func (c *Catalog) Answer(ctx context.Context, user, name string, args json.RawMessage) (any, error) {
 	var a struct {
 		Query  string  `json:"query"`
 		Limit  float64 `json:"limit"`
@@ -98,9 +98,9 @@ func (c *Catalog) Answer(ctx context.Context, name string, args json.RawMessage)
 	case "list":
 		return c.List(), nil
 	case "search":
-		return c.answerSearch(ctx, a.Query, int(min(a.Limit, maxHits)), a.Detail)
+		return c.answerSearch(ctx, user, a.Query, int(min(a.Limit, maxHits)), a.Detail)
 	case "details":
-		return c.For(ctx).DetailsIn(a.Server, a.Name)
+		return c.For(user).DetailsIn(a.Server, a.Name)
 	case "servers":
 		names := []string{}
 		for _, e := range c.now.Load().servers {
@@ -110,7 +110,7 @@ func (c *Catalog) Answer(ctx context.Context, name string, args json.RawMessage)
 	case "library":
 		return c.Library(), nil
 	case "index":
-		return c.For(ctx).Index(a.Server)
+		return c.For(user).Index(a.Server)
 	case "functions":
 		e, err := c.now.Load().resolveServer(a.Server)
 		if err != nil {
@@ -124,8 +124,8 @@ func (c *Catalog) Answer(ctx context.Context, name string, args json.RawMessage)
 }
 
 // answerSearch gives hits in the detail asked for: "name", "full" (as Details), else name, description and signature.
-func (c *Catalog) answerSearch(ctx context.Context, query string, limit int, detail string) (any, error) {
-	hits := c.Search(ctx, query, limit)
+func (c *Catalog) answerSearch(ctx context.Context, user, query string, limit int, detail string) (any, error) {
+	hits := c.Search(ctx, user, query, limit)
 	switch detail {
 	case "name":
 		names := make([]string, len(hits))
@@ -137,7 +137,7 @@ func (c *Catalog) answerSearch(ctx context.Context, query string, limit int, det
 		full := make([]*Details, 0, len(hits))
 		for _, h := range hits {
 			// Between the search and here a server may have gone; its tools then just are not there.
-			if d, err := c.For(ctx).DetailsIn(h.Server, h.Name[len(h.Server)+2:]); err == nil {
+			if d, err := c.For(user).DetailsIn(h.Server, h.Name[len(h.Server)+2:]); err == nil {
 				full = append(full, d)
 			}
 		}

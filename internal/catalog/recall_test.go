@@ -63,7 +63,7 @@ func recall(t *testing.T, c *Catalog, requests []recallRequest) (share, reciproc
 	t.Helper()
 	for _, r := range requests {
 		var names []string
-		for _, h := range c.Search(t.Context(), r.Request, 10) {
+		for _, h := range c.Search(t.Context(), "", r.Request, 10) {
 			names = append(names, h.Name)
 		}
 		found, first := 0, 0
@@ -134,9 +134,9 @@ func BenchmarkSearch5000(b *testing.B) {
 		{"long", longRequest},
 	} {
 		b.Run(query.name, func(b *testing.B) {
-			c.Search(b.Context(), query.text, 10)
+			c.Search(b.Context(), "", query.text, 10)
 			for b.Loop() {
-				if len(c.Search(b.Context(), query.text, 10)) != 10 {
+				if len(c.Search(b.Context(), "", query.text, 10)) != 10 {
 					b.Fatal("fewer than ten hits")
 				}
 			}
@@ -150,6 +150,6 @@ func BenchmarkReindex5000(b *testing.B) {
 	server := c.Servers()[0]
 	for b.Loop() {
 		c.SetServer(server)
-		c.Search(b.Context(), "send email", 10)
+		c.Search(b.Context(), "", "send email", 10)
 	}
 }

@@ -147,9 +147,9 @@ func (s *ShapeFile) merge() error {
 	return disk.Replace(s.file, raw, 0o600)
 }
 
-// Learn learns from an answer to a context's user (WithUser) what answers of its tool look like.
-func (s *ShapeFile) Learn(ctx context.Context, tool *Tool, value json.RawMessage) {
-	if drift := s.catalog.Learn(userOf(ctx), tool, value); len(drift) > 0 {
+// Learn learns from an answer to a user what answers of its tool look like.
+func (s *ShapeFile) Learn(ctx context.Context, user string, tool *Tool, value json.RawMessage) {
+	if drift := s.catalog.Learn(user, tool, value); len(drift) > 0 {
 		s.logger.InfoContext(ctx, "a tool answered in another shape than before", "tool", tool.FullName(), "differences", drift)
 	}
 }

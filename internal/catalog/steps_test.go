@@ -257,7 +257,7 @@ func TestSearchPoorDescriptions(t *testing.T) {
 		"Send the parcel by dhl":                      "acme__op2",
 	} {
 		var names []string
-		for _, h := range c.Search(t.Context(), query, 10) {
+		for _, h := range c.Search(t.Context(), "", query, 10) {
 			names = append(names, h.Name)
 		}
 		if !slices.Contains(names, want) {
@@ -268,7 +268,7 @@ func TestSearchPoorDescriptions(t *testing.T) {
 
 func logMissed(t *testing.T, c *Catalog, r recallRequest) {
 	t.Helper()
-	hits := c.Search(t.Context(), r.Request, 10)
+	hits := c.Search(t.Context(), "", r.Request, 10)
 	var missed, names []string
 	for _, h := range hits {
 		names = append(names, h.Name)

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"time"
@@ -16,19 +15,6 @@ const (
 	maxUsageTools = 8    // most tools of one word
 	usageWindow   = 30 * time.Minute
 )
-
-type userKey struct{}
-
-// WithUser returns a context whose searches and descriptions are a user's: searches count what programs of that user called after earlier
-// ones, and are remembered; types are those learned of answers to that user (Catalog.For).
-func WithUser(ctx context.Context, user string) context.Context {
-	return context.WithValue(ctx, userKey{}, user)
-}
-
-func userOf(ctx context.Context) string {
-	user, _ := ctx.Value(userKey{}).(string)
-	return user
-}
 
 // usage is what users called after they had searched. What is learned of one user is never used for another. Of searches the stems of words are
 // kept, by the steps of the request.

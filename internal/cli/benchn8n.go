@@ -187,7 +187,7 @@ func n8nBenchConfig(users *config.Config, dir string) (*config.Config, error) {
 
 // n8nMCPDefinitions starts n8n-mcp and returns what the definitions of its tools take of a model's context.
 func n8nMCPDefinitions(ctx context.Context, h harness) (of *n8nOther, sum *int, err error) {
-	if _, err := h.Servers().Connect(ctx, n8nMCP); err != nil {
+	if _, err := h.Servers().Connect(ctx, "", n8nMCP); err != nil {
 		return nil, nil, err
 	}
 	of, sum = &n8nOther{}, new(int)

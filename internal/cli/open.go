@@ -115,7 +115,7 @@ func (a *app) openTools(ctx context.Context) (catalogued, error) {
 
 func (a *app) ensureTools(ctx context.Context, h harness) {
 	defer a.sayStarting(h)()
-	h.EnsureTools(ctx)
+	h.EnsureTools(ctx, "")
 }
 
 // provide supplies a part of an opened harness to Run methods.

@@ -206,7 +206,7 @@ func (c *serversTestCmd) Run(ctx context.Context, a *app) error {
 	}
 	stop := a.sayStarting(h)
 	if c.Name != "" {
-		_, _ = h.Servers().Connect(ctx, c.Name) // the reason is in the status
+		_, _ = h.Servers().Connect(ctx, "", c.Name) // the reason is in the status
 	} else {
 		h.Servers().Start(ctx)
 	}

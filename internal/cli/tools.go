@@ -88,7 +88,7 @@ func (c *toolsSearchCmd) check() error {
 }
 
 func (c *toolsSearchCmd) Run(ctx context.Context, a *app, h catalogued) error {
-	hits := h.Catalog().Search(catalog.WithUser(ctx, runs.DefaultUser), strings.Join(c.Query, " "), c.Limit)
+	hits := h.Catalog().Search(ctx, runs.DefaultUser, strings.Join(c.Query, " "), c.Limit)
 	a.warnServers(h.harness)
 	if err := h.Embeddings().Failure(); err != nil {
 		fmt.Fprintf(a.Stderr, "harness: warning: the search went by words alone: %v\n", err)
@@ -114,7 +114,7 @@ type toolsShowCmd struct {
 }
 
 func (c *toolsShowCmd) Run(ctx context.Context, a *app, h catalogued) error {
-	details, err := h.Catalog().For(catalog.WithUser(ctx, runs.DefaultUser)).Details(c.Name)
+	details, err := h.Catalog().For(runs.DefaultUser).Details(c.Name)
 	if err != nil {
 		return unknown(h.harness, err)
 	}
@@ -126,7 +126,7 @@ type toolsTypesCmd struct {
 }
 
 func (c *toolsTypesCmd) Run(ctx context.Context, a *app, h catalogued) (err error) {
-	known := h.Catalog().For(catalog.WithUser(ctx, runs.DefaultUser))
+	known := h.Catalog().For(runs.DefaultUser)
 	text := known.Declarations()
 	if c.Server != "" {
 		if text, err = known.ServerDeclaration(c.Server); err != nil {
@@ -202,7 +202,7 @@ func (a *app) schemaOf(ctx context.Context, h harness, name string) json.RawMess
 	details, err := h.Catalog().Details(name)
 	if server, _, ok := strings.Cut(name, "__"); err != nil && ok {
 		progress := a.progress("starting " + server)
-		_, failed := h.Servers().Connect(ctx, server)
+		_, failed := h.Servers().Connect(ctx, "", server)
 		progress.stop()
 		if failed == nil {
 			details, err = h.Catalog().Details(name)

@@ -41,17 +41,17 @@ import (
 // Servers calls upstream MCP servers.
 type Servers interface {
 	// EnsureTools waits until every server has listed its tools or failed to, for a bounded time.
-	EnsureTools(ctx context.Context)
+	EnsureTools(ctx context.Context, user string)
 	// Unavailable are the servers whose tools are not known, because they do not start or because their user has to log in.
-	Unavailable(ctx context.Context) []*mcpclient.CallError
+	Unavailable(user string) []*mcpclient.CallError
 	// Connect makes sure that a server is connected and returns the number of the connection.
-	Connect(ctx context.Context, server string) (int64, error)
+	Connect(ctx context.Context, user, server string) (int64, error)
 	// Call calls a tool and returns its result, also one that is an error; every failure is a *mcpclient.CallError.
 	// When ctx ends, Call sends the server a cancellation and returns. The caller releases the result.
 	Call(ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions) (*mcpclient.Result, error)
-	Resources(ctx context.Context, server string) ([]mcpclient.Resource, error)
-	ResourceTemplates(ctx context.Context, server string) ([]mcpclient.ResourceTemplate, error)
-	Prompts(ctx context.Context, server string) ([]mcpclient.Prompt, error)
+	Resources(ctx context.Context, user, server string) ([]mcpclient.Resource, error)
+	ResourceTemplates(ctx context.Context, user, server string) ([]mcpclient.ResourceTemplate, error)
+	Prompts(ctx context.Context, user, server string) ([]mcpclient.Prompt, error)
 	// Complete asks how an argument of a prompt, or of a template of resources, can go on.
 	Complete(ctx context.Context, server string, params *mcp.CompleteParams, opts mcpclient.CallOptions) (mcpclient.Completion, error)
 	// Prompt fills in a prompt; the caller calls release once it no longer uses the result.
@@ -105,8 +105,8 @@ type Options struct {
 	Decided func(ctx context.Context, c policy.Call, v policy.Verdict)
 	// Restored is called before a call is sent whose arguments have the values of tokens, by the goroutine of the call; may be nil.
 	Restored func(ctx context.Context, tool string, tokens []pii.Token)
-	// Answered is called with the value that a tool gave and in which personal data is hidden, by the goroutine of the call; may be nil.
-	Answered func(ctx context.Context, tool *catalog.Tool, value json.RawMessage)
+	// Answered is called with the value that a tool gave a user and in which personal data is hidden, by the goroutine of the call; may be nil.
+	Answered func(ctx context.Context, user string, tool *catalog.Tool, value json.RawMessage)
 	// ApprovalKey binds approvals to arguments.
 	ApprovalKey func() ([]byte, error)
 	Zones       Zones
@@ -203,14 +203,8 @@ func refuse(err *frame.Error) run.Pending {
 }
 
 // Prepare implements run.Gate. Answers are redacted, except modules, which are redacted where their files are read.
+// Prepare implements run.Gate. Answers are redacted, except modules, which are redacted where their files are read.
 func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
-	pending := r.prepare(c, intent)
-	return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
-		return pending(catalog.WithUser(mcpclient.WithUser(ctx, r.scope.User), r.scope.User), call)
-	}
-}
-
-func (r *Run) prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	switch frame.Kind(c.Kind) {
 	case frame.Tool:
 		return r.tool(c, intent)
@@ -303,8 +297,8 @@ func cancelled() *frame.Error {
 
 // catalog answers what programs ask about tools.
 func (r *Run) catalog(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error) {
-	r.gate.opt.Servers.EnsureTools(ctx)
-	answer, err := r.gate.opt.Catalog.Answer(ctx, name, args)
+	r.gate.opt.Servers.EnsureTools(ctx, r.scope.User)
+	answer, err := r.gate.opt.Catalog.Answer(ctx, r.scope.User, name, args)
 	if err != nil {
 		return nil, toolError("", err.Error())
 	}

@@ -640,14 +640,14 @@ func real(t *testing.T) *fixture {
 
 type realServers struct{ *mcpclient.Manager }
 
-func (s realServers) EnsureTools(ctx context.Context) { s.Manager.EnsureTools(ctx) }
+func (s realServers) EnsureTools(ctx context.Context, user string) { s.Manager.EnsureTools(ctx, user) }
 
 func (realServers) Request(ctx context.Context, _, _ string, _ int, send func(context.Context) error) error {
 	return send(ctx)
 }
 
-func (realServers) Stateful(string) bool                               { return false }
-func (realServers) Unavailable(context.Context) []*mcpclient.CallError { return nil }
+func (realServers) Stateful(string) bool                      { return false }
+func (realServers) Unavailable(string) []*mcpclient.CallError { return nil }
 
 // A call whose run ends is cancelled upstream, and is in doubt: it was sent.
 func TestCancelledUpstream(t *testing.T) {

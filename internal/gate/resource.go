@@ -269,13 +269,13 @@ func (r *Run) list(ctx context.Context, c *journal.Call) (json.RawMessage, *fram
 // listed is what list gives for a server, or for all servers if it is "", without personal data. A server that fails then, or that the
 // caller may not ask, costs the others nothing, unless all fail.
 func listed[T any](
-	ctx context.Context, r *Run, c *journal.Call, server, method string, list func(context.Context, string) ([]T, error),
+	ctx context.Context, r *Run, c *journal.Call, server, method string, list func(ctx context.Context, user, server string) ([]T, error),
 ) (json.RawMessage, *frame.Error) {
 	of := func(ctx context.Context, server string) (json.RawMessage, error) {
 		if err := r.mayList(ctx, c, server, method); err != nil {
 			return nil, err
 		}
-		all, err := list(ctx, server)
+		all, err := list(ctx, r.scope.User, server)
 		if err != nil {
 			return nil, unmade("", err)
 		}
@@ -295,7 +295,7 @@ func listed[T any](
 		}
 		return value, nil
 	}
-	r.gate.opt.Servers.EnsureTools(ctx)
+	r.gate.opt.Servers.EnsureTools(ctx, r.scope.User)
 	servers := r.gate.opt.Catalog.Servers()
 	lists, errs := make([]json.RawMessage, len(servers)), make([]error, len(servers))
 	var wg sync.WaitGroup

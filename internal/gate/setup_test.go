@@ -53,7 +53,7 @@ type servers struct {
 
 var _ gate.Servers = (*servers)(nil)
 
-func (s *servers) EnsureTools(context.Context) {
+func (s *servers) EnsureTools(context.Context, string) {
 	s.mu.Lock()
 	s.ensured++
 	s.mu.Unlock()
@@ -62,14 +62,14 @@ func (s *servers) EnsureTools(context.Context) {
 	}
 }
 
-func (s *servers) Unavailable(context.Context) (all []*mcpclient.CallError) {
+func (s *servers) Unavailable(string) (all []*mcpclient.CallError) {
 	for _, name := range s.missing {
 		all = append(all, &mcpclient.CallError{Server: name, Kind: mcpclient.KindUnavailable})
 	}
 	return all
 }
 
-func (s *servers) Connect(_ context.Context, server string) (int64, error) {
+func (s *servers) Connect(_ context.Context, _, server string) (int64, error) {
 	if s.onConnect != nil {
 		s.onConnect()
 	}
@@ -93,7 +93,7 @@ func (s *servers) Call(ctx context.Context, server, tool string, args json.RawMe
 	return s.answer(ctx, server, tool, args)
 }
 
-func (s *servers) Resources(_ context.Context, server string) ([]mcpclient.Resource, error) {
+func (s *servers) Resources(_ context.Context, _, server string) ([]mcpclient.Resource, error) {
 	list, ok := s.resources[server]
 	if !ok {
 		return nil, &mcpclient.CallError{Server: server, Kind: mcpclient.KindUnavailable, Message: "it is down"}
@@ -101,11 +101,11 @@ func (s *servers) Resources(_ context.Context, server string) ([]mcpclient.Resou
 	return list, nil
 }
 
-func (s *servers) ResourceTemplates(_ context.Context, server string) ([]mcpclient.ResourceTemplate, error) {
+func (s *servers) ResourceTemplates(_ context.Context, _, server string) ([]mcpclient.ResourceTemplate, error) {
 	return []mcpclient.ResourceTemplate{{Server: server, URITemplate: "file:///{name}"}}, nil
 }
 
-func (s *servers) Prompts(_ context.Context, server string) ([]mcpclient.Prompt, error) {
+func (s *servers) Prompts(_ context.Context, _, server string) ([]mcpclient.Prompt, error) {
 	return []mcpclient.Prompt{{Server: server, Name: "greet"}}, nil
 }
 

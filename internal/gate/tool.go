@@ -152,11 +152,11 @@ func (t *toolCall) send(
 		return nil, t.notCalled(name, err)
 	}
 	servers := t.run.gate.opt.Servers
-	options := mcpclient.CallOptions{IdempotencyKey: t.run.key(t.call), Owner: t.run.scope.User, Call: t.call.N}
+	options := mcpclient.CallOptions{IdempotencyKey: t.run.key(t.call), User: t.run.scope.User, Call: t.call.N}
 	if report := t.run.scope.Progress; report != nil {
 		options.Progress = func(p mcpclient.Progress) { report(t.call.N, p) }
 	}
-	conn, err := servers.Connect(ctx, tool.Server)
+	conn, err := servers.Connect(ctx, t.run.scope.User, tool.Server)
 	if err != nil {
 		return nil, t.notCalled(name, err)
 	}
@@ -238,7 +238,7 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 	if _, held := errors.AsType[*catalog.HeldError](err); err == nil || held {
 		return tool, err
 	}
-	r.gate.opt.Servers.EnsureTools(ctx)
+	r.gate.opt.Servers.EnsureTools(ctx, r.scope.User)
 	tool, err = r.gate.opt.Catalog.ResolveIn(server, name)
 	unknown, is := errors.AsType[*catalog.UnknownError](err)
 	switch {
@@ -252,7 +252,7 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 		if of == "" {
 			of, _, _ = strings.Cut(name, "__")
 		}
-		for _, known := range r.gate.opt.Servers.Unavailable(ctx) {
+		for _, known := range r.gate.opt.Servers.Unavailable(r.scope.User) {
 			switch {
 			case ident.Fold(of) != ident.Fold(known.Server):
 			case known.Kind == mcpclient.KindNeedsLogin:

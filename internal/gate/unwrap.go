@@ -54,7 +54,7 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 			beside, err = t.beside(ctx, tool, result)
 		}
 		if hook := t.run.gate.opt.Answered; hook != nil && err == nil && t.whole(result) {
-			hook(ctx, tool, value)
+			hook(ctx, t.run.scope.User, tool, value)
 		}
 	}
 	if err == nil {

@@ -110,14 +110,14 @@ func (s *server) wasSlow() bool {
 }
 
 // ensure starts the server, and notes that it is slow if it is not ready at the deadline of ctx.
-func (s *server) ensure(ctx context.Context) {
+func (s *server) ensure(ctx context.Context, user string) {
 	wait, cancel := ctx, context.CancelFunc(func() {})
 	slow := s.wasSlow()
 	if slow {
 		wait, cancel = context.WithTimeout(ctx, slowWait)
 	}
 	defer cancel()
-	_ = s.start(wait) // the reason is in the status
+	_ = s.start(wait, user) // the reason is in the status
 	if slow || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return
 	}

@@ -42,8 +42,9 @@ type CallOptions struct {
 	// Conn is the number of the one connection on which the call may be made; 0 is any. If that connection is gone,
 	// the call fails with KindConnectionLost and was not sent.
 	Conn int64
-	// Owner is the user whose memory budget a large answer is charged to until it is released.
-	Owner string
+	// User is whose connection is used of a server that has one for each user, and whose memory budget a large answer is charged to until
+	// it is released. Empty is the user of the command line.
+	User string
 	// Call is the number of the run's host call, for traces; 0 for none.
 	Call int
 }
@@ -67,7 +68,7 @@ func newCallSlots() *slots.Slots {
 // result stay as written. A result with IsError is a result. Every failure is a *[CallError]; a call is never made
 // twice unless the server provably did not accept the first. When ctx ends, the server gets a cancellation and Call returns at once.
 func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMessage, opts CallOptions) (*Result, error) {
-	s, err := m.serverOf(ctx, server)
+	s, err := m.serverOf(opts.User, server)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 	if !isObject(args) || !json.Valid(args) {
 		return fail(KindProtocol, "the arguments are not a JSON object")
 	}
-	release, err := s.calls.Acquire(ctx, opts.Owner, min(1+len(args)/callWeight, maxCalls/2))
+	release, err := s.calls.Acquire(ctx, opts.User, min(1+len(args)/callWeight, maxCalls/2))
 	if err == nil {
 		defer release()
 	}
@@ -222,7 +223,7 @@ func (s *server) try(ctx context.Context, c *conn, opts CallOptions, params prog
 	}
 	defer c.use.RUnlock()
 	// It ends with the caller's context, the timeout, or the connection; the SDK then tells the server.
-	ex := newExchange(ctx, s.m.memory, opts.Owner, "p"+strconv.FormatInt(tokens.Add(1), 10))
+	ex := newExchange(ctx, s.m.memory, opts.User, "p"+strconv.FormatInt(tokens.Add(1), 10))
 	params.SetProgressToken(ex.token)
 	defer func() {
 		ex.end(nil)

@@ -234,7 +234,7 @@ func TestBackoff(t *testing.T) {
 	if until := time.Until(s.RetryAt); until < 29*time.Minute || until > time.Hour {
 		t.Errorf("retry in %s", until)
 	}
-	if err := m.Reconnect(ctxFor(t), "bad"); err != nil {
+	if err := m.Reconnect(ctxFor(t), "", "bad"); err != nil {
 		t.Fatal(err)
 	}
 	mustCall(t, m, "echo", `{}`)
@@ -246,7 +246,7 @@ func TestBackoff(t *testing.T) {
 func TestCallOnAConnection(t *testing.T) {
 	t.Parallel()
 	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
-	n, err := m.Connect(ctxFor(t), "bad")
+	n, err := m.Connect(ctxFor(t), "", "bad")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +256,7 @@ func TestCallOnAConnection(t *testing.T) {
 	if res, err := on(); err != nil || res.Conn != n {
 		t.Fatalf("%+v, %v", res, err)
 	}
-	if err := m.Reconnect(ctxFor(t), "bad"); err != nil {
+	if err := m.Reconnect(ctxFor(t), "", "bad"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = on()

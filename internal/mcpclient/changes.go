@@ -57,8 +57,8 @@ func (m *Manager) ResourcesChanged() <-chan struct{} { return m.resources.wait()
 
 // Subscribe subscribes to a resource of a server until cancel is called. It calls updated, which must not block, when the server reports a change,
 // and after each reconnection, because changes before it may have been missed. The server stays connected until then. Errors are *[CallError].
-func (m *Manager) Subscribe(ctx context.Context, server, uri string, updated func()) (cancel func(), err error) {
-	s, err := m.serverOf(ctx, server)
+func (m *Manager) Subscribe(ctx context.Context, user, server, uri string, updated func()) (cancel func(), err error) {
+	s, err := m.serverOf(user, server)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func TestSubscribe(t *testing.T) {
 			t.Cleanup(web.Close)
 			m := setup(t, mcpclient.Options{}, mcpclient.Config{Name: "up", URL: web.URL, Timeout: patience})
 			heard := make(chan struct{}, 1)
-			cancel, err := m.Subscribe(ctxFor(t), "up", "test://notes", func() {
+			cancel, err := m.Subscribe(ctxFor(t), "", "up", "test://notes", func() {
 				select {
 				case heard <- struct{}{}:
 				default:
@@ -62,13 +62,13 @@ func TestSubscribe(t *testing.T) {
 				for session := range up.Sessions() {
 					_ = session.Close()
 				}
-				_, _ = m.Resources(ctxFor(t), "up") // the server does not know the session, which is seen now
+				_, _ = m.Resources(ctxFor(t), "", "up") // the server does not know the session, which is seen now
 				eventually(t, "it is asked again", func() bool { return asked.Load() > 1 })
 				until("a change after the server has forgotten the session", "test://notes")
 			}
 			cancel()
 			cancel()
-			if _, err := m.Subscribe(ctxFor(t), "none", "test://notes", func() {}); err == nil {
+			if _, err := m.Subscribe(ctxFor(t), "", "none", "test://notes", func() {}); err == nil {
 				t.Error("an unknown server takes a subscription")
 			}
 		})
@@ -83,6 +83,6 @@ func TestSubscribeRefused(t *testing.T) {
 	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return up }, nil))
 	t.Cleanup(web.Close)
 	m := setup(t, mcpclient.Options{}, mcpclient.Config{Name: "up", URL: web.URL, Timeout: patience})
-	_, err := m.Subscribe(ctxFor(t), "up", "test://notes", func() {})
+	_, err := m.Subscribe(ctxFor(t), "", "up", "test://notes", func() {})
 	callError(t, err, mcpclient.KindRefused, false)
 }

@@ -23,7 +23,7 @@ type Completion struct {
 
 // Complete asks a server how an argument can go on; it proposes nothing if it completes no arguments. Failures are *[CallError].
 func (m *Manager) Complete(ctx context.Context, server string, params *mcp.CompleteParams, opts CallOptions) (Completion, error) {
-	s, err := m.serverOf(ctx, server)
+	s, err := m.serverOf(opts.User, server)
 	if err != nil {
 		return Completion{}, err
 	}
@@ -34,7 +34,7 @@ func (m *Manager) Complete(ctx context.Context, server string, params *mcp.Compl
 	if caps := c.session.InitializeResult().Capabilities; caps == nil || caps.Completions == nil {
 		return Completion{}, nil
 	}
-	release, err := s.calls.Acquire(ctx, opts.Owner, 1)
+	release, err := s.calls.Acquire(ctx, opts.User, 1)
 	if err != nil {
 		return Completion{}, s.unavailable(err.Error())
 	}

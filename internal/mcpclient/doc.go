@@ -22,7 +22,7 @@
 // # What a server can cost
 //
 // A server is not trusted: it harms its own tools only. A message above Options.MaxResult fails its call and is not kept.
-// Answers that are being read or used are charged to CallOptions.Owner until they are released: four of the largest size
+// Answers that are being read or used are charged to CallOptions.User until they are released: four of the largest size
 // for an owner, eight for all. Over HTTP an answer waits for the budget, until its call's timeout; on a stream that all
 // calls share the call fails instead. A server that sends more than 1,000 messages a second that nothing asked for, or
 // 1 MiB a second on stderr, is disconnected; on a stream that belongs to one call only that call fails.

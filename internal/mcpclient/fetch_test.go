@@ -54,7 +54,7 @@ func TestFetch(t *testing.T) {
 	t.Cleanup(srv.Close)
 	u, _ := url.Parse(srv.URL)
 	m := setup(t, mcpclient.Options{MaxResult: 2 << 20}, builtIn(true, u.Host))
-	listed := m.EnsureTools(ctxFor(t))[0]
+	listed := m.EnsureTools(ctxFor(t), "")[0]
 	if listed.Transport != "built-in" || len(listed.Tools) != 2 || !strings.Contains(listed.Instructions, u.Host) {
 		t.Errorf("%+v", listed)
 	}

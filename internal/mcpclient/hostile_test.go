@@ -155,7 +155,7 @@ func TestFloods(t *testing.T) {
 			opts := mcpclient.Options{}
 			opts.SetBackoff(time.Hour, time.Hour)
 			m := setup(t, opts, bad(t, tc.kind))
-			if _, err := m.Connect(ctxFor(t), "bad"); err != nil {
+			if _, err := m.Connect(ctxFor(t), "", "bad"); err != nil {
 				t.Fatal(err)
 			}
 			if tc.tool != "" {

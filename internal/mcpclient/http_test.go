@@ -432,7 +432,7 @@ func TestHTTPRefusals(t *testing.T) {
 				i.inner.ServeHTTP(w, r)
 			}
 			m := setup(t, mcpclient.Options{}, cfg)
-			before, err := m.Connect(ctxFor(t), "bad")
+			before, err := m.Connect(ctxFor(t), "", "bad")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -455,7 +455,7 @@ func TestHTTPRefusals(t *testing.T) {
 			if err := <-other; err != nil {
 				t.Errorf("another call failed: %v", err)
 			}
-			if after, err := m.Connect(ctxFor(t), "bad"); err != nil || after != before {
+			if after, err := m.Connect(ctxFor(t), "", "bad"); err != nil || after != before {
 				t.Errorf("connection %d, then %d (%v)", before, after, err)
 			}
 		})
@@ -789,7 +789,7 @@ func TestMemoryOfResults(t *testing.T) {
 	stdio.Name = "stdio"
 	m := setup(t, mcpclient.Options{MaxResult: limit}, cfg, stdio)
 	read := func(owner, server, tool string, timeout time.Duration) (*mcpclient.Result, error) {
-		return m.Call(ctxFor(t), server, tool, json.RawMessage(`{"bytes":1000000}`), mcpclient.CallOptions{Owner: owner, Timeout: timeout})
+		return m.Call(ctxFor(t), server, tool, json.RawMessage(`{"bytes":1000000}`), mcpclient.CallOptions{User: owner, Timeout: timeout})
 	}
 	must := func(owner, server, tool string) *mcpclient.Result {
 		t.Helper()

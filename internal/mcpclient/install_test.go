@@ -189,7 +189,7 @@ func TestInstallFails(t *testing.T) {
 	if err := os.Remove(filepath.Join(u.dir, "missing")); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Reconnect(ctxFor(t), "bad"); err != nil {
+	if err := m.Reconnect(ctxFor(t), "", "bad"); err != nil {
 		t.Error(err)
 	}
 	if asked := u.log(); asked != "iis" {

@@ -229,13 +229,13 @@ func (m *Manager) Servers() []Status {
 }
 
 // Tools returns all servers with what is known of their tools, starting nothing.
-func (m *Manager) Tools() []Server { return m.ServersOf(context.Background()) }
+func (m *Manager) Tools() []Server { return m.ServersOf("") }
 
-// ServersOf is Tools as the user of [WithUser] has the servers.
-func (m *Manager) ServersOf(ctx context.Context) []Server {
+// ServersOf is Tools as a user has the servers.
+func (m *Manager) ServersOf(user string) []Server {
 	var all []Server
 	for _, s := range m.list() {
-		all = append(all, s.snapshotOf(userOf(ctx)))
+		all = append(all, s.snapshotOf(user))
 	}
 	return all
 }
@@ -244,10 +244,10 @@ func (m *Manager) ServersOf(ctx context.Context) []Server {
 // the result with its reason and costs the others nothing. It takes until all have started
 // or failed, or until ctx ends: starts under way then go on in the background. For a server that was not ready at the deadline of an
 // earlier ctx, also of another process, it waits only slowWait.
-func (m *Manager) EnsureTools(ctx context.Context) []Server {
+func (m *Manager) EnsureTools(ctx context.Context, user string) []Server {
 	m.each(func(s *server) {
 		if !s.snapshot().Known {
-			s.ensure(ctx)
+			s.ensure(ctx, user)
 		}
 		s.report() // reports what another caller's start has found
 	})
@@ -256,7 +256,7 @@ func (m *Manager) EnsureTools(ctx context.Context) []Server {
 
 // Start starts all servers and returns them; as EnsureTools otherwise.
 func (m *Manager) Start(ctx context.Context) []Server {
-	m.each(func(s *server) { _ = s.start(ctx) }) // the reason is in the status
+	m.each(func(s *server) { _ = s.start(ctx, "") }) // the reason is in the status
 	return m.Tools()
 }
 
@@ -268,8 +268,8 @@ func (m *Manager) Starting(ctx context.Context) <-chan Server {
 	var wg sync.WaitGroup
 	for _, s := range all {
 		wg.Go(func() {
-			_ = s.start(ctx) // the reason is in the status
-			started <- s.snapshotOf(userOf(ctx))
+			_ = s.start(ctx, "") // the reason is in the status
+			started <- s.snapshotOf("")
 		})
 	}
 	go func() {
@@ -281,8 +281,8 @@ func (m *Manager) Starting(ctx context.Context) <-chan Server {
 
 // Connect makes sure that a server is connected and returns the number of the connection, which a call can then ask
 // for. During a backoff it fails at once.
-func (m *Manager) Connect(ctx context.Context, name string) (int64, error) {
-	s, err := m.serverOf(ctx, name)
+func (m *Manager) Connect(ctx context.Context, user, name string) (int64, error) {
+	s, err := m.serverOf(user, name)
 	if err != nil {
 		return 0, err
 	}
@@ -294,8 +294,8 @@ func (m *Manager) Connect(ctx context.Context, name string) (int64, error) {
 }
 
 // Reconnect ends the connection of a server, if it has one, and makes a new one now, whatever the backoff says.
-func (m *Manager) Reconnect(ctx context.Context, name string) error {
-	s, err := m.serverOf(ctx, name)
+func (m *Manager) Reconnect(ctx context.Context, user, name string) error {
+	s, err := m.serverOf(user, name)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (n neighbours) provoke(ctx context.Context) {
 			if tool == "chatter" {
 				args = json.RawMessage(`{"bytes":1000,"count":20}`)
 			}
-			res, err := n.m.Call(ctx, "bad", tool, args, mcpclient.CallOptions{Owner: "mallory", Timeout: 200 * time.Millisecond})
+			res, err := n.m.Call(ctx, "bad", tool, args, mcpclient.CallOptions{User: "mallory", Timeout: 200 * time.Millisecond})
 			if err == nil {
 				res.Release()
 			}
@@ -70,7 +70,7 @@ func (n neighbours) calls(t testing.TB, count int) []time.Duration {
 	for i := range took {
 		args := fmt.Sprintf(`{"n":%d}`, i)
 		began := time.Now()
-		res, err := n.m.Call(t.Context(), "bad", "echo", json.RawMessage(args), mcpclient.CallOptions{Owner: "ann", Timeout: patience})
+		res, err := n.m.Call(t.Context(), "bad", "echo", json.RawMessage(args), mcpclient.CallOptions{User: "ann", Timeout: patience})
 		took[i] = time.Since(began)
 		if err != nil {
 			t.Fatalf("call %d: %v", i, err)
@@ -146,7 +146,7 @@ func TestCallsOfAGreedyOwner(t *testing.T) {
 		<-c.ctx.Done()
 	}})
 	n := neighbours{m: setup(t, mcpclient.Options{}, cfg)}
-	if _, err := n.m.Call(t.Context(), "bad", "echo", nil, mcpclient.CallOptions{Owner: "mallory"}); err != nil {
+	if _, err := n.m.Call(t.Context(), "bad", "echo", nil, mcpclient.CallOptions{User: "mallory"}); err != nil {
 		t.Fatal(err)
 	}
 	for what, c := range map[string]struct{ calls, inFlight, bytes int }{
@@ -158,7 +158,7 @@ func TestCallsOfAGreedyOwner(t *testing.T) {
 		errs := make(chan error, c.calls)
 		for range c.calls {
 			go func() {
-				_, err := n.m.Call(ctx, "bad", "never", args, mcpclient.CallOptions{Owner: "mallory", Timeout: patience})
+				_, err := n.m.Call(ctx, "bad", "never", args, mcpclient.CallOptions{User: "mallory", Timeout: patience})
 				errs <- err
 			}()
 		}

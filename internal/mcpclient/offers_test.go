@@ -39,11 +39,11 @@ func TestUnusable(t *testing.T) {
 	if err := m.Add(Config{Name: "broken", Err: errors.New("variable TOKEN is not set")}); err != nil {
 		t.Fatal(err)
 	}
-	m.EnsureTools(t.Context())
+	m.EnsureTools(t.Context(), "")
 	if s := m.Servers()[0]; s.State != StateFailed || !strings.Contains(s.Reason, "TOKEN") {
 		t.Errorf("status %+v", s)
 	}
-	if _, err := m.Connect(t.Context(), "broken"); err == nil || !strings.Contains(err.Error(), "TOKEN") {
+	if _, err := m.Connect(t.Context(), "", "broken"); err == nil || !strings.Contains(err.Error(), "TOKEN") {
 		t.Errorf("connect: %v", err)
 	}
 }

@@ -104,7 +104,7 @@ func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	m := setup(t, mcpclient.Options{}, s.config())
-	listed := m.EnsureTools(ctxFor(t))[0]
+	listed := m.EnsureTools(ctxFor(t), "")[0]
 	if listed.State != mcpclient.StateReady || listed.Transport != "openapi" || listed.ServerInfo.Title != "Shop" || !strings.HasPrefix(listed.Instructions, "Sells things.\n") {
 		t.Errorf("%+v", listed.Status)
 	}
@@ -383,7 +383,7 @@ func TestOpenAPIPerUser(t *testing.T) {
 	cfg.PerUser, cfg.Credentials = true, &credentials.Keys{Server: "shop", HeaderIn: "X-Key", ByUser: map[string]string{"ann": "the-key-of-ann", "ben": "the-key-of-ben"}}
 	m := setup(t, mcpclient.Options{}, cfg)
 	for _, user := range []string{"ann", "ben", "ann"} {
-		res, err := m.Call(mcpclient.WithUser(ctxFor(t), user), "shop", "deleteItem", json.RawMessage(`{"id":"1"}`), mcpclient.CallOptions{})
+		res, err := m.Call(ctxFor(t), "shop", "deleteItem", json.RawMessage(`{"id":"1"}`), mcpclient.CallOptions{User: user})
 		if err != nil || res.Content[0].Text != "it was [credential]" {
 			t.Errorf("%s: %v %+v", user, err, res)
 		}
@@ -391,7 +391,7 @@ func TestOpenAPIPerUser(t *testing.T) {
 	if diff := cmp.Diff([]string{"the-key-of-ann", "the-key-of-ben", "the-key-of-ann"}, keys); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := m.Call(mcpclient.WithUser(ctxFor(t), "cleo"), "shop", "deleteItem", json.RawMessage(`{"id":"1"}`), mcpclient.CallOptions{}); err == nil {
+	if _, err := m.Call(ctxFor(t), "shop", "deleteItem", json.RawMessage(`{"id":"1"}`), mcpclient.CallOptions{User: "cleo"}); err == nil {
 		t.Error("a user without a key")
 	}
 }

@@ -92,7 +92,7 @@ func TestEverything(t *testing.T) {
 				t.Errorf("reports %+v, %v", reports, err)
 			}
 
-			resources, err := m.Resources(ctxFor(t), "everything")
+			resources, err := m.Resources(ctxFor(t), "", "everything")
 			if err != nil || len(resources) == 0 {
 				t.Fatalf("resources %v, %v", resources, err)
 			}
@@ -144,7 +144,7 @@ func TestFilesystemAndMemory(t *testing.T) {
 	}
 	m := setup(t, mcpclient.Options{CacheDir: cache}, configs...)
 	begin := time.Now()
-	for _, s := range m.EnsureTools(ctxFor(t)) {
+	for _, s := range m.EnsureTools(ctxFor(t), "") {
 		if s.State != mcpclient.StateReady || len(s.Tools) < 9 {
 			t.Fatalf("%+v", s.Status)
 		}
@@ -167,7 +167,7 @@ func TestFilesystemAndMemory(t *testing.T) {
 
 	begin = time.Now()
 	again := setup(t, mcpclient.Options{CacheDir: cache}, configs...)
-	for _, s := range again.EnsureTools(ctxFor(t)) {
+	for _, s := range again.EnsureTools(ctxFor(t), "") {
 		if !s.Known || s.State != mcpclient.StateIdle {
 			t.Errorf("%+v", s.Status)
 		}

@@ -81,11 +81,11 @@ func TestRemoveInEveryState(t *testing.T) {
 	add("disabled", misbehave.Normal)
 	add("failed", misbehave.Dies)
 	add("starting", misbehave.Hangs)
-	_, err := m.Connect(ctxFor(t), "failed")
+	_, err := m.Connect(ctxFor(t), "", "failed")
 	callError(t, err, mcpclient.KindUnavailable, false)
 	waiting := make(chan error, 1)
 	go func() {
-		_, err := m.Connect(ctxFor(t), "starting")
+		_, err := m.Connect(ctxFor(t), "", "starting")
 		waiting <- err
 	}()
 	eventually(t, "it is starting", func() bool { return status(t, m, "starting").State == mcpclient.StateStarting })

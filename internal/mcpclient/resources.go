@@ -12,8 +12,8 @@ import (
 )
 
 // Resources lists what a server offers to read; none if it has no resources. Failures are *[CallError].
-func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, error) {
-	all, err := list[Resource](ctx, m, server, "resources", func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
+func (m *Manager) Resources(ctx context.Context, user, server string) ([]Resource, error) {
+	all, err := list[Resource](ctx, m, user, server, "resources", func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 		func(cursor string) (progressParams, func(context.Context, *conn) error) {
 			params := &mcp.ListResourcesParams{Cursor: cursor}
 			return params, func(ctx context.Context, c *conn) error {
@@ -28,8 +28,8 @@ func (m *Manager) Resources(ctx context.Context, server string) ([]Resource, err
 }
 
 // ResourceTemplates lists the templates of resources that a server offers, as Resources does.
-func (m *Manager) ResourceTemplates(ctx context.Context, server string) ([]ResourceTemplate, error) {
-	all, err := list[ResourceTemplate](ctx, m, server, "resourceTemplates", func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
+func (m *Manager) ResourceTemplates(ctx context.Context, user, server string) ([]ResourceTemplate, error) {
+	all, err := list[ResourceTemplate](ctx, m, user, server, "resourceTemplates", func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 		func(cursor string) (progressParams, func(context.Context, *conn) error) {
 			params := &mcp.ListResourceTemplatesParams{Cursor: cursor}
 			return params, func(ctx context.Context, c *conn) error {
@@ -47,8 +47,8 @@ func (m *Manager) ResourceTemplates(ctx context.Context, server string) ([]Resou
 }
 
 // Prompts lists the prompts that a server offers; none if it has no prompts. Failures are *[CallError].
-func (m *Manager) Prompts(ctx context.Context, server string) ([]Prompt, error) {
-	all, err := list[Prompt](ctx, m, server, "prompts", func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil },
+func (m *Manager) Prompts(ctx context.Context, user, server string) ([]Prompt, error) {
+	all, err := list[Prompt](ctx, m, user, server, "prompts", func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil },
 		func(cursor string) (progressParams, func(context.Context, *conn) error) {
 			params := &mcp.ListPromptsParams{Cursor: cursor}
 			return params, func(ctx context.Context, c *conn) error {
@@ -65,10 +65,10 @@ func (m *Manager) Prompts(ctx context.Context, server string) ([]Prompt, error) 
 // list lists the things of one kind that a server offers. A server that does not announce the kind is asked as well, as the
 // official clients do. ask is the request for a page; identify is what makes an item another one.
 func list[T any](
-	ctx context.Context, m *Manager, server, kind string, offers func(*mcp.ServerCapabilities) bool,
+	ctx context.Context, m *Manager, user, server, kind string, offers func(*mcp.ServerCapabilities) bool,
 	ask func(cursor string) (progressParams, func(context.Context, *conn) error), identify func(T) string,
 ) ([]T, error) {
-	s, err := m.serverOf(ctx, server)
+	s, err := m.serverOf(user, server)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func list[T any](
 	if _, lacks := c.lacks.Load(kind); lacks && !announced {
 		return nil, nil
 	}
-	opts := CallOptions{}
+	opts := CallOptions{User: user}
 	if !announced {
 		opts.Timeout = unannouncedGrace
 	}
@@ -135,7 +135,7 @@ var unannouncedGrace = 3 * time.Second
 func (m *Manager) Prompt(ctx context.Context, server, name string, args map[string]string, opts CallOptions) (
 	result json.RawMessage, release func(), err error,
 ) {
-	s, err := m.serverOf(ctx, server)
+	s, err := m.serverOf(opts.User, server)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -159,7 +159,7 @@ func (m *Manager) Prompt(ctx context.Context, server, name string, args map[stri
 func (m *Manager) ReadResource(ctx context.Context, server, uri string, opts CallOptions) (
 	contents []ResourceContents, release func(), err error,
 ) {
-	s, err := m.serverOf(ctx, server)
+	s, err := m.serverOf(opts.User, server)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -31,13 +31,13 @@ func TestReview(t *testing.T) {
 	offers := func(m *mcpclient.Manager) bool {
 		return slices.ContainsFunc(m.Tools()[0].Tools, func(t mcpclient.Tool) bool { return t.Name == "echo" })
 	}
-	m.EnsureTools(ctxFor(t))
+	m.EnsureTools(ctxFor(t), "")
 	if s := last.Load(); offers(m) || !slices.Equal(s.Held, []string{"", "echo"}) || m.Servers()[0].Held != 2 || s.Instructions != "" {
 		t.Errorf("reported %+v", s.Status)
 	}
 	_, err := call(t, m, "echo", `{}`)
 	wantIn(t, "the error", callError(t, err, mcpclient.KindRefused, false).Error(), "held until a person has reviewed it")
-	if err := m.Reconnect(ctxFor(t), server.Name); err != nil {
+	if err := m.Reconnect(ctxFor(t), "", server.Name); err != nil {
 		t.Fatal(err)
 	}
 	_, err = call(t, m, "echo", `{}`)

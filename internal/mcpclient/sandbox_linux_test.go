@@ -757,7 +757,7 @@ func TestSandboxAfterLink(t *testing.T) {
 	if err := errors.Join(os.Remove(inner), os.Symlink(f.Dir, inner), os.RemoveAll(f.Given+"/c")); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Reconnect(ctxFor(t), "bad"); err == nil {
+	if err := m.Reconnect(ctxFor(t), "", "bad"); err == nil {
 		if done := attacked(t, m, f).Done; len(done) > 0 {
 			t.Errorf("%v", done)
 		}

@@ -19,7 +19,7 @@ import (
 func TestToolsAreReportedAsSent(t *testing.T) {
 	t.Parallel()
 	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
-	servers := m.EnsureTools(ctxFor(t))
+	servers := m.EnsureTools(ctxFor(t), "")
 	s := servers[0]
 	if s.State != mcpclient.StateReady || !s.Known || s.Cached || s.PID == 0 || s.Conn == 0 {
 		t.Fatalf("status %+v", s.Status)
@@ -69,7 +69,7 @@ func TestFailedStarts(t *testing.T) {
 			good.Name = "good"
 			m := setup(t, mcpclient.Options{}, tc.cfg, good)
 			ctx := ctxFor(t)
-			servers := m.EnsureTools(ctx)
+			servers := m.EnsureTools(ctx, "")
 			if servers[0].State != mcpclient.StateFailed || servers[0].Known {
 				t.Errorf("state %s", servers[0].State)
 			}
@@ -120,7 +120,7 @@ func TestPagesAndNoTools(t *testing.T) {
 	none := bad(t, misbehave.NoTools)
 	none.Name = "none"
 	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Pages), none)
-	servers := m.EnsureTools(ctxFor(t))
+	servers := m.EnsureTools(ctxFor(t), "")
 	var names []string
 	for _, tool := range servers[0].Tools {
 		names = append(names, tool.Name)
@@ -280,7 +280,7 @@ func TestCacheKnowsToolsBeforeTheStart(t *testing.T) {
 	opts := mcpclient.Options{CacheDir: dir, OnChange: func(s mcpclient.Server) { changes <- s }}
 
 	first := setup(t, opts, cfg)
-	listed := first.EnsureTools(ctxFor(t))[0]
+	listed := first.EnsureTools(ctxFor(t), "")[0]
 	if s := <-changes; s.Cached || len(s.Tools) != len(listed.Tools) {
 		t.Fatalf("first change: %+v", s.Status)
 	}
@@ -293,7 +293,7 @@ func TestCacheKnowsToolsBeforeTheStart(t *testing.T) {
 	}
 
 	second := setup(t, opts, cfg)
-	s := second.EnsureTools(ctxFor(t))[0]
+	s := second.EnsureTools(ctxFor(t), "")[0]
 	if s.State != mcpclient.StateIdle || !s.Known || !s.Cached || s.Conn != 0 || s.Instructions != "Expect the worst." {
 		t.Fatalf("not from the cache: %+v", s.Status)
 	}
@@ -322,7 +322,7 @@ func TestCacheKnowsToolsBeforeTheStart(t *testing.T) {
 	if fourth.Tools()[0].Known {
 		t.Error("a damaged cache was used")
 	}
-	if !fourth.EnsureTools(ctxFor(t))[0].Known {
+	if !fourth.EnsureTools(ctxFor(t), "")[0].Known {
 		t.Error("a damaged cache is in the way")
 	}
 }
@@ -352,11 +352,11 @@ func TestEnsureToolsWaitsForTheReport(t *testing.T) {
 	first := make(chan struct{})
 	go func() {
 		defer close(first)
-		m.EnsureTools(ctxFor(t))
+		m.EnsureTools(ctxFor(t), "")
 	}()
 	<-entered
 	time.AfterFunc(50*time.Millisecond, func() { close(release) }) // later than a second call needs that does not wait
-	if m.EnsureTools(ctxFor(t)); !reported.Load() {
+	if m.EnsureTools(ctxFor(t), ""); !reported.Load() {
 		t.Error("EnsureTools returned before the tools were reported")
 	}
 	<-first
@@ -373,11 +373,11 @@ func TestSlowServers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	m := setup(t, mcpclient.Options{CacheDir: cache}, slow)
-	m.EnsureTools(ctx)
+	m.EnsureTools(ctx, "")
 	began := time.Now()
-	m.EnsureTools(t.Context())
+	m.EnsureTools(t.Context(), "")
 	again := setup(t, mcpclient.Options{CacheDir: cache}, slow, good)
-	if servers := again.EnsureTools(t.Context()); !servers[1].Known {
+	if servers := again.EnsureTools(t.Context(), ""); !servers[1].Known {
 		t.Errorf("the other server suffers: %+v", servers[1].Status)
 	}
 	if waited := time.Since(began); waited > patience/2 {
@@ -399,11 +399,11 @@ func TestSlowServers(t *testing.T) {
 	ended, cancelled := context.WithDeadline(t.Context(), time.Now())
 	defer cancelled()
 	other := setup(t, mcpclient.Options{CacheDir: cache}, quick)
-	other.EnsureTools(ended)
+	other.EnsureTools(ended, "")
 	if all := marks(); len(all) != 2 {
 		t.Fatalf("files %v", all)
 	}
-	if _, err := other.Connect(t.Context(), "bad"); err != nil {
+	if _, err := other.Connect(t.Context(), "", "bad"); err != nil {
 		t.Fatal(err)
 	}
 	if all := marks(); len(all) != 1 {

@@ -247,9 +247,9 @@ func TestUnannouncedLists(t *testing.T) {
 		if s.State != mcpclient.StateReady || len(s.Tools) != 1-i {
 			t.Errorf("%s: %s with %d tools", s.Name, s.State, len(s.Tools))
 		}
-		resources, err := m.Resources(ctxFor(t), s.Name)
-		templates, errT := m.ResourceTemplates(ctxFor(t), s.Name)
-		prompts, errP := m.Prompts(ctxFor(t), s.Name)
+		resources, err := m.Resources(ctxFor(t), "", s.Name)
+		templates, errT := m.ResourceTemplates(ctxFor(t), "", s.Name)
+		prompts, errP := m.Prompts(ctxFor(t), "", s.Name)
 		if err != nil || errT != nil || errP != nil || len(resources) != 1-i || len(templates) != 1-i || len(prompts) != 1-i {
 			t.Errorf("%s: %v %v %v %+v %+v %+v", s.Name, err, errT, errP, resources, templates, prompts)
 		}

@@ -20,18 +20,6 @@ const (
 	maxIdle  = 15 * time.Minute // after which the connection of a user is ended
 )
 
-type userKey struct{}
-
-// WithUser says whose connection is used for what is done with ctx, of servers that have one for each user.
-func WithUser(ctx context.Context, user string) context.Context {
-	return context.WithValue(ctx, userKey{}, user)
-}
-
-func userOf(ctx context.Context) string {
-	user, _ := ctx.Value(userKey{}).(string)
-	return cmp.Or(user, localUser)
-}
-
 // root is the server that knows the tools.
 func (s *server) root() *server {
 	if s.parent != nil {
@@ -41,16 +29,17 @@ func (s *server) root() *server {
 }
 
 // serverOf finds a server as a user has it.
-func (m *Manager) serverOf(ctx context.Context, name string) (*server, error) {
+func (m *Manager) serverOf(user, name string) (*server, error) {
 	s, err := m.server(name)
 	if err != nil {
 		return nil, err
 	}
-	return s.of(userOf(ctx))
+	return s.of(user)
 }
 
-// of returns the server as a user has it.
+// of returns the server as a user has it. An empty user is that of the command line.
 func (s *server) of(user string) (*server, error) {
+	user = cmp.Or(user, localUser)
 	if !s.cfg.PerUser || !s.cfg.usable() {
 		return s, nil
 	}
@@ -84,9 +73,9 @@ func (s *server) endIdle() {
 	})
 }
 
-// start connects the server as the user of ctx has it.
-func (s *server) start(ctx context.Context) error {
-	u, err := s.of(userOf(ctx))
+// start connects the server as a user has it.
+func (s *server) start(ctx context.Context, user string) error {
+	u, err := s.of(user)
 	if err == nil {
 		_, err = u.connect(ctx, false)
 	}
@@ -97,7 +86,7 @@ func (s *server) start(ctx context.Context) error {
 func (s *server) snapshotOf(user string) Server {
 	of := s.snapshot()
 	s.mu.Lock()
-	u := s.users[user]
+	u := s.users[cmp.Or(user, localUser)]
 	s.mu.Unlock()
 	if u == nil {
 		return of

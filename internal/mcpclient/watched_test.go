@@ -53,7 +53,7 @@ func TestWatched(t *testing.T) {
 	if err := m.Add(mcpclient.Config{Name: "growing", Within: g}); err != nil {
 		t.Fatal(err)
 	}
-	m.EnsureTools(ctxFor(t))
+	m.EnsureTools(ctxFor(t), "")
 	for want := range 3 {
 		select {
 		case got := <-listed:

@@ -24,16 +24,16 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 		call, called := req.(*mcp.CallToolRequest)
 		switch {
 		case called && !s.opt.direct() && !s.own(call.Params.Name):
-			s.ready(ctx)
+			s.ready(ctx, s.caller(req.GetExtra()))
 			if tool, err := s.opt.Harness.Catalog().Details(call.Params.Name); err == nil {
 				return refusal(fmt.Errorf("%s is a tool of a server: programs call it, so send execute_code a program such as `return await %s`", tool.Name, tool.Call)), nil
 			}
 		case !s.opt.direct():
 		case method == "tools/list":
-			s.ready(ctx)
+			s.ready(ctx, s.caller(req.GetExtra()))
 			s.offerNow()
 		case called && !s.own(call.Params.Name) && !s.offers(call.Params.Name):
-			s.opt.Harness.EnsureTools(ctx)
+			s.opt.Harness.EnsureTools(ctx, s.caller(req.GetExtra()).user)
 			s.offerNow()
 			call.Params.Name = s.offered.listedName(call.Params.Name)
 		}

@@ -31,11 +31,11 @@ const (
 // startWait is how long discovering tools waits for servers that have not listed theirs yet. Notes name those that take longer.
 const startWait = time.Second
 
-// ready waits for the servers, at most startWait.
-func (s *Server) ready(ctx context.Context) {
+// ready waits for the servers as the caller has them, at most startWait.
+func (s *Server) ready(ctx context.Context, who caller) {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
-	s.opt.Harness.EnsureTools(ctx)
+	s.opt.Harness.EnsureTools(ctx, who.user)
 }
 
 // missing says which servers offer nothing, and why.
@@ -83,9 +83,9 @@ func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallT
 	case len(in.Query) > maxQuery:
 		return refusal(fmt.Errorf("the query has more than %d bytes; send what you want to do in a few words", maxQuery)), nil
 	}
-	s.ready(ctx)
 	who := s.caller(r.Extra)
-	hits := s.opt.Harness.Catalog().Search(catalog.WithUser(ctx, who.user), in.Query, cmp.Or(int(min(max(in.Limit, 0), maxHits)), defaultHits))
+	s.ready(ctx, who)
+	hits := s.opt.Harness.Catalog().Search(ctx, who.user, in.Query, cmp.Or(int(min(max(in.Limit, 0), maxHits)), defaultHits))
 	notes := s.missing()
 	end, err := s.opt.Harness.Computing().Begin(ctx, who.user) // the search has had a turn of its own
 	if err != nil {
@@ -150,8 +150,8 @@ func (s *Server) details(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 	case len(in.Names) > maxNames:
 		return refusal(fmt.Errorf("these are %d names; ask for at most %d at a time", len(in.Names), maxNames)), nil
 	}
-	s.ready(ctx)
 	who := s.caller(r.Extra)
+	s.ready(ctx, who)
 	end, err := s.opt.Harness.Computing().Begin(ctx, who.user)
 	if err != nil {
 		return refusal(err), nil
@@ -165,7 +165,7 @@ func (s *Server) details(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 	var tools []*catalog.Details
 	var problems []error
 	advised := map[string]bool{}
-	known := s.opt.Harness.Catalog().For(catalog.WithUser(ctx, who.user))
+	known := s.opt.Harness.Catalog().For(who.user)
 	for _, name := range in.Names {
 		full, err := known.Details(name)
 		if err != nil {

@@ -37,7 +37,7 @@ type Harness interface {
 	Catalog() *catalog.Catalog
 	Servers() *upstream.Servers
 	// EnsureTools waits until every server has listed its tools or failed to.
-	EnsureTools(ctx context.Context)
+	EnsureTools(ctx context.Context, user string)
 	Skills() (*skills.Store, error)
 	Presence() *approval.Presence
 	// Privacy is the filter of personal data; nil where it is switched off.
@@ -134,7 +134,7 @@ func New(opt Options) *Server {
 		s.server.AddSendingMiddleware(s.onlyWatching)
 		s.tellChanges()
 		s.begun.Go(s.offerTools)
-		s.begun.Go(func() { opt.Harness.EnsureTools(s.closing) })
+		s.begun.Go(func() { opt.Harness.EnsureTools(s.closing, s.caller(nil).user) })
 	}
 	return s
 }

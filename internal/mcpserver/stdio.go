@@ -18,7 +18,7 @@ const drainTime = 5 * time.Second
 
 // ServeStdio serves one client until in ends, which is success, or ctx does. The upstream servers list their tools in the background.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	s.begun.Go(func() { s.opt.Harness.EnsureTools(s.closing) })
+	s.begun.Go(func() { s.opt.Harness.EnsureTools(s.closing, s.caller(nil).user) })
 	transport := &draining{&mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}}, s.closing}
 	session, err := s.server.Connect(context.WithoutCancel(ctx), transport, nil)
 	if err != nil {

@@ -70,7 +70,7 @@ func (s *Server) subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
 			return err
 		}
 		var cancel func()
-		cancel, err = s.opt.Harness.Servers().Subscribe(mcpclient.WithUser(ctx, who.user), server, uri, func() { s.changed(w, r.Params.URI) })
+		cancel, err = s.opt.Harness.Servers().Subscribe(ctx, who.user, server, uri, func() { s.changed(w, r.Params.URI) })
 		if err == nil && !s.watches.begin(key, w, cancel) {
 			cancel() // the client has gone
 		}

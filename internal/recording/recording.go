@@ -138,13 +138,13 @@ func (r *Recorder) Skills(ctx context.Context, user string) ([]agent.Skill, erro
 }
 
 // Search implements agent.Catalog.
-func (r *Recorder) Search(ctx context.Context, query string, limit int) (string, error) {
-	return r.answered(r.Catalog.Search(ctx, query, limit))
+func (r *Recorder) Search(ctx context.Context, user, query string, limit int) (string, error) {
+	return r.answered(r.Catalog.Search(ctx, user, query, limit))
 }
 
 // Details implements agent.Catalog.
-func (r *Recorder) Details(ctx context.Context, names []string) (string, error) {
-	return r.answered(r.Catalog.Details(ctx, names))
+func (r *Recorder) Details(ctx context.Context, user string, names []string) (string, error) {
+	return r.answered(r.Catalog.Details(ctx, user, names))
 }
 
 func (r *Recorder) answered(text string, err error) (string, error) {
@@ -229,10 +229,10 @@ func (p *Player) SaveFile(_ context.Context, _, _, name string, _ []byte) (strin
 func (p *Player) Skills(context.Context, string) ([]agent.Skill, error) { return p.rec.Skills, nil }
 
 // Search implements agent.Catalog.
-func (p *Player) Search(context.Context, string, int) (string, error) { return p.answer() }
+func (p *Player) Search(context.Context, string, string, int) (string, error) { return p.answer() }
 
 // Details implements agent.Catalog.
-func (p *Player) Details(context.Context, []string) (string, error) { return p.answer() }
+func (p *Player) Details(context.Context, string, []string) (string, error) { return p.answer() }
 
 func (p *Player) answer() (string, error) {
 	p.mu.Lock()

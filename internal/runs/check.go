@@ -30,7 +30,7 @@ func (s *Service) check(ctx context.Context, env *environment, compiled *program
 		return nil, nil, nil
 	}
 	for _, m := range check.Check(ctx, compiled.Uses, check.Tools{
-		Catalog: s.opt.Catalog, Ensure: s.opt.EnsureTools, Unavailable: s.opt.Unavailable,
+		Catalog: s.opt.Catalog, Ensure: func(ctx context.Context) { s.opt.EnsureTools(ctx, env.user) }, Unavailable: s.opt.Unavailable,
 	}) {
 		at := compiled.PlaceOf(m.At)
 		if at.Line == 0 {
@@ -70,7 +70,7 @@ func (s *Service) advise(env *environment, compiled *program.Compiled, e *frame.
 		written, called := program.CallOf(compiled.Source.Code, name[1])
 		if advice = s.toolMeant(name[1], written); advice == "" && called && !program.IsKnownAbsent(name[1]) {
 			ctx, stop := context.WithTimeout(context.Background(), maxEnsure) // servers start when they are needed
-			s.opt.EnsureTools(ctx)
+			s.opt.EnsureTools(ctx, env.user)
 			stop()
 			advice = s.toolMeant(name[1], written)
 		}

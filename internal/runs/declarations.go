@@ -11,17 +11,20 @@ import (
 )
 
 // declarations is ./servers as a program reads it with fs: a directory for each server, with the TypeScript
-// declarations of its tools, as the user of the context sees them.
+// declarations of its tools, as the user sees them.
 //
 //	servers/crm/index.ts    all functions of the server
 //	servers/crm/search.ts   one of them
-type declarations struct{ s *Service }
+type declarations struct {
+	s    *Service
+	user string
+}
 
 var _ files.Virtual = (*declarations)(nil)
 
 // ReadDir implements files.Virtual.
 func (d *declarations) ReadDir(ctx context.Context, path string) ([]files.Entry, error) {
-	d.s.opt.EnsureTools(ctx)
+	d.s.opt.EnsureTools(ctx, d.user)
 	names := d.s.opt.Catalog.Names()
 	var entries []files.Entry
 	switch {
@@ -43,7 +46,7 @@ func (d *declarations) ReadDir(ctx context.Context, path string) ([]files.Entry,
 
 // ReadFile implements files.Virtual.
 func (d *declarations) ReadFile(ctx context.Context, path string) ([]byte, error) {
-	d.s.opt.EnsureTools(ctx)
+	d.s.opt.EnsureTools(ctx, d.user)
 	server, file, _ := strings.Cut(path, "/")
 	function, ok := strings.CutSuffix(file, ".ts")
 	if !ok {
@@ -53,13 +56,13 @@ func (d *declarations) ReadFile(ctx context.Context, path string) ([]byte, error
 		return nil, fmt.Errorf("%w: %s", fs.ErrNotExist, path)
 	}
 	if function == "index" {
-		text, err := d.s.opt.Catalog.For(ctx).ServerDeclaration(server)
+		text, err := d.s.opt.Catalog.For(d.user).ServerDeclaration(server)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 		}
 		return []byte(text), nil
 	}
-	details, err := d.s.opt.Catalog.For(ctx).DetailsIn(server, function)
+	details, err := d.s.opt.Catalog.For(d.user).DetailsIn(server, function)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}

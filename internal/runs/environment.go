@@ -64,7 +64,7 @@ func (s *Service) open(user, session, runID string) (*environment, error) {
 		return nil, err
 	}
 	e.privacy = s.opt.Privacy.In(user, session)
-	e.space = files.NewSpace(e.skills, e.workspace, &declarations{s})
+	e.space = files.NewSpace(e.skills, e.workspace, &declarations{s, user})
 	e.space.Keep = func(ctx context.Context, old, data []byte) ([]byte, error) {
 		if !utf8.Valid(data) {
 			return data, nil
@@ -174,7 +174,7 @@ func (e *environment) Server(ctx context.Context, name string) (frame.Module, er
 	}
 	module, err := e.s.opt.Catalog.Module(name)
 	if err != nil && e.servers == nil {
-		e.s.opt.EnsureTools(ctx)
+		e.s.opt.EnsureTools(ctx, e.user)
 		module, err = e.s.opt.Catalog.Module(name)
 	}
 	if err == nil {

@@ -99,7 +99,7 @@ type Options struct {
 	Gate    *gate.Gate
 	Catalog *catalog.Catalog
 	// EnsureTools waits, within a bound, until servers have listed their tools.
-	EnsureTools func(ctx context.Context)
+	EnsureTools func(ctx context.Context, user string)
 
 	Compiler *program.Compiler
 	Modules  *program.Cache

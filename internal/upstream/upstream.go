@@ -164,8 +164,8 @@ func (s *Servers) offered(server mcpclient.Server) catalog.Server {
 }
 
 // Unavailable implements gate.Servers.
-func (s *Servers) Unavailable(ctx context.Context) (all []*mcpclient.CallError) {
-	for _, server := range s.ServersOf(ctx) {
+func (s *Servers) Unavailable(user string) (all []*mcpclient.CallError) {
+	for _, server := range s.ServersOf(user) {
 		reason, _, _ := strings.Cut(server.Reason, "\n") // programs do not see what the server wrote
 		switch {
 		case server.Known:
@@ -191,7 +191,7 @@ func (s *Servers) Unlisted() (names []string) {
 
 // EnsureTools implements gate.Servers: it waits for at most Options.Discovery, or until ctx ends, and not for a server whose last
 // start failed before its backoff is over.
-func (s *Servers) EnsureTools(ctx context.Context) {
+func (s *Servers) EnsureTools(ctx context.Context, user string) {
 	missing := func(server mcpclient.Server) bool {
 		failed := server.State == mcpclient.StateFailed || server.State == mcpclient.StateBackoff
 		if server.State == mcpclient.StateDisabled || failed && !time.Now().After(server.RetryAt) {
@@ -205,5 +205,5 @@ func (s *Servers) EnsureTools(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.opt.Discovery, fmt.Errorf("servers did not list their tools within %s", s.opt.Discovery))
 	defer cancel()
-	s.Manager.EnsureTools(ctx)
+	s.Manager.EnsureTools(ctx, user)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/credentials"
 	"mcp-code-exec-harness/internal/mcpclient"
@@ -116,6 +117,24 @@ func TestLoginWhileRunning(t *testing.T) {
 	}
 }
 
+// Whoever looks for tools starts the servers with a login for each user as that user has them.
+func TestLookingStartsOwnConnection(t *testing.T) {
+	t.Parallel()
+	s := oauthtest.New(t)
+	f := setup(t, nil, guarded(s, "user"))
+	f.login(s, "ann")
+	tools := agent.NewCatalog(f.Catalog(), f.EnsureTools)
+	for _, c := range []struct {
+		user string
+		want bool
+	}{{"ben", false}, {"ann", true}} {
+		text, err := tools.Search(t.Context(), c.user, "who am I", 0)
+		if err != nil || strings.Contains(text, "guarded__") != c.want {
+			t.Errorf("%s: %s, %v", c.user, text, err)
+		}
+	}
+}
+
 // TestLoginPerUser: a user's login, connection and state are no other's.
 func TestLoginPerUser(t *testing.T) {
 	t.Parallel()
@@ -129,7 +148,7 @@ func TestLoginPerUser(t *testing.T) {
 		t.Errorf("ben: %s", got)
 	}
 	state := func(user string) mcpclient.State {
-		return f.Servers().ServersOf(mcpclient.WithUser(t.Context(), user))[0].State
+		return f.Servers().ServersOf(user)[0].State
 	}
 	if ann, ben := state("ann"), state("ben"); ann != mcpclient.StateReady || ben != mcpclient.StateNeedsLogin {
 		t.Errorf("ann's state is %s, ben's %s", ann, ben)

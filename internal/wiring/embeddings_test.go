@@ -27,8 +27,8 @@ func TestEmbeddings(t *testing.T) {
 	find := func(t *testing.T, query string) string {
 		t.Helper()
 		f := open(t, dir, settings, up.entry)
-		f.EnsureTools(t.Context())
-		hits := f.Catalog().Search(t.Context(), query, 1)
+		f.EnsureTools(t.Context(), "")
+		hits := f.Catalog().Search(t.Context(), "", query, 1)
 		if failed := f.Embeddings().Failure(); (failed != nil) != broken.Load() {
 			t.Errorf("the failure that is told is %v", failed)
 		}

@@ -30,7 +30,7 @@ func TestGenerated(t *testing.T) {
 	// No program computes or waits for long: the bounds on time are reached only by a fault.
 	limits := map[string]string{"sandbox.timeout": "2m", "sandbox.maxWall": "5m", "sandbox.maxCalls": "40"}
 	live := setup(t, limits, badServer(t, "up", misbehave.Normal))
-	live.EnsureTools(t.Context())
+	live.EnsureTools(t.Context(), "")
 	offline := setup(t, limits)
 	seeds := make(chan uint64, count)
 	if *generatedOnly != 0 {

@@ -18,7 +18,7 @@ func TestRemoveAndAddAServer(t *testing.T) {
 	f := open(t, dir, nil, &config.MCPServer{
 		Name: "bad", Command: self(t), Env: env(misbehave.Grandchild), StartupTimeout: patience,
 	})
-	f.EnsureTools(t.Context())
+	f.EnsureTools(t.Context(), "")
 	if _, err := f.Catalog().Resolve("bad__echo"); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestRemoveAndAddAServer(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond) // until the name is free, which nothing announces
 	}
-	f.EnsureTools(t.Context())
+	f.EnsureTools(t.Context(), "")
 	if err := <-removed; err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/runs"
 )
 
@@ -23,8 +22,8 @@ func TestLearnedShapes(t *testing.T) {
 	}
 	dir := t.TempDir()
 	learned := func(f *fixture, user string) string {
-		f.EnsureTools(t.Context())
-		d, err := f.Catalog().For(catalog.WithUser(t.Context(), user)).Details("up__read")
+		f.EnsureTools(t.Context(), "")
+		d, err := f.Catalog().For(user).Details("up__read")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +95,7 @@ func TestLearnedSearches(t *testing.T) {
 			t.Errorf("%v: found: %s, %+v", c.flags, out.Output, out.Error)
 		}
 		names := func(user string) (names []string) {
-			for _, h := range f.Catalog().Search(catalog.WithUser(t.Context(), user), "feed a zebra", 10) {
+			for _, h := range f.Catalog().Search(t.Context(), user, "feed a zebra", 10) {
 				names = append(names, h.Name)
 			}
 			return names

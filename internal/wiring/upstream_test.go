@@ -181,7 +181,7 @@ return { names: [first, second, third].map((v) => v.alpha ?? v), other, back, li
 			bad := badServer(t, "bad", misbehave.Normal)
 			uninstall, install := linked(t, bad)
 			f := setup(t, nil, bad, demoServer(t, "database", t.TempDir()))
-			f.EnsureTools(t.Context())
+			f.EnsureTools(t.Context(), "")
 			first := f.status("bad").PID
 			var why string
 			struck := make(chan struct{})
@@ -406,7 +406,7 @@ for (;;) {}`, map[string]string{"sandbox.timeout": "2s"}, frame.KindTimeout},
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setup(t, c.flags, badServer(t, "bad", misbehave.Normal))
-			f.EnsureTools(t.Context())
+			f.EnsureTools(t.Context(), "")
 			received := func() string {
 				res, err := f.Servers().Call(t.Context(), "bad", "received", nil, mcpclient.CallOptions{})
 				if err != nil {

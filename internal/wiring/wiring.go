@@ -75,7 +75,7 @@ type Harness struct {
 	keys       func() (*seal.Keys, error)
 	quarantine *quarantine.Quarantine
 	// answered learns from answers; nil learns nothing.
-	answered func(context.Context, *catalog.Tool, json.RawMessage)
+	answered func(context.Context, string, *catalog.Tool, json.RawMessage)
 	// presence says which decisions a person has to confirm.
 	presence *approval.Presence
 	// embeddings are the vectors of searches; nil where no model is named.
@@ -351,7 +351,7 @@ func (h *Harness) Computing() *slots.Computing { return h.computing }
 func (h *Harness) Servers() *upstream.Servers { return h.servers }
 
 // EnsureTools waits until every server has listed its tools or failed to.
-func (h *Harness) EnsureTools(ctx context.Context) { h.servers.EnsureTools(ctx) }
+func (h *Harness) EnsureTools(ctx context.Context, user string) { h.servers.EnsureTools(ctx, user) }
 
 // N8N is the instance of n8n that the configuration names; nil: it names none.
 func (h *Harness) N8N() *n8n.Instance { return h.n8n }

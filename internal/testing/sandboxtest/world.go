@@ -262,7 +262,7 @@ func (s servers) Call(ctx context.Context, server, tool string, args json.RawMes
 }
 
 // EnsureTools implements gate.Servers.
-func (s servers) EnsureTools(ctx context.Context) { s.Manager.EnsureTools(ctx) }
+func (s servers) EnsureTools(ctx context.Context, user string) { s.Manager.EnsureTools(ctx, user) }
 
 // Request implements gate.Servers.
 func (servers) Request(ctx context.Context, _, _ string, _ int, send func(context.Context) error) error {
@@ -273,7 +273,7 @@ func (servers) Request(ctx context.Context, _, _ string, _ int, send func(contex
 func (servers) Stateful(string) bool { return false }
 
 // Unavailable implements gate.Servers.
-func (servers) Unavailable(context.Context) []*mcpclient.CallError { return nil }
+func (servers) Unavailable(string) []*mcpclient.CallError { return nil }
 
 func offered(s mcpclient.Server) catalog.Server {
 	out := catalog.Server{Name: s.Name}
