@@ -225,7 +225,7 @@ func TestReplacedTokens(t *testing.T) {
 				t.Errorf("arguments with %d bytes more, value %q: %s", more, value, diff)
 			}
 		}
-		if list := w.as(alice, "GET", "/v1/approvals", nil).want(http.StatusOK).body; strings.Contains(string(list), "brien") || strings.Contains(string(list), "replaced") {
+		if list := w.as(alice, "GET", "/v1/approvals", nil).want(http.StatusOK).body; strings.Contains(list, "brien") || strings.Contains(list, "replaced") {
 			t.Errorf("the list has %s", list)
 		}
 	}

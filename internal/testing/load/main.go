@@ -1,4 +1,4 @@
-// Command load measures a served harness from outside: users in turn, tasks at once, and MCP clients beside a hostile one. It starts the binary that it is given
+// Command load measures a served harness from outside: users in turn, tasks at once, and users beside hostile ones and ones who read much. It starts the binary that it is given
 // as "harness serve" with default settings but for the rate limit, and talks HTTP to it. The model is a stand-in on loopback
 // that answers after a fixed time in Anthropic's wire format; the tools are those of a real MCP server over stdio.
 //
@@ -59,6 +59,8 @@ var scenarios = []scenario{
 	{"p99 of users beside a hostile one, 200 attacks in 10 s", "times", 0, true, besideAHostileUser(3, 200, 10*time.Second)},
 	{"p99 of a user beside 4,096 connections without credentials", "times", 2, true, besideOpenConnections(3, 4096, 10*time.Second)},
 	{"p99 of 100 MCP clients beside a hostile one", "times", 2, true, mcpBesideAHostileClient(3, 10*time.Second)},
+	{"p50 of a user beside lists of another's 1,000 approvals", "times", 2, true, besideReads("/v1/approvals?status=waiting&limit=1000", 1000, 4, 5*time.Second, waitingApprovals)},
+	{"p50 of a user beside lists of another's 9,000 files", "times", 2, true, besideReads("/v1/sessions/many/files", 9000, 4, 5*time.Second, manyFiles)},
 	{"p99 of users beside a hostile one, a window of the rate limit", "times", 2, true, besideAHostileUser(1, 100, 15*time.Minute)},
 }
 
@@ -223,6 +225,7 @@ func start(ctx context.Context, binary string) (_ *server, err error) {
 		"skills":     map[string]any{"dir": filepath.Join(s.dir, "skills")},
 		"workspace":  map[string]any{"dir": filepath.Join(s.dir, "workspace")},
 		"log":        map[string]any{"level": "error", "audit": false},
+		"policy":     []any{map[string]any{"tools": "load__echo", "args": map[string]any{"$.zeta": map[string]any{"equals": "ask"}}, "action": "ask"}},
 		"mcpServers": map[string]any{"load": map[string]any{"command": self, "env": misbehave.Env(misbehave.Normal, filepath.Join(s.dir, "pids"))}},
 	}
 	text, err := json.Marshal(cfg) // JSON is YAML
