@@ -76,6 +76,9 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 		dir:        s.cfg.Cwd,
 		sandbox:    s.sandbox,
 	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, fmt.Errorf("its process was not ready within %s", s.cfg.StartupTimeout)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -13,5 +13,5 @@ class Element {
 const main = new Element('main');
 globalThis.document = { createElement: (name) => new Element(name), getElementById: () => main };
 globalThis.fetch = async () => ({ json: async () => JSON.parse(fs.readFileSync(process.argv[2], 'utf8')) });
-process.on('exit', () => console.log(main.text()));
+process.once('beforeExit', () => console.log(main.text())); // at exit a part of it may be left unwritten
 (0, eval)(process.env.SCRIPT);
