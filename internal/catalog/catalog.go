@@ -22,7 +22,6 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/search"
 	"mcp-code-exec-harness/internal/catalog/shape"
-	"mcp-code-exec-harness/internal/embedding"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/slots"
 )
@@ -30,15 +29,13 @@ import (
 // Catalog is safe for concurrent use. A reader sees one consistent state for the length of a call and never waits for
 // a change; the first search after a change makes the index of what changed.
 type Catalog struct {
-	writing sync.Mutex
-	now     atomic.Pointer[snapshot]
-	changed atomic.Pointer[chan struct{}] // closed by the next change
-	checks  *slots.Slots                  // expensive validations
-	shapes  shapes                        // learned shapes of answers
-	usage   *usage                        // nil: nothing is learned of the use of tools
-	// embeddings compare tools with requests by what they mean; nil: tools are found by their words alone.
-	embeddings Embeddings
-	computing  *slots.Computing // searches of users; nil: they have no bound
+	writing   sync.Mutex
+	now       atomic.Pointer[snapshot]
+	changed   atomic.Pointer[chan struct{}] // closed by the next change
+	checks    *slots.Slots                  // expensive validations
+	shapes    shapes                        // learned shapes of answers
+	usage     *usage                        // nil: nothing is learned of the use of tools
+	computing *slots.Computing              // searches of users; nil: they have no bound
 }
 
 // Compute has searches of users take turns. It must be called before any search.
@@ -137,10 +134,9 @@ type entry struct {
 	heldFolds  map[string]bool // folded forms of held
 	problems   []string
 	segment    func() *search.Segment
-	meanings   atomic.Pointer[[]embedding.Vector] // vectors of the tools, once they are known
-	pairs      func() []pairs                     // letter pairs of the full names, for suggestions
-	declared   atomic.Pointer[declared]           // the declaration without what is learned that was made last; nil: none was
-	learned    atomic.Pointer[declared]           // the declaration with what is learned of one user that was made last; nil: none was
+	pairs      func() []pairs           // letter pairs of the full names, for suggestions
+	declared   atomic.Pointer[declared] // the declaration without what is learned that was made last; nil: none was
+	learned    atomic.Pointer[declared] // the declaration with what is learned of one user that was made last; nil: none was
 }
 
 func newEntry(s Server) *entry {

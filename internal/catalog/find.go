@@ -39,7 +39,6 @@ func (c *Catalog) Search(ctx context.Context, user, query string, limit int) []H
 	}
 	snap := c.now.Load()
 	hits := []Hit{}
-	alike := snap.alike(ctx, c.embeddings, user) // a model may be asked, so the turn begins afterwards
 	if user != "" {
 		end, err := c.computing.Begin(ctx, user)
 		if err != nil {
@@ -47,7 +46,7 @@ func (c *Catalog) Search(ctx context.Context, user, query string, limit int) []H
 		}
 		defer end()
 	}
-	found := snap.index().SearchKnowing(query, min(limit, maxHits), search.Known{Favours: snap.favours(c.usage, user), Alike: alike})
+	found := snap.index().SearchFavouring(query, min(limit, maxHits), snap.favours(c.usage, user))
 	if c.usage != nil && user != "" {
 		c.usage.searched(user, query)
 	}

@@ -7,7 +7,6 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/credentials"
-	"mcp-code-exec-harness/internal/embedding"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/n8n"
@@ -43,8 +42,6 @@ type harness interface {
 	Logins(server string) (*credentials.OAuth, error)
 	// N8N is the instance of n8n that the configuration names; nil: it names none.
 	N8N() *n8n.Instance
-	// Embeddings are the vectors of searches; nil where no model is named.
-	Embeddings() *embedding.Embeddings
 	// Containers lists the images and containers of the docker tier.
 	Containers(ctx context.Context) (*docker.Listing, error)
 	// Warm opens the configured tier and keeps runners ready, in the background.

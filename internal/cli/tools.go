@@ -90,9 +90,6 @@ func (c *toolsSearchCmd) check() error {
 func (c *toolsSearchCmd) Run(ctx context.Context, a *app, h catalogued) error {
 	hits := h.Catalog().Search(ctx, runs.DefaultUser, strings.Join(c.Query, " "), c.Limit)
 	a.warnServers(h.harness)
-	if err := h.Embeddings().Failure(); err != nil {
-		fmt.Fprintf(a.Stderr, "harness: warning: the search went by words alone: %v\n", err)
-	}
 	if a.flags.JSON {
 		return a.json(list(hits))
 	}

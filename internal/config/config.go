@@ -35,7 +35,6 @@ type Config struct {
 	Network    Network      `key:"network" doc:"HTTP requests of programs, by the tools of a built-in server named http. Without allow there is no such server."`
 	N8N        N8N          `key:"n8n" doc:"An n8n whose nodes, templates and workflows programs use, by the tools of built-in servers. Without url there are no such servers."`
 	Learning   Learning     `key:"learning" doc:"What is learned from use."`
-	Embeddings Embeddings   `key:"embeddings" doc:"A model that compares what tools do with what a search asks for. Without name, tools are found by their words."`
 	Quarantine string       `key:"quarantine" oneof:"off,changed,new" doc:"Which tools are held until a person has approved what their servers say about them: changed, those whose definition is not what it was at first; new, all that were never approved. Empty: changed with the presets guarded and strict of the policy, else off."`
 	Policy     Policy       `key:"policy" doc:"Which tool calls are allowed, denied or put to a person. A list is short for rules."`
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
@@ -63,14 +62,6 @@ type Config struct {
 type Learning struct {
 	Shapes   bool `key:"shapes" default:"true" doc:"Learn what answers look like, without their values, of tools that do not say so; what is learned of the answers to a user shows in types and declarations to that user alone."`
 	Searches bool `key:"searches" default:"true" doc:"Rank tools higher for a user whose programs called them after similar searches; kept in memory only, for each user alone."`
-}
-
-// Embeddings configures a model for embeddings, which searches for tools use beside words. Choose says which one it is.
-type Embeddings struct {
-	Name    string        `key:"name" doc:"Name of the model, such as text-embedding-3-small; with Ollama such as nomic-embed-text. Empty: none is asked."`
-	BaseURL string        `key:"baseUrl" doc:"Address of a server that speaks OpenAI's embeddings, with /v1 or the like; empty: the provider and address of the section model."`
-	APIKey  string        `key:"apiKey" secret:"true" doc:"Key of that server; empty without baseUrl: the model's."`
-	Timeout time.Duration `key:"timeout" default:"2s" min:"10ms" doc:"How long a search waits for vectors; then it goes by words alone."`
 }
 
 // Network configures the HTTP requests of programs.

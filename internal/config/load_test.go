@@ -29,7 +29,7 @@ func TestDefaults(t *testing.T) {
 		Model: Model{
 			Timeout: 5 * time.Minute, MaxRetries: 4, Tools: "auto", MaxTurns: 20, MaxRuns: 50, MaxTaskTime: time.Hour,
 		},
-		Session: Session{Expiry: 30 * day}, Learning: Learning{Shapes: true, Searches: true}, Embeddings: Embeddings{Timeout: 2 * time.Second}, N8N: N8N{TemplateLibrary: "https://api.n8n.io", WebhookSecurity: "moderate"},
+		Session: Session{Expiry: 30 * day}, Learning: Learning{Shapes: true, Searches: true}, N8N: N8N{TemplateLibrary: "https://api.n8n.io", WebhookSecurity: "moderate"},
 		Sandbox: Sandbox{
 			Tier: "wasm", Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, ParkAfter: 30 * time.Second, Memory: 100 << 20, MaxCalls: 1000,
 			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 20, MaxLogLines: 10000, MaxValue: 8 << 20, WhenFull: "wait", Warm: 2, Check: "warn",
@@ -163,9 +163,9 @@ func TestBadFiles(t *testing.T) {
 		"sandbox:\n  maxCals: 1\n":                                    "harness.yaml:2:3: sandbox.maxCals: unknown key; did you mean sandbox.maxCalls?",
 		"sandbox:\n  max_calls: 1\n":                                  "harness.yaml:2:3: sandbox.max_calls: unknown key; did you mean sandbox.maxCalls?",
 		"sandbx: {}\n":                                                "harness.yaml:1:1: sandbx: unknown key; did you mean sandbox?",
-		"timeout: 5s\n":                                               "harness.yaml:1:1: timeout: unknown key; did you mean model.timeout or embeddings.timeout or sandbox.timeout?",
+		"timeout: 5s\n":                                               "harness.yaml:1:1: timeout: unknown key; did you mean model.timeout or sandbox.timeout?",
 		"mcp_servers: {}\n":                                           "harness.yaml:1:1: mcp_servers: unknown key; did you mean mcpServers?",
-		"colour: 1\n":                                                 "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, network, n8n, learning, embeddings, quarantine, policy, sandbox, pii, skills, workspace, journal, store, quotas, approvals, mcp, redis, audit, log, telemetry",
+		"colour: 1\n":                                                 "harness.yaml:1:1: colour: unknown key; known keys are server, auth, model, session, mcpServers, network, n8n, learning, quarantine, policy, sandbox, pii, skills, workspace, journal, store, quotas, approvals, mcp, redis, audit, log, telemetry",
 		"log: {verbosity: 3}\n":                                       "harness.yaml:1:7: log.verbosity: unknown key; known keys are level, format, file, maxSize, maxFiles, audit",
 		"sandbox:\n  timeout: 30\n":                                   `harness.yaml:2:12: sandbox.timeout: "30" has no unit; write 30s or 30ms`,
 		"sandbox:\n  timeout: soon\n":                                 `harness.yaml:2:12: sandbox.timeout: "soon" is not a duration; write one such as 500ms, 30s, 5m, 2h or 30d`,

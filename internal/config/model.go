@@ -1,9 +1,7 @@
 package config
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -84,24 +82,6 @@ func (m Model) Choose() (Choice, error) {
 		return missing("model", "model.name")
 	case c.BaseURL != "" && !isWebAddress(c.BaseURL):
 		return wrong("model.baseUrl", "correct "+settings(c.Provider, "model.baseUrl"), notWebAddress)
-	}
-	return c, nil
-}
-
-// Choose returns the model for embeddings, with m as the model that tasks run with. The error says what to set.
-func (e Embeddings) Choose(m Model) (Choice, error) {
-	if e.BaseURL != "" {
-		return Choice{Provider: compatible, Name: e.Name, APIKey: e.APIKey, BaseURL: e.BaseURL}, nil
-	}
-	m.Name = e.Name // the name of the task model is optional here
-	m.APIKey = cmp.Or(e.APIKey, m.APIKey)
-	c, err := m.Choose()
-	const hint = "set embeddings.baseUrl to a server with embeddings, such as " + ollamaURL
-	switch {
-	case err != nil:
-		return Choice{}, fmt.Errorf("embeddings: %w; or %s", err, hint)
-	case c.Provider == anthropic:
-		return Choice{}, position{}.errorf("embeddings.name", hint, "the provider anthropic has no embeddings")
 	}
 	return c, nil
 }

@@ -38,9 +38,6 @@ func (l *loader) validate() {
 	l.validateServer()
 	badURL := c.Model.BaseURL != "" && l.given["model.baseUrl"].provider == "" && !isWebAddress(c.Model.BaseURL)
 	l.refuse(badURL, notWebAddress, "write "+ollamaURL, "model.baseUrl")
-	l.refuse(c.Embeddings.BaseURL != "" && !isWebAddress(c.Embeddings.BaseURL), notWebAddress, "write "+ollamaURL, "embeddings.baseUrl")
-	l.refuse(c.Embeddings.Name == "" && c.Embeddings.BaseURL+c.Embeddings.APIKey != "", "no model for embeddings is named", "set embeddings.name, or take the section out",
-		"embeddings.name", "embeddings.baseUrl", "embeddings.apiKey")
 	if err := netguard.Hosts(c.Network.Allow).Check(); err != nil {
 		l.refuse(true, err.Error(), "write example.com, *.example.com or example.com:8443", "network.allow")
 	}

@@ -150,7 +150,7 @@ func (f failure) newError(cfg Config) *Error {
 	}
 	switch {
 	case f.status == http.StatusNotFound && f.page:
-		e.Remedy = strings.NewReplacer("{url}", cfg.settings().url).Replace("no model answers at this address; check {url}, which often ends in /v1")
+		e.Remedy = strings.NewReplacer("{url}", settings[cfg.Provider].url).Replace("no model answers at this address; check {url}, which often ends in /v1")
 	case noTools:
 		e.Remedy = "set model.tools to auto or fenced"
 	case kind == KindUnknownModel && cfg.Provider == Compatible:

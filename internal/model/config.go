@@ -55,8 +55,6 @@ type Config struct {
 	// HTTPClient sends the requests; nil means one with the standard library's transport. Redirects are never followed: the
 	// next server would get the key.
 	HTTPClient *http.Client
-
-	embeds bool // set by NewEmbedder: errors name the settings of embeddings
 }
 
 // New makes a model without contacting its server. What is missing or wrong in cfg is an *Error that says what to set.
@@ -98,7 +96,7 @@ func newClient(cfg Config) (c *client, operation string, err error) {
 			withRemedy("set model.provider to anthropic, openai, google, azure or compatible")
 	}
 	if cfg.Name == "" {
-		return nil, "", cfg.newError(KindUnknownModel, "no model is named").withRemedy("set " + cfg.settings().name)
+		return nil, "", cfg.newError(KindUnknownModel, "no model is named").withRemedy("set " + settings[cfg.Provider].name)
 	}
 	base, err := url.Parse(cmp.Or(cfg.BaseURL, own))
 	if err != nil {
@@ -110,7 +108,7 @@ func newClient(cfg Config) (c *client, operation string, err error) {
 		return nil, "", cfg.newError(KindNoKey, "no API key is set")
 	}
 	if base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
-		return nil, "", cfg.newError(KindInvalidRequest, "the base URL is not an http or https URL").withRemedy("set " + cfg.settings().url)
+		return nil, "", cfg.newError(KindInvalidRequest, "the base URL is not an http or https URL").withRemedy("set " + settings[cfg.Provider].url)
 	}
 	cfg.BaseURL = base.String()
 	cfg.Timeout = cmp.Or(max(cfg.Timeout, 0), 5*time.Minute)
@@ -135,12 +133,12 @@ func newClient(cfg Config) (c *client, operation string, err error) {
 }
 
 // normalize removes the operation from a base URL, to which requests add theirs, and returns it: "/responses",
-// "/chat/completions", "/messages", "/embeddings" or "".
+// "/chat/completions", "/messages" or "".
 func normalize(provider string, base *url.URL) (operation string) {
 	base.Host = strings.ToLower(base.Host)
 	base.RawQuery, base.Fragment = "", ""
 	path := strings.TrimRight(base.Path, "/")
-	for _, known := range []string{"/responses", "/chat/completions", "/messages", "/embeddings"} {
+	for _, known := range []string{"/responses", "/chat/completions", "/messages"} {
 		if rest, ok := strings.CutSuffix(path, known); ok {
 			path, operation = rest, known
 			break

@@ -83,11 +83,8 @@ func (e *Error) withRemedy(remedy string) *Error {
 	return e
 }
 
-// settingNames are the variables and keys of the configuration for a model.
-type settingNames struct{ key, name, url string }
-
-// settings are those for the models of a provider.
-var settings = map[string]settingNames{
+// settings are the variables and keys of the configuration for a provider.
+var settings = map[string]struct{ key, name, url string }{
 	Anthropic: {"ANTHROPIC_API_KEY or model.apiKey", "ANTHROPIC_MODEL or model.name", "ANTHROPIC_BASE_URL or model.baseUrl"},
 	OpenAI:    {"OPENAI_API_KEY or model.apiKey", "OPENAI_MODEL or model.name", "OPENAI_BASE_URL or model.baseUrl"},
 	Google:    {"GOOGLE_API_KEY or model.apiKey", "GOOGLE_MODEL or model.name", "model.baseUrl"},
@@ -111,15 +108,7 @@ var remedies = map[Kind]string{
 	KindUnavailable:   "check the network and {url}",
 }
 
-// settings are those that the user can set for this model.
-func (c Config) settings() settingNames {
-	if c.embeds {
-		return settingNames{"embeddings.apiKey", "embeddings.name", "embeddings.baseUrl"}
-	}
-	return settings[c.Provider]
-}
-
 func (c Config) remedy(kind Kind) string {
-	s := c.settings()
+	s := settings[c.Provider]
 	return strings.NewReplacer("{key}", s.key, "{name}", s.name, "{url}", s.url).Replace(remedies[kind])
 }

@@ -118,10 +118,10 @@ func (c *client) refusal(ctx context.Context, res *http.Response, body io.Reader
 	switch {
 	case res.StatusCode/100 == 2: // a proxy's page, or a server that does not stream
 		f.message = "the server answers with " + clean(res.Header.Get("Content-Type")) + " instead of a stream"
-		return f.newError(c.cfg).withRemedy("check " + c.cfg.settings().url)
+		return f.newError(c.cfg).withRemedy("check " + settings[c.cfg.Provider].url)
 	case res.StatusCode/100 == 3 && location != "":
 		f.message = "the server redirects to " + withoutSecrets(location)
-		return f.newError(c.cfg).withRemedy("set " + c.cfg.settings().url + " to the address that answers itself")
+		return f.newError(c.cfg).withRemedy("set " + settings[c.cfg.Provider].url + " to the address that answers itself")
 	}
 	text, err := io.ReadAll(io.LimitReader(body, maxErrorBody))
 	if err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), errSilent) {

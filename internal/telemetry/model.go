@@ -34,27 +34,3 @@ func (m *observedModel) Generate(ctx context.Context, req *model.Request) (*mode
 	m.metrics.ModelTurn(m.Info(), usage, cost, time.Since(began), err)
 	return turn, err
 }
-
-// Embedder asks a model for vectors of texts, and counts what that costs.
-type Embedder struct {
-	model   *model.Embedder
-	prices  model.Prices
-	metrics *Metrics
-}
-
-// ObserveEmbedder counts the requests for vectors, their tokens and, where the price is known, what they cost.
-func ObserveEmbedder(m *model.Embedder, prices model.Prices, metrics *Metrics) *Embedder {
-	return &Embedder{m, prices, metrics}
-}
-
-// Embed returns a vector for each text.
-func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
-	info, began := e.model.Info(), time.Now()
-	vectors, usage, err := e.model.Embed(ctx, texts)
-	var cost *float64
-	if usd, known := e.prices.Cost(info.Provider, info.Name, usage); known {
-		cost = &usd
-	}
-	e.metrics.ModelTurn(info, usage, cost, time.Since(began), err)
-	return vectors, err
-}

@@ -3,12 +3,10 @@ package wiring
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"mcp-code-exec-harness/internal/agent"
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/embedding"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/model"
 	"mcp-code-exec-harness/internal/recording"
@@ -136,35 +134,3 @@ func (h *Harness) ReplayTask(opt *TaskOptions, rec *recording.Recording) {
 	p := recording.NewPlayer(rec, h.runs.ReplayForTask)
 	opt.Runs, opt.Catalog, opt.NewID = p, p, p.NewID
 }
-
-// embeddingRetries is how often vectors of tools are asked for again after rate limits and the like. A search does not wait for that.
-const embeddingRetries = 2
-
-// openEmbeddings has searches for tools ask the model for embeddings, where one is named.
-func (h *Harness) openEmbeddings() error {
-	c := h.cfg.Embeddings
-	if c.Name == "" {
-		return nil
-	}
-	choice, err := c.Choose(h.cfg.Model)
-	if err != nil {
-		return err
-	}
-	m, err := model.NewEmbedder(model.Config{
-		Provider: choice.Provider, Name: choice.Name, APIKey: choice.APIKey, BaseURL: choice.BaseURL,
-		Timeout: h.cfg.Model.Timeout, MaxRetries: embeddingRetries,
-	})
-	if err != nil {
-		return fmt.Errorf("embeddings: %w", err)
-	}
-	h.embeddings = embedding.New(embedding.Options{
-		Model: telemetry.ObserveEmbedder(m, prices(h.cfg.Model.Prices), h.out.Metrics), Name: choice.Provider + "/" + choice.Name + "@" + choice.BaseURL,
-		Store: func() (embedding.Store, error) { return h.store() }, Redact: h.privacy.Redactor(),
-		Timeout: c.Timeout, Logger: h.out.Logger, Now: h.out.Now,
-	})
-	h.catalog.Embed(h.embeddings)
-	return nil
-}
-
-// Embeddings are the vectors of searches; nil where no model is named.
-func (h *Harness) Embeddings() *embedding.Embeddings { return h.embeddings }

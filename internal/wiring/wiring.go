@@ -19,7 +19,6 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/credentials"
-	"mcp-code-exec-harness/internal/embedding"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/guest"
@@ -77,10 +76,8 @@ type Harness struct {
 	// answered learns from answers; nil learns nothing.
 	answered func(context.Context, string, *catalog.Tool, json.RawMessage)
 	// presence says which decisions a person has to confirm.
-	presence *approval.Presence
-	// embeddings are the vectors of searches; nil where no model is named.
-	embeddings *embedding.Embeddings
-	computing  *slots.Computing // for reads of users
+	presence  *approval.Presence
+	computing *slots.Computing // for reads of users
 
 	// Parts that open at their first use.
 	store     func() (*sqlite.Store, error)
@@ -181,9 +178,6 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	var err error
 	if h.servers, err = h.connect(); err == nil {
 		err = h.openPrivacy()
-	}
-	if err == nil {
-		err = h.openEmbeddings()
 	}
 	if err == nil {
 		err = h.openRuns()
@@ -306,9 +300,6 @@ func (h *Harness) Close(ctx context.Context) error {
 	h.quarantine.Close()
 	err := h.servers.Close(ctx)
 	h.runs.Close()
-	if h.embeddings != nil { // before the store, into which they write
-		h.embeddings.Close()
-	}
 	h.opening.Wait()
 	return errors.Join(err, h.closeParts())
 }

@@ -67,29 +67,20 @@ func telling(terms []string) (left []string) {
 	return left
 }
 
-// Known is what a search takes into account beside the words of tools. Its zero value is nothing.
-type Known struct {
-	// Favours are the tools that are called after a step, whose stems it gets, as Steps has them.
-	Favours func(step []string) []Favour
-	// Alike says for each step of a request how alike each tool of the index is to it, in the order of segments and their tools; the larger,
-	// the more alike, and 0 where nothing is known. Where it is nil for a step, the step's words decide.
-	Alike func(steps []string) [][]float32
-}
-
 // Search ranks the tools for a request, the best first, at most limit. Where the request asks for several things, there
 // are tools for each. Every character of the query is taken as text.
 func (ix *Index) Search(query string, limit int) []Result {
-	return ix.SearchKnowing(query, limit, Known{})
+	return ix.SearchFavouring(query, limit, nil)
 }
 
-// SearchKnowing is Search that takes more into account than the words of tools.
-func (ix *Index) SearchKnowing(query string, limit int, known Known) []Result {
+// SearchFavouring is Search with what is known of the use of tools: favours, if not nil, gets the stems of each step, as Steps has them.
+func (ix *Index) SearchFavouring(query string, limit int, favours func(step []string) []Favour) []Result {
 	if limit <= 0 || len(ix.server) == 0 {
 		return nil
 	}
 	query = query[:min(len(query), maxQuery)]
 	var out []Result
-	clauses := ix.score(query, known)
+	clauses := ix.score(query, favours)
 	for _, d := range ix.choose(clauses, ix.exact[ident.Fold(query)], limit) {
 		segment := ix.server[d]
 		out = append(out, Result{Segment: int(segment), Doc: int(d - ix.base[segment])})
@@ -121,7 +112,7 @@ type clause struct {
 }
 
 // score is what every tool is worth for each clause of a request.
-func (ix *Index) score(query string, known Known) (clauses []clause) {
+func (ix *Index) score(query string, favours func([]string) []Favour) (clauses []clause) {
 	all := steps(query)
 	named := make([]float32, len(ix.base))
 	for _, s := range all {
@@ -146,7 +137,6 @@ func (ix *Index) score(query string, known Known) (clauses []clause) {
 		}
 		clauses = append(clauses, c)
 	}
-	alike := known.alike(all[:len(clauses)])
 	for i := range clauses {
 		c := &clauses[i]
 		for d, w := range c.worth {
@@ -161,11 +151,8 @@ func (ix *Index) score(query string, known Known) (clauses []clause) {
 				}
 			}
 		}
-		if alike != nil && len(alike[i]) == len(c.worth) {
-			c.fuse(alike[i])
-		}
-		if known.Favours != nil {
-			ix.favour(c, known.Favours(telling(all[i].terms)))
+		if favours != nil {
+			ix.favour(c, favours(telling(all[i].terms)))
 		}
 	}
 	ix.recycle(r.best)

@@ -24,11 +24,10 @@ var scans = []string{
 	"purged = 0 ORDER BY started DESC, num DESC LIMIT", "r.purged = 0 ORDER BY a.num DESC LIMIT",
 	"WHERE id = ?) ORDER BY t.num DESC LIMIT",               // tasks in the sessions of one id of several users
 	"FROM keys ORDER BY num", "FROM schedules ORDER BY num", // whole lists, which operators ask for
-	"SELECT owner FROM tasks",            // sorts the owners of what processes execute
-	"INDEXED BY runs_unfinished",         // the same runs by their age
-	"json_extract(CAST(p.data AS TEXT)",  // unfinished tasks, when a process died
-	"FROM embeddings ORDER BY used DESC", // an index of a bounded table, when vectors are added
-	"UPDATE runs SET owner = 'other'",    // of a test
+	"SELECT owner FROM tasks",           // sorts the owners of what processes execute
+	"INDEXED BY runs_unfinished",        // the same runs by their age
+	"json_extract(CAST(p.data AS TEXT)", // unfinished tasks, when a process died
+	"UPDATE runs SET owner = 'other'",   // of a test
 	// Lists in which users take turns number and sort what is due. The rows inside are found by an index: checkPlan looks at those.
 	"ORDER BY turn,",
 }

@@ -1,0 +1,2 @@
+-- Searches use no vectors.
+DROP TABLE embeddings;
