@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,6 +140,40 @@ func TestContextsCarryLittle(t *testing.T) {
 	for path := range carried {
 		if found[path] == 0 {
 			t.Errorf("%s puts nothing into a context; take it off the list", path)
+		}
+	}
+}
+
+// TestDocumentsNameTests: a test that a document names exists.
+func TestDocumentsNameTests(t *testing.T) {
+	t.Parallel()
+	exist := map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, f := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
+			exist[string(f[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	documents, err := filepath.Glob("*.md")
+	if err != nil || len(documents) == 0 {
+		t.Fatal(documents, err)
+	}
+	for _, document := range documents {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile("`(Test[A-Z]\\w*)`").FindAllSubmatch(text, -1) {
+			if !exist[string(name[1])] {
+				t.Errorf("%s names %s, which does not exist", document, name[1])
+			}
 		}
 	}
 }

@@ -203,7 +203,6 @@ func refuse(err *frame.Error) run.Pending {
 }
 
 // Prepare implements run.Gate. Answers are redacted, except modules, which are redacted where their files are read.
-// Prepare implements run.Gate. Answers are redacted, except modules, which are redacted where their files are read.
 func (r *Run) Prepare(c *journal.Call, intent *journal.Intent) run.Pending {
 	switch frame.Kind(c.Kind) {
 	case frame.Tool:

@@ -6,6 +6,9 @@
 // instead, so that key order and large numbers stay as the server wrote them. What the official clients for TypeScript and Python
 // accept is accepted.
 //
+// A call goes [Manager.Call], server.request, server.try, the SDK's session, link.Write and a carrier, such as stdio.send. Its answer comes by
+// the carrier's reader, link.deliver and exchange.answered, which keeps it and gives the SDK an empty one.
+//
 // # Life cycle
 //
 //  1. [NewManager], [Manager.Add]: nothing is started; tool lists come from the disk cache where there is one.
