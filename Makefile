@@ -70,7 +70,7 @@ test-gvisor: ## the tests of containers with gVisor, which it builds; as root, w
 	PATH=$(CURDIR)/bin:$$PATH HARNESS_TEST_DOCKER_RUNTIME=runsc scripts/docker-engine $(GO) test -count 1 -timeout 20m ./internal/sandbox/docker
 
 n8n: ## the tests of n8n against a real one, which it installs (1.8 GB)
-	scripts/n8n sh -c '$(GO) test -count 1 -timeout 10m ./internal/n8n && $(GO) test -count 1 -timeout 10m -run N8N ./internal/cli'
+	scripts/n8n sh -c '$(GO) test -count 1 -timeout 10m ./internal/n8n && $(GO) test -count 1 -timeout 10m -run N8N -v ./internal/cli'
 
 npm-servers: build ## servers from npm with empty caches: a table of which start, list and answer
 	scripts/npm-servers

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -17,17 +16,11 @@ type benchCmd struct {
 	What  string `arg:"" optional:"" default:"all" enum:"all,tokens" help:"tokens: what tools cost of a model's context, directly and in code mode."`
 	Tier  string `help:"Compare this tier of the sandbox with plain Node.js (docker: and with docker run), or all that this machine has: wasm, process, docker or all." aliases:"sandbox" placeholder:"TIER"`
 	Only  string `help:"Only figures whose name contains this." placeholder:"TEXT"`
-	N8N   bool   `name:"n8n" help:"With tokens: what finding nodes, building and mending workflows costs, against all descriptions of nodes and direct tools. It uses n8n of the configuration."`
 	Quick bool   `help:"Fewer repetitions."`
 }
 
 func (c *benchCmd) Run(ctx context.Context, a *app) error {
-	switch {
-	case c.N8N && c.What != "tokens":
-		return usage(errors.New("--n8n is for tokens: harness bench tokens --n8n"))
-	case c.N8N:
-		return benchN8N(ctx, a)
-	case c.What == "tokens":
+	if c.What == "tokens" {
 		return benchTokens(ctx, a)
 	}
 	tiers, err := c.tiers(ctx, a)

@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,10 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
@@ -329,131 +325,4 @@ try {
 		t.Errorf("said %s", r.stderr)
 	}
 	f.run("n8n", "skill", "--force").want(0)
-}
-
-// TestBenchN8N: finding nodes, building, mending and running a workflow take under 3,000 tokens of a model's context, the tools of the gateway included.
-// It says which catalogue it used.
-func TestBenchN8N(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	f.run("bench", "--n8n").want(2)
-	if r := f.run("bench", "tokens", "--n8n").want(2); !strings.Contains(r.stderr, "n8n.nodes") {
-		t.Errorf("said %s", r.stderr)
-	}
-	base, key, nodes := os.Getenv("HARNESS_TEST_N8N_URL"), os.Getenv("HARNESS_TEST_N8N_KEY"), os.Getenv("HARNESS_TEST_N8N_NODES")
-	least := 3000 // tokens of all definitions
-	if base == "" {
-		api := n8nfake.NewAPI()
-		server := httptest.NewServer(api)
-		t.Cleanup(server.Close)
-		api.Ends(func(map[string]any) n8nfake.Outcome { return n8nfake.Outcome{Output: map[string]any{"n": 42}} })
-		f.environ = append(f.environ, "N8N_API_URL="+server.URL, "N8N_API_KEY="+n8nfake.Key, "HARNESS_N8N_EMAIL="+n8nfake.Email, "HARNESS_N8N_PASSWORD="+n8nfake.Password)
-	} else {
-		least = 1_000_000
-		f.environ = append(f.environ, "N8N_API_URL="+base, "N8N_API_KEY="+key, "HARNESS_N8N_NODES="+nodes)
-	}
-	var got struct {
-		Catalogue struct {
-			Source string
-			Nodes  int
-		}
-		Steps []struct{ Step string }
-		Sum   struct{ AllDefinitions, DirectTools, CodeMode int }
-	}
-	f.run("bench", "tokens", "--n8n", "--json").want(0).value(&got)
-	t.Logf("%+v", got)
-	if len(got.Steps) != 5 || got.Catalogue.Source == "" || got.Catalogue.Nodes == 0 {
-		t.Errorf("measured %+v", got)
-	}
-	if got.Sum.CodeMode >= 3000 || got.Sum.CodeMode >= got.Sum.DirectTools || got.Sum.AllDefinitions < least {
-		t.Errorf("measured %+v", got.Sum)
-	}
-}
-
-// TestBenchN8NMCP: n8n-mcp of the configuration is measured by its definitions and its answers; without an entry it is left out with a hint, and
-// an answer that is an error is told with its name. The server is a fake that answers as n8n-mcp does.
-func TestBenchN8NMCP(t *testing.T) {
-	t.Parallel()
-	f := setup(t)
-	api := n8nfake.NewAPI()
-	instance := httptest.NewServer(api)
-	t.Cleanup(instance.Close)
-	f.environ = append(f.environ, "N8N_API_URL="+instance.URL, "HARNESS_N8N_EMAIL="+n8nfake.Email, "HARNESS_N8N_PASSWORD="+n8nfake.Password)
-	if r := f.run("bench", "tokens", "--n8n").want(0); strings.Contains(r.stdout, "N8N-MCP") || !strings.Contains(r.stderr, "harness servers add n8n-mcp") {
-		t.Errorf("without it: %s%s", r.stdout, r.stderr)
-	}
-
-	var broken atomic.Bool
-	other := mcp.NewServer(&mcp.Implementation{Name: "fake of n8n-mcp", Version: "1"}, nil)
-	for name, answer := range map[string]func(args string) string{
-		"search_nodes": func(args string) string {
-			if strings.Contains(args, "webhook") {
-				return `{"results": [{"nodeType": "nodes-base.webhook", "workflowNodeType": "n8n-nodes-base.webhook"}]}`
-			}
-			return `{"results": [{"nodeType": "nodes-base.slack", "workflowNodeType": "n8n-nodes-base.slack"}]}`
-		},
-		"get_node":      func(string) string { return `{"properties": "` + strings.Repeat("property ", 5000) + `"}` },
-		"validate_node": func(string) string { return `{"valid": true, "errors": []}` },
-		"validate_workflow": func(args string) string {
-			if strings.Contains(args, "Slak") {
-				return `{"valid": false, "errors": [{"node": "Webhook"}]}`
-			}
-			return `{"valid": true, "errors": []}`
-		},
-	} {
-		tool := &mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type": "object"}`)}
-		other.AddTool(tool, func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-			if broken.Load() && name == "validate_node" {
-				return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "no database"}}}, nil
-			}
-			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: answer(string(r.Params.Arguments))}}}, nil
-		})
-	}
-	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return other }, nil))
-	t.Cleanup(web.Close)
-	f.write("harness.yaml", "mcpServers:\n  n8n-mcp: {url: "+quoted(web.URL)+"}\n")
-	type row struct {
-		Step   string
-		N8NMCP *int
-	}
-	measure := func() (steps []row, sum *int, r *result) {
-		var got struct {
-			N8NMCP struct{ Name string }
-			Steps  []row
-			Sum    row
-		}
-		r = f.run("bench", "tokens", "--n8n", "--json").want(0)
-		if r.value(&got); got.N8NMCP.Name != "fake of n8n-mcp" {
-			t.Errorf("measured %s", r.stdout)
-		}
-		return got.Steps, got.Sum.N8NMCP, r
-	}
-	steps, sum, _ := measure()
-	total := 0
-	for _, s := range steps {
-		if s.N8NMCP == nil || *s.N8NMCP == 0 || (s.Step == "discovery") != (*s.N8NMCP > 5000) {
-			t.Fatalf("%s is measured as %v", s.Step, s.N8NMCP)
-		}
-		total += *s.N8NMCP
-	}
-	if len(steps) != 4 || sum == nil || *sum != total {
-		t.Errorf("%d steps, sum %v of %d", len(steps), sum, total)
-	}
-	if r := f.run("bench", "tokens", "--n8n").want(0); !strings.Contains(r.stdout, "N8N-MCP") || !strings.Contains(r.stderr, "4 tools of fake of n8n-mcp 1") {
-		t.Errorf("printed %s%s", r.stdout, r.stderr)
-	}
-
-	broken.Store(true)
-	if r := f.run("bench", "tokens", "--n8n").want(1); !strings.Contains(r.stderr, "building: n8n-mcp: ") || !strings.Contains(r.stderr, "no database") {
-		t.Errorf("said %s", r.stderr)
-	}
-	broken.Store(false)
-
-	// With a key running is measured, but not with n8n-mcp, which has no sum then.
-	f.environ = append(f.environ, "N8N_API_KEY="+n8nfake.Key)
-	api.Ends(func(map[string]any) n8nfake.Outcome { return n8nfake.Outcome{Output: map[string]any{"n": 42}} })
-	steps, sum, r := measure()
-	if len(steps) != 5 || steps[4].N8NMCP != nil || sum != nil || !strings.Contains(r.stderr, "running is not measured with n8n-mcp") {
-		t.Errorf("measured %s%s", r.stdout, r.stderr)
-	}
 }

@@ -106,15 +106,6 @@ func (i *Instance) Check(ctx context.Context, w map[string]any) (valid bool, fin
 	return len(errors) == 0, append(errors, warnings...), nil
 }
 
-// Catalogue returns where the descriptions of nodes come from, such as n8n-nodes-base@1.2.3, and the types of all nodes.
-func (i *Instance) Catalogue(ctx context.Context) (version string, names []string, err error) {
-	types, err := i.nodes.get(ctx)
-	if err != nil {
-		return "", nil, err
-	}
-	return types.Version, types.names, nil
-}
-
 // Create stores a workflow that is not active.
 func (i *Instance) Create(ctx context.Context, w map[string]any) (*Created, error) {
 	var in workflowInput
