@@ -65,8 +65,9 @@ type Call struct {
 	Changed     string          `json:"changed,omitempty" doc:"What has changed since the call was approved before."`
 	Binding     Binding         `json:"binding"`
 
-	// Replaced is filled in where one request is shown; it is not stored.
+	// Replaced and Unread are filled in where one request is shown; they are not stored.
 	Replaced []Replacement `json:"replaced,omitempty" doc:"Where tokens in the arguments are replaced by values before the call is made: the first 100 places. Not in lists."`
+	Unread   string        `json:"unread,omitempty" doc:"Why it cannot be told where tokens are replaced: their values cannot be read. The call fails then, unless they can be read where it is made."`
 }
 
 // Replacement is a place in the arguments of a call where a token is replaced by its value.

@@ -144,6 +144,9 @@ func preview(r approval.Request) string {
 		for _, of := range c.Replaced {
 			fmt.Fprintf(&b, "    %s\n", replaced(of))
 		}
+		if c.Unread != "" {
+			fmt.Fprintf(&b, "    where tokens are replaced, and by what, cannot be told: %s\n", c.Unread)
+		}
 		if c.Reason != "" {
 			fmt.Fprintf(&b, "    %s\n", c.Reason)
 		}

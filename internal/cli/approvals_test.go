@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -57,6 +58,24 @@ func TestApprovalReplaced(t *testing.T) {
 		t.Errorf("as JSON: %+v", request)
 	}
 	f.run("approvals", "approve", out.Approval.ID).want(0)
+}
+
+// A request whose values cannot be read, because the key is that of another directory, says so; it can be shown and denied.
+func TestApprovalUnread(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	var out run.Outcome
+	f.run("exec", "--json", "-e", sendMail("one")).want(4).value(&out)
+	other := f.write("other/harness.yaml", f.read("harness.yaml")+"store: {url: "+quoted("sqlite:"+filepath.Join(f.dir, "data", "harness.db"))+"}\n")
+	shown := f.run("--config", other, "approvals", "show", out.Approval.ID).want(0).stdout
+	if !strings.Contains(shown, "[EMAIL_1]") || !strings.Contains(shown, "cannot be told: find tokens") || !strings.Contains(shown, "the key of this value is missing") {
+		t.Errorf("shown: %s", shown)
+	}
+	f.run("--config", other, "approvals", "deny", out.Approval.ID).want(1) // the program fails, as it does of every call that is denied
+	if shown = f.run("approvals", "show", out.Approval.ID).want(0).stdout; !strings.Contains(shown, "denied") || f.mails() != 0 {
+		t.Errorf("denied: %s; %d mails", shown, f.mails())
+	}
 }
 
 // A run that waits ends the command with 4; approving goes on with it, and denying tells the program.

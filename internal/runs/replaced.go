@@ -13,7 +13,7 @@ import (
 
 // Replaced returns a request whose calls say where tokens in their arguments are replaced, and what of a value may end a text in code. values adds the
 // values, for a caller who may see those of the request's user. Arguments that are too large for a request are read from the run's journal, whose
-// calls have them as the program wrote them. Questions about tokens send no value.
+// calls have them as the program wrote them. Questions about tokens send no value. Where values cannot be read, the call says so.
 func (s *Service) Replaced(ctx context.Context, r approval.Request, values bool) (approval.Request, error) {
 	r.Calls = slices.Clone(r.Calls)
 	privacy := s.opt.Privacy.In(r.User, cmp.Or(r.Session, r.Run))
@@ -38,8 +38,8 @@ func (s *Service) Replaced(ctx context.Context, r approval.Request, values bool)
 			continue
 		}
 		found, err := privacy.Replacements(ctx, args)
-		if err != nil {
-			return r, err
+		if err != nil { // A denial needs no values, and a process without their key must not decide who may approve.
+			c.Unread = err.Error()
 		}
 		for _, f := range found {
 			of := approval.Replacement{Token: f.Token, Path: f.Path, Embedded: f.Embedded}
