@@ -114,7 +114,8 @@ type Reviewed struct {
 type Confirmed map[string]string
 
 // Review compares what a server lists with what is kept of it. No argument is changed; a tool that is listed twice is what it
-// was listed as first. With HoldNew, an approval that a person should have confirmed and has not is none.
+// was listed as first. With HoldNew, an approval that a person should have confirmed and has not is none, and what a person has confirmed is
+// approved, whatever the pins say: a review that began before the confirmation may have stored them after it.
 func Review(mode Quarantine, confirmed Confirmed, pins map[string]Pin, listed []Definition) Reviewed {
 	r := Reviewed{Changed: map[string]Pin{}}
 	count, bytes := approved(pins)
@@ -132,6 +133,9 @@ func Review(mode Quarantine, confirmed Confirmed, pins map[string]Pin, listed []
 		}
 		fits := count < maxPins && bytes+d.size() <= maxPinBytes
 		switch {
+		case is.Approved == "" && fits && mode == HoldNew && d.says() && confirmed[d.Tool] == is.Seen:
+			is.Approved, is.Bytes = is.Seen, d.size()
+			count, bytes = count+1, bytes+is.Bytes
 		case is.Approved == "" && fits && (mode == HoldChanged || !d.says()):
 			is.Approved, is.Bytes = is.Seen, d.size()
 			count, bytes = count+1, bytes+is.Bytes

@@ -124,6 +124,21 @@ func TestReview(t *testing.T) {
 }
 
 // A server that always lists other tools does not have more kept of it than bounds say, and its approved tools stay approved.
+// What a person has confirmed decides, and not what is kept: a review that read the confirmations before they were made may be stored behind them.
+func TestReviewOfConfirmed(t *testing.T) {
+	t.Parallel()
+	list := listed("a: 1", "b: 1")
+	a, b := list[0].Hash(), list[1].Hash()
+	pins := map[string]approval.Pin{"a": {Seen: a}, "b": {Approved: b, Bytes: 2, Seen: b}}
+	r := approval.Review(approval.HoldNew, approval.Confirmed{"a": a}, pins, list)
+	if diff := cmp.Diff(map[string]approval.Pin{"a": {Approved: a, Bytes: 2, Seen: a}, "b": {Seen: b}}, r.Changed); diff != "" || len(r.Held) != 1 || r.Held[0] != "b" || len(r.Trusted) > 0 {
+		t.Errorf("%+v: %s", r, diff)
+	}
+	if r := approval.Review(approval.HoldNew, approval.Confirmed{"a": b}, pins, list); len(r.Held) != 2 {
+		t.Errorf("the confirmation of another definition approves: %+v", r)
+	}
+}
+
 func TestReviewIsBounded(t *testing.T) {
 	t.Parallel()
 	t.Run("new", func(t *testing.T) {

@@ -285,6 +285,18 @@ func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server str
 	return p.confirm(ctx, sign, definitionsOf(server), Confirmation{Hash: hashOf(content), Content: content})
 }
 
+// ForgetDefinitions forgets what a person has confirmed of a server.
+func (p *Presence) ForgetDefinitions(ctx context.Context, server string) error {
+	if needed, err := p.Required(ctx); err != nil || !needed {
+		return err
+	}
+	records, err := p.Records()
+	if err != nil {
+		return err
+	}
+	return records.Confirm(ctx, definitionsOf(server), []byte("{}")) // has no valid signature
+}
+
 func hashOf(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])

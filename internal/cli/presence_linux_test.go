@@ -417,6 +417,9 @@ var changes = map[string]func(a *adversary){
 		// A person approves them, and the call asks as ever.
 		a.atKeyboard([]string{"y", passphrase}, "servers", "review", "mailer", "--approve-all").want(0)
 		a.run("exec", "-e", sendMail("attack")).want(4)
+		// What the signature says holds where the rows say otherwise, as after a review that read the signatures before they were made.
+		a.edit(`UPDATE pins SET seen_as = approved_as, approved = '', bytes = 0, approved_as = NULL WHERE approved <> ''`)
+		a.run("exec", "-e", sendMail("attack")).want(4)
 	},
 }
 

@@ -272,5 +272,8 @@ func (q *Quarantine) Forget(ctx context.Context, server string) error {
 	if err != nil {
 		return err
 	}
+	if err := q.opt.Presence.ForgetDefinitions(ctx, server); err != nil {
+		return err
+	}
 	return store.ForgetDefinitions(ctx, server)
 }
