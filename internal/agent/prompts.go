@@ -18,7 +18,8 @@ import (
 
 // Prompts are the texts for the model besides tasks and results. They are templates of package text/template:
 //
-//	system.md    the system prompt; {{.Skill}} is skill.md; {{.Private}}, {{.Fetch}} and {{.Packages}} say whether personal data is hidden,
+//	system.md    the system prompt; {{.Skill}} is skill.md; {{.Private}}, {{.Natural}}, {{.Fetch}} and {{.Packages}} say whether personal
+//	             data is hidden, addresses have natural tokens,
 //	             programs may fetch, and npm packages may be imported
 //	skill.md     how to save a skill: {{.Name}}, {{.Description}}, {{.Parameters}}
 //	task.md      the first message of a task: {{.User}}, {{.Task}}, {{.Context}}, {{.Skills}} (of Name and Description),
@@ -37,6 +38,7 @@ var embedded embed.FS
 // Features are what programs have only where the configuration says so.
 type Features struct {
 	Private  bool // personal data is hidden
+	Natural  bool // tokens of e-mail addresses have their natural form
 	Fetch    bool // some hosts are allowed
 	Packages bool // npm packages are allowed
 }
@@ -49,8 +51,8 @@ type systemData struct {
 
 // systemSamples have and lack each feature.
 func systemSamples() (samples []any) {
-	for i := range 8 {
-		samples = append(samples, systemData{"skill", Features{i&1 > 0, i&2 > 0, i&4 > 0}})
+	for i := range 16 {
+		samples = append(samples, systemData{"skill", Features{i&1 > 0, i&2 > 0, i&4 > 0, i&8 > 0}})
 	}
 	return samples
 }

@@ -9,11 +9,16 @@ import (
 	"strings"
 )
 
-// token is what stands for personal data in recorded text, such as [EMAIL_1]. quoted is with the quotes that the token of a number
-// has in JSON.
+// token is what stands for personal data in recorded text, such as [EMAIL_1] or pii_1e@d1.pii.invalid. quoted is with the quotes that the token
+// of a number has in JSON.
 var (
-	token  = regexp.MustCompile(`\[[A-Z][A-Z0-9_]*_[0-9]+\]`)
-	quoted = regexp.MustCompile(`\\*"\[[A-Z][A-Z0-9_]*_[0-9]+\]\\*"|\[[A-Z][A-Z0-9_]*_[0-9]+\]`)
+	token  = regexp.MustCompile(bracketed + natural)
+	quoted = regexp.MustCompile(`\\*"` + bracketed + `\\*"|` + bracketed + natural)
+)
+
+const (
+	bracketed = `\[[A-Z][A-Z0-9_]*_[0-9]+\]`
+	natural   = `|(?i:pii_[0-9]+e(?:(?:@|%40)d[0-9]+\.pii\.invalid)?|d[0-9]+\.pii\.invalid)`
 )
 
 // Covers reports whether text is what was recorded, before personal data in it was replaced: a token in recorded stands

@@ -38,6 +38,9 @@ func executeDescription(has agent.Features) string {
 	private := ""
 	if has.Private {
 		private = "\n- [EMAIL_1] and the like stand for private values. Tools get the real ones. Pass them on unchanged. " + privateFunctions
+		if has.Natural {
+			private += " E-mail addresses stand as pii_1e@d1.pii.invalid: split, group, compare and validate them like any address."
+		}
 	}
 	return `Run a JavaScript or TypeScript program in a sandbox where the tools of all MCP servers are async functions. Only what it returns or prints comes back: filter, join and count in the program, and return a short JSON value.
 - Find names with search_tools and types with get_tool_details first. Never guess them. Look at the shape of a result before you rely on it.

@@ -24,6 +24,7 @@ type Options struct {
 	Detector Detector
 	Types    []string // types of the detector; texts that look like tokens of other types are no tokens
 	Fields   []Field
+	Natural  bool // tokens have natural forms where there are some; texts with either form are restored
 	// FailUnknown makes RestoreArguments fail for unknown tokens; else they stay.
 	FailUnknown bool
 
@@ -73,7 +74,7 @@ type Filter struct {
 // New joins the parts.
 func New(opt Options) *Filter {
 	f := &Filter{
-		opt: opt, types: map[string]bool{literal: true}, words: map[string]bool{}, tables: map[Scope]*table{},
+		opt: opt, types: map[string]bool{literal: true, domainKind: true}, words: map[string]bool{}, tables: map[Scope]*table{},
 		large: slots.New(slots.Limits{
 			All: max(1, runtime.GOMAXPROCS(0)/2), Each: 1, Waiting: math.MaxInt, EachWaiting: math.MaxInt,
 		}, "texts", "read"),
@@ -141,7 +142,9 @@ func (f *Filter) Stats(ctx context.Context, user, session string) (map[string]in
 	if err != nil {
 		return nil, err
 	}
-	return vault.Stats(ctx, user, session)
+	stats, err := vault.Stats(ctx, user, session)
+	delete(stats, spellingKind)
+	return stats, err
 }
 
 // Check opens the key and the vault. A vault may have a method Check of its own, which reaches it; warnings are what it says of its
@@ -300,6 +303,11 @@ func (f *Filter) find(from Origin, text string, known detect.Known) []detect.Spa
 	if from == FromCode && known.Words != nil {
 		spans = slices.DeleteFunc(spans, func(span detect.Span) bool { return f.words[span.Type] && mayBeIdentifier(text, span) })
 	}
+	if !from.foreign() { // addresses that a program made of natural tokens, and perhaps of texts of its own, in any encoding
+		spans = slices.DeleteFunc(spans, func(span detect.Span) bool {
+			return span.Type == addressKind && f.hasNatural(span.Value)
+		})
+	}
 	if mayHaveToken(text) {
 		spans = f.withTokens(text, spans, from)
 	}
@@ -326,23 +334,31 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 	err := f.use(ctx, s, func(t *table) error {
 		tokens = tokens[:0]
 		for _, span := range spans {
-			v := valueOf(text[span.Start:span.End], span, isJSON)
+			v, raw := valueOf(text[span.Start:span.End], span, isJSON, f.opt.Natural)
 			known, ok := span.Ref.(*token)
 			if ok && v.form == known.form {
-				tokens = append(tokens, known.String())
+				name, err := t.spell(known, raw)
+				if err != nil {
+					return err
+				}
+				tokens = append(tokens, name)
 				continue
 			}
 			of := span.Within
 			if ok {
 				of = append(of, known)
 			}
-			var name string
+			var tok *token
 			var err error
 			if len(of) > 0 {
-				name, err = t.derived(v, from, of)
+				tok, err = t.derived(v, from, of)
 			} else {
-				name, err = t.token(v, from)
+				tok, err = t.token(v, from)
 			}
+			if err != nil {
+				return err
+			}
+			name, err := t.spell(tok, raw)
 			if err != nil {
 				return err
 			}
@@ -368,6 +384,9 @@ func dictionary(sent []Token) *detect.Dictionary {
 			if i == 0 || text != spelling {
 				words = append(words, detect.Word{Text: text, Type: t.of.kind, Ref: t.of})
 			}
+		}
+		for _, text := range t.others {
+			words = append(words, detect.Word{Text: text, Type: t.of.kind, Ref: t.of})
 		}
 	}
 	return detect.NewDictionary(words)
@@ -407,31 +426,31 @@ func splice(text string, spans []detect.Span, texts []string) []byte {
 // withTokens adds the texts that look like tokens, as literals, where the text is from outside. In other texts tokens stay, and
 // of values around them only the parts before and after are replaced.
 func (f *Filter) withTokens(text string, spans []detect.Span, from Origin) []detect.Span {
-	found := f.tokensIn(text)
-	if len(found) == 0 {
+	tokens := f.tokensIn(text)
+	if len(tokens) == 0 {
 		return spans
 	}
-	merged := make([]detect.Span, 0, len(spans)+len(found))
+	merged := make([]detect.Span, 0, len(spans)+len(tokens))
 	for _, span := range spans {
-		for len(found) > 0 && found[0].start < span.Start {
+		for len(tokens) > 0 && tokens[0].start < span.Start {
 			if from.foreign() {
-				merged = append(merged, found[0].literal(text))
+				merged = append(merged, tokens[0].literal(text))
 			}
-			if found[0].end > span.Start { // the value of a field
-				span = part(text, span, min(found[0].end, span.End), span.End)
+			if tokens[0].end > span.Start { // the value of a field
+				span = part(text, span, min(tokens[0].end, span.End), span.End)
 			}
-			found = found[1:]
+			tokens = tokens[1:]
 		}
-		for len(found) > 0 && found[0].start < span.End {
+		for len(tokens) > 0 && tokens[0].start < span.End {
 			if !from.foreign() {
-				merged = appendPart(merged, text, span, span.Start, found[0].start)
-				span = part(text, span, min(found[0].end, span.End), span.End)
+				merged = appendPart(merged, text, span, span.Start, tokens[0].start)
+				span = part(text, span, min(tokens[0].end, span.End), span.End)
 			}
-			found = found[1:]
+			tokens = tokens[1:]
 		}
 		merged = appendPart(merged, text, span, span.Start, span.End)
 	}
-	for _, t := range found {
+	for _, t := range tokens {
 		if from.foreign() {
 			merged = append(merged, t.literal(text))
 		}

@@ -51,10 +51,11 @@ func OfPrograms(tree string) Origin {
 
 // Token is a token in a text, as policy judges it.
 type Token struct {
-	Text    string // [EMAIL_1]
+	Text    string // [EMAIL_1], or the natural form
 	Type    string // EMAIL
 	Origins []string
 	of      *token
+	others  []string // parts and spellings that were restored in place of the first spelling
 }
 
 // Session is the filter in one scope. It is safe for concurrent use. The zero Session changes nothing.

@@ -25,7 +25,7 @@ type question struct {
 
 var questions = map[string]question{
 	"kind":    {1, nil, func(_ *table, of []*token) (any, error) { return of[0].kind, nil }},
-	"domain":  {1, []string{"EMAIL"}, domain},
+	"domain":  {1, []string{addressKind, domainKind}, domain},
 	"last4":   {1, []string{"CREDIT_CARD", "IBAN", "PHONE", "US_SSN"}, last4},
 	"country": {1, []string{"IBAN", "PHONE"}, country},
 	"same":    {2, nil, same},
@@ -58,7 +58,7 @@ var ErrGuesses = fmt.Errorf("programs of this session have compared values of th
 // Ask answers a question about tokens of the session, each the whole of a text:
 //
 //   - kind: the type, such as EMAIL
-//   - domain, of an EMAIL: the domain that its owner has registered, such as example.co.uk for grace@mail.example.co.uk
+//   - domain, of an EMAIL or an EMAIL_DOMAIN: the domain that its owner has registered, such as example.co.uk for grace@mail.example.co.uk
 //   - last4, of a CREDIT_CARD, an IBAN, a PHONE, or a US_SSN: the last four characters; a PHONE counts without its extension
 //   - country, of an IBAN: the country it begins with; of a PHONE: the main country of its calling code
 //   - same, of two tokens: whether both have one type and stand for one value, however it was written
@@ -76,24 +76,20 @@ func (s Session) Ask(ctx context.Context, ask string, texts ...string) (any, err
 	case s.filter == nil:
 		return nil, unanswerable("there are no tokens: personal data is not replaced (pii.enabled)")
 	}
-	names := make([]name, len(texts))
+	places := make([][]found, len(texts))
 	for i, text := range texts {
-		if names[i], ok = s.filter.wholeToken(text); !ok {
-			return nil, unanswerable("the question takes a token with its brackets, and no other text")
+		if places[i], ok = s.filter.wholeToken(text); !ok {
+			return nil, unanswerable("the question takes a whole token, such as [EMAIL_1], and no other text")
 		}
 	}
 	var answer any
 	err := s.filter.use(ctx, s.scope, func(t *table) (err error) {
-		places := make([]found, len(names))
-		for i, n := range names {
-			places[i].name = n
-		}
-		if err := t.current(ctx, places); err != nil {
+		if err := t.current(ctx, slices.Concat(places...)); err != nil {
 			return err
 		}
-		of := make([]*token, len(names))
-		for i, n := range names {
-			if of[i] = t.byName[n]; of[i] == nil {
+		of := make([]*token, len(texts))
+		for i, parts := range places {
+			if of[i] = t.byName[parts[0].name]; of[i] == nil || len(parts) > 1 && !t.hasDomain(of[i], parts[1].name) {
 				return unanswerable("%s is not a token of this session", texts[i])
 			}
 			if q.types != nil && !slices.Contains(q.types, of[i].kind) {
@@ -109,13 +105,11 @@ func (s Session) Ask(ctx context.Context, ask string, texts ...string) (any, err
 	return answer, err
 }
 
-// wholeToken reads a text that is a token.
-func (f *Filter) wholeToken(text string) (n name, ok bool) {
-	if text == "" {
-		return n, false
-	}
-	n, end := parseToken(text)
-	return n, end == len(text) && f.types[n.kind]
+// wholeToken reads a text that is a token: its parts, if it is natural and has two.
+func (f *Filter) wholeToken(text string) (parts []found, ok bool) {
+	parts = f.tokensIn(text[:min(len(text), maxName+1)])
+	last := len(parts) - 1
+	return parts, (last == 0 || last == 1 && parts[1].joins) && parts[0].start == 0 && parts[last].end == len(text)
 }
 
 // plain is the canonical form of a value. That of a number, or of an encoded spelling, is what the detector reads in it.
@@ -139,7 +133,7 @@ const upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 func domain(t *table, of []*token) (any, error) {
 	address := t.plain(&of[0].value)
 	host := address[strings.LastIndexByte(address, '@')+1:]
-	if host == address || strings.HasPrefix(host, "[") { // base64, and an IP address in place of a domain
+	if host == address && of[0].kind == addressKind || strings.HasPrefix(host, "[") { // base64, and an IP address in place of a domain
 		return nil, unanswerable("%s has no domain that can be told", of[0])
 	}
 	if registered, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {

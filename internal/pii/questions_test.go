@@ -37,7 +37,7 @@ func TestQuestions(t *testing.T) {
 		{`["grace@github.io"]`, "domain", "github.io"},
 		{`["to a@[192.0.2.1]"]`, "domain", errors.New("[EMAIL_1] has no domain that can be told")},
 		{`["Z3JhY2VAZXhhbXBsZS5jb20="]`, "domain", errors.New("[EMAIL_1] has no domain that can be told")},
-		{`["(202) 555-0123"]`, "domain", errors.New("[PHONE_1] has no domain: only tokens of type EMAIL do")},
+		{`["(202) 555-0123"]`, "domain", errors.New("[PHONE_1] has no domain: only tokens of type EMAIL, EMAIL_DOMAIN do")},
 		{`["4111 1111 1111 1111"]`, "last4", "1111"},
 		{`{"card":4111111111111111}`, "last4", "1111"},
 		{`["219-09-9999"]`, "last4", "9999"},
@@ -81,11 +81,11 @@ func TestWrongQuestions(t *testing.T) {
 	}{
 		{nil, "the number of tokens must be 1, not 0"},
 		{[]string{"[EMAIL_1]", "[EMAIL_1]"}, "the number of tokens must be 1, not 2"},
-		{[]string{""}, "the question takes a token with its brackets, and no other text"},
-		{[]string{"grace"}, "the question takes a token with its brackets, and no other text"},
-		{[]string{"[EMAIL_1] "}, "the question takes a token with its brackets, and no other text"},
-		{[]string{"[EMAIL_1][EMAIL_1]"}, "the question takes a token with its brackets, and no other text"},
-		{[]string{"[NOTE_1]"}, "the question takes a token with its brackets, and no other text"},
+		{[]string{""}, "the question takes a whole token, such as [EMAIL_1], and no other text"},
+		{[]string{"grace"}, "the question takes a whole token, such as [EMAIL_1], and no other text"},
+		{[]string{"[EMAIL_1] "}, "the question takes a whole token, such as [EMAIL_1], and no other text"},
+		{[]string{"[EMAIL_1][EMAIL_1]"}, "the question takes a whole token, such as [EMAIL_1], and no other text"},
+		{[]string{"[NOTE_1]"}, "the question takes a whole token, such as [EMAIL_1], and no other text"},
 		{[]string{"[EMAIL_2]"}, "[EMAIL_2] is not a token of this session"},
 	} {
 		_, err := s.Ask(t.Context(), "kind", c.tokens...)

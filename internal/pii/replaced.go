@@ -11,7 +11,7 @@ import (
 
 // Replacement is a place in the arguments of a tool where a token is replaced by its value.
 type Replacement struct {
-	Token    string // [NAME_1]
+	Token    string // [NAME_1], as the arguments have it
 	Path     string // place of the string, such as $.query
 	Embedded bool   // the string has more than the token
 	Value    string
@@ -34,18 +34,18 @@ func (s Session) Replacements(ctx context.Context, raw json.RawMessage) ([]Repla
 	if err != nil {
 		return nil, fmt.Errorf("find tokens: %w", err)
 	}
-	p := places{restorer: r}
+	p := replacements{restorer: r}
 	p.value("$", value)
 	return p.all, nil
 }
 
-// places collects where tokens are replaced.
-type places struct {
+// replacements collects where tokens are replaced.
+type replacements struct {
 	*restorer
 	all []Replacement
 }
 
-func (p *places) value(path string, value any) {
+func (p *replacements) value(path string, value any) {
 	if len(p.all) >= maxReplaced {
 		return
 	}
@@ -68,13 +68,12 @@ func (p *places) value(path string, value any) {
 	}
 }
 
-func (p *places) string(path, text string) {
-	for _, at := range p.f.tokensIn(text) {
-		tok := p.find(at.name)
-		if tok == nil || len(p.all) >= maxReplaced {
-			continue
+func (p *replacements) string(path, text string) {
+	for _, at := range p.places(text) {
+		if len(p.all) >= maxReplaced {
+			return
 		}
-		r := Replacement{tok.String(), path, at.end-at.start < len(text), tok.spelling}
+		r := Replacement{text[at.start:at.end], path, at.end-at.start < len(text), at.text}
 		if !slices.Contains(p.all, r) {
 			p.all = append(p.all, r)
 		}

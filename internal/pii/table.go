@@ -33,19 +33,23 @@ type value struct {
 	spelling  string // restored text
 }
 
-// valueOf is the value of a span. Strings of JSON are written with escapes, which are no part of the value.
-func valueOf(raw string, span detect.Span, isJSON bool) value {
+// valueOf is the value of a span, and how the text has it: strings of JSON are written with escapes, which are no part of the value.
+func valueOf(raw string, span detect.Span, isJSON, natural bool) (v value, spelled string) {
 	if isJSON && !span.Number {
 		raw = unquote(raw)
 	}
-	v := value{kind: span.Type, form: asText, canonical: span.Value, spelling: raw}
+	v = value{kind: span.Type, form: asText, canonical: span.Value, spelling: raw}
+	if address, ok := naturalAddress(raw); ok && natural && v.kind == addressKind {
+		v.spelling = address
+		return v, raw
+	}
 	switch {
 	case span.Number:
 		v.form, v.canonical = asNumber, raw
 	case strings.ContainsAny(raw, `\%&`) || plusForSpace(raw):
 		v.form, v.canonical = asSpelled, raw
 	}
-	return v
+	return v, raw
 }
 
 // plusForSpace reports whether a number is written as in the query of an address, with + in place of spaces.
@@ -107,6 +111,8 @@ type token struct {
 	n       int
 	text    string // [EMAIL_1]
 	origins []string
+
+	spellings []string // see odd
 }
 
 func newToken(v value, n int, origin string) *token {
@@ -242,6 +248,11 @@ func (t *table) take(entries []Entry) error {
 		if err := tok.decode(plain); err != nil {
 			return fmt.Errorf("open the vault: [%s_%d]: %w", e.Type, e.N, err)
 		}
+		if tok.kind == spellingKind {
+			if of, spelling := t.spellingOf(tok); of != nil && !slices.Contains(of.odd(), spelling) {
+				of.spellings = append(of.spellings, spelling)
+			}
+		}
 		if t.byValue[tok.shared()] != nil { // two processes gave the value a token at the same time
 			t.byName[name{tok.kind, tok.n}] = tok
 		} else {
@@ -282,7 +293,7 @@ func (t *table) put(tok *token) {
 const maxCoded = 100
 
 // token is the token of a value, a new one if it has none.
-func (t *table) token(v value, from Origin) (string, error) {
+func (t *table) token(v value, from Origin) (*token, error) {
 	v.made = from.made()
 	if known := t.byValue[v.shared()]; from == FromCode && (known == nil || !slices.Contains(known.origins, string(from))) {
 		if v.made = t.coded >= maxCoded; !v.made {
@@ -293,28 +304,35 @@ func (t *table) token(v value, from Origin) (string, error) {
 }
 
 // tokenOf is the token of a value, a new one if it has none; it has the origin from then on.
-func (t *table) tokenOf(v value, origin string) (string, error) {
+func (t *table) tokenOf(v value, origin string) (*token, error) {
+	if t.f.opt.Natural && v.kind == addressKind && v.form == asText {
+		if _, _, domain, ok := splitAddress(v.spelling); ok {
+			if _, err := t.tokenOf(domainValue(domain, v.made), origin); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if known := t.byValue[v.shared()]; known != nil {
 		if !slices.Contains(known.origins, origin) && len(known.origins) < maxOrigins {
 			known.origins = append(known.origins, origin)
 			t.added = append(t.added, addition{known, origin, false})
 		}
-		return known.String(), nil
+		return known, nil
 	}
 	if limit := t.f.opt.Limits.Tokens; limit > 0 && len(t.byName) >= limit {
-		return "", &LimitError{"pii.maxTokens", int64(limit), "the tokens of this session"}
+		return nil, &LimitError{"pii.maxTokens", int64(limit), "the tokens of this session"}
 	}
 	tok := newToken(v, max(t.first, t.last[v.kind]+1), origin)
 	tok.canonical, tok.spelling = strings.Clone(v.canonical), strings.Clone(v.spelling) // the text is not kept
 	t.last[v.kind] = tok.n
 	t.byValue[tok.shared()], t.byName[name{v.kind, tok.n}] = tok, tok
 	t.added = append(t.added, addition{tok, origin, true})
-	return tok.String(), nil
+	return tok, nil
 }
 
 // derived is the token of a value that a receiver made of other values. It came from where they came from, too, so that sending values
 // through a tool does not change where they may go.
-func (t *table) derived(v value, from Origin, of []any) (text string, err error) {
+func (t *table) derived(v value, from Origin, of []any) (tok *token, err error) {
 	origins := []string{string(from)}
 	for _, ref := range of {
 		if known, ok := ref.(*token); ok {
@@ -323,23 +341,21 @@ func (t *table) derived(v value, from Origin, of []any) (text string, err error)
 		}
 	}
 	for _, origin := range origins {
-		if text, err = t.tokenOf(v, origin); err != nil {
-			return "", err
+		if tok, err = t.tokenOf(v, origin); err != nil {
+			return nil, err
 		}
 	}
-	return text, nil
+	return tok, nil
 }
 
 // copy is the token of a value of another session, with the same origins.
-func (t *table) copy(of *token) (string, error) {
-	var text string
+func (t *table) copy(of *token) (tok *token, err error) {
 	for _, origin := range of.origins {
-		var err error
-		if text, err = t.tokenOf(of.value, origin); err != nil {
-			return "", err
+		if tok, err = t.tokenOf(of.value, origin); err != nil {
+			return nil, err
 		}
 	}
-	return text, nil
+	return tok, nil
 }
 
 // maxOrigins is how many origins a token remembers. A token with as many is one of unknown origin for policy, which judges that most
@@ -413,6 +429,9 @@ const cleared = "cleared"
 func (t *table) undo() {
 	for _, a := range slices.Backward(t.added) {
 		if a.is {
+			if of, spelling := t.spellingOf(a.token); a.token.kind == spellingKind && of != nil {
+				of.spellings = slices.DeleteFunc(of.spellings, func(s string) bool { return s == spelling })
+			}
 			delete(t.byValue, a.token.shared())
 			delete(t.byName, name{a.token.kind, a.token.n})
 		} else {

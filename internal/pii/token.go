@@ -21,10 +21,13 @@ const literal = "LITERAL"
 // maxName is the length of the longest text that may be a token.
 const maxName = 80
 
-// found is a text that looks like a token.
+// found is a text that looks like a token, or like a part of a natural one.
 type found struct {
 	start, end int
 	name       name
+	part       addressPart
+	letters    letterCase
+	joins      bool // a domain directly behind the first part of an address
 }
 
 func (t found) literal(text string) detect.Span {
@@ -33,22 +36,45 @@ func (t found) literal(text string) detect.Span {
 
 // mayHaveToken is quick, and right where it says no.
 func mayHaveToken(text string) bool {
-	return strings.Contains(text, "[") && strings.Contains(text, "_") || strings.Contains(text, `\u00`)
+	return strings.Contains(text, "[") && strings.Contains(text, "_") || strings.Contains(text, `\u00`) || mayHaveNatural(text)
 }
 
-// tokensIn finds the texts that look like tokens of known types: [EMAIL_1], and [PII_EMAIL_1].
+// tokensIn finds the texts that look like tokens of known types: [EMAIL_1], [PII_EMAIL_1], and the parts of pii_1e@d1.pii.invalid.
 func (f *Filter) tokensIn(text string) (all []found) {
-	for at := 0; ; {
-		start := strings.IndexByte(text[at:], '[')
-		if start < 0 {
+	starts := "["
+	if mayHaveNatural(text) {
+		starts = "[_."
+	}
+	done := 0
+	for at := 0; ; at++ {
+		i := strings.IndexAny(text[at:], starts)
+		if i < 0 {
 			return all
 		}
-		start += at
-		at = start + 1
-		if n, end := parseToken(text[start:]); end > 0 && f.types[n.kind] {
-			all = append(all, found{start, start + end, n})
-			at = start + end
+		at += i
+		var next found
+		switch text[at] {
+		case '[':
+			n, size := parseToken(text[at:])
+			if size == 0 || !f.types[n.kind] {
+				continue
+			}
+			next = found{start: at, end: at + size, name: n}
+		case '_':
+			next = localAt(text, at)
+		case '.':
+			next = domainAt(text, at)
 		}
+		if next.end == 0 || next.start < done {
+			continue
+		}
+		if len(all) > 0 && next.part == domainPart {
+			last := all[len(all)-1]
+			next.joins = last.part == localPart && (text[last.end:next.start] == "@" || text[last.end:next.start] == "%40")
+		}
+		all = append(all, next)
+		done = next.end
+		at = next.end - 1
 	}
 }
 
@@ -65,7 +91,10 @@ func (f *Filter) between(text string, at int) int {
 	all := f.tokensIn(text[from:])
 	for i := len(all) - 1; i >= 0; i-- {
 		start, end := unquoted(text, from+all[i].start, from+all[i].end)
-		if start = max(start, from+all[i].start-maxQuote); start < at && at < end {
+		if all[i].joins {
+			start = from + all[i-1].start
+		}
+		if start = max(start, from+all[i].start-maxName); start < at && at < end {
 			at = start
 		}
 	}
@@ -99,7 +128,7 @@ func parseToken(text string) (n name, end int) {
 type restorer struct {
 	f     *Filter
 	table *table
-	used  map[*token]bool
+	used  map[*token][]string // restored tokens, and the texts other than their first spelling that they were restored as
 	order []*token
 
 	unknown string // the first text that looks like a token, and is none of the session
@@ -108,7 +137,7 @@ type restorer struct {
 // restorer restores texts of a session, with the tokens in text. Where one of them is not known, or other processes may add to the session,
 // what those have added is learned first.
 func (f *Filter) restorer(ctx context.Context, s Scope, text string) (*restorer, error) {
-	r := &restorer{f: f, used: map[*token]bool{}}
+	r := &restorer{f: f, used: map[*token][]string{}}
 	return r, f.use(ctx, s, func(t *table) error {
 		r.table = t
 		return t.current(ctx, f.tokensIn(plainEscapes(text)))
@@ -124,19 +153,69 @@ func (t *table) current(ctx context.Context, tokens []found) error {
 	return t.refresh(ctx)
 }
 
-// find looks a token up.
-func (r *restorer) find(n name) *token {
+// place is a token in a text, and what it is replaced by.
+type place struct {
+	start, end int
+	tok        *token
+	text       string // the value in the spelling of the place
+	found      found
+}
+
+// places finds the tokens of the session in a text. The two parts of an address that stand together are one place.
+func (r *restorer) places(text string) []place {
+	all := r.f.tokensIn(text)
+	if len(all) == 0 {
+		return nil
+	}
 	r.table.mu.Lock()
 	defer r.table.mu.Unlock()
-	tok := r.table.byName[n]
-	switch {
-	case tok == nil && r.unknown == "":
-		r.unknown = fmt.Sprintf("[%s_%d]", n.kind, n.n)
-	case tok != nil && !r.used[tok]:
-		r.used[tok] = true
-		r.order = append(r.order, tok)
+	places := make([]place, 0, len(all))
+	for _, at := range all {
+		tok := r.table.byName[at.name]
+		restored, ok := "", false
+		if tok != nil {
+			restored, ok = at.restored(tok)
+		}
+		if !ok {
+			if r.unknown == "" {
+				r.unknown = text[at.start:at.end]
+			}
+			continue
+		}
+		if last := len(places) - 1; at.joins && last >= 0 && places[last].end <= at.start && places[last].found.part == localPart {
+			if _, _, domain, ok := splitAddress(places[last].tok.spelling); ok && strings.EqualFold(domain, tok.spelling) {
+				places[last].join(text[places[last].end:at.start], restored, at.end)
+				continue
+			}
+		}
+		places = append(places, place{at.start, at.end, tok, restored, at})
 	}
-	return tok
+	for _, p := range places {
+		if _, ok := r.used[p.tok]; !ok {
+			r.order, r.used[p.tok] = append(r.order, p.tok), nil
+		}
+		if p.text != p.tok.spelling && !slices.Contains(r.used[p.tok], p.text) {
+			r.used[p.tok] = append(r.used[p.tok], p.text)
+		}
+	}
+	return places
+}
+
+// join makes the place of the first part of an address that of all of it.
+func (p *place) join(separator, domain string, end int) {
+	if separator != "@" {
+		p.text = encodeComponent(p.text)
+	}
+	p.text, p.end, p.found.part = p.text+separator+domain, end, wholePart
+}
+
+// restored is what a token, or a part of one, stands for.
+func (t found) restored(tok *token) (text string, ok bool) {
+	if t.part == wholePart {
+		return tok.spelling, true
+	}
+	text, ok = tok.in(t.letters)
+	return text, ok && text != "" && tok.form == asText
 }
 
 // tokens are those that were replaced.
@@ -145,7 +224,7 @@ func (r *restorer) tokens() []Token {
 	defer r.table.mu.Unlock()
 	all := make([]Token, len(r.order))
 	for i, tok := range r.order {
-		all[i] = Token{tok.String(), tok.kind, tok.judged(), tok}
+		all[i] = Token{r.table.name(tok, tok.spelling), tok.kind, tok.judged(), tok, r.used[tok]}
 	}
 	return all
 }
@@ -154,17 +233,13 @@ func (r *restorer) tokens() []Token {
 func (r *restorer) text(text string) string {
 	var out strings.Builder
 	done := 0
-	for _, t := range r.f.tokensIn(text) {
-		tok := r.find(t.name)
-		if tok == nil {
-			continue
-		}
-		start, end := t.start, t.end
-		if tok.form == asNumber {
+	for _, p := range r.places(text) {
+		start, end := p.start, p.end
+		if p.tok.form == asNumber {
 			start, end = unquoted(text, start, end)
 		}
 		out.WriteString(text[done:max(done, start)])
-		out.WriteString(tok.spelling)
+		out.WriteString(p.text)
 		done = end
 	}
 	if done == 0 {
@@ -180,19 +255,20 @@ func (f *Filter) translate(ctx context.Context, from, to Scope, text string) (st
 	if err != nil {
 		return "", err
 	}
-	places := f.tokensIn(text)
-	spans, values := make([]detect.Span, 0, len(places)), make([]*token, 0, len(places))
-	for _, p := range places {
-		if tok := r.find(p.name); tok != nil {
-			spans, values = append(spans, detect.Span{Start: p.start, End: p.end}), append(values, tok)
+	places := r.places(text)
+	spans, texts := make([]detect.Span, len(places)), make([]string, len(places))
+	if err := f.use(ctx, to, func(t *table) error {
+		for i, p := range places {
+			tok, err := t.copy(p.tok)
+			if err != nil {
+				return err
+			}
+			spans[i] = detect.Span{Start: p.start, End: p.end}
+			if texts[i], err = t.spell(tok, p.text); err != nil {
+				return err
+			}
 		}
-	}
-	texts := make([]string, len(values))
-	if err := f.use(ctx, to, func(t *table) (err error) {
-		for i := 0; i < len(values) && err == nil; i++ {
-			texts[i], err = t.copy(values[i])
-		}
-		return err
+		return nil
 	}); err != nil {
 		return "", err
 	}
@@ -220,13 +296,9 @@ func (r *restorer) json(raw string) []byte {
 	isJSON := sync.OnceValue(func() bool { return json.Valid([]byte(raw)) })
 	out := make([]byte, 0, len(text)+len(text)/4)
 	done := 0
-	for _, t := range r.f.tokensIn(text) {
-		tok := r.find(t.name)
-		if tok == nil {
-			continue
-		}
-		start, end, spelling := t.start, t.end, tok.spelling
-		if tok.form == asNumber && !(isKey(text, end+1) && isJSON()) {
+	for _, p := range r.places(text) {
+		start, end, spelling := p.start, p.end, p.text
+		if p.tok.form == asNumber && !(isKey(text, end+1) && isJSON()) {
 			start, end = unquoted(text, start, end)
 		} else if quoted := quote(spelling); quoted != spelling && isJSON() {
 			spelling = quoted

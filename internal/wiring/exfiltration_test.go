@@ -38,7 +38,10 @@ type market struct {
 	values  *leaktest.Searcher
 }
 
-func newMarket(t *testing.T, rules string) *market {
+func newMarket(t *testing.T, rules string) *market { return newMarketWith(t, rules, "bracket") }
+
+// newMarketWith is newMarket with a form of tokens.
+func newMarketWith(t *testing.T, rules, tokens string) *market {
 	t.Helper()
 	people := customers(2, 7)
 	m := &market{servers: map[string]*upstream{}, values: leaktest.NewSearcher(t, slices.Concat(people[0].values(), people[1].values()))}
@@ -85,7 +88,7 @@ func newMarket(t *testing.T, rules string) *market {
 		m.servers[server] = up
 		entries = append(entries, up.entry)
 	}
-	m.fixture = openIn(t, t.TempDir(), map[string]string{"policy.preset": "strict", "policy.rules": "[" + rules + "]"}, wiring.Outside{}, entries...)
+	m.fixture = openIn(t, t.TempDir(), map[string]string{"policy.preset": "strict", "policy.rules": "[" + rules + "]", "pii.tokens": tokens}, wiring.Outside{}, entries...)
 	return m
 }
 
@@ -241,7 +244,13 @@ func TestExfiltration(t *testing.T) {
 // no further than the values themselves.
 func TestLaundering(t *testing.T) {
 	t.Parallel()
-	m, allowed := newMarket(t, mailRule+", "+echoRule), newMarket(t, everyRule)
+	for _, tokens := range []string{"bracket", "natural"} {
+		t.Run(tokens, func(t *testing.T) { t.Parallel(); launder(t, tokens) })
+	}
+}
+
+func launder(t *testing.T, tokens string) {
+	m, allowed := newMarketWith(t, mailRule+", "+echoRule, tokens), newMarketWith(t, everyRule, tokens)
 	for _, how := range []string{"plain", "percent", "base64", "hex", "capitals", "escapes"} {
 		for name, code := range map[string]string{
 			"from the CRM to the web":            `const {email, said} = {...await callMCPTool('crm__search', {}), ...await callMCPTool('echo__say', {how, text: (await callMCPTool('crm__search', {})).email})}; await callMCPTool('web__fetch', {url: said})`,

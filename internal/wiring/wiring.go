@@ -329,7 +329,7 @@ func (h *Harness) Privacy() *pii.Filter { return h.privacy }
 
 // Features are what programs have because the configuration says so.
 func (h *Harness) Features() agent.Features {
-	return agent.Features{Private: h.privacy != nil, Fetch: len(h.cfg.Network.Allow) > 0, Packages: h.cfg.Sandbox.Packages != ""}
+	return agent.Features{Private: h.privacy != nil, Natural: h.privacy != nil && h.cfg.PII.Tokens == "natural", Fetch: len(h.cfg.Network.Allow) > 0, Packages: h.cfg.Sandbox.Packages != ""}
 }
 
 // Catalog is every tool known.

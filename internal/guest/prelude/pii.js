@@ -7,7 +7,7 @@ import { kindName } from './tools.js';
 
 function text(question, token) {
   if (typeof token === 'string') return quote(token);
-  throw new NativeTypeError(`pii.${question} takes a token, as a string with its brackets; got ${kindName(token)}`);
+  throw new NativeTypeError(`pii.${question} takes a token, as a string; got ${kindName(token)}`);
 }
 
 const about = (question) => (token) => attempt(() => request('pii', question, record('tokens', `[${text(question, token)}]`)));

