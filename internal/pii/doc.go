@@ -17,6 +17,9 @@
 // JSON, and each encoded spelling (escapes, percent signs, base64). So do values that a program puts together: their tokens say
 // nothing about the tokens of values that came from outside, so that a program cannot find those by guessing.
 //
+// With Options.Natural, an e-mail address has a token that is one: pii_1e@d1.pii.invalid (natural.go). Its domain is a value of its own. A text may have
+// either part alone, in another case, or beside another part; a place in a text (place in token.go) is what is restored together.
+//
 // A text from outside that looks like a token gets a token itself, [LITERAL_1]: it is restored as the text it was, and never
 // as the value of a token.
 //

@@ -28,7 +28,7 @@ var naturalPrograms = []string{
 	`return rows.map((r) => r.email)`,
 	`return rows.map((r) => r.email.split('@')[1])`,
 	`return rows.map((r) => r.email.split('@')[0])`,
-	`return Object.groupBy(rows.map((r) => r.email.toLowerCase()), (e) => e.split('@')[1])`,
+	`const g = {}; for (const r of rows) (g[r.email.split('@')[1].toLowerCase()] ??= []).push(r.email.toLowerCase()); return g`,
 	`const n = {}; for (const r of rows) { const d = r.email.split('@').pop().toLowerCase(); n[d] = (n[d] ?? 0) + r.sum } return n`,
 	`return rows.filter((r) => r.email.includes('@')).length`,
 	`return rows.filter((r) => r.email.toLowerCase().endsWith('@' + rows[0].email.split('@')[1])).map((r) => r.name)`,
