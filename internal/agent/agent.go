@@ -47,6 +47,8 @@ type Program struct {
 	Principal string
 	Roles     []auth.Role // roles of the principal at the request; nil if unknown
 	Began     time.Time   // the task
+	// Said are the texts of the user: the task, its context, and the earlier tasks of the session.
+	Said []string
 	// Observe gets what the run does, and what a recorded run did before, in order, until Execute returns. It does not block.
 	Observe func(run.Event)
 	// Progress gets what servers report of calls under way, from several goroutines. It does not block.

@@ -32,6 +32,21 @@ func (w *work) execute(ctx context.Context, c model.ToolCall, code string) (*end
 	return w.carryOut(ctx, c, Program{RunID: id, New: fresh, Code: code}, w.a.opt.Runs.Execute)
 }
 
+// said are the texts of the user in the session: of this task and of earlier ones. What a client's model has written is not theirs.
+func (w *work) said() (all []string) {
+	for _, past := range w.history {
+		all = append(all, wordsOf(past.Task)...)
+	}
+	return append(all, wordsOf(w.task)...)
+}
+
+func wordsOf(t task.Task) []string {
+	if t.From != "" && t.From != pii.FromTask {
+		return nil
+	}
+	return []string{t.Task, string(t.Context)}
+}
+
 // abandon ends the run of a dead process whose task ends, and records its effects.
 func (w *work) abandon(ctx context.Context) error {
 	c := w.state.pending()
@@ -61,7 +76,7 @@ func (w *work) carryOut(
 	})
 	seen.stream = w.log.Report
 	p.User, p.Session, p.Observe, p.Progress, p.Task = w.task.UserID, w.task.SessionID, seen.observe, seen.report, w.task.ID
-	p.Principal, p.Roles = w.task.Principal, w.task.Roles
+	p.Principal, p.Roles, p.Said = w.task.Principal, w.task.Roles, w.said()
 	if w.task.StartedAt != nil {
 		p.Began = *w.task.StartedAt
 	}

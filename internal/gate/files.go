@@ -20,15 +20,30 @@ import (
 func (r *Run) file(c *journal.Call, intent *journal.Intent) run.Pending {
 	if !files.Mutates(c.Name) {
 		return answer(func(ctx context.Context) (json.RawMessage, *frame.Error) {
-			if part, ok := r.filePart(c); ok {
-				return r.readPart(ctx, c, part)
+			if r.gate.opt.Origins == nil || c.Name != "readFile" {
+				return r.reads(ctx, c)
 			}
-			return r.readFile(ctx, c)
+			var at filePart
+			_ = frame.DecodeArgs(c.Args, &at) // the call itself says what is wrong with them
+			by := r.scope.Files.Hand(at.Path)
+			value, failed := r.reads(ctx, c)
+			if failed == nil {
+				r.readByUser(ctx, at.Path, by, value)
+			}
+			return value, failed
 		})
 	}
 	return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
 		return r.change(ctx, c, intent, call)
 	}
+}
+
+// reads answers a call that changes no file.
+func (r *Run) reads(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
+	if part, ok := r.filePart(c); ok {
+		return r.readPart(ctx, c, part)
+	}
+	return r.readFile(ctx, c)
 }
 
 // readFile answers a call that changes no file, without personal data.

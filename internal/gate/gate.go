@@ -32,6 +32,7 @@ import (
 	"mcp-code-exec-harness/internal/input"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/origin"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/program"
@@ -107,6 +108,10 @@ type Options struct {
 	Restored func(ctx context.Context, tool string, tokens []pii.Token)
 	// Answered is called with the value that a tool gave a user and in which personal data is hidden, by the goroutine of the call; may be nil.
 	Answered func(ctx context.Context, user string, tool *catalog.Tool, value json.RawMessage)
+	// Origins remembers where values come from; nil: no rule of the policy looks at that. History is the recorded runs that it is made again from; nil: there
+	// are none.
+	Origins *origin.Memory
+	History func() (History, error)
 	// ApprovalKey binds approvals to arguments.
 	ApprovalKey func() ([]byte, error)
 	Zones       Zones
@@ -135,6 +140,8 @@ type Scope struct {
 	// InputFrom is the origin of values in it.
 	InputFrom pii.Origin
 	Privacy   pii.Session // session of personal data in arguments and answers
+	// Said are texts of the user, Code is the program and what a client gave it, both without personal data.
+	Said, Code []string
 	// Recorded is what a dead process recorded of this run; empty for a new one.
 	Recorded []journal.Record
 	// Decided is what people decided about calls of the run; nil for nothing.
@@ -152,6 +159,7 @@ type Run struct {
 	sessions  connections
 	told      notes
 	read      readContent
+	origins   origins
 }
 
 var _ run.Gate = (*Run)(nil)
@@ -182,6 +190,9 @@ func (r *Run) remember() {
 				r.sessions.earlier = append(r.sessions.earlier, earlier{c, record.Intent.Conn})
 			}
 		}
+	}
+	if r.gate.opt.Origins != nil {
+		r.origins.recorded = r.scope.Recorded
 	}
 	r.scope.Recorded = nil
 }

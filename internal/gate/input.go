@@ -8,6 +8,7 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/input"
+	"mcp-code-exec-harness/internal/origin"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 )
@@ -29,6 +30,9 @@ func (r *Run) input(ctx context.Context, args json.RawMessage, call run.InFlight
 		hidden, err := r.scope.Privacy.HideJSON(context.WithoutCancel(ctx), r.scope.InputFrom, rows)
 		if err == nil {
 			r.tell(call, "input", hidden, r.scope.Input.Prefix(), nil)
+			if s := r.said(ctx); s != nil && ofUser(r.scope.InputFrom) {
+				s.Said(origin.User, hidden)
+			}
 		}
 		return hidden, err
 	})

@@ -14,6 +14,7 @@ import (
 // judge is step 4.
 func (r *Run) judge(ctx context.Context, tool *catalog.Tool, args json.RawMessage, tokens []pii.Token) policy.Verdict {
 	c := r.policyCall(tool, args)
+	c.Origin = r.originOf(ctx)
 	for _, token := range tokens {
 		c.Tokens = append(c.Tokens, policy.Token{Text: token.Text, Type: token.Type, Origins: token.Origins})
 	}

@@ -281,7 +281,10 @@ func listed[T any](
 		}
 		value, failed := encode(append([]T{}, all...))
 		if failed == nil {
-			value, failed = r.hide(ctx, pii.Origin(methodNamed(method).tool(server).FullName()), method, value)
+			name := methodNamed(method).tool(server).FullName()
+			if value, failed = r.hide(ctx, pii.Origin(name), method, value); failed == nil {
+				(&toolCall{run: r, name: name}).saidBy(ctx, value)
+			}
 		}
 		if failed != nil {
 			return nil, failed

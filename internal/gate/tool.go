@@ -79,6 +79,9 @@ func (t *toolCall) pending(do func(ctx context.Context) (json.RawMessage, *frame
 		if err != nil {
 			return nil, undelivered(t.name, "the answer cannot be shown: "+err.Error(), t.write)
 		}
+		if t.spoke {
+			t.failedBy(ctx, failed)
+		}
 		t.tellFailure(failed)
 		return nil, failed
 	}
@@ -211,6 +214,7 @@ func (t *toolCall) send(
 	if hook := t.run.gate.opt.Restored; hook != nil && len(t.sent) > 0 {
 		hook(ctx, name, t.sent)
 	}
+	t.sends(ctx, shown)
 	t.spoke = true
 	if t.method != nil {
 		return t.request(ctx, tool.Server, args, options)

@@ -26,6 +26,9 @@ import (
 // maxToolError is how many bytes of a server's words about a failure are passed on.
 const maxToolError = 64 << 10
 
+// resultsFolder has the files of answers, by run and call.
+const resultsFolder = "/workspace/results/"
+
 // handle stands in the guest for what was saved as a file.
 type handle struct {
 	File     string `json:"file"` // path below /workspace
@@ -165,6 +168,7 @@ func (t *toolCall) hideJSON(ctx context.Context, value json.RawMessage) (json.Ra
 	if err != nil {
 		return nil, fmt.Errorf("the answer cannot be shown: %w", err)
 	}
+	t.saidBy(ctx, value)
 	return value, nil
 }
 
@@ -286,12 +290,13 @@ func (t *toolCall) saveText(ctx context.Context, name, kind, content string, lar
 	if err != nil {
 		return nil, fmt.Errorf("the answer cannot be saved: %w", err)
 	}
+	t.saidInFile(ctx, name, content)
 	return t.run.save(ctx, t.call.N, name, kind, len(content), strings.NewReader(content), large)
 }
 
 // save writes what does not enter the guest into the workspace and returns its handle.
 func (r *Run) save(ctx context.Context, n int, name, kind string, size int, content io.Reader, large bool) (json.RawMessage, error) {
-	h := handle{File: fmt.Sprintf("/workspace/results/%s/%d/%s", r.scope.Run, n, name), MIMEType: kind, Bytes: size}
+	h := handle{File: fmt.Sprintf("%s%s/%d/%s", resultsFolder, r.scope.Run, n, name), MIMEType: kind, Bytes: size}
 	if large {
 		h.Note = fmt.Sprintf("the answer is larger than %d bytes: read the file in parts with fs.readFile(file, {offset, length})", r.scope.MaxValue)
 	}

@@ -20,8 +20,11 @@ import (
 // condition is a compiled condition.
 type condition struct {
 	Condition
+	at      string // path as it is written
 	path    []jsonpath.Step
 	pattern *regexp.Regexp // nil: none
+	from    patterns       // origins; nil: any
+	allows  bool           // condition of a rule that allows
 }
 
 // holds judges a value that is no object: text is its text, or its literal.
@@ -49,28 +52,53 @@ func number(text string) (n float64, ok bool) {
 }
 
 // seen is what was found at the path of a condition, and at paths whose names a server may take for those of the path.
-type seen struct{ values, holding, alike int }
+type seen struct {
+	values, holding, alike int
+	misplaced              int // values whose origin alone is not what the condition wants
+}
 
-// found is what look found for each condition; nil if the arguments are not JSON.
-type found map[*condition]seen
+// found is what look found: for each condition, and at each path with an origin.
+type found struct {
+	conditions map[*condition]seen
+	values     []Value
+}
 
-// holds reports whether the arguments are what a rule wants.
-func (r *rule) holds(found found) bool {
+// holds reports whether the arguments are what a rule wants; found is nil if they are not JSON.
+func (r *rule) holds(found *found) bool {
 	for _, c := range r.conditions {
-		s := found[c]
 		switch {
 		case found == nil:
 			return r.Action != Allow
-		case s.holding == 0, r.Action == Allow && (s.holding < s.values || s.alike > 0):
+		case !r.suffices(found.conditions[c], 0):
 			return false
 		}
 	}
 	return true
 }
 
-// look judges the conditions of rules in one pass over the arguments.
-func look(args json.RawMessage, rules []*rule) found {
-	l := &looker{dec: json.NewDecoder(bytes.NewReader(args)), found: found{}}
+// suffices reports whether what was found for a condition is what the rule wants. So many values more are taken for what the condition wants.
+func (r *rule) suffices(s seen, more int) bool {
+	holding := s.holding + more
+	return holding > 0 && (r.Action != Allow || holding == s.values && s.alike == 0)
+}
+
+// missed is the first path of a rule that would match if the values came from elsewhere; "" if there is none.
+func (r *rule) missed(found *found) (path string) {
+	for _, c := range r.conditions {
+		s := found.conditions[c]
+		if path == "" && s.misplaced > 0 {
+			path = c.at
+		}
+		if !r.suffices(s, s.misplaced) {
+			return ""
+		}
+	}
+	return path
+}
+
+// look judges the conditions of rules in one pass over the arguments of a call.
+func look(call *Call, rules []*rule) *found {
+	l := &looker{dec: json.NewDecoder(bytes.NewReader(call.Args)), origin: call.Origin, found: &found{conditions: map[*condition]seen{}}}
 	l.dec.UseNumber()
 	var all []cursor
 	for _, r := range rules {
@@ -90,8 +118,9 @@ func look(args json.RawMessage, rules []*rule) found {
 // looker reads JSON value by value. An object may name a property twice, and then both count. A name that differs from that of a path only in case or
 // in what is neither letter nor digit counts too, because servers read names that tolerantly: it never helps a rule that allows.
 type looker struct {
-	dec   *json.Decoder
-	found found
+	dec    *json.Decoder
+	origin func(value string) ValueOrigin // nil: they are not known
+	found  *found
 }
 
 // cursor is a condition, and the steps of its path that are left.
@@ -192,16 +221,19 @@ func (l *looker) judge(at []cursor, text *string) {
 		if len(c.rest) > 0 {
 			continue
 		}
-		s := l.found[c.condition]
+		s := l.found.conditions[c.condition]
 		s.values++
 		if c.alike {
 			s.alike++
 		}
 		whole := len(c.Equals) == 0 && c.pattern == nil && c.Min == nil && c.Max == nil
-		if whole || text != nil && c.holds(*text) {
+		switch fits := whole || text != nil && c.holds(*text); {
+		case fits && !c.comes(l.from(c.condition, text)):
+			s.misplaced++
+		case fits:
 			s.holding++
 		}
-		l.found[c.condition] = s
+		l.found.conditions[c.condition] = s
 	}
 }
 

@@ -26,6 +26,7 @@ func (p *Policy) add(rules []Rule, preset string) error {
 		})
 		p.rules = append(p.rules, r)
 		p.args = p.args || len(r.conditions) > 0
+		p.origins = p.origins || slices.ContainsFunc(r.conditions, func(c *condition) bool { return len(c.From) > 0 })
 	}
 	return errors.Join(problems...)
 }
@@ -68,25 +69,31 @@ func (r *rule) compileTokens(report func(err error, keys ...string)) {
 	for _, text := range r.Tokens.Type {
 		r.kinds = append(r.kinds, singlePattern(text))
 	}
-	for _, text := range r.Tokens.From {
-		if !strings.Contains(text, "__") && !strings.Contains(text, "*") && !slices.Contains(origins, text) {
+	r.from = compileFrom(r.Tokens.From, origins, func(err error) { report(err, "tokens", "from") })
+}
+
+// compileFrom compiles names of origins: of tools, or of those that are none.
+func compileFrom(texts, others []string, report func(error)) (from patterns) {
+	for _, text := range texts {
+		if !strings.Contains(text, "__") && !strings.Contains(text, "*") && !slices.Contains(others, text) {
 			hint := "write " + text + "__* for every tool of a server"
-			if closest := ident.Closest(text, origins); len(closest) > 0 {
+			if closest := ident.Closest(text, others); len(closest) > 0 {
 				hint = "did you mean " + strings.Join(closest, " or ") + "?"
 			}
-			report(fmt.Errorf("%q is neither a tool nor one of %s; %s", text, strings.Join(origins, ", "), hint), "tokens", "from")
+			report(fmt.Errorf("%q is neither a tool nor one of %s; %s", text, strings.Join(others, ", "), hint))
 		}
-		r.from = append(r.from, fullPattern(text))
+		from = append(from, fullPattern(text))
 		if text == "resource" {
 			for _, text := range fetched {
-				r.from = append(r.from, fullPattern(text))
+				from = append(from, fullPattern(text))
 			}
 		}
 	}
+	return from
 }
 
 func (r *rule) compileCondition(at string, spec Condition, report func(err error, keys ...string)) {
-	c := &condition{Condition: spec}
+	c := &condition{Condition: spec, at: at, allows: r.Action == Allow}
 	var err error
 	if c.path, err = jsonpath.Parse(at); err != nil {
 		report(err, "args", at)
@@ -99,5 +106,6 @@ func (r *rule) compileCondition(at string, spec Condition, report func(err error
 	if spec.Min != nil && spec.Max != nil && *spec.Min > *spec.Max {
 		report(errors.New("no number is at least min and at most max"), "args", at, "min")
 	}
+	c.from = compileFrom(spec.From, valueOrigins, func(err error) { report(err, "args", at, "from") })
 	r.conditions = append(r.conditions, c)
 }

@@ -43,6 +43,8 @@ type Call struct {
 	Sandbox      string          // tier that the program runs in; empty if it is not known
 	Args         json.RawMessage // arguments with tokens in place of values
 	Tokens       []Token         // tokens in Args, each once
+	// Origin says where a string, or the text of a number, in Args comes from; nil: that is not known.
+	Origin func(value string) ValueOrigin
 }
 
 // Token is a token in the arguments of a call.
@@ -60,14 +62,19 @@ type Verdict struct {
 	Reason string `json:"reason"`           // for people and programs: names the rule, and the token it is about; never a value
 	Token  string `json:"token,omitempty"`  // deciding token; empty where the call itself decided
 	Origin string `json:"origin,omitempty"` // origin of the token; empty if unknown
+	// Values are where the values come from at the paths that rules about the call name with from.
+	Values []Value `json:"values,omitempty"`
 
-	by *rule // rule with a limit that decided the call as a whole
+	by     *rule  // rule with a limit that decided the call as a whole
+	missed string // why a rule does not allow the call that would, if its values came from elsewhere
 }
 
 // Policy is a list of compiled rules. It is safe for concurrent use.
 type Policy struct {
 	rules []*rule
 	args  bool // rules look at arguments
+	// origins says that rules look at where values of arguments come from.
+	origins bool
 }
 
 // New compiles a policy: its own rules, and behind them those of a preset. The error joins one *RuleError for each mistake
@@ -84,7 +91,9 @@ func New(own []Rule, preset string, presetRules []Rule) (*Policy, error) {
 // Decide returns the verdict on a call. It takes time linear in rules times origins of tokens, and in the arguments.
 func (p *Policy) Decide(c Call) Verdict {
 	verdict, rule, call := Verdict{}, (*rule)(nil), (*rule)(nil)
+	var values []Value
 	for v, by := range p.judge(&c) {
+		values = append(values, v.Values...)
 		if v.Token == "" && by != nil && by.Limit != nil {
 			call = by
 		}
@@ -92,7 +101,7 @@ func (p *Policy) Decide(c Call) Verdict {
 			verdict, rule = v, by
 		}
 	}
-	verdict.Reason, verdict.by = rule.explain(&verdict, c.Tool), call
+	verdict.Reason, verdict.by, verdict.Values = rule.explain(&verdict, c.Tool), call, values
 	return verdict
 }
 
@@ -105,10 +114,17 @@ func (p *Policy) Judgements(c Call) (all []Verdict) {
 	return all
 }
 
+// Origins reports whether rules look at where values of arguments come from.
+func (p *Policy) Origins() bool { return p.origins }
+
 // judge yields every judgement, without its reason, and the rule that decided it; nil if none matched.
 func (p *Policy) judge(c *Call) iter.Seq2[Verdict, *rule] {
 	return func(yield func(Verdict, *rule) bool) {
-		fitting := p.fitting(c)
+		fitting, found := p.fitting(c)
+		base := Verdict{missed: p.missed(c, found)}
+		if found != nil {
+			base.Values = found.values
+		}
 		first := func(matches func(*rule) bool, v Verdict) bool {
 			v.Action = Allow
 			for _, r := range fitting {
@@ -119,7 +135,7 @@ func (p *Policy) judge(c *Call) iter.Seq2[Verdict, *rule] {
 			}
 			return yield(v, nil)
 		}
-		if !first(func(r *rule) bool { return r.Tokens == nil }, Verdict{}) {
+		if !first(func(r *rule) bool { return r.Tokens == nil }, base) {
 			return
 		}
 		for _, t := range c.Tokens {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -304,7 +305,7 @@ func TestPresetRules(t *testing.T) {
 	} {
 		c := call(tool)
 		c.Destructive = true
-		if got := p.Decide(c); got != want {
+		if got := p.Decide(c); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", tool, got, want)
 		}
 	}

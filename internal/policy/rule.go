@@ -38,6 +38,7 @@ type Condition struct {
 	Pattern string   `json:"pattern,omitempty" key:"pattern" doc:"A regular expression (RE2) that is found in the value."`
 	Min     *float64 `json:"min,omitempty" key:"min" negative:"true" doc:"The least number."`
 	Max     *float64 `json:"max,omitempty" key:"max" negative:"true" doc:"The greatest number."`
+	From    []string `json:"from,omitempty" key:"from" doc:"Where the value came from, one of which is enough: user, code, computed, or full names of tools such as contacts__*; resource is what servers answer but by tools."`
 }
 
 // Tokens is which tokens a rule is about; an empty list stands for any.
@@ -48,6 +49,9 @@ type Tokens struct {
 
 // origins are the names of origins that are not tools.
 var origins = []string{"task", "file", "skill", "input", "code", "program", "catalog", "resource"}
+
+// valueOrigins are the names of origins of values that are not tools.
+var valueOrigins = []string{"user", "code", "computed", "resource"}
 
 // fetched are the origins that the name resource stands for: what servers answer to requests that are no calls of tools.
 var fetched = []string{"*__resources/*", "*__prompts/*", "*__completion/*"}
@@ -83,7 +87,7 @@ func (r Rule) String() string {
 	for _, list := range []struct {
 		name   string
 		values []string
-	}{{"users", r.Users}, {"roles", r.Roles}, {"sandbox", r.Sandbox}, {"args", sortedKeys(r.Args)}} {
+	}{{"users", r.Users}, {"roles", r.Roles}, {"sandbox", r.Sandbox}, {"args", r.paths()}} {
 		if len(list.values) > 0 {
 			parts = append(parts, list.name+" "+either(list.values))
 		}
@@ -99,6 +103,17 @@ func (r Rule) String() string {
 		parts = append(parts, r.Limit.String())
 	}
 	return strings.Join(parts, ", ")
+}
+
+// paths are the paths of arguments, with where their values come from.
+func (r Rule) paths() []string {
+	all := sortedKeys(r.Args)
+	for i, path := range all {
+		if from := r.Args[path].From; len(from) > 0 {
+			all[i] += " from " + either(from)
+		}
+	}
+	return all
 }
 
 func either(values []string) string {
@@ -131,8 +146,8 @@ type rule struct {
 	identity     string        // hash of a rule with a limit
 }
 
-// fitting returns the rules that match all of a call but its tokens, in order.
-func (p *Policy) fitting(c *Call) (all []*rule) {
+// fitting returns the rules that match all of a call but its tokens, in order. found is what their conditions found in the arguments.
+func (p *Policy) fitting(c *Call) (all []*rule, found *found) {
 	tool := full(c.Server, c.Tool)
 	for _, r := range p.rules {
 		if r.fits(c, tool) {
@@ -140,10 +155,10 @@ func (p *Policy) fitting(c *Call) (all []*rule) {
 		}
 	}
 	if !p.args || !slices.ContainsFunc(all, func(r *rule) bool { return len(r.conditions) > 0 }) {
-		return all
+		return all, nil
 	}
-	found := look(c.Args, all)
-	return slices.DeleteFunc(all, func(r *rule) bool { return !r.holds(found) })
+	found = look(c, all)
+	return slices.DeleteFunc(all, func(r *rule) bool { return !r.holds(found) }), found
 }
 
 // fits judges everything but arguments and tokens.
@@ -183,14 +198,17 @@ func (r *rule) flows(kind, from string) bool {
 	return r.from.match(from)
 }
 
-// named is a rule's number, with what it is about.
-func (r *rule) named() string {
+// numbered is a rule's number.
+func (r *rule) numbered() string {
 	text := fmt.Sprintf("rule %d", r.number)
 	if r.preset != "" {
 		text += " of preset " + r.preset
 	}
-	return text + fmt.Sprintf(" (%s)", r.Rule)
+	return text
 }
+
+// named is a rule's number, with what it is about.
+func (r *rule) named() string { return r.numbered() + fmt.Sprintf(" (%s)", r.Rule) }
 
 // explain is the reason of a judgement; r is nil if no rule matched.
 func (r *rule) explain(v *Verdict, tool string) string {
@@ -207,6 +225,22 @@ func (r *rule) explain(v *Verdict, tool string) string {
 	text := r.named() + " " + map[Action]string{Allow: "allows", Ask: "asks about", Deny: "denies"}[r.Action] + " " + about
 	if r.Reason != "" {
 		text += ": " + r.Reason
+	}
+	return text + r.origins(v)
+}
+
+// origins is what a reason says of where values come from: of the rule's own, or of those of a rule that would have allowed the call.
+func (r *rule) origins(v *Verdict) (text string) {
+	if r.Action == Allow || v.Token != "" {
+		return ""
+	}
+	for _, value := range v.Values {
+		if slices.ContainsFunc(r.conditions, func(c *condition) bool { return len(c.from) > 0 && c.at == value.Path && c.comes(value.ValueOrigin) }) {
+			return "; " + value.Path + " " + value.String()
+		}
+	}
+	if v.missed != "" {
+		text = "; " + v.missed
 	}
 	return text
 }

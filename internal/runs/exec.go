@@ -44,6 +44,8 @@ type Request struct {
 	// Written gets the files of the workspace that were written during the run, before those of no session are removed; nil: they are not looked
 	// for.
 	Written func([]files.Entry)
+	// Said are texts of the user besides Input, such as the task, without personal data of the session.
+	Said    []string
 	Slot    *run.Slot // slot of a run that waited for one; nil for none
 	Observe func(run.Event)
 	// Progress gets what servers report of calls under way, from several goroutines; it may be nil.
@@ -212,7 +214,20 @@ func (s *Service) execute(ctx context.Context, spec *run.Spec) (*run.Outcome, er
 		return nil, err
 	}
 	spec.Runners = pool
-	return run.Execute(ctx, spec)
+	out, err := run.Execute(ctx, spec)
+	if g, ok := spec.Gate.(*gate.Run); ok {
+		g.Close(over(out, err))
+	}
+	return out, err
+}
+
+// texts are what the author of a program, or a client, wrote for a run.
+func texts(start journal.Start) []string {
+	all := []string{start.Source}
+	for _, value := range start.Env {
+		all = append(all, value)
+	}
+	return all
 }
 
 // live executes a run that is no replay: it is counted, traced and audited.
@@ -296,7 +311,7 @@ func (s *Service) spec(
 		Privacy: env.privacy, Turn: s.turns.Join(start.User), Args: s.args, Leave: s.leave(start.Run, env, locate), Input: env.recall,
 		Gate: s.opt.Gate.Open(gate.Scope{
 			Run: start.Run, User: start.User, Roles: req.Roles, Session: start.Session, Tier: start.Tier, Task: req.Task, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
-			Files: env.space, Privacy: env.privacy, Input: env.input, InputFrom: env.inputFrom(), Recorded: records, Progress: req.Progress, Decided: s.decisions(start.Run, req.Task),
+			Said: req.Said, Code: texts(start), Files: env.space, Privacy: env.privacy, Input: env.input, InputFrom: env.inputFrom(), Recorded: records, Progress: req.Progress, Decided: s.decisions(start.Run, req.Task),
 			Modules: func(ctx context.Context, specifier, from string, charge func(time.Duration) error) (*program.Loaded, error) {
 				loaded, err := program.CompileModule(ctx, specifier, from, env.options(charge))
 				if err == nil {

@@ -164,7 +164,7 @@ func (s *Service) make(ctx context.Context, r Request) (New, error) {
 	t := Task{
 		ID: id.New("task"), SessionID: r.SessionID, UserID: r.UserID, Model: r.Model,
 		Status: Queued, Logs: []string{}, Runs: []string{}, Budget: r.Budget, CreatedAt: now, RunAt: r.RunAt,
-		Principal: r.Principal, Roles: r.Roles, CallbackURL: r.Callback, Reveal: r.Reveal, Schedule: r.schedule, CacheKey: r.cacheKey(), Trace: r.Trace,
+		From: r.From, Principal: r.Principal, Roles: r.Roles, CallbackURL: r.Callback, Reveal: r.Reveal, Schedule: r.schedule, CacheKey: r.cacheKey(), Trace: r.Trace,
 	}
 	if t.SessionID == "" {
 		t.SessionID = id.New("sess")

@@ -7,6 +7,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/pii"
 )
 
 // Status is where a task stands.
@@ -49,6 +50,7 @@ type Task struct {
 	EndedAt   *time.Time      `json:"endedAt,omitempty"`
 
 	// What callers are not shown.
+	From            pii.Origin  `json:"-"` // same as in Request
 	Principal       string      `json:"-"` // who asked: id of an API key, subject of a JWT, "local"
 	Roles           []auth.Role `json:"-"` // roles of the principal at the request; nil if unknown
 	CallbackURL     string      `json:"-"`

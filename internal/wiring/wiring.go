@@ -23,6 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/guest"
 	"mcp-code-exec-harness/internal/n8n"
+	"mcp-code-exec-harness/internal/origin"
 	"mcp-code-exec-harness/internal/part"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/pii/seal"
@@ -69,7 +70,8 @@ type Harness struct {
 	servers    *upstream.Servers
 	n8n        *n8n.Instance // nil: there is none
 	runs       *runs.Service
-	privacy    *pii.Filter // nil where it is switched off
+	privacy    *pii.Filter    // nil where it is switched off
+	origins    *origin.Memory // nil: no rule looks at where values come from
 	logins     credentials.Logins
 	keys       func() (*seal.Keys, error)
 	quarantine *quarantine.Quarantine
@@ -113,7 +115,11 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 	if out.Policy == nil {
 		out.Policy = cfg.Policy.Compiled()
 	}
-	h := &Harness{cfg: cfg, out: out, catalog: catalog.New(), logins: credentials.Logins{}, closers: closers}
+	var origins *origin.Memory
+	if p, ok := out.Policy.(*policy.Policy); ok && p.Origins() {
+		origins = origin.NewMemory(origin.DefaultLimits)
+	}
+	h := &Harness{cfg: cfg, out: out, origins: origins, catalog: catalog.New(), logins: credentials.Logins{}, closers: closers}
 	if cfg.Learning.Searches {
 		h.catalog.LearnUse(time.Now)
 	}
@@ -234,7 +240,8 @@ func (h *Harness) openRuns() error {
 		Sessions: part.Once(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.out.Audit.Decided, Restored: h.out.Audit.Restored, Zones: guest.DescribeZone, Now: h.out.Now,
-			Answered:    h.answered,
+			Answered: h.answered,
+			Origins:  h.origins, History: func() (gate.History, error) { return h.store() },
 			ApprovalKey: part.Once(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,

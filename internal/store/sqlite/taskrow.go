@@ -8,6 +8,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -17,6 +18,7 @@ type request struct {
 	Context   json.RawMessage `json:"context,omitempty"` // context of schedules; that of tasks has a column of its own
 	Model     string          `json:"model,omitempty"`
 	Budget    task.Budget     `json:"budget,omitzero"`
+	From      pii.Origin      `json:"from,omitempty"`
 	Principal string          `json:"principal,omitempty"`
 	Roles     []auth.Role     `json:"roles,omitempty"`
 	Callback  string          `json:"callback,omitempty"`
@@ -70,7 +72,7 @@ func scanTask(row scanner) (t storedTask, err error) {
 		return t, fmt.Errorf("task %q as it is stored: %w", t.ID, err)
 	}
 	t.Task.Task, t.Context, t.Model, t.Budget = asked.Task, asked.Context, asked.Model, asked.Budget
-	t.Principal, t.Roles, t.CallbackURL, t.Reveal = asked.Principal, asked.Roles, asked.Callback, asked.Reveal
+	t.From, t.Principal, t.Roles, t.CallbackURL, t.Reveal = asked.From, asked.Principal, asked.Roles, asked.Callback, asked.Reveal
 	t.Schedule, t.Trace = asked.Schedule, asked.Trace
 	if context != nil {
 		t.Context = context
@@ -85,7 +87,7 @@ func encodeTask(t task.Task, now time.Time) (*taskRow, error) {
 	}
 	asked, err := journal.Encode(request{
 		Task: t.Task, Model: t.Model, Budget: t.Budget,
-		Principal: t.Principal, Roles: t.Roles, Callback: t.CallbackURL, Reveal: t.Reveal, Schedule: t.Schedule, Trace: t.Trace,
+		From: t.From, Principal: t.Principal, Roles: t.Roles, Callback: t.CallbackURL, Reveal: t.Reveal, Schedule: t.Schedule, Trace: t.Trace,
 	})
 	if err != nil {
 		return nil, err

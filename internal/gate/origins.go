@@ -1,0 +1,316 @@
+package gate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+
+	"mcp-code-exec-harness/internal/files"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/origin"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/policy"
+)
+
+// History is the recorded runs of a session, from which its values are known again. *sqlite.Store is it.
+type History interface {
+	// Runs lists runs, newest first; next continues the list and is empty at its end.
+	Runs(ctx context.Context, f journal.Filter) (runs []journal.RunInfo, next string, err error)
+	// Read returns the records of a run in order, or an error wrapping journal.ErrNotFound.
+	Read(ctx context.Context, run string) ([]journal.Record, error)
+}
+
+// maxHistory is how many earlier runs of a session are read. Where there were more, values may have been said that are not known.
+const maxHistory = 200
+
+// origins is what a run knows of where values come from.
+type origins struct {
+	once     sync.Once
+	mu       sync.Mutex
+	session  *origin.Session // nil: no rule asks, or the run is closed
+	code     string          // normalised text of the program, once it was needed
+	recorded []journal.Record
+}
+
+// Close ends what the run shares with others. ended says that the run has ended; one that goes on later is read again then. Calls that were left behind may
+// go on.
+func (r *Run) Close(ended bool) {
+	r.origins.once.Do(func() {}) // too late to open it
+	r.origins.mu.Lock()
+	defer r.origins.mu.Unlock()
+	s := r.origins.session
+	r.origins.session = nil
+	if s == nil {
+		return
+	}
+	if !ended {
+		s.Fill(func(known map[string]bool) { delete(known, r.scope.Run) })
+	}
+	s.Close()
+}
+
+// said is where the run keeps what it knows of values; nil where no rule asks. At its first use it reads what the session, and this run in an earlier
+// process, recorded.
+func (r *Run) said(ctx context.Context) *origin.Session {
+	if r.gate.opt.Origins == nil {
+		return nil
+	}
+	o := &r.origins
+	o.once.Do(func() {
+		s := r.gate.opt.Origins.Open(r.scope.User, cmp.Or(r.scope.Session, r.scope.Run), r.scope.Session != "")
+		s.Fill(func(known map[string]bool) { r.fill(context.WithoutCancel(ctx), s, known) })
+		o.mu.Lock()
+		o.session, o.recorded = s, nil
+		o.mu.Unlock()
+	})
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.session
+}
+
+// fill notes what the user says, what earlier runs of the session recorded, and what this run did.
+func (r *Run) fill(ctx context.Context, s *origin.Session, known map[string]bool) {
+	for _, text := range r.scope.Said {
+		s.SaidText(origin.User, text)
+	}
+	if r.scope.Session != "" && !r.history(ctx, s, known) {
+		s.Lose()
+	}
+	known[r.scope.Run] = true
+	r.recall(ctx, s, r.origins.recorded)
+}
+
+// history notes what earlier runs of the session recorded. It reports false if that is not all.
+func (r *Run) history(ctx context.Context, s *origin.Session, known map[string]bool) bool {
+	if r.gate.opt.History == nil {
+		return true
+	}
+	store, err := r.gate.opt.History()
+	if err != nil {
+		return false
+	}
+	runs, next, err := store.Runs(ctx, journal.Filter{User: r.scope.User, Session: r.scope.Session, Limit: maxHistory})
+	all := err == nil && next == ""
+	for _, run := range slices.Backward(runs) {
+		if known[run.ID] || run.ID == r.scope.Run {
+			continue
+		}
+		records, err := store.Read(ctx, run.ID)
+		if err != nil {
+			all = false
+			continue
+		}
+		all = r.recall(ctx, s, records) && all
+		if !run.Ended.IsZero() {
+			known[run.ID] = true
+		}
+	}
+	return all
+}
+
+// recall notes what calls sent and their answers said, of a journal. It reports false if the journal does not have all of it.
+func (r *Run) recall(ctx context.Context, s *origin.Session, records []journal.Record) bool {
+	unsent, all := map[int]bool{}, true
+	for _, record := range records {
+		if a := record.Answer; a != nil && a.Error != nil {
+			var failed frame.Error
+			unsent[a.N] = json.Unmarshal(a.Error, &failed) != nil || failed.Kind == frame.KindDenied
+		}
+	}
+	calls := map[int]*journal.Call{}
+	for _, record := range records {
+		switch {
+		case record.Start != nil && record.Start.Input != nil && record.Start.Run != r.scope.Run:
+			all = false // the file of an earlier run's input is gone
+		case record.Call != nil:
+			calls[record.Call.N] = record.Call
+			if name, args := r.recordedCall(record.Call); name != "" && !unsent[record.Call.N] {
+				s.Sent(args)
+			}
+		case record.Answer != nil && calls[record.Answer.N] != nil:
+			all = r.recallAnswer(ctx, s, calls[record.Answer.N], record.Answer) && all
+			delete(calls, record.Answer.N)
+		}
+	}
+	return all
+}
+
+// recallAnswer notes what an answer said.
+func (r *Run) recallAnswer(ctx context.Context, s *origin.Session, c *journal.Call, a *journal.Answer) bool {
+	switch frame.Kind(c.Kind) {
+	case frame.FS:
+		var at struct {
+			Path string `json:"path"`
+		}
+		if c.Name == "readFile" && a.Error == nil && json.Unmarshal(c.Args, &at) == nil {
+			r.recallFile(ctx, s, at.Path)
+		}
+		return true
+	case frame.InputOf:
+		if r.scope.Input == nil || !ofUser(r.scope.InputFrom) || a.Error != nil {
+			return true
+		}
+		rows, err := r.scope.Input.Recall(a.Value)
+		if err == nil {
+			s.Said(origin.User, rows)
+		}
+		return err == nil
+	}
+	name, _ := r.recordedCall(c)
+	if name == "" {
+		return true
+	}
+	for _, value := range []json.RawMessage{a.Value, a.Beside, a.Error} {
+		s.Said(name, value)
+	}
+	return !bytes.Contains(a.Value, []byte(resultsFolder)) // what was saved as a file may have changed
+}
+
+// recallFile notes what a file says now that a run has read, if the user wrote it.
+func (r *Run) recallFile(ctx context.Context, s *origin.Session, path string) {
+	by := r.scope.Files.Hand(path)
+	if by.Given == 0 || by.Given < by.Size {
+		return
+	}
+	args, _ := json.Marshal(map[string]string{"path": path, "encoding": "utf8"}) // strings
+	value, failed := r.scope.Files.Call(ctx, "readFile", args)
+	if failed != nil {
+		return
+	}
+	hidden, err := r.hideRead(ctx, r.sections(path, by), value)
+	if err == nil && r.scope.Files.Hand(path) == by {
+		s.Said(origin.User, hidden)
+	}
+}
+
+// readByUser notes what a program has read of a file that the user wrote; by is whose hand it was before it was read.
+func (r *Run) readByUser(ctx context.Context, path string, by files.Hand, value json.RawMessage) {
+	s := r.said(ctx)
+	if s == nil || by.Given == 0 || by.Given < by.Size || r.scope.Files.Hand(path) != by {
+		return
+	}
+	var in struct {
+		Text   string
+		Base64 []byte
+	}
+	if json.Unmarshal(value, &in) == nil {
+		s.SaidText(origin.User, in.Text+string(in.Base64))
+	}
+}
+
+// ofUser reports whether an origin of tokens is the user.
+func ofUser(from pii.Origin) bool {
+	return from == pii.FromInput || from == pii.FromFile || from == pii.FromTask
+}
+
+// recordedCall is the full name of a recorded call of a tool, or of another request to a server, and its arguments; "" for other host calls.
+func (r *Run) recordedCall(c *journal.Call) (name string, args json.RawMessage) {
+	if tool, args, ok := Fetched(c); ok {
+		if server, err := r.gate.opt.Catalog.ResolveServer(tool.Server); err == nil {
+			tool.Server = server
+		}
+		return tool.FullName(), args
+	}
+	var in struct {
+		Server     string            `json:"server"`
+		Input      json.RawMessage   `json:"input"`
+		Positional []json.RawMessage `json:"positional"`
+	}
+	if frame.Kind(c.Kind) != frame.Tool || json.Unmarshal(c.Args, &in) != nil {
+		return "", nil
+	}
+	if m, server := r.methodOf(in.Server, c.Name); m != nil {
+		return m.tool(server).FullName(), c.Args
+	}
+	if tool, err := r.gate.opt.Catalog.ResolveIn(in.Server, c.Name); err == nil {
+		return tool.FullName(), c.Args
+	}
+	if in.Server != "" && !strings.HasPrefix(c.Name, in.Server+"__") {
+		return in.Server + "__" + c.Name, c.Args
+	}
+	return c.Name, c.Args
+}
+
+// originOf is where a value in arguments comes from.
+func (r *Run) originOf(ctx context.Context) func(value string) policy.ValueOrigin {
+	if r.gate.opt.Origins == nil {
+		return nil
+	}
+	return func(value string) policy.ValueOrigin {
+		s := r.said(ctx)
+		if s == nil {
+			return policy.ValueOrigin{}
+		}
+		f := s.Find(value)
+		of := policy.ValueOrigin{Said: f.Said, More: f.More, Parts: f.Parts}
+		switch {
+		case len(f.Said) > 0 || f.More || !f.Complete:
+		case r.inCode(value):
+			of.Said = []string{origin.Code}
+		default:
+			of.Said = []string{origin.Computed}
+		}
+		return of
+	}
+}
+
+// inCode reports whether the text of the program, or of what a client gave it, has a value, not within a word.
+func (r *Run) inCode(value string) bool {
+	value = origin.Normal(value)
+	if value == "" {
+		return false
+	}
+	r.origins.mu.Lock()
+	if r.origins.code == "" {
+		r.origins.code = origin.Normal(strings.Join(r.scope.Code, "\n"))
+	}
+	code := r.origins.code
+	r.origins.mu.Unlock()
+	inWord := func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
+	for rest := code; ; {
+		before, after, ok := strings.Cut(rest, value)
+		if !ok {
+			return false
+		}
+		if strings.TrimRightFunc(before, inWord) == before && strings.TrimLeftFunc(after, inWord) == after {
+			return true
+		}
+		rest = rest[len(before)+1:]
+	}
+}
+
+// saidBy notes what a tool, or another request to a server, answered, without personal data.
+func (t *toolCall) saidBy(ctx context.Context, value json.RawMessage) {
+	if s := t.run.said(ctx); s != nil {
+		s.Said(t.name, value)
+	}
+}
+
+// saidInFile notes a text of an answer that becomes a file.
+func (t *toolCall) saidInFile(ctx context.Context, name, content string) {
+	if s := t.run.said(ctx); s != nil {
+		s.SaidText(t.name, name)
+		s.SaidText(t.name, content)
+	}
+}
+
+// failedBy notes what a server said in an error.
+func (t *toolCall) failedBy(ctx context.Context, failed *frame.Error) {
+	if s := t.run.said(ctx); s != nil {
+		s.SaidText(t.name, failed.Message)
+		s.Said(t.name, failed.Data)
+	}
+}
+
+// sends notes what a server is sent.
+func (t *toolCall) sends(ctx context.Context, args json.RawMessage) {
+	if s := t.run.said(ctx); s != nil {
+		s.Sent(args)
+	}
+}

@@ -1,0 +1,480 @@
+package origin
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"hash/maphash"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// MinPart is how many bytes a part of an answer has at least.
+	MinPart = 6
+	// maxNested is how deep JSON in strings is read.
+	maxNested = 3
+	// maxSegments is how many segments of a word are taken in every run; further ones are taken alone.
+	maxSegments = 8
+	// maxGroups is how many groups a number has that is written in groups, such as an IBAN, and maxGroup how many bytes a group has.
+	maxGroups = 12
+	maxGroup  = 6
+	// maxPhrase is how many words of a user's text are taken together.
+	maxPhrase = 6
+	// maxDigits is how many digits a number has that is too common to say anything.
+	maxDigits = 5
+	// minBase64 is how many characters of base64 are decoded at least.
+	minBase64 = 12
+	// maxKept is the size of buffers that are kept for the next text.
+	maxKept = 1 << 20
+)
+
+// splitter takes texts apart and hands on the hashes of the normalised parts. It has buffers and is for one text at a time.
+type splitter struct {
+	seed  maphash.Seed
+	least int
+	take  func(h uint64, small bool) bool // small says that the part is a number of few digits
+	done  bool                            // take wants no more
+
+	line  []byte
+	words []word // last words of the line
+}
+
+// span is a part of a normalised line.
+type span struct{ from, to int }
+
+// word is a word of a line without the punctuation around it.
+type word struct {
+	span
+	ends  bool // punctuation follows
+	group bool // it may be a group of a number, such as GB33 or BUKB
+}
+
+func (p *splitter) start(seed maphash.Seed, least int, take func(h uint64, small bool) bool) {
+	p.seed, p.least, p.take, p.done = seed, least, take, false
+	if cap(p.line) > maxKept {
+		p.line = nil
+	}
+}
+
+// hash is the hash of a value; 0 of one without characters.
+func (p *splitter) hash(seed maphash.Seed, text string) uint64 {
+	p.line = normalise(p.line[:0], text)
+	return hashOf(seed, p.line)
+}
+
+func hashOf(seed maphash.Seed, text []byte) uint64 {
+	if len(text) == 0 {
+		return 0
+	}
+	return max(maphash.Bytes(seed, text), 1)
+}
+
+// normalise appends a text without case, white space and characters that are not seen.
+func normalise(to []byte, text string) []byte {
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c < utf8.RuneSelf {
+			i++
+			switch {
+			case c <= ' ' || c == 0x7F:
+			case 'A' <= c && c <= 'Z':
+				to = append(to, c|0x20)
+			default:
+				to = append(to, c)
+			}
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(text[i:])
+		i += size
+		if !unicode.IsSpace(r) && !unicode.Is(unicode.Cf, r) {
+			to = utf8.AppendRune(to, unicode.ToLower(r))
+		}
+	}
+	return to
+}
+
+// part takes a normalised part of at least so many bytes.
+func (p *splitter) part(text []byte, least int) {
+	if p.done || len(text) < least || len(text) == 0 {
+		return
+	}
+	small := len(text) <= maxDigits && !slices.ContainsFunc(text, func(c byte) bool { return c < '0' || c > '9' })
+	p.done = !p.take(hashOf(p.seed, text), small)
+}
+
+// whole takes a value.
+func (p *splitter) whole(text string) {
+	p.line = normalise(slices.Grow(p.line[:0], len(text)), text)
+	p.part(p.line, 1)
+}
+
+// json takes the strings, numbers and keys of a JSON text, and the parts of strings.
+func (p *splitter) json(value []byte, nested int) {
+	for at := 0; at < len(value) && !p.done; {
+		c := value[at]
+		switch {
+		case c == '"':
+			end, escaped := endOfString(value, at)
+			text := string(value[at+1 : max(at+1, end-1)])
+			if escaped && json.Unmarshal(value[at:end], &text) != nil {
+				text = ""
+			}
+			at = end
+			if next := skipSpace(value, at); next < len(value) && value[next] == ':' {
+				p.whole(text)
+				continue
+			}
+			p.text(text, nested)
+		case c == '-' || '0' <= c && c <= '9':
+			from := at
+			for at < len(value) && (value[at] == '-' || value[at] == '+' || value[at] == '.' || value[at]|0x20 == 'e' || '0' <= value[at] && value[at] <= '9') {
+				at++
+			}
+			text := string(value[from:at])
+			if number, err := strconv.ParseFloat(text, 64); err == nil && strings.ContainsAny(text, ".eE") {
+				p.whole(numeral(number))
+			}
+			p.whole(text)
+		default:
+			at++
+		}
+	}
+}
+
+// numeral is a number as JavaScript would write it, or nearly.
+func numeral(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+func endOfString(value []byte, from int) (end int, escaped bool) {
+	for i := from + 1; i < len(value); i++ {
+		switch value[i] {
+		case '\\':
+			escaped = true
+			i++
+		case '"':
+			return i + 1, escaped
+		}
+	}
+	return len(value), escaped
+}
+
+func skipSpace(value []byte, at int) int {
+	for at < len(value) && (value[at] == ' ' || value[at] == '\n' || value[at] == '\t' || value[at] == '\r') {
+		at++
+	}
+	return at
+}
+
+// text takes a text and its parts: what it has as JSON, or its lines, fields and words. nested is how deep other texts in it are read; 0: not.
+func (p *splitter) text(text string, nested int) {
+	if nested > 0 {
+		if trimmed := strings.TrimSpace(text); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid([]byte(trimmed)) {
+			p.whole(text)
+			p.json([]byte(trimmed), nested-1)
+			return
+		}
+	}
+	if !strings.Contains(text, "\n") {
+		p.splitLine(text, true, nested)
+		return
+	}
+	p.whole(text)
+	for line := range strings.SplitSeq(text, "\n") {
+		if p.done {
+			return
+		}
+		p.splitLine(line, false, nested)
+	}
+}
+
+// Punctuation. Separators part the fields of a line, delimiters the segments of a word; edges are left out around words and fields.
+var (
+	separators = set(`,;|<>()"`)
+	delimiters = set("/?&=#:@,;<>()[]{}\"'|\\*`")
+	edges      = set(".,;:!?=\"'()[]{}<>*`|")
+	enders     = set(".,;:!?|")
+	inBase64   = set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_")
+)
+
+func set(of string) (in [256]bool) {
+	for i := range len(of) {
+		in[of[i]] = true
+	}
+	return in
+}
+
+// splitLine takes a line and its parts; alone says that it is the whole text.
+func (p *splitter) splitLine(line string, alone bool, nested int) {
+	p.line, p.words = slices.Grow(p.line[:0], len(line)), p.words[:0]
+	field := 0
+	endField := func(at, next int) {
+		p.trimmed(span{field, at})
+		field = next
+	}
+	for i := 0; i < len(line) && !p.done; {
+		from, at := i, len(p.line)
+		for i < len(line) {
+			c := line[i]
+			if c < utf8.RuneSelf {
+				if c <= ' ' || c == 0x7F {
+					break
+				}
+				i++
+				if separators[c] {
+					endField(len(p.line), len(p.line)+1)
+				}
+				if 'A' <= c && c <= 'Z' {
+					c |= 0x20
+				}
+				p.line = append(p.line, c)
+				continue
+			}
+			r, size := utf8.DecodeRuneInString(line[i:])
+			if unicode.IsSpace(r) {
+				break
+			}
+			i += size
+			if !unicode.Is(unicode.Cf, r) {
+				p.line = utf8.AppendRune(p.line, unicode.ToLower(r))
+			}
+		}
+		if len(p.line) > at {
+			p.word(line[from:i], span{at, len(p.line)}, alone && from == 0 && i == len(line), nested)
+		}
+		// the white space behind the word
+		for i < len(line) {
+			r, size := utf8.DecodeRuneInString(line[i:])
+			if r > ' ' && r != 0x7F && !unicode.IsSpace(r) {
+				break
+			}
+			if n := len(p.line); r == '\t' || n > 0 && (p.line[n-1] == ':' || p.line[n-1] == '=') {
+				endField(n, n)
+			}
+			i += size
+		}
+	}
+	p.group()
+	if field > 0 {
+		p.trimmed(span{field, len(p.line)})
+	}
+	if alone {
+		p.part(p.line, 1)
+	} else {
+		p.trimmed(span{0, len(p.line)})
+	}
+}
+
+// trimmed takes a part of the line without the punctuation around it.
+func (p *splitter) trimmed(s span) {
+	s = p.trim(s)
+	p.part(p.line[s.from:s.to], p.least)
+}
+
+func (p *splitter) trim(s span) span {
+	for s.from < s.to && edges[p.line[s.from]] {
+		s.from++
+	}
+	for s.from < s.to && edges[p.line[s.to-1]] {
+		s.to--
+	}
+	return s
+}
+
+// word takes a word of the line, its segments, what it decodes to, and the phrases that it ends. whole says that it is the whole text.
+func (p *splitter) word(text string, s span, whole bool, nested int) {
+	w := word{span: p.trim(s)}
+	if !whole {
+		p.part(p.line[s.from:s.to], p.least)
+		if w.span != s {
+			p.part(p.line[w.from:w.to], p.least)
+		}
+	} else if w.span != s {
+		p.part(p.line[w.from:w.to], p.least)
+	}
+	w.ends = s.to > w.to && slices.ContainsFunc(p.line[w.to:s.to], func(c byte) bool { return enders[c] })
+	w.group = w.to-w.from <= maxGroup && isGroup(text)
+	p.segments(s)
+	p.phrases(w)
+	if nested > 0 {
+		p.decoded(text)
+	}
+}
+
+// isGroup reports whether a word has a digit, or letters that are all capitals.
+func isGroup(word string) bool {
+	capital := false
+	for i := range len(word) {
+		switch c := word[i]; {
+		case '0' <= c && c <= '9':
+			return true
+		case 'a' <= c && c <= 'z' || c >= utf8.RuneSelf:
+			return false
+		case 'A' <= c && c <= 'Z':
+			capital = true
+		}
+	}
+	return capital
+}
+
+// segments takes the runs of segments of a word, and the tokens of personal data in it.
+func (p *splitter) segments(s span) {
+	var all [maxSegments]span
+	n := 0
+	text := p.line[s.from:s.to]
+	for i := 0; i < len(text); {
+		if delimiters[text[i]] {
+			if text[i] == '[' {
+				if end := tokenEnd(text[i:]); end > 0 {
+					p.part(text[i:i+end], p.least)
+				}
+			}
+			i++
+			continue
+		}
+		from := i
+		for i < len(text) && !delimiters[text[i]] {
+			i++
+		}
+		if from == 0 && i == len(text) {
+			return
+		}
+		if n == maxSegments {
+			p.part(text[from:i], p.least)
+			continue
+		}
+		all[n] = span{from, i}
+		n++
+	}
+	for i := range n {
+		for j := i; j < n; j++ {
+			p.part(text[all[i].from:all[j].to], p.least)
+		}
+	}
+	if n == maxSegments { // the rest behind each of the first
+		for i := range n {
+			p.part(text[all[i].from:], p.least)
+		}
+	}
+}
+
+// tokenEnd is where a token such as [email_1] ends that a text begins with; 0: it begins with none.
+func tokenEnd(text []byte) int {
+	for i := 1; i < min(len(text), 64); i++ {
+		switch c := text[i]; {
+		case c == ']':
+			return i + 1
+		case c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9'):
+			return 0
+		}
+	}
+	return 0
+}
+
+// phrases takes what a word is the end of: numbers in groups, and phrases of a user.
+func (p *splitter) phrases(w word) {
+	if n := len(p.words); n > 0 && p.words[n-1].ends {
+		p.group()
+		p.words = p.words[:0]
+	}
+	if p.least == 1 {
+		for i, n := len(p.words)-1, 1; i >= 0 && n < maxPhrase; i, n = i-1, n+1 {
+			p.part(p.line[p.words[i].from:w.to], 1)
+		}
+		if len(p.words) == maxGroups {
+			p.words = slices.Delete(p.words, 0, 1)
+		}
+		p.words = append(p.words, w)
+		p.grouped(w)
+		return
+	}
+	if !w.group {
+		p.group()
+		p.words = p.words[:0]
+		return
+	}
+	if len(p.words) == maxGroups {
+		p.group()
+		p.words = p.words[:0]
+	}
+	p.words = append(p.words, w)
+}
+
+// grouped takes the numbers in groups of which a word of a user's text is the last group: runs longer than phrases are.
+func (p *splitter) grouped(w word) {
+	for i := len(p.words) - 1; i >= 0 && p.words[i].group && w.group; i-- {
+		if len(p.words)-i > maxPhrase {
+			p.part(p.line[p.words[i].from:w.to], 1)
+		}
+	}
+}
+
+// group takes the number that the last words may be the groups of: beginnings and ends of them.
+func (p *splitter) group() {
+	if p.least == 1 || len(p.words) < 2 {
+		return
+	}
+	first, last := p.words[0].from, p.words[len(p.words)-1].to
+	for i := range p.words {
+		if i > 0 {
+			p.part(p.line[first:p.words[i].to], p.least)
+		}
+		if i > 0 && i < len(p.words)-1 {
+			p.part(p.line[p.words[i].from:last], p.least)
+		}
+	}
+}
+
+// decoded takes what a word is in percent-encoding or base64.
+func (p *splitter) decoded(word string) {
+	plain := ""
+	if strings.Contains(word, "%") {
+		if text, err := url.PathUnescape(word); err == nil && text != word {
+			plain = text
+		}
+	} else if len(word) >= minBase64 {
+		plain = fromBase64(word)
+	}
+	if plain == "" {
+		return
+	}
+	inner := splitter{}
+	inner.start(p.seed, p.least, p.take)
+	inner.text(plain, 0)
+	p.done = inner.done
+}
+
+// fromBase64 is what a word is in base64, if that is a text.
+func fromBase64(word string) string {
+	from, end := 0, len(word)
+	for from < end && edges[word[from]] {
+		from++
+	}
+	for from < end && edges[word[end-1]] {
+		end--
+	}
+	word = word[from:end]
+	alphabet := base64.RawStdEncoding
+	for i := range len(word) {
+		switch c := word[i]; {
+		case c == '-' || c == '_':
+			alphabet = base64.RawURLEncoding
+		case !inBase64[c]:
+			return ""
+		}
+	}
+	if len(word) < minBase64 {
+		return ""
+	}
+	text, err := alphabet.DecodeString(word)
+	if err != nil || !printable(text) {
+		return ""
+	}
+	return string(text)
+}
+
+func printable(text []byte) bool {
+	return utf8.Valid(text) && !slices.ContainsFunc(text, func(c byte) bool { return c < ' ' && c != '\n' && c != '\r' && c != '\t' || c == 0x7F })
+}

@@ -1,0 +1,120 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mcp-code-exec-harness/internal/policy"
+)
+
+// from is a rule about where a value comes from.
+func from(action policy.Action, tool, path string, origins ...string) policy.Rule {
+	r := tools(action, tool)
+	r.Args = map[string]policy.Condition{path: {From: origins}}
+	return r
+}
+
+// pay is a call with a value at $.to, and who said it.
+func pay(args string, origins map[string]policy.ValueOrigin) policy.Call {
+	c := call("bank__transfer")
+	c.Args = json.RawMessage(args)
+	c.Origin = func(value string) policy.ValueOrigin { return origins[value] }
+	return c
+}
+
+func said(by ...string) policy.ValueOrigin { return policy.ValueOrigin{Said: by} }
+
+func TestValueOrigins(t *testing.T) {
+	t.Parallel()
+	const to = `{"to":"X"}`
+	parts := policy.ValueOrigin{Said: []string{"computed"}, Parts: []string{"mail__read"}}
+	more := policy.ValueOrigin{Said: []string{"crm__a"}, More: true}
+	deny := tools(policy.Deny, "bank__*")
+	for name, c := range map[string]struct {
+		rules []policy.Rule
+		args  string
+		is    policy.ValueOrigin
+		want  policy.Action
+		says  string
+	}{
+		"the user":             {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "user", "contacts__*"), deny}, is: said("user"), want: policy.Allow},
+		"a tool":               {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "user", "contacts__*"), deny}, is: said("contacts__get"), want: policy.Allow},
+		"a tool by its folded": {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "Contacts__Get_One"), deny}, is: said("contacts__getOne"), want: policy.Allow},
+		"a resource":           {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "resource"), deny}, is: said("crm__resources/read"), want: policy.Allow},
+		"another tool": {
+			rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "user", "contacts__*"), deny}, is: said("mail__read"), want: policy.Deny,
+			says: "rule 2 (tools bank__*) denies bank__transfer; rule 1 does not allow it: $.to comes from mail__read",
+		},
+		"both": {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "user"), deny}, is: said("user", "mail__read"), want: policy.Allow},
+		"computed": {
+			rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "user"), deny}, is: parts, want: policy.Deny,
+			says: "rule 1 does not allow it: $.to is computed, with parts from mail__read",
+		},
+		"code":            {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "user"), deny}, is: said("code"), want: policy.Deny, says: "$.to is in the program's text alone"},
+		"code is allowed": {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "code"), deny}, is: said("code"), want: policy.Allow},
+		"not known":       {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "*"), deny}, want: policy.Deny, says: "$.to is of unknown origin"},
+		"any":             {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "*"), deny}, is: said("mail__read"), want: policy.Allow},
+		"an object": {
+			rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "*"), deny}, args: `{"to":{"iban":"X"}}`, is: said("user"), want: policy.Deny,
+			says: "$.to is of unknown origin",
+		},
+		"one of two":         {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "user"), deny}, args: `{"to":["X","Y"]}`, is: said("user"), want: policy.Deny, says: "$.to is of unknown origin"},
+		"no value":           {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "user"), deny}, args: `{}`, is: said("user"), want: policy.Deny},
+		"twice":              {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "user"), deny}, args: `{"to":"X","to":"Y"}`, is: said("user"), want: policy.Deny},
+		"a name alike":       {rules: []policy.Rule{from(policy.Allow, "bank__*", "$.to", "user"), deny}, args: `{"to":"X","TO":"X"}`, is: said("user"), want: policy.Deny},
+		"a denied source":    {rules: []policy.Rule{from(policy.Deny, "bank__*", "$.to", "mail__*")}, is: said("mail__read"), want: policy.Deny, says: "$.to comes from mail__read"},
+		"its parts":          {rules: []policy.Rule{from(policy.Deny, "bank__*", "$.to", "mail__*")}, is: parts, want: policy.Deny, says: "$.to is computed, with parts from mail__read"},
+		"what may be of it":  {rules: []policy.Rule{from(policy.Deny, "bank__*", "$.to", "mail__*")}, is: more, want: policy.Deny, says: "$.to comes from crm__a and others"},
+		"not known, denied":  {rules: []policy.Rule{from(policy.Deny, "bank__*", "$.to", "mail__*")}, want: policy.Deny},
+		"quoted by it":       {rules: []policy.Rule{from(policy.Deny, "bank__*", "$.to", "mail__*")}, is: said("user", "mail__read"), want: policy.Allow},
+		"another one":        {rules: []policy.Rule{from(policy.Deny, "bank__*", "$.to", "mail__*")}, is: said("crm__a"), want: policy.Allow},
+		"asked":              {rules: []policy.Rule{from(policy.Ask, "bank__*", "$.to", "computed")}, is: parts, want: policy.Ask, says: "rule 1 (tools bank__*, args $.to from computed) asks about bank__transfer; $.to is computed, with parts from mail__read"},
+		"with other parts":   {rules: []policy.Rule{both(policy.Allow, "^Z"), deny}, is: said("user"), want: policy.Deny},
+		"with fitting parts": {rules: []policy.Rule{both(policy.Allow, "^X"), deny}, is: said("user"), want: policy.Allow},
+	} {
+		if c.args == "" {
+			c.args = to
+		}
+		v := compile(t, c.rules...).Decide(pay(c.args, map[string]policy.ValueOrigin{"X": c.is}))
+		if v.Action != c.want || !strings.Contains(v.Reason, c.says) {
+			t.Errorf("%s: %s, %s", name, v.Action, v.Reason)
+		}
+	}
+	// What a rule names that would not allow the call anyway is not said.
+	v := compile(t, both(policy.Allow, "^Z"), deny).Decide(pay(to, map[string]policy.ValueOrigin{"X": said("mail__read")}))
+	if strings.Contains(v.Reason, "does not allow it") {
+		t.Errorf("reason %s", v.Reason)
+	}
+	// Numbers have origins, too; the verdict has those of all paths that rules about the tool name, each once.
+	p := compile(t, from(policy.Allow, "crm__*", "$.no", "user"), from(policy.Allow, "bank__*", "$.items[*].id", "user"), from(policy.Ask, "bank__*", "$.to", "computed"), deny)
+	v = p.Decide(pay(`{"to":"X","items":[{"id":12},{"id":12},{"id":13}]}`, map[string]policy.ValueOrigin{"X": parts, "12": said("user"), "13": more}))
+	want := []policy.Value{{Path: "$.to", ValueOrigin: parts}, {Path: "$.items[*].id", ValueOrigin: said("user")}, {Path: "$.items[*].id", ValueOrigin: more}}
+	if diff := cmp.Diff(want, v.Values); diff != "" || v.Action != policy.Ask {
+		t.Errorf("%s %s (-want +got)\n%s", v.Action, v.Reason, diff)
+	}
+	if !p.Origins() || compile(t, deny).Origins() {
+		t.Error("which rules ask for origins")
+	}
+}
+
+// both is a rule about a value and where it comes from.
+func both(action policy.Action, pattern string) policy.Rule {
+	r := tools(action, "bank__*")
+	r.Args = map[string]policy.Condition{"$.to": {From: []string{"user"}, Pattern: pattern}}
+	return r
+}
+
+func TestBadValueOrigins(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"usr":  `rule 1: args.$.to.from: "usr" is neither a tool nor one of user, code, computed, resource; did you mean user?`,
+		"task": `rule 1: args.$.to.from: "task" is neither a tool nor one of user, code, computed, resource; write task__* for every tool of a server`,
+	} {
+		if _, err := policy.New([]policy.Rule{from(policy.Allow, "bank__*", "$.to", text)}, "", nil); err == nil || err.Error() != want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
