@@ -23,7 +23,7 @@ import (
 // Runs executes programs and stores files of sessions. Its methods are safe for concurrent use.
 type Runs interface {
 	// Execute executes a program under its id. It continues a recorded run of this id, or returns how that ended. When ctx
-	// ends, it returns within half a second: the run has ended as cancelled, or, if the cause is run.ErrParked, can be
+	// ends, it returns within half a second: the run has ended as cancelled, or, if the cause is run.ErrHandedOver, can be
 	// continued, and the error wraps that cause. Other errors are faults of the harness: one that wraps task.ErrLasting
 	// ends the task, after any other the run is continued later.
 	Execute(ctx context.Context, p Program) (*run.Outcome, error)

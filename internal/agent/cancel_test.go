@@ -83,8 +83,8 @@ func waiting(reached chan struct{}) program {
 		p.Observe(run.Event{Call: &journal.Call{N: 1, Kind: "tool", Name: "mailer__send", Args: json.RawMessage(`{}`)}})
 		close(reached)
 		<-ctx.Done()
-		if errors.Is(context.Cause(ctx), run.ErrParked) {
-			return nil, run.ErrParked
+		if errors.Is(context.Cause(ctx), run.ErrHandedOver) {
+			return nil, run.ErrHandedOver
 		}
 		return &run.Outcome{
 			Status: run.Cancelled, Output: json.RawMessage("null"), Error: &run.Error{Kind: frame.KindCancelled, Message: "the run was cancelled"},
@@ -146,10 +146,10 @@ func TestCancelledBefore(t *testing.T) {
 	}
 }
 
-// TestParked leaves a task as it is, for whatever reason but cancellation, and it goes on from there.
-func TestParked(t *testing.T) {
+// TestHandedOver leaves a task as it is, for whatever reason but cancellation, and it goes on from there.
+func TestHandedOver(t *testing.T) {
 	t.Parallel()
-	for _, cause := range []error{fmt.Errorf("shutdown: %w", run.ErrParked), errors.New("the client has gone")} {
+	for _, cause := range []error{fmt.Errorf("shutdown: %w", run.ErrHandedOver), errors.New("the client has gone")} {
 		for _, s := range stages() {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
@@ -161,7 +161,7 @@ func TestParked(t *testing.T) {
 						<-reached
 						cancel(cause)
 					}()
-					if _, err := w.agent().Do(ctx, newTask(), nil, nil, w); !errors.Is(err, cause) || !errors.Is(err, run.ErrParked) {
+					if _, err := w.agent().Do(ctx, newTask(), nil, nil, w); !errors.Is(err, cause) || !errors.Is(err, run.ErrHandedOver) {
 						t.Errorf("error %v", err)
 					}
 					if got := stepKinds(w.steps); got != s.steps {
@@ -179,7 +179,7 @@ func TestParked(t *testing.T) {
 	}
 }
 
-// TestLogFails stops the work, and the run under way is parked.
+// TestLogFails stops the work, and the run under way is handed over.
 func TestLogFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestLogFails(t *testing.T) {
 			return nil, cause
 		}
 		_, err := w.agent().Do(t.Context(), newTask(), nil, nil, w)
-		if !errors.Is(err, lost) || !errors.Is(cause, run.ErrParked) {
+		if !errors.Is(err, lost) || !errors.Is(cause, run.ErrHandedOver) {
 			t.Errorf("error %v, the run's cause %v", err, cause)
 		}
 	})

@@ -70,7 +70,7 @@ func (w *work) carryOut(
 	seen := newWatcher(id, w.a.opt.Now, func(events []task.Event) error {
 		err := w.log.Commit(context.WithoutCancel(ctx), task.Change{Events: events})
 		if err != nil {
-			cancel(fmt.Errorf("%w: %w", run.ErrParked, err)) // a run whose events cannot be recorded is continued later
+			cancel(fmt.Errorf("%w: %w", run.ErrHandedOver, err)) // a run whose events cannot be recorded is continued later
 		}
 		return err
 	})

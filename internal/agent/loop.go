@@ -42,13 +42,13 @@ type ending struct {
 var errWall = errors.New("the time for the task is used up")
 
 // watch is the context of the work: it ends with parent and when the task's time is used up. If parent ends for another
-// reason than cancellation, its run is parked.
+// reason than cancellation, its run is handed over.
 func (w *work) watch(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	pass := func() {
 		cause := context.Cause(parent)
-		if !errors.Is(cause, task.ErrCancelled) && !errors.Is(cause, run.ErrParked) {
-			cause = fmt.Errorf("%w: %w", run.ErrParked, cause)
+		if !errors.Is(cause, task.ErrCancelled) && !errors.Is(cause, run.ErrHandedOver) {
+			cause = fmt.Errorf("%w: %w", run.ErrHandedOver, cause)
 		}
 		cancel(cause)
 	}

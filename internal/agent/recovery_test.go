@@ -236,13 +236,13 @@ func TestResumedRunTellsOnce(t *testing.T) {
 	w.programs["slow"] = func(ctx context.Context, p Program) (*run.Outcome, error) {
 		out, err := slow(ctx, p)
 		if err != nil {
-			cancel(run.ErrParked)
+			cancel(run.ErrHandedOver)
 			<-ctx.Done()
-			return nil, fmt.Errorf("parked: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("handed over: %w", context.Cause(ctx))
 		}
 		return out, err
 	}
-	if _, err := w.agent().Do(ctx, newTask(), nil, nil, w); !errors.Is(err, run.ErrParked) {
+	if _, err := w.agent().Do(ctx, newTask(), nil, nil, w); !errors.Is(err, run.ErrHandedOver) {
 		t.Fatal(err)
 	}
 	before := len(w.kinds())

@@ -179,7 +179,7 @@ func TestRealRuns(t *testing.T) {
 	}
 }
 
-// TestRealRunGoesOn: a run that was parked goes on under its id, and what it did is not done again.
+// TestRealRunGoesOn: a run that was handed over goes on under its id, and what it did is not done again.
 func TestRealRunGoesOn(t *testing.T) {
 	t.Parallel()
 	s, _ := openSandbox(t, executes(`
@@ -187,13 +187,13 @@ func TestRealRunGoesOn(t *testing.T) {
 		console.log('waiting');
 		await utils.sleep(1500);
 		return await fs.readFile('/workspace/log')`), fake.Reply{Text: "done"})
-	ctx, park := context.WithCancelCause(t.Context())
+	ctx, handOver := context.WithCancelCause(t.Context())
 	s.onEvent = func(n int) {
 		if n == 3 { // call, answer, log
-			park(run.ErrParked)
+			handOver(run.ErrHandedOver)
 		}
 	}
-	if _, err := s.do(ctx); !errors.Is(err, run.ErrParked) {
+	if _, err := s.do(ctx); !errors.Is(err, run.ErrHandedOver) {
 		t.Fatal(err)
 	}
 	ended, err := s.do(t.Context())

@@ -97,7 +97,7 @@ type Sandbox struct {
 	Timeout        time.Duration     `key:"timeout" default:"30s" min:"1ms" doc:"Time a program may compute."`
 	MaxWall        time.Duration     `key:"maxWall" default:"10m" min:"1ms" doc:"Time a program may take, waiting for tools included."`
 	CallTimeout    time.Duration     `key:"callTimeout" default:"60s" min:"1ms" doc:"Time one tool call may take."`
-	ParkAfter      time.Duration     `key:"parkAfter" default:"30s" min:"0" doc:"A run whose program waits for calls and timers for longer gives up its runner until it goes on; 0: it keeps it."`
+	DetachAfter    time.Duration     `key:"parkAfter" default:"30s" min:"0" doc:"A run whose program waits for calls and timers for longer gives up its runner until it goes on; 0: it keeps it."`
 	Memory         Size              `key:"memory" default:"100MiB" min:"16MiB" max:"4GiB" doc:"Memory of a program."`
 	MaxCalls       int               `key:"maxCalls" default:"1000" min:"0" doc:"Tool calls in one run."`
 	MaxHostCalls   int               `key:"maxHostCalls" default:"20000" min:"0" doc:"File, catalog and timer calls in one run."`

@@ -31,7 +31,7 @@ func TestDefaults(t *testing.T) {
 		},
 		Session: Session{Expiry: 30 * day}, Learning: Learning{Shapes: true, Searches: true}, N8N: N8N{TemplateLibrary: "https://api.n8n.io", WebhookSecurity: "moderate"},
 		Sandbox: Sandbox{
-			Tier: "wasm", Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, ParkAfter: 30 * time.Second, Memory: 100 << 20, MaxCalls: 1000,
+			Tier: "wasm", Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, CallTimeout: time.Minute, DetachAfter: 30 * time.Second, Memory: 100 << 20, MaxCalls: 1000,
 			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 20, MaxLogLines: 10000, MaxValue: 8 << 20, WhenFull: "wait", Warm: 2, Check: "warn",
 			Docker: Docker{Image: "mcp-code-exec-harness/sandbox", CPUs: 1, Pids: 64},
 		},

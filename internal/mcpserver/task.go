@@ -181,7 +181,7 @@ func (x *exchange) currentTask(ctx context.Context, id string) (task.Task, error
 	if request, err := x.asked(ctx, id); request != nil || err != nil {
 		return t, err
 	}
-	return x.work(ctx, id, run.ErrParked)
+	return x.work(ctx, id, run.ErrHandedOver)
 }
 
 // asked is the request that a task waits for, nil if it is decided or has expired.

@@ -47,9 +47,9 @@
 // # Waiting for an approval
 //
 // A call that policy puts to a person has no answer yet: its goroutine returns (run.InFlight.Ask), and the run's loop notes what it asks. When the
-// guest is idle and every unanswered call is a timer or waits so, the run parks (run/park.go): the journal is committed, one transaction
+// guest is idle and every unanswered call is a timer or waits so, the run suspends (run/suspend.go): the journal is committed, one transaction
 // writes the request and takes the run's owner away, and the runner is released as at any end. Nothing in memory is left of the run, and
-// the journal has no record of the parking: it has calls without answers, as that of a process that died. So it is resumed, with
+// the journal has no record of that: it has calls without answers, as that of a process that died. So it is resumed, with
 // three things that the request keeps: what was left of timers, and how much the run had taken and computed.
 //
 // On resume the unanswered calls go live in order, through the whole gate. The gate looks up what was decided about a call by its number in
@@ -65,13 +65,13 @@
 //
 // # Waiting for slow calls
 //
-// A run whose program waits for calls and timers longer than sandbox.parkAfter gives up its runner as well (run/leave.go); the rule is in
-// run.Leave. Its loop continues without one: the goroutines of calls in flight stay, because servers work on them, timers and limits of time
+// A run whose program waits for calls and timers longer than sandbox.parkAfter gives up its runner as well (run/detach.go); the rule is in
+// run.Detach. Its loop continues without one: the goroutines of calls in flight stay, because servers work on them, timers and limits of time
 // run on, and each answer is recorded, numbered and committed when it comes. What the journal has, the loop drops. With the first answer it
 // wants a runner (Pool.Reacquire: in the queue of its owner, but never refused), reads the journal, and begins another *leg*: the program
 // is replayed with the recorded answers, and meets its calls in flight where they are. What a replay computes takes turns as any computing
 // of its owner, and does not count as the program's. Answers that come meanwhile are numbered behind those that the replay has not come to.
-// So the program sees the same order, clock and answers as with one runner (TestLeaveChangesNothing), and a process that dies leaves the
+// So the program sees the same order, clock and answers as with one runner (TestDetachChangesNothing), and a process that dies leaves the
 // same journal: recovery knows nothing of legs. A run of a task stays one of its worker's; a run for which a caller waits keeps the
 // caller's connection.
 //

@@ -19,7 +19,7 @@ const maxFinish = 5 * time.Second
 // finish waits for the calls still in flight, records their answers and the outcome, and returns it.
 func (l *loop) finish() (*Outcome, error) {
 	l.awaitCalls()
-	if l.parked != nil {
+	if l.suspended != nil {
 		return l.waiting(), nil
 	}
 	if l.failure != nil {

@@ -22,7 +22,7 @@ import (
 
 // Execute runs the program of spec to its end and returns how it ended. The error is the harness's own failure (no
 // runner, no room for the journal); a program that fails is an outcome. Cancelling ctx ends the program as cancelled,
-// but for the cause ErrParked, which leaves it to be resumed and is the error then. Execute empties spec: a run without a runner
+// but for the cause ErrHandedOver, which leaves it to be resumed and is the error then. Execute empties spec: a run without a runner
 // holds nothing that it can read again.
 func Execute(ctx context.Context, spec *Spec) (*Outcome, error) {
 	first, release := spec.only()
@@ -38,14 +38,14 @@ func Execute(ctx context.Context, spec *Spec) (*Outcome, error) {
 		l.use(lease, l.spec.Records)
 	} else {
 		l.leg = newLeg(nil, nil, l.spec.Start.Time)
-		l.away.release = release
+		l.detachment.state, l.detachment.release = detached, release
 	}
 	l.execute(ctx, first)
 	l.spec.Turn.Rest()
-	if l.runner != nil {
+	if l.detachment.hasRunner() {
 		l.runner.Release(l.clean && l.failure == nil)
 	}
-	l.unpark()
+	l.release()
 	return l.finish()
 }
 
@@ -56,19 +56,19 @@ type loop struct {
 	began   time.Time
 	leg
 
-	latest   int64          // the clock of the last answer that was recorded
-	answers  int            // asynchronous ones that were recorded
-	serial   []preparedCall // calls that wait for each other; the first is in flight
-	timers   timers         // pending timers
-	inFlight int            // calls the gate is working on
-	results  chan result
-	jobs     chan func()           // calls for the goroutine that waits in serve
-	serving  atomic.Bool           // a goroutine waits there
-	asked    map[int]approval.Call // calls that wait for an approval
-	parked   *approval.Request     // the request that the run waits for
-	over     chan struct{}         // closed when no more results are read
-	late     []*journal.Answer     // answers that came after the end; they are stored with it
-	away     away
+	latest     int64          // the clock of the last answer that was recorded
+	answers    int            // asynchronous ones that were recorded
+	serial     []preparedCall // calls that wait for each other; the first is in flight
+	timers     timers         // pending timers
+	inFlight   int            // calls the gate is working on
+	results    chan result
+	jobs       chan func()           // calls for the goroutine that waits in serve
+	serving    atomic.Bool           // a goroutine waits there
+	asked      map[int]approval.Call // calls that wait for an approval
+	suspended  *approval.Request     // the request that the run waits for
+	over       chan struct{}         // closed when no more results are read
+	late       []*journal.Answer     // answers that came after the end; they are stored with it
+	detachment detachment
 
 	used     atomic.Int64 // nanoseconds that the guest has computed, and the host for it
 	deadline *time.Timer  // deadline of the guest's computing, or of the next look at an idle runner
@@ -132,7 +132,7 @@ func newLoop(spec *Spec) *loop {
 	defer func() { *spec = Spec{} }()
 	return &loop{
 		spec: *spec, journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard), began: spec.Now(), asked: map[int]approval.Call{},
-		results: make(chan result, 16), over: make(chan struct{}), jobs: make(chan func()), timers: newTimers(), away: newAway(),
+		results: make(chan result, 16), over: make(chan struct{}), jobs: make(chan func()), timers: newTimers(), detachment: newDetachment(),
 	}
 }
 
@@ -167,7 +167,7 @@ func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 	wall, cancelWall := context.WithTimeout(context.WithoutCancel(ctx), max(l.spec.Limits.MaxWall-l.spec.Resume.Elapsed, 0))
 	defer cancelWall()
 	defer l.timers.alarm.Stop()
-	defer l.away.alarm.Stop()
+	defer l.detachment.alarm.Stop()
 	l.unsaved.due = time.After(saveAfter)
 	if first != nil {
 		l.deadline.Stop()
@@ -192,10 +192,10 @@ func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 			l.answered(calls, l.timers.due()...)
 		case <-l.deadline.C:
 			l.expired()
-		case <-l.away.alarm.C:
-			l.giveUp(ctx)
-		case back := <-l.away.back:
-			l.comeBack(ctx, back)
+		case <-l.detachment.alarm.C:
+			l.detach(ctx)
+		case back := <-l.detachment.back:
+			l.reattached(ctx, back)
 		case <-outlasted:
 			outlasted = nil
 			l.end(frame.KindTimeout, fmt.Sprintf("the run took longer than %s, waiting included", l.spec.Limits.MaxWall))
@@ -203,15 +203,15 @@ func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 			l.commit(ctx)
 		case <-cancelled:
 			cancelled = nil
-			if errors.Is(context.Cause(ctx), ErrParked) {
-				l.failure = ErrParked
+			if errors.Is(context.Cause(ctx), ErrHandedOver) {
+				l.failure = ErrHandedOver
 				continue
 			}
 			l.end(frame.KindCancelled, "the run was cancelled")
 		case <-l.kill:
 			l.runner.Kill()
 		}
-		l.park(calls)
+		l.suspend(calls)
 	}
 }
 
@@ -257,7 +257,7 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	if f.Run != l.spec.Start.Run {
 		return
 	}
-	if (l.ending != nil || l.away.leaving) && f.T != frame.Done {
+	if (l.ending != nil || l.detachment.state == detaching) && f.T != frame.Done {
 		return
 	}
 	switch f.T {
@@ -279,7 +279,7 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 		}
 		l.answered(ctx, l.timers.due()...)
 	case frame.Done:
-		if l.clean = true; l.left() {
+		if l.clean = true; l.detachedNow() {
 			return
 		}
 		l.done = f
@@ -351,7 +351,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 		l.deliver(answer)
 	case answer != nil:
 		// Its turn comes when the guest is idle.
-	case l.away.calls[c.N] != nil:
+	case l.detachment.calls[c.N] != nil:
 		// It was not given up with the runner.
 	case !c.Sync && (l.replaying() || len(l.held) > 0):
 		l.held = append(l.held, c) // waits for the record, in the order of the calls
@@ -517,8 +517,8 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 // give delivers a recorded answer, now or when the guest has come back so far.
 func (l *loop) give(a *journal.Answer) {
 	switch {
-	case l.runner == nil || l.away.leaving:
-		l.wantRunner()
+	case l.detachment.state != attached:
+		l.reattach()
 	case a.Delivery > 0 && l.cursor.Next() != nil:
 		l.failure = l.cursor.Add(l.open[a.N], a)
 	default:
@@ -550,8 +550,8 @@ func (l *loop) record(r result) *journal.Answer {
 	if l.passes(a) {
 		a.Notes = nil // no program reads it
 	}
-	c := cmp.Or(l.away.calls[a.N], l.open[a.N])
-	delete(l.away.calls, a.N)
+	c := cmp.Or(l.detachment.calls[a.N], l.open[a.N])
+	delete(l.detachment.calls, a.N)
 	if c == nil || frame.Kind(c.Kind) != frame.Timer {
 		l.inFlight--
 	}
@@ -668,10 +668,10 @@ func (l *loop) stop(reason *Error) {
 	l.spec.Turn.Rest() // a frozen process cannot end
 	l.endCalls()
 	switch {
-	case l.runner == nil:
+	case !l.detachment.hasRunner():
 		l.done = &frame.Frame{T: frame.Done}
 		return
-	case l.away.leaving:
+	case l.detachment.state == detaching:
 		return // the runner was sent the cancel frame
 	}
 	if len(l.unsent) > 0 && l.unsent[0].T == frame.Start { // a runner without a program heeds no cancel frame
@@ -684,7 +684,7 @@ func (l *loop) stop(reason *Error) {
 
 // lost handles the end of the runner's process: without a done frame the run has failed, whatever the exit code.
 func (l *loop) lost() {
-	if l.left() {
+	if l.detachedNow() {
 		return
 	}
 	l.done = &frame.Frame{T: frame.Done}

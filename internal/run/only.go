@@ -28,7 +28,7 @@ type Only struct {
 // only is the frame of the call with which a run begins that has no runner, and gives back what the run holds without one; nil if
 // the run needs a runner.
 func (s *Spec) only() (call *frame.Frame, release func()) {
-	if s.Only == nil || s.Leave == nil || len(s.Records) > 0 || s.Offline || len(s.Only.Name) > maxName || !utf8.ValidString(s.Only.Name) {
+	if s.Only == nil || s.Detach == nil || len(s.Records) > 0 || s.Offline || len(s.Only.Name) > maxName || !utf8.ValidString(s.Only.Name) {
 		return nil, nil
 	}
 	if !plain(s.Only.Args) || s.Limits.MaxHostCalls < 1 {
@@ -38,7 +38,7 @@ func (s *Spec) only() (call *frame.Frame, release func()) {
 	if len(args) > min(s.Limits.MaxValue, maxKept) {
 		return nil, nil
 	}
-	if release = s.Leave.Places.TryAcquire(s.Owner, 1); release == nil {
+	if release = s.Detach.Places.TryAcquire(s.Owner, 1); release == nil {
 		return nil, nil
 	}
 	return &frame.Frame{T: frame.Call, Run: s.Start.Run, ID: 1, Kind: frame.Tool, Name: s.Only.Name, Args: args}, release

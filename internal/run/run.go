@@ -26,8 +26,8 @@ const WaitingApproval = "waiting_approval"
 // grace is how long an interrupted program has to stop before its process is killed.
 const grace = 200 * time.Millisecond
 
-// ErrParked is the cause of a context that ends to stop this process's work on a run, not the run.
-var ErrParked = errors.New("the run is left to be resumed")
+// ErrHandedOver is the cause of a context that ends to stop this process's work on a run, not the run.
+var ErrHandedOver = errors.New("the run is left to be resumed")
 
 // Log is one console line.
 type Log = journal.Log
@@ -134,15 +134,15 @@ type Spec struct {
 	Records []journal.Record
 	// Resume is the state of a run that has waited for an approval.
 	Resume approval.Resume
-	// Park has the run wait for an approval, and returns the request. Its record is durable then, and another process may
+	// Suspend has the run wait for an approval, and returns the request. Its record is durable then, and another process may
 	// resume it. The error may be a *RefusedError. Nil if no person can be asked.
-	Park func(ctx context.Context, p Parking) (*approval.Request, error)
+	Suspend func(ctx context.Context, p Suspension) (*approval.Request, error)
 	// Input returns what the guest gets for the answer to a call of kind input, which has ranges and tokens. Nil for a run without an input.
 	Input func(recorded json.RawMessage) (json.RawMessage, error)
 	// Only is what the program does if it makes one call and nothing else; nil: that is not known.
 	Only *Only
-	// Leave has the run give up its runner while calls keep it waiting; nil: it keeps it.
-	Leave *Leave
+	// Detach has the run give up its runner while calls keep it waiting; nil: it keeps it.
+	Detach *Detach
 	// Offline replays: a call without a record is a divergence, nothing reaches the gate.
 	Offline bool
 	// Journal receives the run's records; nil when Offline.

@@ -784,8 +784,8 @@ func TestLongErrors(t *testing.T) {
 	})
 }
 
-// A run that is parked has no end: it goes on later as if its process had been killed.
-func TestPark(t *testing.T) {
+// A run that is handed over has no end: it goes on later as if its process had been killed.
+func TestSuspend(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
 		g.call(frame.Tool, "hang", `{}`)
@@ -797,7 +797,7 @@ func TestPark(t *testing.T) {
 		w.ctx = ctx
 		go func() {
 			synctest.Wait() // the call is in flight
-			cancel(fmt.Errorf("shutdown: %w", run.ErrParked))
+			cancel(fmt.Errorf("shutdown: %w", run.ErrHandedOver))
 		}()
 		writer, err := w.store.Create(t.Context(), "run_x")
 		if err != nil {
@@ -805,7 +805,7 @@ func TestPark(t *testing.T) {
 		}
 		spec := w.spec()
 		spec.Journal = writer
-		if out, err := w.execute(program, spec); !errors.Is(err, run.ErrParked) {
+		if out, err := w.execute(program, spec); !errors.Is(err, run.ErrHandedOver) {
 			t.Fatalf("ended as %+v, %v", out, err)
 		}
 		if err := writer.Close(context.Background()); err != nil {

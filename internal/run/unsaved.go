@@ -34,7 +34,7 @@ func (u *unsaved) add(a *journal.Answer) {
 // is watched shows each answer before the program has it, and one without a runner reads them from the store.
 func (l *loop) save(ctx context.Context, answers []*journal.Answer) {
 	wrote := func(a *journal.Answer) bool { return l.effects.wrote(a.N) }
-	if l.runner == nil || l.away.leaving || l.spec.Observe != nil || l.unsaved.bytes >= maxUnsaved || slices.ContainsFunc(answers, wrote) {
+	if l.detachment.state != attached || l.spec.Observe != nil || l.unsaved.bytes >= maxUnsaved || slices.ContainsFunc(answers, wrote) {
 		l.commit(ctx)
 	} else if l.unsaved.due == nil {
 		l.unsaved.due = time.After(saveAfter)

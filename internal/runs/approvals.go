@@ -29,11 +29,11 @@ const (
 	maxPreview       = 64 << 10        // bytes of arguments that a request holds
 )
 
-// waitFor makes a spec's Park: the run asks, and waits with its journal alone.
+// waitFor makes a spec's Suspend: the run asks, and waits with its journal alone.
 func (s *Service) waitFor(spec *run.Spec, req Request) {
 	start := journal.Start{Run: spec.Start.Run, Session: spec.Start.Session, User: spec.Start.User}
 	req = Request{Task: req.Task, Principal: req.Principal}
-	spec.Park = func(ctx context.Context, p run.Parking) (*approval.Request, error) {
+	spec.Suspend = func(ctx context.Context, p run.Suspension) (*approval.Request, error) {
 		now := s.opt.Now()
 		r := approval.Request{
 			ID: id.New("apr"), Run: start.Run, Task: req.Task, Session: start.Session, User: start.User, Principal: req.Principal, Status: approval.Waiting,
@@ -48,7 +48,7 @@ func (s *Service) waitFor(spec *run.Spec, req Request) {
 			err = s.opt.Privacy.In(start.User, cmp.Or(start.Session, start.Run)).Keep(ctx, r.Expires)
 		}
 		if err == nil {
-			err = store.Park(ctx, r, s.opt.ApprovalWebhook)
+			err = store.Suspend(ctx, r, s.opt.ApprovalWebhook)
 		}
 		if errors.Is(err, task.ErrQuota) {
 			return nil, &run.RefusedError{Answer: &frame.Error{
@@ -340,7 +340,7 @@ func (s *Service) resumeDecided(ctx context.Context, runID string) {
 	}()
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(run.ErrParked) })() // the next process resumes it
+	defer context.AfterFunc(ctx, func() { cancel(run.ErrHandedOver) })() // the next process resumes it
 	_, err := s.Resume(work, runID, nil)
 	if err == nil || errors.Is(err, journal.ErrEnded) || errors.Is(err, journal.ErrNotFound) || ctx.Err() != nil {
 		return

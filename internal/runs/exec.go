@@ -308,7 +308,7 @@ func (s *Service) spec(
 	locate.recall(records)
 	return &run.Spec{
 		Start: start, Records: records, Limits: limits, Owner: start.User, Locate: locate.locate, Now: s.opt.Now,
-		Privacy: env.privacy, Turn: s.turns.Join(start.User), Args: s.args, Leave: s.leave(start.Run, env, locate), Input: env.recall,
+		Privacy: env.privacy, Turn: s.turns.Join(start.User), Args: s.args, Detach: s.detach(start.Run, env, locate), Input: env.recall,
 		Gate: s.opt.Gate.Open(gate.Scope{
 			Run: start.Run, User: start.User, Roles: req.Roles, Session: start.Session, Tier: start.Tier, Task: req.Task, MaxCalls: limits.MaxCalls, MaxValue: limits.MaxValue,
 			Said: req.Said, Code: texts(start), Files: env.space, Privacy: env.privacy, Input: env.input, InputFrom: env.inputFrom(), Recorded: records, Progress: req.Progress, Decided: s.decisions(start.Run, req.Task),
@@ -323,13 +323,13 @@ func (s *Service) spec(
 	}
 }
 
-// leave is how a run gives up its runner; nil if it never does.
-func (s *Service) leave(runID string, env *environment, locate *locator) *run.Leave {
-	if s.opt.ParkAfter == 0 {
+// detach is how a run gives up its runner; nil if it never does.
+func (s *Service) detach(runID string, env *environment, locate *locator) *run.Detach {
+	if s.opt.DetachAfter == 0 {
 		return nil
 	}
-	return &run.Leave{
-		After: s.opt.ParkAfter, Places: s.parked,
+	return &run.Detach{
+		After: s.opt.DetachAfter, Places: s.detached,
 		Forget: func() {
 			locate.use(nil)
 			env.workspace.Pause()

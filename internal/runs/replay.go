@@ -129,7 +129,7 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 		}
 	}
 	spec := s.spec(start, records, env, compiled, Request{})
-	spec.Offline, spec.Observe, spec.Leave = true, how.Observe, nil
+	spec.Offline, spec.Observe, spec.Detach = true, how.Observe, nil
 	return s.execute(ctx, spec)
 }
 

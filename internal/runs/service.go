@@ -57,10 +57,10 @@ type Store interface {
 	// ReadPage returns the records of a run with numbers above after, in order: at most limit, and none more once they
 	// have so many bytes. There are none behind the last one, and none of an unknown run.
 	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
-	// Park ends this process's work on a run whose journal it writes, all of which is committed: the run waits for the answer to a
+	// Suspend ends this process's work on a run whose journal it writes, all of which is committed: the run waits for the answer to a
 	// request, and has no owner. The request is put into the outbox for webhook, if that is not empty, and for the callback of its
 	// task, in the same transaction; it leaves the outbox when it is decided. The error wraps task.ErrQuota if too many runs of its user wait; then nothing has changed.
-	Park(ctx context.Context, r approval.Request, webhook string) error
+	Suspend(ctx context.Context, r approval.Request, webhook string) error
 	// Approvals lists requests, newest first; next continues the list and is empty at its end.
 	Approvals(ctx context.Context, f approval.Filter) (requests []approval.Request, next string, err error)
 	// Approval returns a request, or an error that wraps approval.ErrNotFound.
@@ -113,11 +113,11 @@ type Options struct {
 	Limits run.Limits // upper limits of every run
 	// LimitsFor returns the limits of runs of a caller, none above Limits; nil: Limits. Roles that are not known are nil.
 	LimitsFor func(user string, roles []auth.Role) run.Limits
-	// ParkAfter is how long calls may keep a program waiting before its run gives up its runner; 0: it keeps it.
-	ParkAfter time.Duration
-	// MaxParked is how many calls may be in flight in runs of a user without a runner; 0: any number. All users together may have
+	// DetachAfter is how long calls may keep a program waiting before its run gives up its runner; 0: it keeps it.
+	DetachAfter time.Duration
+	// MaxDetached is how many calls may be in flight in runs of a user without a runner; 0: any number. All users together may have
 	// shareOfAll times as many.
-	MaxParked int
+	MaxDetached int
 	// ApprovalExpiry is how long a run waits for an approval; 0 is a day.
 	ApprovalExpiry time.Duration
 	// Presence says which approvals a person has to confirm; nil: none.
@@ -139,14 +139,14 @@ type Options struct {
 
 // Service executes runs. Its methods are safe for concurrent use.
 type Service struct {
-	opt     Options
-	opening sync.WaitGroup // parts that are opened ahead
-	slots   *run.Slots     // slots of the runs of tasks
-	turns   *run.Turns     // turns of all runs
-	args    *run.Args      // arguments of all runs
-	parked  *slots.Slots   // slots of runs that have given up their runners
-	decided chan struct{}  // holds a token when a run may be resumed, or another one expires earlier
-	asked   atomic.Bool    // set when a run begins to wait for an approval
+	opt      Options
+	opening  sync.WaitGroup // parts that are opened ahead
+	slots    *run.Slots     // slots of the runs of tasks
+	turns    *run.Turns     // turns of all runs
+	args     *run.Args      // arguments of all runs
+	detached *slots.Slots   // slots of runs that have given up their runners
+	decided  chan struct{}  // holds a token when a run may be resumed, or another one expires earlier
+	asked    atomic.Bool    // set when a run begins to wait for an approval
 
 	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
 }
@@ -161,12 +161,12 @@ func New(opt Options) *Service {
 		opt.Unavailable = func() []string { return nil }
 	}
 	opt.ApprovalExpiry = cmp.Or(opt.ApprovalExpiry, 24*time.Hour)
-	parked := slots.Limits{All: math.MaxInt, Each: math.MaxInt}
-	if opt.MaxParked > 0 {
-		parked = slots.Limits{All: opt.MaxParked * shareOfAll, Each: opt.MaxParked}
+	detached := slots.Limits{All: math.MaxInt, Each: math.MaxInt}
+	if opt.MaxDetached > 0 {
+		detached = slots.Limits{All: opt.MaxDetached * shareOfAll, Each: opt.MaxDetached}
 	}
 	return &Service{
-		opt: opt, parked: slots.New(parked, "calls of runs without a runner", "answered"), slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), args: run.NewArgs(), decided: make(chan struct{}, 1),
+		opt: opt, detached: slots.New(detached, "calls of runs without a runner", "answered"), slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), args: run.NewArgs(), decided: make(chan struct{}, 1),
 		wrap: func(w journal.Writer) journal.Writer { return w },
 	}
 }

@@ -65,8 +65,8 @@ type Options struct {
 	Store  Store
 	Bus    Bus // nil: watchers of tasks of other processes see what is stored only
 	Worker Worker
-	// Park ends the context of a worker whose task is left for another process: its cause.
-	Park error
+	// HandOver ends the context of a worker whose task is left for another process: its cause.
+	HandOver error
 	// Admit refuses requests whose model or budget cannot be granted; its errors are shown to the caller. Nil admits all.
 	Admit func(r Request) error
 	// Forget removes what is kept of a session outside the store. It may be called again for the same session.
@@ -86,7 +86,7 @@ type Options struct {
 	Begun func()
 	// Allow says whether a principal's schedule may make a task now, or when to ask again; nil allows all.
 	Allow func(principal string) (after time.Duration, ok bool)
-	// Grace is how long tasks may go on when Work's context ends, before they are parked.
+	// Grace is how long tasks may go on when Work's context ends, before they are handed over.
 	Grace    time.Duration
 	Webhooks Webhooks
 	Privacy  *pii.Filter // filter for the texts of requests; nil changes nothing

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds the waits of tests; it is reached only by a failure.
 const patience = 2 * time.Minute
 
-var errParked = errors.New("parked")
+var errHandedOver = errors.New("handed over")
 
 // place is a store that processes share.
 type place struct {
@@ -59,7 +59,7 @@ func (p *place) open(work task.Worker, change func(*task.Options)) *process {
 	}
 	s := &process{t: p.t, store: keep}
 	opt := task.Options{
-		Store: keep, Bus: keep, Worker: work, Park: errParked, SessionExpiry: 24 * time.Hour, Workers: 8,
+		Store: keep, Bus: keep, Worker: work, HandOver: errHandedOver, SessionExpiry: 24 * time.Hour, Workers: 8,
 		Webhooks: task.Webhooks{AllowPrivate: true, MaxAttempts: 3, Secret: []byte("secret"), Version: "test"},
 		Now:      time.Now, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Forget: func(_ context.Context, user, session string) error {

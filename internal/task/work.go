@@ -21,7 +21,7 @@ const (
 )
 
 // Work works the tasks of the store until ctx ends, also those that dead processes left. It also fires schedules,
-// delivers webhooks and deletes expired sessions. When ctx ends, tasks have the grace to end; then they are parked. Only
+// delivers webhooks and deletes expired sessions. When ctx ends, tasks have the grace to end; then they are handed over. Only
 // one process may work a store: the error names the one that does.
 func (s *Service) Work(ctx context.Context) (err error) {
 	release, err := s.opt.Store.LockQueue(ctx)
@@ -236,7 +236,7 @@ func (s *Service) fail(ctx context.Context, t Task) (Task, error) {
 // Do works a task in this process until it ends, and returns it. It waits while another task of the session is running;
 // if another process takes the task over, it waits for that. The error wraps ErrNotOwner if another process or call works on
 // it at the beginning, ErrEnded if it had ended. A task whose worker wants to try again fails if it has had no turn yet, so
-// that a wrong address is seen at once; else it waits. A task that waits for an approval is returned as it waits. Cancelling ctx parks the task, but for the cause ErrCancelled, which
+// that a wrong address is seen at once; else it waits. A task that waits for an approval is returned as it waits. Cancelling ctx hands the task over, but for the cause ErrCancelled, which
 // cancels it.
 func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 	if _, busy := s.doing.LoadOrStore(id, true); busy {
@@ -292,7 +292,7 @@ func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 	}
 }
 
-// work has a claimed task worked, and commits its end. The end of ctx cancels the task, or parks it after the grace, by its cause.
+// work has a claimed task worked, and commits its end. The end of ctx cancels the task, or hands it over after the grace, by its cause.
 func (s *Service) work(ctx context.Context, t Task) (Task, error) {
 	keep := context.WithoutCancel(ctx)
 	work, cancel := context.WithCancelCause(keep)
@@ -374,5 +374,5 @@ func (s *Service) interrupt(ctx, work context.Context, cancel context.CancelCaus
 		return
 	}
 	pause(work, s.opt.Grace, nil)
-	cancel(s.opt.Park)
+	cancel(s.opt.HandOver)
 }

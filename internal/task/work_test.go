@@ -339,9 +339,9 @@ func TestOrphanOfAnother(t *testing.T) {
 		if got := server.task(in.ID); got.Status != task.Running {
 			t.Fatalf("it is %s", got.Status)
 		}
-		cancel() // parks it
-		if err := <-done; !errors.Is(err, errParked) {
-			t.Errorf("parked: %v", err)
+		cancel() // hands it over
+		if err := <-done; !errors.Is(err, errHandedOver) {
+			t.Errorf("handed over: %v", err)
 		}
 		command.close()
 		began := time.Now()
@@ -379,7 +379,7 @@ func TestOneWorks(t *testing.T) {
 	second.wait(second.submit(task.Request{}).ID)
 }
 
-// When working ends, tasks have the grace to end; then they are parked, and another process goes on with them. What waits
+// When working ends, tasks have the grace to end; then they are handed over, and another process goes on with them. What waits
 // is not begun.
 func TestStop(t *testing.T) {
 	t.Parallel()
@@ -410,7 +410,7 @@ func TestStop(t *testing.T) {
 			}
 		}
 		if ended != 1 || left != 1 || p.task(c.ID).Status != task.Queued {
-			t.Errorf("%d ended, %d parked, the one that waited is %s", ended, left, p.task(c.ID).Status)
+			t.Errorf("%d ended, %d handed over, the one that waited is %s", ended, left, p.task(c.ID).Status)
 		}
 		p.close()
 		next := at.open(succeed, nil)

@@ -189,7 +189,7 @@ func TestOnlyStops(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		cause error
-	}{{"cancelled", nil}, {"stopped", run.ErrParked}} {
+	}{{"cancelled", nil}, {"stopped", run.ErrHandedOver}} {
 		ctx, stop := context.WithCancelCause(t.Context())
 		req := runs.CallOf("callMCPTool", "up__read", json.RawMessage(`{"slow":"`+c.name+`"}`))
 		req.ID = "run_" + c.name

@@ -73,7 +73,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 	}
 	return task.NewService(task.Options{
 		Store: store, Bus: store, Uses: uses, Worker: telemetry.ObserveWorker(loop.Do), Begun: opt.Begun, Allow: opt.Allow, Privacy: h.privacy,
-		Park: run.ErrParked, Forget: h.runs.Forget, Abandon: loop.Abandon, SessionExpiry: cmp.Or(c.Session.Expiry, forever),
+		HandOver: run.ErrHandedOver, Forget: h.runs.Forget, Abandon: loop.Abandon, SessionExpiry: cmp.Or(c.Session.Expiry, forever),
 		Admit:   func(r task.Request) error { return loop.Admit(r.Model, r.Budget) },
 		OnEnd:   func(t task.Task) { h.out.Metrics.TaskEnded(&t) },
 		Workers: cmp.Or(c.Server.Workers, task.DefaultWorkers()), Grace: c.Server.ShutdownTimeout, Now: h.out.Now, Logger: h.out.Logger,

@@ -252,7 +252,7 @@ func (h *Harness) openRuns() error {
 			of, _ := h.cfg.LimitsFor(user, roles)
 			return runLimits(of)
 		},
-		ParkAfter: c.ParkAfter, MaxParked: h.cfg.Quotas.Waiting,
+		DetachAfter: c.DetachAfter, MaxDetached: h.cfg.Quotas.Waiting,
 		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, Presence: h.presence, Roles: h.roles, ApprovalWebhook: h.cfg.Approvals.Webhook,
 		Env: c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit, Record: h.out.audit,
 	})

@@ -53,9 +53,9 @@ func requestsOf(rows []approvalRow) (all []approval.Request) {
 	return all
 }
 
-// Park implements runs.Store.
-func (s *Store) Park(ctx context.Context, r approval.Request, webhook string) (err error) {
-	defer wrap(&err, "park run %q", r.Run)
+// Suspend implements runs.Store.
+func (s *Store) Suspend(ctx context.Context, r approval.Request, webhook string) (err error) {
+	defer wrap(&err, "suspend run %q", r.Run)
 	s.mu.Lock()
 	w := s.open[r.Run]
 	s.mu.Unlock()

@@ -125,7 +125,7 @@ func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, except []tas
 	for _, session := range except {
 		left[sessionKey{session.UserID, session.ID}] = true
 	}
-	// A run of this process whose journal is not open is parked; sessions of open journals are among those that are left out.
+	// A run of this process whose journal is not open is suspended; sessions of open journals are among those that are left out.
 	rows, err := some(ctx, s, limit, scanSession, func(row sessionRow) (bool, error) {
 		return !left[sessionKey{row.UserID, row.ID}], nil
 	}, `SELECT s.num, s.id, s.user, s.created, s.used, s.expires, (SELECT count(*) FROM tasks WHERE session = s.num AND purged = 0) FROM (

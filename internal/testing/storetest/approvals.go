@@ -29,14 +29,14 @@ func request(id, run, of string) approval.Request {
 	}
 }
 
-// parked is a run of ann's that waits for a request.
-func parked(t *testing.T, s Store, r approval.Request) {
+// suspended is a run of ann's that waits for a request.
+func suspended(t *testing.T, s Store, r approval.Request) {
 	t.Helper()
-	parkedFor(t, s, r, "")
+	suspendedFor(t, s, r, "")
 }
 
-// parkedFor is parked with a webhook.
-func parkedFor(t *testing.T, s Store, r approval.Request, webhook string) {
+// suspendedFor is suspended with a webhook.
+func suspendedFor(t *testing.T, s Store, r approval.Request, webhook string) {
 	t.Helper()
 	w, err := s.Create(t.Context(), r.Run)
 	must(t, "create", err)
@@ -45,7 +45,7 @@ func parkedFor(t *testing.T, s Store, r approval.Request, webhook string) {
 	w.Append(start)
 	w.Append(journaltest.Call(1))
 	must(t, "commit", w.Commit(t.Context()))
-	must(t, "park", s.Park(t.Context(), r, webhook))
+	must(t, "suspend", s.Suspend(t.Context(), r, webhook))
 	must(t, "close", w.Close(t.Context()))
 }
 
@@ -57,7 +57,7 @@ func dueRunsOfUsers(t *testing.T, open Place) {
 		run := fmt.Sprintf("run_%s_%d", user, i)
 		r := request(fmt.Sprintf("apr_%s_%d", user, i), run, "")
 		r.User = user
-		parked(t, s, r)
+		suspended(t, s, r)
 		_, err := s.Decide(t.Context(), r.ID, approval.Approved, approval.Decision{Time: at(2 + i)})
 		must(t, "decide", err)
 		return run
@@ -78,9 +78,9 @@ func dueRunsOfUsers(t *testing.T, open Place) {
 
 func approvals(t *testing.T, open Place) {
 	s, other := open(t), open(t)
-	wantIs(t, "park a run that is not open", s.Park(t.Context(), request("apr_0", "run_0", ""), ""), journal.ErrClosed)
+	wantIs(t, "suspend a run that is not open", s.Suspend(t.Context(), request("apr_0", "run_0", ""), ""), journal.ErrClosed)
 	first := request("apr_1", "run_1", "")
-	parked(t, s, first)
+	suspended(t, s, first)
 	got, err := other.Approval(t.Context(), "apr_1")
 	must(t, "read", err)
 	wantEqual(t, "request", first, got)
@@ -136,7 +136,7 @@ func approvals(t *testing.T, open Place) {
 	w, _, err = s.Resume(t.Context(), "run_1")
 	must(t, "resume", err)
 	second := request("apr_2", "run_1", "")
-	must(t, "park again", s.Park(t.Context(), second, ""))
+	must(t, "suspend again", s.Suspend(t.Context(), second, ""))
 	must(t, "close", w.Close(t.Context()))
 	due, _, _, err = s.DueRuns(t.Context(), at(5), 10)
 	wantNone(t, "due while it waits again", len(due), err)
@@ -163,7 +163,7 @@ func approvalLists(t *testing.T, open Place) {
 		if r.User = "ann"; i%3 == 0 {
 			r.User, r.Task = "bob", "task_b"
 		}
-		parked(t, s, r)
+		suspended(t, s, r)
 	}
 	_, err := s.Decide(t.Context(), "apr_6", approval.Approved, approval.Decision{Time: at(2), Remember: true})
 	must(t, "decide", err)
@@ -202,14 +202,14 @@ func approvalWebhooks(t *testing.T, open Place) {
 	n.Task.CallbackURL = "https://example.com/hook?a=b&c=d"
 	mustCreate(t, s, n)
 	mustCreate(t, s, New("task_2", "ann", "s2"))
-	parkedFor(t, s, request("apr_1", "run_1", "task_1"), all)
-	parkedFor(t, s, request("apr_2", "run_2", ""), all)
-	parkedFor(t, s, request("apr_3", "run_3", "task_2"), all)
-	parkedFor(t, s, request("apr_4", "run_4", "task_1"), "")
-	parkedFor(t, s, request("apr_5", "run_5", "task_2"), "")
+	suspendedFor(t, s, request("apr_1", "run_1", "task_1"), all)
+	suspendedFor(t, s, request("apr_2", "run_2", ""), all)
+	suspendedFor(t, s, request("apr_3", "run_3", "task_2"), all)
+	suspendedFor(t, s, request("apr_4", "run_4", "task_1"), "")
+	suspendedFor(t, s, request("apr_5", "run_5", "task_2"), "")
 	bob := request("apr_6", "run_6", "")
 	bob.User = "bob"
-	parkedFor(t, s, bob, all)
+	suspendedFor(t, s, bob, all)
 	take := func(when int) (got []string) {
 		t.Helper()
 		hooks, _, err := s.TakeWebhooks(t.Context(), dueAt(when, 100))
@@ -244,7 +244,7 @@ func waitingTasks(t *testing.T, open Place) {
 		id, apr := fmt.Sprint("task_", i), fmt.Sprint("apr_", i)
 		mustCreate(t, s, New(id, "ann", fmt.Sprint("s", i)))
 		claimed := mustClaim(t, s, id)
-		parked(t, s, request(apr, fmt.Sprint("run_", i), id))
+		suspended(t, s, request(apr, fmt.Sprint("run_", i), id))
 		decide := func() {
 			t.Helper()
 			_, err := other.Decide(t.Context(), apr, approval.Approved, approval.Decision{Time: at(2)})
@@ -283,7 +283,7 @@ func waitingTasks(t *testing.T, open Place) {
 // decideAtOnce: of several processes that decide at the same time one does.
 func decideAtOnce(t *testing.T, open Place) {
 	stores := []Store{open(t), open(t), open(t)}
-	parked(t, stores[0], request("apr_1", "run_1", ""))
+	suspended(t, stores[0], request("apr_1", "run_1", ""))
 	var done atomic.Int32
 	var all sync.WaitGroup
 	for _, s := range stores {

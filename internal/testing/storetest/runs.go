@@ -198,29 +198,29 @@ func wantStrays(t *testing.T, s Store, want string) {
 // ownersOfRuns: while its process lives, an unfinished run is resumed by no other process.
 func ownersOfRuns(t *testing.T, open Place) {
 	a, b := open(t), open(t)
-	putRun(t, a, journaltest.Start("parked"))
+	putRun(t, a, journaltest.Start("suspended"))
 	putRun(t, a, journaltest.Start("done"), journaltest.End())
 	wantStrays(t, a, "")
 	wantStrays(t, b, "")
-	_, _, err := b.Resume(t.Context(), "parked")
+	_, _, err := b.Resume(t.Context(), "suspended")
 	wantIs(t, "resume of another's run", err, journal.ErrBusy)
 	wantTexts(t, "resume of another's run", err, fmt.Sprintf("process %d", os.Getpid()))
-	w, _, err := a.Resume(t.Context(), "parked")
+	w, _, err := a.Resume(t.Context(), "suspended")
 	must(t, "resume by the owner", err)
 	must(t, "close", w.Close(t.Context()))
 
-	before, err := a.Run(t.Context(), "parked")
+	before, err := a.Run(t.Context(), "suspended")
 	must(t, "run", err)
 	must(t, "close", a.Close())
-	wantStrays(t, b, "parked")
-	w, records, err := b.Resume(t.Context(), "parked")
+	wantStrays(t, b, "suspended")
+	w, records, err := b.Resume(t.Context(), "suspended")
 	if err != nil || len(records) != 1 {
 		t.Fatalf("resume: %d records, %v", len(records), err)
 	}
 	defer w.Close(t.Context())
-	_, _, err = open(t).Resume(t.Context(), "parked")
+	_, _, err = open(t).Resume(t.Context(), "suspended")
 	wantIs(t, "resume of an adopted run", err, journal.ErrBusy)
-	if after, err := b.Run(t.Context(), "parked"); err != nil || after.Owner == before.Owner || after.Owner == "" {
+	if after, err := b.Run(t.Context(), "suspended"); err != nil || after.Owner == before.Owner || after.Owner == "" {
 		t.Errorf("owner after resume: %q, %v; before: %q", after.Owner, err, before.Owner)
 	}
 }

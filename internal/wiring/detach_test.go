@@ -94,9 +94,9 @@ const slowCalls = `
 	])
 	return {order, rolls}`
 
-// TestLeave: a run that gives up its runner for each of several calls, which are answered in any order, records what a run does that keeps
+// TestDetach: a run that gives up its runner for each of several calls, which are answered in any order, records what a run does that keeps
 // it, and replays.
-func TestLeave(t *testing.T) {
+func TestDetach(t *testing.T) {
 	t.Parallel()
 	for _, order := range []string{"abcd", "dcba", "cadb"} {
 		t.Run(order, func(t *testing.T) {
@@ -184,8 +184,8 @@ func summary(records []journal.Record) string {
 	return b.String()
 }
 
-// TestLeaveStopped: a run without a runner whose process stops is resumed as any other: what was in flight is repeated or in doubt.
-func TestLeaveStopped(t *testing.T) {
+// TestDetachStopped: a run without a runner whose process stops is resumed as any other: what was in flight is repeated or in doubt.
+func TestDetachStopped(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
 	f := setup(t, map[string]string{"sandbox.parkAfter": "1ms"}, up.entry)
@@ -205,8 +205,8 @@ func TestLeaveStopped(t *testing.T) {
 	calls.came(t, "read")
 	calls.came(t, "send")
 	f.without()
-	stop(run.ErrParked)
-	if err := <-stopped; !errors.Is(err, run.ErrParked) {
+	stop(run.ErrHandedOver)
+	if err := <-stopped; !errors.Is(err, run.ErrHandedOver) {
 		t.Fatal(err)
 	}
 	up.on = nil

@@ -18,32 +18,32 @@ func (c *inFlight) Ask(asks approval.Call) *frame.Error {
 	return &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Tool: asks.Tool, Message: "the run ended before the call was approved"}
 }
 
-// Parking is what a run gives up its runner with: all that it needs to go on besides its journal, and what people are asked.
-type Parking struct {
+// Suspension is what a run gives up its runner with: all that it needs to go on besides its journal, and what people are asked.
+type Suspension struct {
 	Calls  []approval.Call // calls in order
 	Made   int             // tool calls
 	Done   []Effect
 	Resume approval.Resume
 }
 
-// RefusedError is the error of a Park that cannot have the run wait: the calls are answered with it.
+// RefusedError is the error of a Suspend that cannot have the run wait: the calls are answered with it.
 type RefusedError struct{ Answer *frame.Error }
 
 func (e *RefusedError) Error() string { return e.Answer.Message }
 
-// park gives up the runner if the guest is idle and every unanswered call is a timer or waits for an approval.
-func (l *loop) park(ctx context.Context) {
+// suspend gives up the runner if the guest is idle and every unanswered call is a timer or waits for an approval.
+func (l *loop) suspend(ctx context.Context) {
 	if len(l.asked) == 0 || l.inFlight > 0 || !l.idle() || l.ending != nil || l.done != nil || l.failure != nil {
 		return
 	}
-	if l.spec.Park == nil {
+	if l.spec.Suspend == nil {
 		l.refuse(ctx, &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Message: "the call needs an approval, and nobody can be asked here"})
 		return
 	}
 	if l.commit(ctx); l.failure != nil {
 		return
 	}
-	p := Parking{
+	p := Suspension{
 		Made: l.toolCallsMade(), Done: l.effects.list(), Resume: approval.Resume{
 			Elapsed: l.elapsed(), Computed: time.Duration(l.used.Load()), Timers: l.timers.left(time.Now()),
 		},
@@ -51,7 +51,7 @@ func (l *loop) park(ctx context.Context) {
 	for _, n := range slices.Sorted(maps.Keys(l.asked)) {
 		p.Calls = append(p.Calls, l.asked[n])
 	}
-	request, err := l.spec.Park(context.WithoutCancel(ctx), p)
+	request, err := l.spec.Suspend(context.WithoutCancel(ctx), p)
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):
@@ -59,7 +59,7 @@ func (l *loop) park(ctx context.Context) {
 	case err != nil:
 		l.failure = err
 	default:
-		l.parked = request
+		l.suspended = request
 		l.end(frame.KindCancelled, "the run waits for an approval")
 	}
 }
@@ -85,7 +85,7 @@ func (l *loop) elapsed() time.Duration {
 // waiting is the outcome of a run that waits for an approval.
 func (l *loop) waiting() *Outcome {
 	return &Outcome{
-		RunID: l.spec.Start.Run, Status: WaitingApproval, Approval: l.parked, Output: json.RawMessage("null"), Logs: l.printed(),
+		RunID: l.spec.Start.Run, Status: WaitingApproval, Approval: l.suspended, Output: json.RawMessage("null"), Logs: l.printed(),
 		Calls: l.toolCallsMade(), Duration: Millis(l.elapsed()), Sandbox: l.spec.Start.Tier, Warnings: l.spec.Start.Warnings,
 	}
 }

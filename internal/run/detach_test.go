@@ -23,9 +23,9 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// leaving has the runs of a world give up their runners after a time.
-func (w *world) leaving(after time.Duration, places int) *run.Leave {
-	return &run.Leave{
+// detaching has the runs of a world give up their runners after a time.
+func (w *world) detaching(after time.Duration, places int) *run.Detach {
+	return &run.Detach{
 		After: after, Places: slots.New(slots.Limits{All: places, Each: places}, "calls", "answered"), Forget: func() {},
 		Recall: func(ctx context.Context) ([]journal.Record, error) { return w.store.Read(ctx, "run_x") },
 	}
@@ -96,12 +96,12 @@ func wander(seed uint64, asks bool) script {
 }
 
 // A run that gives up its runner again and again has the journal, the outcome and the events of one that keeps it.
-func TestLeaveChangesNothing(t *testing.T) {
+func TestDetachChangesNothing(t *testing.T) {
 	t.Parallel()
-	first, parked := generated.Seed(t), 0
+	first, detached := generated.Seed(t), 0
 	for i := range uint64(generated.Count(200, 5000)) {
 		seed := first + i
-		execute := func(leave bool) (out *run.Outcome, records []journal.Record, seen []string, starts int32) {
+		execute := func(detach bool) (out *run.Outcome, records []journal.Record, seen []string, starts int32) {
 			synctest.Test(t, func(t *testing.T) {
 				ask := func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 					_, _ = slow(ctx, c, nil)
@@ -123,11 +123,11 @@ func TestLeaveChangesNothing(t *testing.T) {
 				spec := w.spec()
 				spec.Journal = writer
 				spec.Observe = func(e run.Event) { seen = append(seen, fmt.Sprintf("%+v", flat(e))) }
-				spec.Park = func(context.Context, run.Parking) (*approval.Request, error) {
+				spec.Suspend = func(context.Context, run.Suspension) (*approval.Request, error) {
 					return nil, &run.RefusedError{Answer: &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Message: "nobody is there"}}
 				}
-				if leave {
-					spec.Leave = w.leaving(time.Millisecond, 100)
+				if detach {
+					spec.Detach = w.detaching(time.Millisecond, 100)
 				}
 				var n atomic.Int32
 				if out, err = w.execute(counted(wander(seed, true), &n), spec); err != nil {
@@ -143,7 +143,7 @@ func TestLeaveChangesNothing(t *testing.T) {
 			t.Fatalf("the program started %d times", starts)
 		}
 		if startsAgain > 2 {
-			parked++
+			detached++
 		}
 		if !reflect.DeepEqual(out, again) || out.Error != nil {
 			t.Errorf("outcomes differ: %+v (%+v) and %+v (%+v)", out, out.Error, again, again.Error)
@@ -161,7 +161,7 @@ func TestLeaveChangesNothing(t *testing.T) {
 			t.Fatalf("with seed %d", seed)
 		}
 	}
-	if parked == 0 {
+	if detached == 0 {
 		t.Error("no run gave up its runner twice")
 	}
 }
@@ -190,15 +190,15 @@ func lines(records []journal.Record) string {
 	return b.String()
 }
 
-// left executes a program that may give up its runner, and says how often it started.
-func (w *world) left(ctx context.Context, s script, change func(*run.Spec)) (out *run.Outcome, starts int32, err error) {
+// detached executes a program that may give up its runner, and says how often it started.
+func (w *world) detached(ctx context.Context, s script, change func(*run.Spec)) (out *run.Outcome, starts int32, err error) {
 	w.t.Helper()
 	writer, err := w.store.Create(ctx, "run_x")
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	spec := w.spec()
-	spec.Journal, spec.Leave = writer, w.leaving(time.Second, 100)
+	spec.Journal, spec.Detach = writer, w.detaching(time.Second, 100)
 	if change != nil {
 		change(&spec)
 	}
@@ -209,7 +209,7 @@ func (w *world) left(ctx context.Context, s script, change func(*run.Spec)) (out
 }
 
 // A run keeps its runner where giving it up would cost too much, or where its owner may not.
-func TestLeaveKeeps(t *testing.T) {
+func TestDetachKeeps(t *testing.T) {
 	t.Parallel()
 	large := `{"ms":5000,"text":"` + strings.Repeat("x", 64<<10) + `"}`
 	one := func(args string) script {
@@ -226,7 +226,7 @@ func TestLeaveKeeps(t *testing.T) {
 		"gives it up":    {one(`{"ms":5000}`), nil, 2},
 		"quick answer":   {one(`{"ms":900}`), nil, 1},
 		"large argument": {one(large), nil, 1},
-		"no place":       {one(`{"ms":5000}`), func(s *run.Spec) { s.Leave.Places.TryAcquire(s.Owner, 100) }, 1},
+		"no place":       {one(`{"ms":5000}`), func(s *run.Spec) { s.Detach.Places.TryAcquire(s.Owner, 100) }, 1},
 		"has computed": {func(g *guest) *frame.Frame {
 			time.Sleep(600 * time.Millisecond)
 			return one(`{"ms":5000}`)(g)
@@ -261,7 +261,7 @@ func TestLeaveKeeps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bubble(t, new(gate).on("slow", slow).on("echo", echo), func(t *testing.T, w *world) {
-				out, starts, err := w.left(t.Context(), c.program, c.change)
+				out, starts, err := w.detached(t.Context(), c.program, c.change)
 				if err != nil || out.Error != nil || starts != c.starts {
 					t.Errorf("%d starts, want %d; %+v, %v", starts, c.starts, out.Error, err)
 				}
@@ -271,7 +271,7 @@ func TestLeaveKeeps(t *testing.T) {
 }
 
 // A run takes a place for each call in flight, and gives them back.
-func TestLeavePlaces(t *testing.T) {
+func TestDetachPlaces(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
 		g.call(frame.Timer, "", `{"ms":8500}`)
@@ -281,23 +281,23 @@ func TestLeavePlaces(t *testing.T) {
 		return value(`1`)
 	}
 	bubble(t, new(gate).on("slow", slow), func(t *testing.T, w *world) {
-		leave := w.leaving(time.Second, 3)
+		detach := w.detaching(time.Second, 3)
 		held := make(chan int, 2)
 		for _, at := range []time.Duration{4, 7} {
-			time.AfterFunc(at*time.Second, func() { held <- leave.Places.Held("owner") })
+			time.AfterFunc(at*time.Second, func() { held <- detach.Places.Held("owner") })
 		}
-		out, starts, err := w.left(t.Context(), program, func(s *run.Spec) { s.Leave = leave })
+		out, starts, err := w.detached(t.Context(), program, func(s *run.Spec) { s.Detach = detach })
 		if err != nil || out.Error != nil || starts != 3 {
 			t.Errorf("%d starts; %+v, %v", starts, out, err)
 		}
-		if a, b, c := <-held, <-held, leave.Places.Held("owner"); a != 2 || b != 1 || c != 0 {
+		if a, b, c := <-held, <-held, detach.Places.Held("owner"); a != 2 || b != 1 || c != 0 {
 			t.Errorf("held %d, %d, and %d in the end", a, b, c)
 		}
 	})
 }
 
 // A run without a runner ends as one that has a runner: its limits and its caller end it, with all that it printed.
-func TestLeaveEndings(t *testing.T) {
+func TestDetachEndings(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
 		g.log("one")
@@ -306,16 +306,16 @@ func TestLeaveEndings(t *testing.T) {
 		g.takeOf(g.call(frame.Tool, "hang", `{}`))
 		return value(`1`)
 	}
-	shutdown := fmt.Errorf("shutdown: %w", run.ErrParked)
+	shutdown := fmt.Errorf("shutdown: %w", run.ErrHandedOver)
 	for name, c := range map[string]struct {
 		cause  error
 		wall   time.Duration
 		status string
 		kind   string
 	}{
-		"cancelled": {errors.New("cancelled"), time.Hour, run.Cancelled, frame.KindCancelled},
-		"wall":      {nil, 10 * time.Second, run.Failed, frame.KindTimeout},
-		"parked":    {shutdown, time.Hour, "", ""},
+		"cancelled":   {errors.New("cancelled"), time.Hour, run.Cancelled, frame.KindCancelled},
+		"wall":        {nil, 10 * time.Second, run.Failed, frame.KindTimeout},
+		"handed over": {shutdown, time.Hour, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -327,12 +327,12 @@ func TestLeaveEndings(t *testing.T) {
 					time.AfterFunc(10*time.Second, func() { cancel(c.cause) })
 				}
 				began := time.Now()
-				out, starts, err := w.left(ctx, program, nil)
+				out, starts, err := w.detached(ctx, program, nil)
 				if took := time.Since(began); took != 10*time.Second || starts != 1 {
 					t.Errorf("it ended after %s, %d starts", took, starts)
 				}
 				if c.status == "" {
-					if last := w.store.records[len(w.store.records)-1]; !errors.Is(err, run.ErrParked) || last.End != nil {
+					if last := w.store.records[len(w.store.records)-1]; !errors.Is(err, run.ErrHandedOver) || last.End != nil {
 						t.Errorf("it ended as %+v, %v, with %+v", out, err, last)
 					}
 					return
@@ -350,7 +350,7 @@ func TestLeaveEndings(t *testing.T) {
 }
 
 // What the program computes while it is replayed is not charged to it again; what it computes after that is.
-func TestLeaveCharges(t *testing.T) {
+func TestDetachCharges(t *testing.T) {
 	t.Parallel()
 	program := func(last time.Duration) script {
 		return func(g *guest) *frame.Frame {
@@ -365,7 +365,7 @@ func TestLeaveCharges(t *testing.T) {
 	for last, kind := range map[time.Duration]string{100 * time.Millisecond: "", 300 * time.Millisecond: frame.KindTimeout} {
 		bubble(t, new(gate).on("slow", slow), func(t *testing.T, w *world) {
 			w.limits = run.Limits{Timeout: time.Second}
-			out, starts, err := w.left(t.Context(), program(last), nil)
+			out, starts, err := w.detached(t.Context(), program(last), nil)
 			if err != nil || kindOf(out) != kind || starts != 5 {
 				t.Errorf("with %s: %d starts, %+v, %v", last, starts, out.Error, err)
 			}
@@ -374,7 +374,7 @@ func TestLeaveCharges(t *testing.T) {
 }
 
 // Answers that come together while there is no runner do not give the program time for nothing.
-func TestLeaveChargesEachAnswer(t *testing.T) {
+func TestDetachChargesEachAnswer(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
 		for range 3 {
@@ -388,7 +388,7 @@ func TestLeaveChargesEachAnswer(t *testing.T) {
 	}
 	bubble(t, new(gate), func(t *testing.T, w *world) {
 		w.limits = run.Limits{Timeout: time.Second}
-		out, starts, err := w.left(t.Context(), program, nil)
+		out, starts, err := w.detached(t.Context(), program, nil)
 		if err != nil || kindOf(out) != frame.KindTimeout || starts != 2 {
 			t.Errorf("%d starts, %+v, %v", starts, out.Error, err)
 		}
@@ -396,7 +396,7 @@ func TestLeaveChargesEachAnswer(t *testing.T) {
 }
 
 // A run that waits for an approval and for slow calls waits for the approval alone once the calls are answered.
-func TestLeaveForApproval(t *testing.T) {
+func TestDetachForApproval(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
 		g.call(frame.Timer, "", `{"ms":100000}`)
@@ -416,10 +416,10 @@ func TestLeaveForApproval(t *testing.T) {
 	}
 	for name, h := range map[string]handler{"answered": slow, "asks, too": late} {
 		bubble(t, new(gate).on("slow", h).on("ask", ask), func(t *testing.T, w *world) {
-			var p run.Parking
-			out, starts, err := w.left(t.Context(), program, func(s *run.Spec) {
-				s.Park = func(_ context.Context, parking run.Parking) (*approval.Request, error) {
-					p = parking
+			var p run.Suspension
+			out, starts, err := w.detached(t.Context(), program, func(s *run.Spec) {
+				s.Suspend = func(_ context.Context, suspension run.Suspension) (*approval.Request, error) {
+					p = suspension
 					return &approval.Request{ID: "apr_x"}, nil
 				}
 			})
@@ -452,7 +452,7 @@ func (s flaky) Start(ctx context.Context) (sandbox.Runner, error) {
 }
 
 // A run that has given up its runner outlives a time in which none starts; answers that come then are delivered in their order.
-func TestLeaveWithoutRunners(t *testing.T) {
+func TestDetachWithoutRunners(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
 		g.call(frame.Tool, "slow", `{"ms":7000}`)
@@ -473,7 +473,7 @@ func TestLeaveWithoutRunners(t *testing.T) {
 		pool := sandbox.NewPool(flaky{program, began.Add(time.Second), began.Add(10 * time.Second)}, sandbox.PoolOptions{Size: 1, MaxRuns: 1})
 		defer pool.Close()
 		spec := w.spec()
-		spec.Journal, spec.Leave, spec.Runners = writer, w.leaving(time.Second, 100), pool
+		spec.Journal, spec.Detach, spec.Runners = writer, w.detaching(time.Second, 100), pool
 		out, err := run.Execute(t.Context(), &spec)
 		if err != nil || string(out.Output) != `"[2 3 1]"` {
 			t.Errorf("%+v, %v", out, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mcp-code-exec-harness/internal/frame"
@@ -12,10 +13,10 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// Leave says when a run gives up its runner because calls keep its program waiting. The calls go on; with the first answer, or when a
+// Detach says when a run gives up its runner because calls keep its program waiting. The calls go on; with the first answer, or when a
 // timer is due, the run gets a runner again, and the program is replayed there. It sees no difference. What the program computed in
 // all, what replaying takes for each call and byte included, must be at most a tenth of its present wait.
-type Leave struct {
+type Detach struct {
 	After time.Duration // least time that the program must have waited
 	// Places are taken while the run has no runner: one for each call in flight, at least one. Where its owner has none left, the run
 	// keeps its runner.
@@ -34,19 +35,49 @@ const (
 	runnerRetried = time.Second            // after a runner could not be started
 )
 
-// away is what the loop knows of a run that has given up its runner, or may.
-type away struct {
+// attachment is whether a run has a runner.
+type attachment string
+
+const (
+	attached    attachment = "attached"    // the program is on a runner
+	detaching   attachment = "detaching"   // the runner was told to end the program, so that it can be used again
+	detached    attachment = "detached"    // the run has no runner and wants none
+	reattaching attachment = "reattaching" // the run waits for a runner
+)
+
+// attachments are the steps from each state. A run may end in any of them.
+var attachments = map[attachment][]attachment{
+	attached:    {detaching},
+	detaching:   {detached},
+	detached:    {reattaching},
+	reattaching: {attached},
+}
+
+// detachment is what the loop knows of a run that has given up its runner, or may.
+type detachment struct {
+	state   attachment
 	alarm   *time.Timer // rings when the program has waited for long enough
-	since   time.Time   // the program waits
-	leaving bool        // the runner was told to end the program, so that it can be used again
+	since   time.Time   // beginning of the program's wait
 	release func()      // gives the places back; nil: none is held
 	calls   map[int]*journal.Call
-	had     int // answers that the program had had
-	made    int // tool calls that it had made
+	had     int // answers delivered before detaching
+	made    int // tool calls made before detaching
 
-	cancel context.CancelFunc // ends the wait for a runner; nil: none is wanted
+	cancel context.CancelFunc // ends the wait for a runner, while reattaching
 	back   chan returned
 }
+
+// to makes a step. One that is not in the table is a fault of the loop, and fails the run.
+func (l *loop) to(next attachment) {
+	d := &l.detachment
+	if !slices.Contains(attachments[d.state], next) {
+		l.failure = fmt.Errorf("a run that is %s cannot be %s next", d.state, next)
+	}
+	d.state = next
+}
+
+// hasRunner reports whether the run has a runner, which may have been told to end the program.
+func (d *detachment) hasRunner() bool { return d.state == attached || d.state == detaching }
 
 // returned is a runner for a run that wanted one, or why there is none.
 type returned struct {
@@ -54,15 +85,15 @@ type returned struct {
 	err    error
 }
 
-func newAway() away {
+func newDetachment() detachment {
 	alarm := time.NewTimer(maxDelay)
 	alarm.Stop()
-	return away{alarm: alarm, back: make(chan returned, 1)}
+	return detachment{state: attached, alarm: alarm, back: make(chan returned, 1)}
 }
 
 // frames are those of the runner; none come while there is no runner.
 func (l *loop) frames() <-chan *frame.Frame {
-	if l.runner == nil {
+	if !l.detachment.hasRunner() {
 		return nil
 	}
 	return l.runner.Frames()
@@ -70,23 +101,23 @@ func (l *loop) frames() <-chan *frame.Frame {
 
 // idle reports whether the program waits for answers that have not come yet.
 func (l *loop) idle() bool {
-	if l.runner == nil {
-		return l.away.cancel == nil
+	if l.detachment.state != attached {
+		return l.detachment.state == detached
 	}
-	return !l.computing && !l.waits && !l.away.leaving && len(l.held) == 0 && l.cursor.Next() == nil
+	return !l.computing && !l.waits && len(l.held) == 0 && l.cursor.Next() == nil
 }
 
 // idles notes that the program begins to wait.
 func (l *loop) idles() {
-	if l.spec.Leave != nil {
-		l.away.since = time.Now()
-		l.away.alarm.Reset(l.spec.Leave.After)
+	if l.spec.Detach != nil {
+		l.detachment.since = time.Now()
+		l.detachment.alarm.Reset(l.spec.Detach.After)
 	}
 }
 
-// giveUp gives up the runner if the program has waited for long enough.
-func (l *loop) giveUp(ctx context.Context) {
-	if l.runner == nil || !l.idle() || l.blocked || l.ending != nil || l.done != nil || l.failure != nil || len(l.open) == 0 {
+// detach gives up the runner if the program has waited for long enough.
+func (l *loop) detach(ctx context.Context) {
+	if l.detachment.state != attached || !l.idle() || l.blocked || l.ending != nil || l.done != nil || l.failure != nil || len(l.open) == 0 {
 		return // the alarm is set again when the program waits again
 	}
 	calls, size, flying := make(map[int]*journal.Call, len(l.open)), 0, 0
@@ -105,53 +136,56 @@ func (l *loop) giveUp(ctx context.Context) {
 		return
 	}
 	replay := time.Duration(l.used.Load()) + time.Duration(l.calls)*replayCall + time.Duration(l.crossed)*replayByte
-	if left := max(l.spec.Leave.After, replayShare*replay) - time.Since(l.away.since); left > 0 {
-		l.away.alarm.Reset(left)
+	if left := max(l.spec.Detach.After, replayShare*replay) - time.Since(l.detachment.since); left > 0 {
+		l.detachment.alarm.Reset(left)
 		return
 	}
-	if l.away.release = l.spec.Leave.Places.TryAcquire(l.spec.Owner, max(flying, 1)); l.away.release == nil {
-		l.away.alarm.Reset(l.spec.Leave.After)
+	if l.detachment.release = l.spec.Detach.Places.TryAcquire(l.spec.Owner, max(flying, 1)); l.detachment.release == nil {
+		l.detachment.alarm.Reset(l.spec.Detach.After)
 		return
 	}
 	if l.commit(ctx); l.failure != nil {
 		return
 	}
-	l.away.leaving, l.away.calls, l.away.had, l.away.made = true, calls, l.delivered, l.toolCalls
+	l.to(detaching)
+	l.detachment.calls, l.detachment.had, l.detachment.made = calls, l.delivered, l.toolCalls
 	l.send(&frame.Frame{T: frame.Cancel, Run: l.spec.Start.Run, Reason: frame.KindCancelled})
 	l.kill = time.After(grace)
 }
 
-// left ends the leg of a runner that was given up, and reports whether it was.
-func (l *loop) left() bool {
-	if !l.away.leaving || l.ending != nil {
+// detachedNow ends the leg of a runner that was given up, and reports whether it was.
+func (l *loop) detachedNow() bool {
+	if l.detachment.state != detaching || l.ending != nil {
 		return false
 	}
-	l.away.leaving, l.kill = false, nil
+	l.to(detached)
+	l.kill = nil
 	l.deadline.Stop()
 	l.spec.Turn.Rest()
 	l.spec.Turn.Bind(nil)
 	l.runner.Release(l.clean)
 	l.leg = leg{cursor: journal.NewCursor(nil), again: true}
 	l.spec.Records, l.spec.Start = nil, journal.Start{Run: l.spec.Start.Run, Tier: l.spec.Start.Tier}
-	l.spec.Leave.Forget()
+	l.spec.Detach.Forget()
 	select {
 	case l.jobs <- nil:
 	default:
 	}
-	if l.answers > l.away.had {
-		l.wantRunner()
+	if l.answers > l.detachment.had {
+		l.reattach()
 	}
 	return true
 }
 
-// wantRunner waits for a runner in the background, if the run has none and does not wait already.
-func (l *loop) wantRunner() {
-	if l.runner != nil || l.away.cancel != nil || l.ending != nil {
+// reattach waits for a runner in the background, if the run is detached. One that is detaching does so when it is detached.
+func (l *loop) reattach() {
+	if l.detachment.state != detached || l.ending != nil {
 		return
 	}
+	l.to(reattaching)
 	var ctx context.Context
-	ctx, l.away.cancel = context.WithCancel(context.Background())
-	runners, owner, back := l.spec.Runners, l.spec.Owner, l.away.back
+	ctx, l.detachment.cancel = context.WithCancel(context.Background())
+	runners, owner, back := l.spec.Runners, l.spec.Owner, l.detachment.back
 	go func() {
 		for {
 			runner, err := runners.Reacquire(ctx, owner)
@@ -167,10 +201,9 @@ func (l *loop) wantRunner() {
 	}()
 }
 
-// comeBack replays the program on a runner that was wanted.
-func (l *loop) comeBack(ctx context.Context, r returned) {
-	l.away.cancel()
-	l.away.cancel = nil
+// reattached replays the program on the runner that the run has waited for.
+func (l *loop) reattached(ctx context.Context, r returned) {
+	l.detachment.cancel()
 	if r.err != nil {
 		l.failure = fmt.Errorf("get a runner again: %w", r.err)
 		return
@@ -181,16 +214,17 @@ func (l *loop) comeBack(ctx context.Context, r returned) {
 		l.failure = err
 		return
 	}
-	l.away.release()
-	l.away.release = nil
+	l.to(attached)
+	l.detachment.release()
+	l.detachment.release = nil
 	l.use(r.runner, records)
-	l.again, l.replayed = true, l.away.had+1 // computing after the last answer counts
+	l.again, l.replayed = true, l.detachment.had+1 // computing after the last answer counts
 	l.failure = l.start()
 }
 
 // recall gets back what was dropped with the runner.
 func (l *loop) recall(ctx context.Context) ([]journal.Record, error) {
-	records, err := l.spec.Leave.Recall(context.WithoutCancel(ctx))
+	records, err := l.spec.Detach.Recall(context.WithoutCancel(ctx))
 	if err == nil {
 		err = journal.Check(records)
 	}
@@ -203,7 +237,7 @@ func (l *loop) recall(ctx context.Context) ([]journal.Record, error) {
 
 // readEnd prepares a run without a runner for its end.
 func (l *loop) readEnd() {
-	if l.runner != nil || !l.again || l.ending != nil || l.done != nil {
+	if l.detachment.hasRunner() || !l.again || l.ending != nil || l.done != nil {
 		return
 	}
 	records, err := l.recall(context.Background())
@@ -214,16 +248,16 @@ func (l *loop) readEnd() {
 	l.cursor = journal.NewCursor(records)
 }
 
-// unpark gives back what a run holds that has ended without a runner.
-func (l *loop) unpark() {
-	if l.away.cancel != nil {
-		l.away.cancel()
-		if r := <-l.away.back; r.runner != nil {
+// release gives back what a run holds that has ended without a runner.
+func (l *loop) release() {
+	if l.detachment.state == reattaching {
+		l.detachment.cancel()
+		if r := <-l.detachment.back; r.runner != nil {
 			r.runner.Release(false)
 		}
 	}
-	if l.away.release != nil {
-		l.away.release()
+	if l.detachment.release != nil {
+		l.detachment.release()
 	}
 }
 
@@ -236,4 +270,4 @@ func (l *loop) printed() []Log {
 }
 
 // toolCallsMade is how many tool calls the program has made, also those that a replay has not come to.
-func (l *loop) toolCallsMade() int { return max(l.toolCalls, l.away.made) }
+func (l *loop) toolCallsMade() int { return max(l.toolCalls, l.detachment.made) }
