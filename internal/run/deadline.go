@@ -23,7 +23,7 @@ func (l *loop) compute() {
 
 // granted ends the wait for a processor.
 func (l *loop) granted() {
-	if !l.waits || l.ending != nil {
+	if !l.waits || l.phase != running {
 		return
 	}
 	l.waits = false

@@ -71,7 +71,7 @@ type detachment struct {
 func (l *loop) to(next attachment) {
 	d := &l.detachment
 	if !slices.Contains(attachments[d.state], next) {
-		l.failure = fmt.Errorf("a run that is %s cannot be %s next", d.state, next)
+		l.fail(fmt.Errorf("a run that is %s cannot be %s next", d.state, next))
 	}
 	d.state = next
 }
@@ -117,7 +117,7 @@ func (l *loop) idles() {
 
 // detach gives up the runner if the program has waited for long enough.
 func (l *loop) detach(ctx context.Context) {
-	if l.detachment.state != attached || !l.idle() || l.blocked || l.ending != nil || l.done != nil || l.failure != nil || len(l.open) == 0 {
+	if l.detachment.state != attached || !l.idle() || l.blocked || l.phase != running || len(l.open) == 0 {
 		return // the alarm is set again when the program waits again
 	}
 	calls, size, flying := make(map[int]*journal.Call, len(l.open)), 0, 0
@@ -144,7 +144,7 @@ func (l *loop) detach(ctx context.Context) {
 		l.detachment.alarm.Reset(l.spec.Detach.After)
 		return
 	}
-	if l.commit(ctx); l.failure != nil {
+	if l.commit(ctx); l.phase != running {
 		return
 	}
 	l.to(detaching)
@@ -155,7 +155,7 @@ func (l *loop) detach(ctx context.Context) {
 
 // detachedNow ends the leg of a runner that was given up, and reports whether it was.
 func (l *loop) detachedNow() bool {
-	if l.detachment.state != detaching || l.ending != nil {
+	if l.detachment.state != detaching || l.phase != running {
 		return false
 	}
 	l.to(detached)
@@ -179,7 +179,7 @@ func (l *loop) detachedNow() bool {
 
 // reattach waits for a runner in the background, if the run is detached. One that is detaching does so when it is detached.
 func (l *loop) reattach() {
-	if l.detachment.state != detached || l.ending != nil {
+	if l.detachment.state != detached || l.phase != running {
 		return
 	}
 	l.to(reattaching)
@@ -205,13 +205,13 @@ func (l *loop) reattach() {
 func (l *loop) reattached(ctx context.Context, r returned) {
 	l.detachment.cancel()
 	if r.err != nil {
-		l.failure = fmt.Errorf("get a runner again: %w", r.err)
+		l.fail(fmt.Errorf("get a runner again: %w", r.err))
 		return
 	}
 	records, err := l.recall(ctx)
 	if err != nil {
 		r.runner.Release(false)
-		l.failure = err
+		l.fail(err)
 		return
 	}
 	l.to(attached)
@@ -219,7 +219,7 @@ func (l *loop) reattached(ctx context.Context, r returned) {
 	l.detachment.release = nil
 	l.use(r.runner, records)
 	l.again, l.replayed = true, l.detachment.had+1 // computing after the last answer counts
-	l.failure = l.start()
+	l.fail(l.start())
 }
 
 // recall gets back what was dropped with the runner.
@@ -237,12 +237,12 @@ func (l *loop) recall(ctx context.Context) ([]journal.Record, error) {
 
 // readEnd prepares a run without a runner for its end.
 func (l *loop) readEnd() {
-	if l.detachment.hasRunner() || !l.again || l.ending != nil || l.done != nil {
+	if l.detachment.hasRunner() || !l.again || l.phase != running {
 		return
 	}
 	records, err := l.recall(context.Background())
 	if err != nil {
-		l.failure = err
+		l.fail(err)
 		return
 	}
 	l.cursor = journal.NewCursor(records)

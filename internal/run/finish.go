@@ -22,14 +22,14 @@ func (l *loop) finish() (*Outcome, error) {
 	if l.suspended != nil {
 		return l.waiting(), nil
 	}
-	if l.failure != nil {
+	if l.phase == failed {
 		return nil, l.failure // the same as a killed process: a resumed run makes the unanswered calls again
 	}
 	out := l.outcome()
 	switch {
 	case l.spec.Offline && l.cursor.End() != nil:
 		l.compare(out)
-	case l.ending == nil:
+	case l.reason == nil:
 		if err := l.redactOutcome(out); err != nil {
 			return nil, err
 		}
@@ -48,7 +48,7 @@ func (l *loop) finish() (*Outcome, error) {
 		end.Error, _ = json.Marshal(out.Error)
 	}
 	l.journal.Append(journal.Record{End: end})
-	if l.commit(context.Background()); l.failure != nil {
+	if l.commit(context.Background()); l.phase == failed {
 		return nil, l.failure
 	}
 	return out, nil
@@ -61,7 +61,7 @@ func (l *loop) awaitCalls() {
 	for l.inFlight > 0 {
 		select {
 		case r := <-l.results:
-			if l.failure == nil {
+			if l.phase != failed {
 				l.tick()
 				l.record(r)
 			} else {
@@ -80,7 +80,7 @@ func (l *loop) outcome() *Outcome {
 		Duration: Millis(l.elapsed()), Sandbox: l.spec.Start.Tier, Warnings: l.spec.Start.Warnings,
 	}
 	switch {
-	case l.ending != nil:
+	case l.reason != nil:
 		out.fail(l.interrupted())
 	case l.done.Error != nil:
 		out.fail(l.programError(l.done))
@@ -107,7 +107,7 @@ func (o *Outcome) fail(reason *Error) {
 
 // interrupted is the error that the host ended the program with, and where it was, if its runner says so.
 func (l *loop) interrupted() *Error {
-	e := l.ending
+	e := l.reason
 	if e.Kind != frame.KindTimeout || l.done.Error == nil || l.done.Error.Stack == "" || l.spec.Locate == nil {
 		return e
 	}

@@ -35,13 +35,13 @@ func (l *loop) oversized(f *frame.Frame) *Error {
 	limits := l.spec.Limits
 	switch {
 	case len(f.Name) > maxName:
-		return l.reason(frame.KindCrash, fmt.Sprintf("the runner sent the name of a call with %d bytes", len(f.Name)))
+		return l.explain(frame.KindCrash, fmt.Sprintf("the runner sent the name of a call with %d bytes", len(f.Name)))
 	case len(f.Args) > limits.MaxValue && f.Sync:
-		return l.reason(frame.KindCallLimit, fmt.Sprintf("a call's arguments have %d bytes, more than %d (sandbox.maxValue)", len(f.Args), limits.MaxValue))
+		return l.explain(frame.KindCallLimit, fmt.Sprintf("a call's arguments have %d bytes, more than %d (sandbox.maxValue)", len(f.Args), limits.MaxValue))
 	case len(f.Args) > limits.MaxValue:
-		return l.reason(frame.KindCrash, fmt.Sprintf("the runner sent arguments of %d bytes", len(f.Args)))
+		return l.explain(frame.KindCrash, fmt.Sprintf("the runner sent arguments of %d bytes", len(f.Args)))
 	case counted(f.Kind, f.Sync) && l.busy >= limits.MaxInFlight:
-		return l.reason(frame.KindCrash, fmt.Sprintf("the runner has more than %d calls in flight", limits.MaxInFlight))
+		return l.explain(frame.KindCrash, fmt.Sprintf("the runner has more than %d calls in flight", limits.MaxInFlight))
 	}
 	return nil
 }

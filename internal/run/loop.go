@@ -43,7 +43,7 @@ func Execute(ctx context.Context, spec *Spec) (*Outcome, error) {
 	l.execute(ctx, first)
 	l.spec.Turn.Rest()
 	if l.detachment.hasRunner() {
-		l.runner.Release(l.clean && l.failure == nil)
+		l.runner.Release(l.clean && l.phase != failed)
 	}
 	l.release()
 	return l.finish()
@@ -75,9 +75,10 @@ type loop struct {
 	kill     <-chan time.Time
 	unsaved  unsaved
 
-	ending  *Error // ending that the host decided; the runner was sent a cancel frame
-	done    *frame.Frame
-	failure error // failure of the harness itself
+	phase   phase
+	reason  *Error       // reason of an ending that the host decided
+	done    *frame.Frame // last frame of the program, once the run is over
+	failure error        // failure of the harness itself
 
 	cancelCalls context.CancelFunc
 	intents     sync.Mutex // held by calls in flight; guards noIntents
@@ -128,10 +129,50 @@ type result struct {
 	told  Told
 }
 
+// phase is how far a run is.
+type phase string
+
+const (
+	running  phase = "running"
+	stopping phase = "stopping" // the host has decided how the run ends, and the runner was told
+	over     phase = "over"     // the program has ended
+	failed   phase = "failed"   // the harness has failed, or hands the run over: the journal has no end
+)
+
+// phases are the steps from each phase.
+var phases = map[phase][]phase{
+	running:  {stopping, over, failed},
+	stopping: {over, failed},
+	over:     {failed},
+	failed:   {failed},
+}
+
+// enter makes a step. One that is not in the table is a fault of the loop, and fails the run.
+func (l *loop) enter(next phase) {
+	if !slices.Contains(phases[l.phase], next) {
+		l.failure, next = fmt.Errorf("a run that is %s cannot be %s next", l.phase, next), failed
+	}
+	l.phase = next
+}
+
+// fail ends the run with a failure of the harness itself; nil is none.
+func (l *loop) fail(err error) {
+	if err != nil {
+		l.failure = err
+		l.enter(failed)
+	}
+}
+
+// finished ends the run with the last frame of its program.
+func (l *loop) finished(last *frame.Frame) {
+	l.done = last
+	l.enter(over)
+}
+
 func newLoop(spec *Spec) *loop {
 	defer func() { *spec = Spec{} }()
 	return &loop{
-		spec: *spec, journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard), began: spec.Now(), asked: map[int]approval.Call{},
+		spec: *spec, phase: running, journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard), began: spec.Now(), asked: map[int]approval.Call{},
 		results: make(chan result, 16), over: make(chan struct{}), jobs: make(chan func()), timers: newTimers(), detachment: newDetachment(),
 	}
 }
@@ -173,10 +214,10 @@ func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 		l.deadline.Stop()
 		l.call(calls, first)
 	} else {
-		l.failure = l.start()
+		l.fail(l.start())
 	}
 	cancelled, outlasted := ctx.Done(), wall.Done()
-	for l.done == nil && l.failure == nil {
+	for l.phase == running || l.phase == stopping {
 		select {
 		case f, ok := <-l.frames():
 			if !ok {
@@ -204,7 +245,7 @@ func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 		case <-cancelled:
 			cancelled = nil
 			if errors.Is(context.Cause(ctx), ErrHandedOver) {
-				l.failure = ErrHandedOver
+				l.fail(ErrHandedOver)
 				continue
 			}
 			l.end(frame.KindCancelled, "the run was cancelled")
@@ -257,7 +298,7 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	if f.Run != l.spec.Start.Run {
 		return
 	}
-	if (l.ending != nil || l.detachment.state == detaching) && f.T != frame.Done {
+	if (l.phase != running || l.detachment.state == detaching) && f.T != frame.Done {
 		return
 	}
 	switch f.T {
@@ -282,7 +323,7 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 		if l.clean = true; l.detachedNow() {
 			return
 		}
-		l.done = f
+		l.finished(f)
 	}
 }
 
@@ -323,7 +364,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	if counted(f.Kind, f.Sync) {
 		l.busy++
 	}
-	if l.cross(len(c.Name) + len(c.Args)); l.ending != nil {
+	if l.cross(len(c.Name) + len(c.Args)); l.phase != running {
 		return
 	}
 	if f.Sync {
@@ -483,7 +524,7 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 			more = false
 		}
 	}
-	if l.ending == nil && l.done == nil {
+	if l.phase == running {
 		results = slices.DeleteFunc(results, l.waitsForApproval)
 	}
 	if len(results) == 0 {
@@ -497,17 +538,17 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 	for i, r := range results {
 		batch[i] = l.record(r)
 	}
-	if l.ending != nil || len(batch) == 1 && l.returns(batch[0]) {
+	if l.phase != running || len(batch) == 1 && l.returns(batch[0]) {
 		return // stored with the end
 	}
-	if l.save(ctx, batch); l.failure != nil {
+	if l.save(ctx, batch); l.phase != running {
 		return
 	}
 	for _, a := range batch {
 		l.give(a)
 		if len(l.serial) > 0 && l.serial[0].call.N == a.N {
 			l.serial = l.serial[1:]
-			if len(l.serial) > 0 && l.ending == nil {
+			if len(l.serial) > 0 && l.phase == running {
 				l.do(ctx, l.serial[0])
 			}
 		}
@@ -520,7 +561,7 @@ func (l *loop) give(a *journal.Answer) {
 	case l.detachment.state != attached:
 		l.reattach()
 	case a.Delivery > 0 && l.cursor.Next() != nil:
-		l.failure = l.cursor.Add(l.open[a.N], a)
+		l.fail(l.cursor.Add(l.open[a.N], a))
 	default:
 		l.deliver(a)
 	}
@@ -558,7 +599,7 @@ func (l *loop) record(r result) *journal.Answer {
 	l.effects.settle(r.n, r.err)
 	l.unsaved.add(a)
 	defer l.observe(Event{Answer: a})
-	if l.done != nil || l.ending != nil {
+	if l.phase != running {
 		a.Delivery = journal.Undelivered
 		l.late = append(l.late, a)
 		return a
@@ -586,7 +627,7 @@ func (l *loop) deliver(a *journal.Answer) {
 	}
 	failed, err := answerError(a)
 	if err != nil {
-		l.failure = err
+		l.fail(err)
 		return
 	}
 	if failed != nil {
@@ -596,13 +637,13 @@ func (l *loop) deliver(a *journal.Answer) {
 	if c.Sync {
 		l.timers.step()
 	}
-	if l.cross(len(a.Value) + len(a.Error) + len(a.Beside)); l.ending != nil {
+	if l.cross(len(a.Value) + len(a.Error) + len(a.Beside)); l.phase != running {
 		return
 	}
 	value := a.Value
 	if frame.Kind(c.Kind) == frame.InputOf && failed == nil {
 		if value, err = l.spec.Input(value); err != nil {
-			l.failure = err
+			l.fail(err)
 			return
 		}
 	}
@@ -648,11 +689,11 @@ func (l *loop) log(ctx context.Context, line Log) {
 // end stops the program for a reason of the host's.
 func (l *loop) end(kind, message string) {
 	l.readEnd()
-	l.stop(l.reason(kind, message))
+	l.stop(l.explain(kind, message))
 }
 
-// reason is the error of an ending that the host decides, with advice where the program may be changed to avoid it.
-func (l *loop) reason(kind, message string) *Error {
+// explain is the error of an ending that the host decides, with advice where the program may be changed to avoid it.
+func (l *loop) explain(kind, message string) *Error {
 	message = clip.Counted(message, maxMessage)
 	if l.spec.Locate != nil && (kind == frame.KindTimeout || kind == frame.KindOutputLimit || kind == frame.KindCallLimit) {
 		return l.spec.Locate(&frame.Error{Kind: kind, Message: message})
@@ -661,15 +702,16 @@ func (l *loop) reason(kind, message string) *Error {
 }
 
 func (l *loop) stop(reason *Error) {
-	if l.ending != nil || l.done != nil {
+	if l.phase != running {
 		return
 	}
-	l.ending = reason
+	l.reason = reason
+	l.enter(stopping)
 	l.spec.Turn.Rest() // a frozen process cannot end
 	l.endCalls()
 	switch {
 	case !l.detachment.hasRunner():
-		l.done = &frame.Frame{T: frame.Done}
+		l.finished(&frame.Frame{T: frame.Done})
 		return
 	case l.detachment.state == detaching:
 		return // the runner was sent the cancel frame
@@ -687,8 +729,8 @@ func (l *loop) lost() {
 	if l.detachedNow() {
 		return
 	}
-	l.done = &frame.Frame{T: frame.Done}
-	if l.ending != nil {
+	l.finished(&frame.Frame{T: frame.Done})
+	if l.reason != nil {
 		return
 	}
 	kind, message := frame.KindCrash, strings.TrimSpace(l.runner.Err().Error())
@@ -698,5 +740,5 @@ func (l *loop) lost() {
 	case errors.Is(err, sandbox.ErrMemory):
 		kind, message = frame.KindMemory, fmt.Sprintf("sandbox.memory is %d MiB: %s", l.spec.Limits.Memory>>20, message)
 	}
-	l.ending = l.reason(kind, message)
+	l.reason = l.explain(kind, message)
 }

@@ -60,7 +60,7 @@ func (l *loop) returns(a *journal.Answer) bool {
 	if json.Compact(&value, a.Value) != nil {
 		return false
 	}
-	l.done = &frame.Frame{T: frame.Done, Value: value.Bytes()}
+	l.finished(&frame.Frame{T: frame.Done, Value: value.Bytes()})
 	return true
 }
 

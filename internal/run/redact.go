@@ -64,7 +64,7 @@ func (l *loop) redactOutcome(out *Outcome) error {
 // unredacted ends a run that sent what could not be redacted. If the vault does not answer, the run is left to be resumed.
 func (l *loop) unredacted(err error) {
 	if errors.Is(err, pii.ErrUnavailable) {
-		l.failure = err
+		l.fail(err)
 		return
 	}
 	l.stop(l.unreadable(err))
@@ -72,7 +72,7 @@ func (l *loop) unredacted(err error) {
 
 // unreadable is the ending of a run that sent what could not be redacted.
 func (l *loop) unreadable(err error) *Error {
-	return l.reason(frame.KindCrash, "what the program sent cannot be shown: "+err.Error())
+	return l.explain(frame.KindCrash, "what the program sent cannot be shown: "+err.Error())
 }
 
 // diverged ends a replay that went another way. The message can name what the program sent.
@@ -83,5 +83,5 @@ func (l *loop) divergence(message string) *Error {
 	if err != nil {
 		return l.unreadable(err)
 	}
-	return l.reason(frame.KindDiverged, redacted)
+	return l.explain(frame.KindDiverged, redacted)
 }

@@ -29,7 +29,7 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 	}
 	l.performHeld(ctx)
 	l.timers.step() // the guest is idle
-	if l.inFlight == 0 && len(l.timers.pending) == 0 && len(l.asked) == 0 && len(l.open) > 0 && l.ending == nil {
+	if l.inFlight == 0 && len(l.timers.pending) == 0 && len(l.asked) == 0 && len(l.open) > 0 && l.phase == running {
 		// The run was ending when its process died: these calls were answered, but not to the guest.
 		l.end(frame.KindCrash, "the harness stopped while this run was ending; its calls were answered after the program had been stopped")
 	}
@@ -120,7 +120,7 @@ func (l *loop) compare(out *Outcome) {
 // report makes the recorded outcome the replay's, where the program had no part in how the run ended. It may have come
 // further now than then, or not as far.
 func (l *loop) report(out *Outcome, end *journal.End, recorded *Error) {
-	ended := l.ending == nil // the program ended by itself: everything recorded must have come before
+	ended := l.reason == nil // the program ended by itself: everything recorded must have come before
 	logs := l.cursor.Logs()
 	both := min(len(logs), len(out.Logs))
 	out.Status, out.Output, out.Error, out.Calls = end.Status, json.RawMessage("null"), recorded, end.Calls

@@ -33,14 +33,14 @@ func (e *RefusedError) Error() string { return e.Answer.Message }
 
 // suspend gives up the runner if the guest is idle and every unanswered call is a timer or waits for an approval.
 func (l *loop) suspend(ctx context.Context) {
-	if len(l.asked) == 0 || l.inFlight > 0 || !l.idle() || l.ending != nil || l.done != nil || l.failure != nil {
+	if len(l.asked) == 0 || l.inFlight > 0 || !l.idle() || l.phase != running {
 		return
 	}
 	if l.spec.Suspend == nil {
 		l.refuse(ctx, &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Message: "the call needs an approval, and nobody can be asked here"})
 		return
 	}
-	if l.commit(ctx); l.failure != nil {
+	if l.commit(ctx); l.phase != running {
 		return
 	}
 	p := Suspension{
@@ -57,7 +57,7 @@ func (l *loop) suspend(ctx context.Context) {
 	case errors.As(err, &refused):
 		l.refuse(ctx, refused.Answer)
 	case err != nil:
-		l.failure = err
+		l.fail(err)
 	default:
 		l.suspended = request
 		l.end(frame.KindCancelled, "the run waits for an approval")

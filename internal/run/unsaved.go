@@ -45,7 +45,7 @@ func (l *loop) save(ctx context.Context, answers []*journal.Answer) {
 // even when the run has been cancelled.
 func (l *loop) commit(ctx context.Context) {
 	if err := l.journal.Commit(context.WithoutCancel(ctx)); err != nil {
-		l.failure = fmt.Errorf("write the journal: %w", err)
+		l.fail(fmt.Errorf("write the journal: %w", err))
 		return
 	}
 	events := l.unsaved.events
