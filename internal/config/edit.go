@@ -417,7 +417,7 @@ func inline(value any, text func(string) string) string {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case map[string]string:
-		for _, name := range sortedKeys(v) {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			parts = append(parts, text(name)+": "+text(v[name]))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
@@ -443,7 +443,7 @@ func blockEntry(s *MCPServer, indent, newline string) string {
 			continue
 		}
 		lines = append(lines, "  "+name+":")
-		for _, name := range sortedKeys(members) {
+		for _, name := range slices.Sorted(maps.Keys(members)) {
 			lines = append(lines, "    "+plainOrQuoted(name)+": "+plainOrQuoted(members[name]))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -106,7 +107,7 @@ func (l *loader) variables(v layer) {
 		}
 	}
 	seen := map[string]string{} // path of a key -> name
-	for _, name := range sortedKeys(v.vars) {
+	for _, name := range slices.Sorted(maps.Keys(v.vars)) {
 		short, ok := strings.CutPrefix(name, prefix)
 		if !ok || v.vars[name] == "" {
 			continue

@@ -2,8 +2,10 @@ package config
 
 import (
 	"cmp"
+	"maps"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
@@ -153,7 +155,7 @@ func (l *loader) unknown(at position, parent, name string, keys []key) {
 }
 
 func (l *loader) flags() {
-	for _, path := range sortedKeys(l.e.Flags) {
+	for _, path := range slices.Sorted(maps.Keys(l.e.Flags)) {
 		at := position{source: strings.TrimSpace("flag " + l.e.FlagNames[path])}
 		if k, ok := l.byPath[path]; ok {
 			l.setText(setting{node: node{position: at, kind: scalar, text: l.e.Flags[path]}, key: k, base: l.e.Cwd})
@@ -249,7 +251,7 @@ func (l *loader) at(path string) (p position, set bool) {
 
 // unusable returns the problems that only the commands that need a key report.
 func (l *loader) unusable(needed func(path string) bool) (errs []error) {
-	for _, path := range sortedKeys(l.given) {
+	for _, path := range slices.Sorted(maps.Keys(l.given)) {
 		if needed(path) {
 			errs = append(errs, l.given[path].errs...)
 		}
@@ -261,7 +263,7 @@ func (l *loader) unusable(needed func(path string) bool) (errs []error) {
 func (l *loader) finish() {
 	l.paths()
 	l.originalServers()
-	for _, name := range sortedKeys(l.servers) {
+	for _, name := range slices.Sorted(maps.Keys(l.servers)) {
 		l.problem(l.addServer(name, l.servers[name]))
 	}
 	l.guestVariables()

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 
@@ -262,5 +261,3 @@ func (r *reader) mapping(out node, values []*ast.MappingValueNode) (node, error)
 	}
 	return out, nil
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,7 +57,7 @@ type Folder struct {
 }
 
 // Names are the paths of the files, sorted.
-func (f Folder) Names() []string { return sortedKeys(f.Files) }
+func (f Folder) Names() []string { return slices.Sorted(maps.Keys(f.Files)) }
 
 // Examine returns the folder whose configuration is in dir or, if that is empty, would be that of e, whether it may act or not. The error for one without files
 // matches fs.ErrNotExist.
@@ -349,7 +350,7 @@ func (f Folder) Summary(e Env) (lines []string) {
 		}
 	}
 	if len(vars) > 0 {
-		say("gives the variables %s (%s)", strings.Join(sortedKeys(vars), ", "), dotenvName)
+		say("gives the variables %s (%s)", strings.Join(slices.Sorted(maps.Keys(vars)), ", "), dotenvName)
 	}
 	for _, problem := range l.problems {
 		say("has a mistake: %v", problem)

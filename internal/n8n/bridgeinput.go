@@ -51,7 +51,7 @@ func (b *bridge) inputOf(ctx context.Context, w workflow, budget *int) json.RawM
 		for name := range given { // written by the author
 			words.Add(name)
 		}
-		found = exampleOf(given, words, sortedKeys(given))
+		found = exampleOf(given, words, slices.Sorted(maps.Keys(given)))
 	} else if pinned, _ := objectAt(object(w), "pinData")[text(hook, "name")].([]any); len(pinned) > 0 {
 		for _, v := range pinned[:min(len(pinned), learnedFrom)] {
 			item, _ := v.(object)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -66,7 +67,7 @@ func (c *workflowCheck) credentialsOf(t *nodeType, n, params object, v float64, 
 			add(severityError, "missing_credentials", kind, c.credentialRemedy(kind), "it has no credentials of the type %s", clipped(kind))
 		}
 	}
-	for _, kind := range sortedKeys(given) {
+	for _, kind := range slices.Sorted(maps.Keys(given)) {
 		g := objectAt(given, kind)
 		if !taken[kind] {
 			add(severityWarning, "unused_credentials", clipped(kind), "remove them", "credentials of the type %s have no effect here", clipped(kind))

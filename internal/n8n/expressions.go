@@ -3,6 +3,7 @@ package n8n
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -165,7 +166,7 @@ func eachText(value any, at *place, field string, visit func(text string, at *pl
 			eachText(inner, &place{at, fmt.Sprintf("[%d]", i)}, field, visit)
 		}
 	case object:
-		for _, key := range sortedKeys(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			eachText(v[key], &place{at, "." + key}, key, visit)
 		}
 	}

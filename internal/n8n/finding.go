@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -156,7 +157,7 @@ func (c *configCheck) check(properties []property, given, filled object, path st
 			c.value(shown[name], value, here)
 		}
 	}
-	for _, name := range sortedKeys(given) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		switch {
 		case len(shown[name]) > 0 || name == "notice":
 		case hidden[name] != nil:
@@ -177,7 +178,7 @@ func (c *configCheck) check(properties []property, given, filled object, path st
 // shownFor says what has to be set for a property to be shown.
 func shownFor(d display) string {
 	var parts []string
-	for _, key := range sortedKeys(d.Show) {
+	for _, key := range slices.Sorted(maps.Keys(d.Show)) {
 		if key != "@version" {
 			parts = append(parts, key+" to "+shownValue(d.Show[key]))
 		}
@@ -326,7 +327,7 @@ func (c *configCheck) groups(p *property, value any, path string, multiple bool,
 		wrong("an object")
 		return
 	}
-	for _, name := range sortedKeys(o) {
+	for _, name := range slices.Sorted(maps.Keys(o)) {
 		at := slices.IndexFunc(p.Options, func(g option) bool { return g.Name == name })
 		if at < 0 {
 			var names []string
@@ -379,13 +380,4 @@ func (c *configCheck) choice(p *property, value any, path string) {
 		}
 	}
 	c.add("error", "invalid_option", path, remedy, "%s is not a choice of %s", shownValue(value), name)
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -3,6 +3,7 @@ package n8n
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -46,21 +47,12 @@ func (c *workflowCheck) cycles(g *graph) {
 			members[id] = append(members[id], text(n, "name"))
 		}
 	}
-	for _, id := range sortedInts(members) {
+	for _, id := range slices.Sorted(maps.Keys(members)) {
 		names := members[id]
 		c.wrong("endless_cycle", names[0], fmt.Sprintf("connections[%q]", names[0]),
 			"loop with Loop Over Items (n8n-nodes-base.splitInBatches), or leave the cycle by an If or Switch, or disconnect it",
 			"the cycle of %s never ends: no node in it leads out of it", clipped(strings.Join(names[:min(20, len(names))], ", ")))
 	}
-}
-
-func sortedInts[V any](m map[int]V) []int {
-	keys := make([]int, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // outputsOf is how many outputs of the type main a node has, as far as that is known.

@@ -115,7 +115,7 @@ func (c *change) find(field, name string) (object, error) {
 	case name == "":
 		return nil, fmt.Errorf("%s is missing; write the name of a node", field)
 	}
-	names := sortedKeys(c.named)
+	names := slices.Sorted(maps.Keys(c.named))
 	hint := "the nodes are " + clipped(strings.Join(names, ", "))
 	if near := closest(name, names); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
@@ -302,7 +302,7 @@ func set(n, fields object) error {
 	if len(fields) == 0 {
 		return fmt.Errorf("fields is missing; write such as {disabled: true}")
 	}
-	for _, field := range sortedKeys(fields) {
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		switch {
 		case field == "name":
 			return fmt.Errorf("a node gets another name by rename, which changes what refers to it too")

@@ -3,6 +3,7 @@ package n8n
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -154,7 +155,7 @@ func disabled(n object) bool { off, _ := n["disabled"].(bool); return off }
 // node checks one node by itself.
 func (c *workflowCheck) node(n object) {
 	name := text(n, "name")
-	for _, field := range sortedKeys(n) {
+	for _, field := range slices.Sorted(maps.Keys(n)) {
 		if !slices.Contains(nodeFields, field) && field != "createdAt" && field != "updatedAt" {
 			c.wrong("unknown_field", name, field, "remove it; parameters of the node belong in parameters", "node %q has a field %q that n8n does not know", name, clipped(field))
 		}
@@ -200,7 +201,7 @@ func (c *workflowCheck) nearNode(name string) string {
 	if len(c.errors) >= maxFindings { // the finding is not kept
 		return ""
 	}
-	names := sortedKeys(c.named)
+	names := slices.Sorted(maps.Keys(c.named))
 	if near := closest(name, names); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}

@@ -12,8 +12,6 @@ import (
 	"mcp-code-exec-harness/internal/jsonpath"
 )
 
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
 // add compiles rules and appends them; the error joins every mistake.
 func (p *Policy) add(rules []Rule, preset string) error {
 	var problems []error
@@ -55,7 +53,7 @@ func (r *rule) compile(report func(err error, keys ...string)) {
 	if r.Limit != nil {
 		r.compileLimit(report)
 	}
-	for _, at := range sortedKeys(r.Args) {
+	for _, at := range slices.Sorted(maps.Keys(r.Args)) {
 		r.compileCondition(at, r.Args[at], report)
 	}
 	switch r.Action {

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -107,7 +108,7 @@ func (r Rule) String() string {
 
 // paths are the paths of arguments, with where their values come from.
 func (r Rule) paths() []string {
-	all := sortedKeys(r.Args)
+	all := slices.Sorted(maps.Keys(r.Args))
 	for i, path := range all {
 		if from := r.Args[path].From; len(from) > 0 {
 			all[i] += " from " + either(from)
