@@ -64,6 +64,7 @@ type Call struct {
 	Reason      string          `json:"reason,omitempty" doc:"Why policy asks."`
 	Changed     string          `json:"changed,omitempty" doc:"What has changed since the call was approved before."`
 	Binding     Binding         `json:"binding"`
+	Values      []Value         `json:"values,omitempty" doc:"Where values in the arguments come from, at the paths that rules of the policy name with from: the first 100."`
 
 	// Replaced and Unread are filled in where one request is shown; they are not stored.
 	Replaced []Replacement `json:"replaced,omitempty" doc:"Where tokens in the arguments are replaced by values before the call is made: the first 100 places. Not in lists."`
@@ -77,6 +78,13 @@ type Replacement struct {
 	Embedded bool   `json:"embedded" doc:"The string has more than the token."`
 	Value    string `json:"value,omitempty" doc:"What the server gets; for callers who act for the user of the request."`
 	Warning  string `json:"warning,omitempty" doc:"Of an embedded token whose value has a quote, a backtick, a backslash, a semicolon, a line break or ${."`
+}
+
+// Value is where a value in the arguments of a call comes from.
+type Value struct {
+	Path string `json:"path" doc:"Path as the rule has it." example:"$.iban"`
+	// From is in words, because tools, code and what is not known are told apart.
+	From string `json:"from" doc:"In words." example:"comes from mail__read"`
 }
 
 // Binding is what an approval is for. An approval is void for a call with another one.

@@ -147,6 +147,9 @@ func preview(r approval.Request) string {
 		if c.Unread != "" {
 			fmt.Fprintf(&b, "    where tokens are replaced, and by what, cannot be told: %s\n", c.Unread)
 		}
+		for _, value := range c.Values {
+			fmt.Fprintf(&b, "    %s %s\n", value.Path, value.From)
+		}
 		if c.Reason != "" {
 			fmt.Fprintf(&b, "    %s\n", c.Reason)
 		}

@@ -87,6 +87,7 @@ type policyTestCmd struct {
 	Role        []string `help:"A role of the caller; several with commas. Without one the roles are not known." placeholder:"ROLE"`
 	Sandbox     string   `help:"Tier of the sandbox that the program runs in: wasm, process or docker. Without it the tier is not known." aliases:"tier" placeholder:"TIER"`
 	Token       []string `help:"A token in the arguments and where it came from; several origins with commas." placeholder:"TOKEN=ORIGIN" sep:"none"`
+	Value       []string `help:"A string or number in the arguments and where it came from; several origins with commas." placeholder:"VALUE=ORIGIN" sep:"none"`
 	ReadOnly    *bool    `help:"What the tool's server claims; by default what the catalog says." negatable:""`
 	Destructive *bool    `help:"See --read-only." negatable:""`
 	Idempotent  *bool    `help:"See --read-only." negatable:""`
@@ -95,11 +96,12 @@ type policyTestCmd struct {
 }
 
 func (policyTestCmd) Help() string {
-	return `A token without an origin is of unknown origin.
+	return `A token without an origin, and a value without one, is of unknown origin.
 
 Examples:
   harness policy test crm__delete
   harness policy test mailer__send --token '[EMAIL_1]=crm__search' --token '[PHONE_1]=task'
+  harness policy test bank__transfer --args '{"iban": "DE89"}' --value DE89=contacts__get
   harness policy test bank__transfer --args '{"amount": 500}' --user ann --role user --policy stricter.yaml`
 }
 
@@ -118,6 +120,11 @@ func (c *policyTestCmd) check() error {
 	for _, t := range c.Token {
 		if text, _, _ := strings.Cut(t, "="); tokenForm.FindString(text) != text || text == "" {
 			return fmt.Errorf("--token %s: write a token such as '[EMAIL_1]', or with its origin '[EMAIL_1]=crm__search'", t)
+		}
+	}
+	for _, v := range c.Value {
+		if at := strings.LastIndex(v, "="); at < 0 || at == len(v)-1 {
+			return fmt.Errorf("--value %s: write a value with its origin, such as 'DE89=contacts__get' or 'DE89=user'", v)
 		}
 	}
 	var object map[string]json.RawMessage
@@ -176,6 +183,12 @@ func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
 		}
 	}
 	call.Tokens = policyTokens(tokens, func(text string) []string { return origins[text] })
+	values := map[string][]string{}
+	for _, v := range c.Value {
+		at := strings.LastIndex(v, "=")
+		values[v[:at]] = append(values[v[:at]], strings.Split(v[at+1:], ",")...)
+	}
+	call.Origin = func(value string) policy.ValueOrigin { return policy.ValueOrigin{Said: values[value]} }
 	found := tested{
 		Tool: call.Tool, Known: known, ReadOnly: call.ReadOnly, Destructive: call.Destructive, Idempotent: call.Idempotent, OpenWorld: call.OpenWorld,
 		Verdict: rules.Compiled().Decide(call), Judgements: rules.Compiled().Judgements(call),

@@ -55,6 +55,42 @@ func TestPolicyShow(t *testing.T) {
 	}
 }
 
+// TestPolicyOrigins: rules that demand where values come from are shown, and judged by origins that the command is given.
+func TestPolicyOrigins(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "policy:\n  - {tools: bank__pay, args: {$.iban: {from: [user, 'contacts__*']}}, action: allow}\n  - {tools: bank__pay, action: deny}\n")
+	want := "rule 1  allow  tools bank__pay, args $.iban from user|contacts__*\nrule 2  deny   tools bank__pay\n"
+	if r := f.run("policy", "show").want(0); r.stdout != want {
+		t.Errorf("shown: %s", r.stdout)
+	}
+	for value, want := range map[string]string{
+		"X=1=contacts__get":   "allow: rule 1",
+		"X=1=mail__read,user": "allow: rule 1",
+		"X=1=mail__read":      "deny: rule 2 (tools bank__pay) denies bank__pay; rule 1 does not allow it: $.iban comes from mail__read\n",
+		"Y=user":              "deny: rule 2 (tools bank__pay) denies bank__pay; rule 1 does not allow it: $.iban is of unknown origin\n",
+	} {
+		if r := f.run("policy", "test", "bank__pay", "--args", `{"iban":"X=1"}`, "--value", value).want(0); !strings.HasPrefix(r.stdout, want) {
+			t.Errorf("%s: %s", value, r.stdout)
+		}
+	}
+	var tested struct {
+		Verdict struct {
+			Values []struct {
+				Path string
+				From []string
+			}
+		}
+	}
+	f.run("policy", "test", "bank__pay", "--args", `{"iban":"X"}`, "--value", "X=mail__read,mail__list", "--json").want(0).value(&tested)
+	if v := tested.Verdict.Values; len(v) != 1 || v[0].Path != "$.iban" || !slices.Equal(v[0].From, []string{"mail__read", "mail__list"}) {
+		t.Errorf("as JSON: %+v", tested)
+	}
+	if r := f.run("policy", "test", "bank__pay", "--value", "X").want(2); !strings.Contains(r.stderr, "--value X: write a value with its origin") {
+		t.Error(r.stderr)
+	}
+}
+
 // TestPolicyOfRuns: the rules about runs are shown, and what they make of a caller's limits.
 func TestPolicyOfRuns(t *testing.T) {
 	t.Parallel()

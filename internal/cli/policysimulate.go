@@ -26,7 +26,7 @@ type policySimulateCmd struct {
 func (policySimulateCmd) Help() string {
 	return `The calls are printed that the configuration and FILE decide differently. Annotations are today's. Journals have no origins of
 tokens: a token comes from the calls, files and the program of its run that show it, else its origin is unknown, which counts against
-the call. A session can know more origins of a token than a run shows, so a call may in truth be decided more strictly. Limits count the
+the call, and so does the origin of every value that rules name with from. A session can know more origins of a token than a run shows, so a call may in truth be decided more strictly. Limits count the
 recorded calls, those of a task as if each of its runs were a task, the newest runs first.
 
 Example:

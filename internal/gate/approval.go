@@ -49,6 +49,9 @@ func (t *toolCall) approve(
 		Tool: name, Args: journal.Canonical(shown), Reason: v.Reason, Binding: is,
 		ReadOnly: a.IsReadOnly(), Destructive: a.IsDestructive(), Idempotent: a.IsIdempotent(), OpenWorld: a.IsOpenWorld(),
 	}
+	for _, value := range v.Values {
+		ask.Values = append(ask.Values, approval.Value{Path: value.Path, From: value.String()})
+	}
 	if known && last.Call.Tool == name && last.Call.Binding == is && t.seen(last.Shown, ask) {
 		return last.Request.ID, nil
 	}

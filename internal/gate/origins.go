@@ -79,11 +79,11 @@ func (r *Run) fill(ctx context.Context, s *origin.Session, known map[string]bool
 	for _, text := range r.scope.Said {
 		s.SaidText(origin.User, text)
 	}
-	if r.scope.Session != "" && !r.history(ctx, s, known) {
+	all := r.scope.Session == "" || r.history(ctx, s, known)
+	known[r.scope.Run] = true
+	if all = r.recall(ctx, s, r.origins.recorded) && all; !all {
 		s.Lose()
 	}
-	known[r.scope.Run] = true
-	r.recall(ctx, s, r.origins.recorded)
 }
 
 // history notes what earlier runs of the session recorded. It reports false if that is not all.

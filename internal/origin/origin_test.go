@@ -175,6 +175,20 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A session that has lost something takes what is said later.
+func TestLose(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	s.Lose()
+	s.SaidText("mail__read", "said-later")
+	if got := said(s.Find("said-later")); got != "mail__read incomplete" {
+		t.Errorf("said by %q", got)
+	}
+	if got := said(s.Find("never-said")); got != " incomplete" {
+		t.Errorf("said by %q", got)
+	}
+}
+
 // A session that is not kept ends with its last use, one that is kept stays.
 func TestKept(t *testing.T) {
 	t.Parallel()
@@ -213,7 +227,7 @@ func TestHostileTexts(t *testing.T) {
 			m := NewMemory(DefaultLimits)
 			p.start(m.seed, least, func(uint64, bool) bool { parts++; return true })
 			p.text(text, maxNested)
-			p.json([]byte(`["`+text), maxNested)
+			p.json(`["`+text, maxNested)
 			if most := 16 * len(text); parts > most {
 				t.Errorf("%s: %d parts of %d bytes", name, parts, len(text))
 			}

@@ -113,14 +113,14 @@ func (p *splitter) whole(text string) {
 }
 
 // json takes the strings, numbers and keys of a JSON text, and the parts of strings.
-func (p *splitter) json(value []byte, nested int) {
+func (p *splitter) json(value string, nested int) {
 	for at := 0; at < len(value) && !p.done; {
 		c := value[at]
 		switch {
 		case c == '"':
 			end, escaped := endOfString(value, at)
-			text := string(value[at+1 : max(at+1, end-1)])
-			if escaped && json.Unmarshal(value[at:end], &text) != nil {
+			text := value[at+1 : max(at+1, end-1)]
+			if escaped && json.Unmarshal([]byte(value[at:end]), &text) != nil {
 				text = ""
 			}
 			at = end
@@ -134,7 +134,7 @@ func (p *splitter) json(value []byte, nested int) {
 			for at < len(value) && (value[at] == '-' || value[at] == '+' || value[at] == '.' || value[at]|0x20 == 'e' || '0' <= value[at] && value[at] <= '9') {
 				at++
 			}
-			text := string(value[from:at])
+			text := value[from:at]
 			if number, err := strconv.ParseFloat(text, 64); err == nil && strings.ContainsAny(text, ".eE") {
 				p.whole(numeral(number))
 			}
@@ -148,7 +148,7 @@ func (p *splitter) json(value []byte, nested int) {
 // numeral is a number as JavaScript would write it, or nearly.
 func numeral(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-func endOfString(value []byte, from int) (end int, escaped bool) {
+func endOfString(value string, from int) (end int, escaped bool) {
 	for i := from + 1; i < len(value); i++ {
 		switch value[i] {
 		case '\\':
@@ -161,7 +161,7 @@ func endOfString(value []byte, from int) (end int, escaped bool) {
 	return len(value), escaped
 }
 
-func skipSpace(value []byte, at int) int {
+func skipSpace(value string, at int) int {
 	for at < len(value) && (value[at] == ' ' || value[at] == '\n' || value[at] == '\t' || value[at] == '\r') {
 		at++
 	}
@@ -173,7 +173,7 @@ func (p *splitter) text(text string, nested int) {
 	if nested > 0 {
 		if trimmed := strings.TrimSpace(text); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid([]byte(trimmed)) {
 			p.whole(text)
-			p.json([]byte(trimmed), nested-1)
+			p.json(trimmed, nested-1)
 			return
 		}
 	}

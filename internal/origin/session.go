@@ -34,6 +34,7 @@ type Session struct {
 	table table
 	names names
 	lost  bool // values are missing
+	bound bool // there is no room for a larger table
 	parts splitter
 
 	filling sync.Mutex
@@ -55,7 +56,7 @@ func (s *Session) Said(by string, value []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.by(by)
-	s.parts.json(value, maxNested)
+	s.parts.json(string(value), maxNested)
 }
 
 // SaidText is Said for a text.
@@ -85,7 +86,7 @@ func (s *Session) Sent(args []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts.start(s.memory.seed, MinPart, s.send)
-	s.parts.json(args, maxNested)
+	s.parts.json(string(args), maxNested)
 }
 
 // add notes who said a value. It reports false if nothing more can be noted.
@@ -117,13 +118,10 @@ func (s *Session) send(h uint64, small bool) bool {
 
 // place finds or makes the place of a value; nil if there is no room for it.
 func (s *Session) place(h uint64) *uint16 {
-	if s.lost && s.table.full() {
-		return nil
-	}
 	if s.table.full() {
 		size := s.table.next()
-		if !s.memory.take(s, bytesOf(size)) {
-			s.lost = true
+		if s.bound || !s.memory.take(s, bytesOf(size)) {
+			s.lost, s.bound = true, true
 			return nil
 		}
 		before := bytesOf(len(s.table.keys))

@@ -21,6 +21,9 @@
 //
 // Arguments hold tokens in place of personal data: conditions on args see the tokens.
 //
+// A condition with from is about where a value comes from. Call.Origin tells it, of each value at a path that such a condition names, and of no other.
+// For a rule that allows, one of those who said the whole value has to be named; for others, parts and what is not known count too (condition.comes).
+//
 // # A pure function
 //
 // policy gets a call as the gate sees it (tool, annotations, user, roles, arguments, tokens with their origins) and returns a verdict; it

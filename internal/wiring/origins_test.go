@@ -7,9 +7,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/fake"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
@@ -98,7 +105,7 @@ func TestOriginsOfDestinations(t *testing.T) {
 	t.Parallel()
 	b := newBank(t, t.TempDir(), transfers, wiring.Outside{})
 	for name, way := range destinations {
-		req := code(transfer(way, `await callMCPTool('mail__read', {})`, attackers))
+		req := runs.Request{Code: transfer(way, `await callMCPTool('mail__read', {})`, attackers)}
 		req.Said = []string{"Pay 100 to " + users + ", please."}
 		mailed := b.exec(req)
 		if mailed.Error == nil || mailed.Error.Kind != string(frame.KindDenied) && mailed.Error.Name != "DeniedError" {
@@ -120,5 +127,114 @@ func TestOriginsOfDestinations(t *testing.T) {
 				t.Errorf("%s of %s: %s, %+v", name, account, out.Output, out.Error)
 			}
 		}
+	}
+}
+
+// paying is a program that pays an account which it got from nowhere else than its own text.
+func paying(account string) string {
+	return `return await callMCPTool('bank__send', {iban: '` + account + `'})`
+}
+
+// The origins of a session's values hold for its later runs, also in another process, and for a run whose process died. A person who is asked sees them.
+func TestOriginsLast(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := newBank(t, dir, transfers, wiring.Outside{})
+	if out := b.exec(code(paying(friends))); out.Error == nil || !strings.Contains(out.Error.Message, "$.iban is in the program's text alone") {
+		t.Errorf("what nobody has said: %s, %+v", out.Output, out.Error)
+	}
+	read := b.exec(code(`return [await callMCPTool('contacts__read', {}), await callMCPTool('mail__read', {})]`))
+	if read.Error != nil {
+		t.Fatal(read.Error)
+	}
+	judged := func(b *bank, where string) {
+		t.Helper()
+		if out := b.exec(code(paying(friends))); string(out.Output) != `"sent"` {
+			t.Errorf("%s: a contact's account: %s, %+v", where, out.Output, out.Error)
+		}
+		if out := b.exec(code(paying(attackers))); out.Error == nil || !strings.Contains(out.Error.Message, "$.iban comes from mail__read") {
+			t.Errorf("%s: the attacker's account: %s, %+v", where, out.Output, out.Error)
+		}
+	}
+	judged(b, "the same process")
+	if out := b.exec(runs.Request{Code: paying(friends)}); out.Error == nil {
+		t.Errorf("a run of no session: %s", out.Output)
+	}
+	judged(newBank(t, dir, transfers, wiring.Outside{}), "another process")
+
+	// A run that is resumed knows what it was told before.
+	both := b.exec(runs.Request{Code: `
+const to = (await callMCPTool('contacts__read', {})).iban
+await callMCPTool('mail__read', {})
+await callMCPTool('bank__send', {iban: to})
+try { await callMCPTool('bank__send', {iban: '` + attackers + `'}) } catch (e) { return e.message }`})
+	if !strings.Contains(string(both.Output), "comes from mail__read") {
+		t.Fatalf("%s, %+v", both.Output, both.Error)
+	}
+	records := b.journalOf(both.RunID)
+	for i, r := range records {
+		if r.Call != nil && r.Call.Name == "bank__send" {
+			if out := b.resumed(fmt.Sprintf("run_%d", i), records[:i]); string(out.Output) != string(both.Output) {
+				t.Errorf("resumed before record %d: %s, %+v", i, out.Output, out.Error)
+			}
+		}
+	}
+
+	asking := newBank(t, t.TempDir(), `[{tools: "bank__send", args: {$.iban: {from: user}}, action: allow}, {tools: "bank__*", action: ask}]`, wiring.Outside{})
+	out := asking.waits(`return await callMCPTool('bank__send', {iban: (await callMCPTool('contacts__read', {})).iban})`)
+	call := out.Approval.Calls[0]
+	if len(call.Values) != 1 || call.Values[0].Path != "$.iban" || call.Values[0].From != "comes from contacts__read" {
+		t.Errorf("a person is shown %+v", call.Values)
+	}
+	if want := "rule 1 does not allow it: $.iban comes from contacts__read"; !strings.Contains(call.Reason, want) {
+		t.Errorf("the reason is %s", call.Reason)
+	}
+	if _, err := asking.Runs().Decide(t.Context(), auth.Local(), out.Approval.ID, approval.Decision{Approve: true, Time: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := asking.Runs().Resume(t.Context(), out.RunID, nil); err != nil || string(out.Output) != `"sent"` {
+		t.Errorf("approved: %+v, %v", out, err)
+	}
+}
+
+// A task names an account and reads a mail that names another: the model obeys the mail, and after that the task. Inputs are the user's words, too; the
+// words of a client's model are not.
+func TestOriginsOfTasks(t *testing.T) {
+	t.Parallel()
+	b := newBank(t, t.TempDir(), transfers, wiring.Outside{})
+	models := fake.Serve(func(r fake.Request) fake.Reply {
+		switch results := r.Last().Results; {
+		case r.Last().Role == "user":
+			return program(`return await callMCPTool('mail__read', {})`)
+		case strings.Contains(results[0].Text, "EVIL") && !strings.Contains(results[0].Text, "denies"):
+			return program(paying(attackers))
+		case strings.Contains(results[0].Text, "denies bank__send"):
+			return program(paying(users))
+		}
+		return fake.Reply{Text: "Done."}
+	})
+	t.Cleanup(models.Close)
+	s := b.tasks(models)
+	for from, want := range map[pii.Origin]string{"": `"sent"`, pii.FromProgram: "null"} {
+		in, _, err := s.Submit(t.Context(), task.Request{UserID: "ann", Task: "Pay 100 to " + users + ", see the mail.", From: from, Budget: task.Budget{Runs: 3}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Wait(t.Context(), in.ID)
+		if err != nil || len(got.Runs) != 3 {
+			t.Fatalf("the task is %s with runs %v: %s, %v", got.Status, got.Runs, got.Message, err)
+		}
+		out, _, err := b.Runs().Recorded(t.Context(), got.Runs[2])
+		if err != nil || string(out.Output) != want {
+			t.Errorf("a task from %q: %s, %+v, %v", from, out.Output, out.Error, err)
+		}
+	}
+	if sent := strings.Join(b.bank.called(), " "); strings.Contains(sent, "EVIL") || strings.Count(sent, "MINE") != 1 {
+		t.Errorf("the bank got %s", sent)
+	}
+	req := runs.Request{Code: `for await (const row of input) { return await callMCPTool('bank__send', {iban: row.iban}) }`}
+	req.Input = &runs.Input{Name: "x.csv", Text: strings.NewReader("name,iban\nann," + users + "\n")}
+	if out, err := b.Runs().Execute(t.Context(), req); err != nil || string(out.Output) != `"sent"` {
+		t.Errorf("an input: %+v, %v", out, err)
 	}
 }
