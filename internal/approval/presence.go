@@ -294,7 +294,7 @@ func (p *Presence) ForgetDefinitions(ctx context.Context, server string) error {
 	if err != nil {
 		return err
 	}
-	return records.Confirm(ctx, definitionsOf(server), []byte("{}")) // has no valid signature
+	return records.Confirm(ctx, definitionsOf(server), []byte("{}")) // a confirmation without a signature
 }
 
 func hashOf(content []byte) string {

@@ -50,7 +50,7 @@ type span struct{ from, to int }
 type word struct {
 	span
 	ends  bool // punctuation follows
-	group bool // it may be a group of a number, such as GB33 or BUKB
+	group bool // the word may be a group of a number, such as GB33 or BUKB
 }
 
 func (p *splitter) start(seed maphash.Seed, least int, take func(h uint64, small bool) bool) {

@@ -34,7 +34,7 @@ type Session struct {
 	table table
 	names names
 	lost  bool // values are missing
-	bound bool // there is no room for a larger table
+	bound bool // the table cannot grow: the memory is full
 	parts splitter
 
 	filling sync.Mutex
@@ -43,11 +43,11 @@ type Session struct {
 
 // Found is what is known of a value.
 type Found struct {
-	Said []string // who said it as a whole: User, full names of tools; empty: nobody
+	Said []string // origins of the whole value: User, full names of tools; empty: none
 	More bool     // further tools said it, which are not known
-	// Parts are who said parts of a value that nobody said as a whole.
+	// Parts are the origins of parts of a value whose whole has none.
 	Parts []string
-	// Complete says that everything is known which was said in the session; otherwise a value that nobody said may have been said.
+	// Complete reports that the session knows all its values. If it does not, a value without an origin may have one.
 	Complete bool
 }
 
@@ -67,7 +67,7 @@ func (s *Session) SaidText(by, text string) {
 	s.parts.text(text, maxNested)
 }
 
-// by prepares to note what somebody says.
+// by prepares to note the values of an origin.
 func (s *Session) by(name string) {
 	number := s.names.named(name)
 	s.parts.start(s.memory.seed, minOf(name), func(h uint64, _ bool) bool { return s.add(h, number) })

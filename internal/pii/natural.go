@@ -22,7 +22,7 @@ import (
 const (
 	addressKind  = "EMAIL"
 	domainKind   = "EMAIL_DOMAIN"
-	spellingKind = "EMAIL.SPELLING" // of entries in the vault, see spell
+	spellingKind = "EMAIL.SPELLING" // type of entries in the vault that spell has made
 
 	localStart = "pii_"
 	localEnd   = 'e'
@@ -34,8 +34,8 @@ type addressPart byte
 
 const (
 	wholePart  addressPart = iota
-	localPart              // of an address, what stands before its @
-	domainPart             // of an address, what stands behind it
+	localPart              // text before the @ of an address
+	domainPart             // text behind the @
 )
 
 // letterCase is which case the letters of a value have. From oddCase on it is the place of a spelling among those of a token that have none of the
@@ -209,7 +209,7 @@ func (t *table) spell(tok *token, raw string) (string, error) {
 		if caseOf(p.text) != oddCase || slices.Contains(p.of.odd(), p.text) || !strings.EqualFold(p.text, p.of.named()) {
 			continue
 		}
-		if len(p.of.odd()) == len(masks)-int(oddCase) { // it becomes a value of its own
+		if len(p.of.odd()) == len(masks)-int(oddCase) { // no pattern is left: the spelling becomes a value of its own
 			own, err := t.tokenOf(value{kind: tok.kind, form: asSpelled, made: tok.made, canonical: raw, spelling: raw}, tok.origins[0])
 			if err != nil {
 				return "", err
@@ -225,7 +225,7 @@ func (t *table) spell(tok *token, raw string) (string, error) {
 	return t.name(tok, raw), nil
 }
 
-// spellingOf reads an entry that spell has stored. of is nil if there is no such token.
+// spellingOf reads an entry that spell has stored. of is nil if the session does not have the token.
 func (t *table) spellingOf(entry *token) (of *token, spelling string) {
 	kind, rest, _ := strings.Cut(entry.canonical, " ")
 	number, spelling, _ := strings.Cut(rest, " ")

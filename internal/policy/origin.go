@@ -28,9 +28,9 @@ const maxValues = 100
 // The user's word.
 const userOrigin = "user"
 
-// comes reports whether a value with an origin is what a condition is about. For a rule that allows it is enough that one of those who said the whole
-// value is named: whoever repeats a value takes nothing from it. For a rule that asks or denies, parts count too, and what is not known; but what the
-// user said is the user's, whoever repeats it.
+// comes reports whether a value with an origin is what a condition is about. A rule that allows needs one origin of the whole value: a source that
+// repeats a value takes nothing from it. For a rule that asks or denies, parts count too, and what is not known; a value of the user stays the user's,
+// also where other sources repeat it.
 func (c *condition) comes(from ValueOrigin) bool {
 	if len(c.from) == 0 {
 		return true
