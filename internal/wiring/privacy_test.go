@@ -215,7 +215,9 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 		if i := strings.Index(text, "grace.hopper@"); i >= 0 { // a part of it is too much, too
 			t.Errorf("%s has it: …%s…", place, text[max(0, i-200):min(len(text), i+100)])
 		}
-		empty := strings.HasPrefix(filepath.Base(place), "harness.db") && !strings.HasSuffix(place, "-wal") || place == "the page of metrics"
+		// The structure of answers is stored after a while, so that the file may be there or not; it has no texts.
+		empty := strings.HasPrefix(filepath.Base(place), "harness.db") && !strings.HasSuffix(place, "-wal") || place == "the page of metrics" ||
+			filepath.Base(place) == "shapes.json"
 		want := token
 		if place == "the log" {
 			want = "[EMAIL]"
