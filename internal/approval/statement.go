@@ -24,7 +24,8 @@ func Shown(c Call) string {
 		Tool                                         string
 		Args                                         json.RawMessage
 		ReadOnly, Destructive, Idempotent, OpenWorld bool
-	}{c.Tool, valid(journal.Canonical(c.Args)), c.ReadOnly, c.Destructive, c.Idempotent, c.OpenWorld})
+		Values                                       []Value `json:",omitempty"`
+	}{c.Tool, valid(journal.Canonical(c.Args)), c.ReadOnly, c.Destructive, c.Idempotent, c.OpenWorld, c.Values})
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }

@@ -565,6 +565,50 @@ func TestPagePassphrase(t *testing.T) {
 	}
 }
 
+// Where the values of a call come from is shown to the person who signs its approval, and signed: the approval is void for a call that they were told
+// something else of.
+func TestSignedOrigins(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	f.write("harness.yaml", strings.Replace(f.read("harness.yaml"), "mailer__send,", "mailer__send, args: {$.to: {from: [code]}},", 1))
+	f.confirmed()
+	out := f.waiting("one")
+	const is = "$.to is in the program's text alone"
+	if shown := f.run("approvals", "show", out.Approval.ID).want(0).stdout; !strings.Contains(shown, is) {
+		t.Errorf("shown: %s", shown)
+	}
+	f.atKeyboard([]string{passphrase}, "approvals", "approve", out.Approval.ID).want(0)
+	if f.mails() != 1 {
+		t.Errorf("%d mails", f.mails())
+	}
+	out = f.waiting("two")
+	f.edit(`UPDATE approvals SET request = replace(request, 'is in the program''s text alone', 'comes from user') WHERE id = ?`, out.Approval.ID)
+	if shown := f.run("approvals", "show", out.Approval.ID).want(0).stdout; !strings.Contains(shown, "$.to comes from user") {
+		t.Errorf("shown: %s", shown)
+	}
+	f.atKeyboard([]string{passphrase}, "approvals", "approve", out.Approval.ID).want(4)
+	if f.mails() != 1 {
+		t.Errorf("%d mails after a person was told another origin", f.mails())
+	}
+}
+
+// What a person has approved of a server is forgotten with it: a server of its name is reviewed again, though it says the same.
+func TestRemovedServerIsReviewedAgain(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.asking()
+	f.confirmed()
+	config := f.read("harness.yaml") + "quarantine: new\n"
+	f.write("harness.yaml", config)
+	f.run("servers", "test", "mailer")
+	f.atKeyboard([]string{"y", passphrase}, "servers", "review", "mailer", "--approve-all").want(0)
+	f.run("exec", "-e", sendMail("one")).want(4)
+	f.run("servers", "remove", "mailer").want(0)
+	f.write("harness.yaml", config)
+	f.run("exec", "-e", sendMail("two")).want(1)
+}
+
 // What remains possible, replacing the key, shows: a person is told by doctor, and the old key is in the audit log.
 func TestReplacedKeyShows(t *testing.T) {
 	t.Parallel()
