@@ -58,7 +58,7 @@ type Program struct {
 // Skill is a program that a user has saved.
 type Skill struct {
 	Name        string // path of the skill
-	Description string // one line; may be empty
+	Description string // line that says what the skill is for; may be empty
 }
 
 // Catalog describes tools to the model. Its methods are safe for concurrent use.

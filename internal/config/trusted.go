@@ -290,7 +290,7 @@ func (l *loader) exposed() {
 	for _, path := range []string{l.config.StateDir, l.config.Skills.Dir, database} {
 		if err := disk.Exposed(path, l.files.owners...); err != nil && filepath.IsAbs(path) {
 			l.problem(position{source: path}.errorf("", "", "it is not used: %v", err))
-			return // its content has the same fault
+			return // the check of its content would find the same fault
 		}
 	}
 }

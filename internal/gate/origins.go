@@ -169,7 +169,7 @@ func (r *Run) recallAnswer(ctx context.Context, s *origin.Session, c *journal.Ca
 	for _, value := range []json.RawMessage{a.Value, a.Beside, a.Error} {
 		s.Said(name, value)
 	}
-	return !bytes.Contains(a.Value, []byte(resultsFolder)) // what was saved as a file may have changed
+	return !bytes.Contains(a.Value, []byte(resultsFolder)) // files of answers may have changed since
 }
 
 // recallFile notes what a file says now that a run has read, if the user wrote it.

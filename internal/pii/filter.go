@@ -335,28 +335,21 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 		tokens = tokens[:0]
 		for _, span := range spans {
 			v, raw := valueOf(text[span.Start:span.End], span, isJSON, f.opt.Natural)
-			known, ok := span.Ref.(*token)
-			if ok && v.form == known.form {
-				name, err := t.spell(known, raw)
+			tok, ok := span.Ref.(*token)
+			if !ok || v.form != tok.form {
+				of := span.Within
+				if ok {
+					of = append(of, tok)
+				}
+				var err error
+				if len(of) > 0 {
+					tok, err = t.derived(v, from, of)
+				} else {
+					tok, err = t.token(v, from)
+				}
 				if err != nil {
 					return err
 				}
-				tokens = append(tokens, name)
-				continue
-			}
-			of := span.Within
-			if ok {
-				of = append(of, known)
-			}
-			var tok *token
-			var err error
-			if len(of) > 0 {
-				tok, err = t.derived(v, from, of)
-			} else {
-				tok, err = t.token(v, from)
-			}
-			if err != nil {
-				return err
 			}
 			name, err := t.spell(tok, raw)
 			if err != nil {
@@ -426,31 +419,31 @@ func splice(text string, spans []detect.Span, texts []string) []byte {
 // withTokens adds the texts that look like tokens, as literals, where the text is from outside. In other texts tokens stay, and
 // of values around them only the parts before and after are replaced.
 func (f *Filter) withTokens(text string, spans []detect.Span, from Origin) []detect.Span {
-	tokens := f.tokensIn(text)
-	if len(tokens) == 0 {
+	found := f.tokensIn(text)
+	if len(found) == 0 {
 		return spans
 	}
-	merged := make([]detect.Span, 0, len(spans)+len(tokens))
+	merged := make([]detect.Span, 0, len(spans)+len(found))
 	for _, span := range spans {
-		for len(tokens) > 0 && tokens[0].start < span.Start {
+		for len(found) > 0 && found[0].start < span.Start {
 			if from.foreign() {
-				merged = append(merged, tokens[0].literal(text))
+				merged = append(merged, found[0].literal(text))
 			}
-			if tokens[0].end > span.Start { // the value of a field
-				span = part(text, span, min(tokens[0].end, span.End), span.End)
+			if found[0].end > span.Start { // the value of a field
+				span = part(text, span, min(found[0].end, span.End), span.End)
 			}
-			tokens = tokens[1:]
+			found = found[1:]
 		}
-		for len(tokens) > 0 && tokens[0].start < span.End {
+		for len(found) > 0 && found[0].start < span.End {
 			if !from.foreign() {
-				merged = appendPart(merged, text, span, span.Start, tokens[0].start)
-				span = part(text, span, min(tokens[0].end, span.End), span.End)
+				merged = appendPart(merged, text, span, span.Start, found[0].start)
+				span = part(text, span, min(found[0].end, span.End), span.End)
 			}
-			tokens = tokens[1:]
+			found = found[1:]
 		}
 		merged = appendPart(merged, text, span, span.Start, span.End)
 	}
-	for _, t := range tokens {
+	for _, t := range found {
 		if from.foreign() {
 			merged = append(merged, t.literal(text))
 		}

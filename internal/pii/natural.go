@@ -160,6 +160,14 @@ type spelledPart struct {
 	text string
 }
 
+// name is the part of a natural token.
+func (p spelledPart) name() string {
+	if p.of.kind == domainKind {
+		return domainName(p.of.n, p.of.caseOf(p.text))
+	}
+	return localName(p.of.n, p.of.caseOf(p.text))
+}
+
 // parts are those of a natural token where its value stood as raw, and what stands between two of them; none if it has no natural form. A server may
 // have answered with the first part of an address alone.
 func (t *table) parts(tok *token, raw string) (parts []spelledPart, separator string) {
@@ -195,9 +203,7 @@ func (t *table) name(tok *token, raw string) string {
 	}
 	names := make([]string, len(parts))
 	for i, p := range parts {
-		if names[i] = localName(p.of.n, p.of.caseOf(p.text)); p.of.kind == domainKind {
-			names[i] = domainName(p.of.n, p.of.caseOf(p.text))
-		}
+		names[i] = p.name()
 	}
 	return strings.Join(names, separator)
 }
@@ -359,7 +365,7 @@ func mayHaveNatural(text string) bool {
 		if i < 0 {
 			break
 		}
-		if at += i; at >= 3 && text[at-1]|0x20 == 'i' && text[at-3]|0x20 == 'p' {
+		if at += i; at >= 3 && strings.EqualFold(text[at-3:at+1], localStart) {
 			return true
 		}
 	}
@@ -368,7 +374,7 @@ func mayHaveNatural(text string) bool {
 		if i < 0 {
 			return false
 		}
-		if at += i; len(text)-at >= len(domainEnd) && text[at+1]|0x20 == 'p' && text[at+2]|0x20 == 'i' && text[at+4] == '.' {
+		if at += i; len(text)-at >= len(domainEnd) && strings.EqualFold(text[at:at+len(".pii.")], ".pii.") {
 			return true
 		}
 	}

@@ -62,6 +62,9 @@ func TestNatural(t *testing.T) {
 		"[EMAIL_1] [PII_EMAIL_1] [EMAIL_DOMAIN_1]": "ada@acme.com ada@acme.com acme.com",
 		"pii_9e@d9.pii.invalid":                    "pii_9e@d9.pii.invalid",
 		"pii_1 d1.pii pii_1e":                      "pii_1 d1.pii ada",
+		"pii_1e pii_9e@d1.pii.invalid":             "ada pii_9e@acme.com",
+		"pii_1e@pii_9e@d1.pii.invalid":             "ada@pii_9e@acme.com",
+		"pii_6e pii_9e@d1.pii.invalid":             "ada+news pii_9e@acme.com",
 	} {
 		if got := restore(t, s, made); got != want {
 			t.Errorf("%q is restored as %q, want %q", made, got, want)

@@ -92,7 +92,7 @@ func (s Session) HidePieces(ctx context.Context, from Origin, pieces []string) (
 	start := 0
 	for i, piece := range pieces {
 		end := start + len(piece)
-		var inside []detect.Span // where the piece has values or parts of them
+		var inside []detect.Span // places of values, and of parts of values, in the piece
 		var texts []string
 		for j, span := range spans {
 			if span.Start >= end || span.End <= start {

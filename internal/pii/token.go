@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/pii/detect"
 )
 
@@ -70,7 +71,7 @@ func (f *Filter) tokensIn(text string) (all []found) {
 		}
 		if len(all) > 0 && next.part == domainPart {
 			last := all[len(all)-1]
-			next.joins = last.part == localPart && (text[last.end:next.start] == "@" || text[last.end:next.start] == "%40")
+			next.joins = last.part == localPart && slices.Contains(separators[:], text[last.end:next.start])
 		}
 		all = append(all, next)
 		done = next.end
@@ -109,7 +110,8 @@ func parseToken(text string) (n name, end int) {
 	}
 	inner := strings.TrimPrefix(text[1:end], "PII_")
 	under := strings.LastIndexByte(inner, '_')
-	if under < 1 || len(inner)-under > 10 || under+1 == len(inner) || inner[under+1] == '0' {
+	digits, last := number(inner, under+1)
+	if under < 1 || digits == 0 || last != len(inner) {
 		return n, 0
 	}
 	for _, c := range []byte(inner[:under]) {
@@ -117,11 +119,7 @@ func parseToken(text string) (n name, end int) {
 			return n, 0
 		}
 	}
-	number, err := strconv.ParseUint(inner[under+1:], 10, 31)
-	if err != nil {
-		return n, 0
-	}
-	return name{inner[:under], int(number)}, end + 1
+	return name{inner[:under], digits}, end + 1
 }
 
 // restorer replaces the tokens of one session.
@@ -158,7 +156,6 @@ type place struct {
 	start, end int
 	tok        *token
 	text       string // the value in the spelling of the place
-	found      found
 }
 
 // places finds the tokens of the session in a text. The two parts of an address that stand together are one place.
@@ -182,13 +179,14 @@ func (r *restorer) places(text string) []place {
 			}
 			continue
 		}
-		if last := len(places) - 1; at.joins && last >= 0 && places[last].end <= at.start && places[last].found.part == localPart {
-			if _, _, domain, ok := splitAddress(places[last].tok.spelling); ok && strings.EqualFold(domain, tok.spelling) {
-				places[last].join(text[places[last].end:at.start], restored, at.end)
+		if last := len(places) - 1; at.joins && last >= 0 && r.table.hasDomain(places[last].tok, at.name) {
+			// The first part is the last place, but if the session does not know it.
+			if separator := text[places[last].end:at.start]; slices.Contains(separators[:], separator) {
+				places[last].join(separator, restored, at.end)
 				continue
 			}
 		}
-		places = append(places, place{at.start, at.end, tok, restored, at})
+		places = append(places, place{at.start, at.end, tok, restored})
 	}
 	for _, p := range places {
 		if _, ok := r.used[p.tok]; !ok {
@@ -206,7 +204,7 @@ func (p *place) join(separator, domain string, end int) {
 	if separator != "@" {
 		p.text = encodeComponent(p.text)
 	}
-	p.text, p.end, p.found.part = p.text+separator+domain, end, wholePart
+	p.text, p.end = p.text+separator+domain, end
 }
 
 // restored is what a token, or a part of one, stands for.
@@ -338,7 +336,7 @@ func changeStrings(raw []byte, change func(string) string) ([]byte, error) {
 			break
 		}
 		from += at
-		at = endOfString(raw, from)
+		at = jsontext.End(raw, from)
 		var text string
 		if err := json.Unmarshal(raw[from:at], &text); err != nil {
 			return nil, fmt.Errorf("read a string: %w", err)
@@ -358,18 +356,6 @@ func changeStrings(raw []byte, change func(string) string) ([]byte, error) {
 		return raw, nil
 	}
 	return append(out, raw[done:]...), nil
-}
-
-// endOfString is where the JSON string ends that begins at from, of a valid text.
-func endOfString(raw []byte, from int) int {
-	for i := from + 1; ; i++ {
-		switch raw[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
 }
 
 // unquote decodes a part of a JSON string. A part that is none stays.

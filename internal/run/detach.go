@@ -124,7 +124,7 @@ func (l *loop) detach(ctx context.Context) {
 	for n, c := range l.open {
 		switch frame.Kind(c.Kind) {
 		case frame.FS, frame.Load:
-			return // these calls are quick, and use the runner
+			return // calls of files and modules are quick, and use the runner
 		case frame.Timer:
 		default:
 			flying++

@@ -398,7 +398,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 		l.held = append(l.held, c) // waits for the record, in the order of the calls
 	default:
 		if c.Sync {
-			l.performHeld(ctx) // these calls were made earlier
+			l.performHeld(ctx) // the held calls were made earlier
 		}
 		l.perform(ctx, c)
 	}

@@ -269,7 +269,7 @@ func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	var mu sync.Mutex
-	busy, each := map[string]bool{}, map[string]int{} // by run, and by user
+	busy, each := map[string]bool{}, map[string]int{} // runs that are being resumed, and how many each user has
 	var last time.Time
 	for ctx.Err() == nil {
 		wait := lookForDecisions
@@ -292,7 +292,7 @@ func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 		for _, runID := range ids {
 			info, err := stored(s, func(store Store) (journal.RunInfo, error) { return store.Run(ctx, runID) })
 			if err != nil {
-				continue // it was deleted, or the store is unavailable
+				continue // the run was deleted, or the store is unavailable
 			}
 			mu.Lock()
 			skip := busy[runID] || each[info.User] == resumeEach || len(busy) == resumeEach*shareOfAll
