@@ -195,7 +195,8 @@ func newLeg(runner *sandbox.Lease, records []journal.Record, start int64) leg {
 // execute exchanges frames with the runner until the program has ended. first is the call of a run that begins without one.
 func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 	l.used.Store(int64(l.spec.Computed))
-	calls, cancel := context.WithCancel(ctx)
+	// Calls end when the loop has decided how the run ends, not with ctx: an error of theirs would pass for an answer otherwise.
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancelCalls = cancel
 	defer l.endCalls()
 	if len(l.spec.Records) == 0 {
