@@ -12,31 +12,9 @@ import (
 // the host decided that ending.
 const replayTail = time.Second
 
-// compute lets the guest compute, which may have to wait for a processor: what is sent to it waits as well.
-func (l *loop) compute() {
-	if !l.computing && !l.waits {
-		if l.waits = !l.spec.Turn.Compute(); !l.waits {
-			l.startClock()
-		}
-	}
-}
-
-// granted ends the wait for a processor.
-func (l *loop) granted() {
-	if !l.waits || l.phase != running {
-		return
-	}
-	l.waits = false
-	l.startClock()
-	for _, f := range l.unsent {
-		l.send(f)
-	}
-	l.unsent = nil
-}
-
-// startClock starts the guest's clock, rest stops it. Time in replay, and time that the guest was frozen, count for nothing.
+// startClock starts the guest's clock, stopClock stops it. Time in replay, and time that the guest was frozen, count for nothing.
 func (l *loop) startClock() {
-	l.computing, l.since, l.frozen = true, time.Now(), l.spec.Turn.Frozen()
+	l.guest.since, l.guest.frozen = time.Now(), l.spec.Turn.Frozen()
 	l.spec.Slot.Compute(true)
 	left := l.spec.Limits.Timeout - time.Duration(l.used.Load())
 	switch {
@@ -49,26 +27,22 @@ func (l *loop) startClock() {
 	case l.spec.Offline && l.recordedEnd() != nil:
 		left = min(left, replayTail)
 	}
-	l.allowed = max(left, 0)
-	l.deadline.Reset(l.allowed)
+	l.guest.allowed = max(left, 0)
+	l.deadline.Reset(l.guest.allowed)
 }
 
 // computed is how long the guest's clock has been going.
 func (l *loop) computed() time.Duration {
-	return time.Since(l.since) - (l.spec.Turn.Frozen() - l.frozen)
+	return time.Since(l.guest.since) - (l.spec.Turn.Frozen() - l.guest.frozen)
 }
 
-func (l *loop) rest() {
-	if !l.computing {
-		return
-	}
-	l.computing = false
+func (l *loop) stopClock() {
 	l.spec.Turn.Rest()
 	l.spec.Slot.Compute(false)
 	if !l.replaying() {
 		l.used.Add(int64(l.computed()))
 	}
-	l.idleSince = -1
+	l.guest.idleSince = -1
 	l.deadline.Reset(l.spec.Limits.Timeout)
 	l.idles()
 }
@@ -77,11 +51,11 @@ func (l *loop) rest() {
 func (l *loop) replaying() bool { return l.delivered < l.replayed }
 
 func (l *loop) expired() {
-	if !l.computing {
+	if l.guest.activity != computing {
 		l.watchIdle()
 		return
 	}
-	if left := l.allowed - l.computed(); left > 0 {
+	if left := l.guest.allowed - l.computed(); left > 0 {
 		l.deadline.Reset(max(left, maxTurn)) // the guest was frozen, and may still be
 		return
 	}
@@ -98,7 +72,7 @@ const maxUnmetered = 3
 // watchIdle ends a run whose runner computes although it said that it was idle. It is called each time that the runner
 // has been idle for the run's timeout.
 func (l *loop) watchIdle() {
-	meter, ok := l.runner.Runner.(interface{ CPU() (time.Duration, error) })
+	meter, ok := l.guest.runner.Runner.(interface{ CPU() (time.Duration, error) })
 	if !ok {
 		return
 	}
@@ -106,20 +80,20 @@ func (l *loop) watchIdle() {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return
-	case err != nil && l.unmetered < maxUnmetered: // the time since the last look counts with the next
-		l.unmetered++
+	case err != nil && l.guest.unmetered < maxUnmetered: // the time since the last look counts with the next
+		l.guest.unmetered++
 		l.deadline.Reset(l.spec.Limits.Timeout)
 		return
 	case err != nil:
 		l.end(frame.KindCrash, fmt.Sprintf("the runner was ended: nobody can say how long it computed: %v", err))
 		return
 	}
-	l.unmetered = 0
-	if l.idleSince >= 0 && used-l.idleSince > l.spec.Limits.Timeout/2 {
+	l.guest.unmetered = 0
+	if l.guest.idleSince >= 0 && used-l.guest.idleSince > l.spec.Limits.Timeout/2 {
 		l.endTimeout()
 		return
 	}
-	l.idleSince = used
+	l.guest.idleSince = used
 	l.deadline.Reset(l.spec.Limits.Timeout)
 }
 
@@ -132,10 +106,3 @@ func (l *loop) spent() bool { return time.Duration(l.used.Load()) > l.spec.Limit
 
 // errSpent ends work of the host for a run that has used up its time.
 var errSpent = errors.New("the program's time is used up (sandbox.timeout)")
-
-func (c *inFlight) Charge(used time.Duration) error {
-	if c.loop.used.Add(int64(used)); c.loop.spent() {
-		return errSpent
-	}
-	return nil
-}

@@ -96,7 +96,7 @@ func (l *loop) frames() <-chan *frame.Frame {
 	if !l.detachment.hasRunner() {
 		return nil
 	}
-	return l.runner.Frames()
+	return l.guest.runner.Frames()
 }
 
 // idle reports whether the program waits for answers that have not come yet.
@@ -104,7 +104,7 @@ func (l *loop) idle() bool {
 	if l.detachment.state != attached {
 		return l.detachment.state == detached
 	}
-	return !l.computing && !l.waits && len(l.held) == 0 && l.cursor.Next() == nil
+	return (l.guest.activity == resting || l.guest.activity == blocked) && len(l.held) == 0 && l.cursor.Next() == nil
 }
 
 // idles notes that the program begins to wait.
@@ -117,7 +117,7 @@ func (l *loop) idles() {
 
 // detach gives up the runner if the program has waited for long enough.
 func (l *loop) detach(ctx context.Context) {
-	if l.detachment.state != attached || !l.idle() || l.blocked || l.phase != running || len(l.open) == 0 {
+	if l.detachment.state != attached || !l.idle() || l.guest.activity == blocked || l.phase != running || len(l.open) == 0 {
 		return // the alarm is set again when the program waits again
 	}
 	calls, size, flying := make(map[int]*journal.Call, len(l.open)), 0, 0
@@ -149,7 +149,7 @@ func (l *loop) detach(ctx context.Context) {
 	}
 	l.to(detaching)
 	l.detachment.calls, l.detachment.had, l.detachment.made = calls, l.delivered, l.toolCalls
-	l.send(&frame.Frame{T: frame.Cancel, Run: l.spec.Start.Run, Reason: frame.KindCancelled})
+	l.guest.send(&frame.Frame{T: frame.Cancel, Run: l.spec.Start.Run, Reason: frame.KindCancelled})
 	l.kill = time.After(grace)
 }
 
@@ -163,8 +163,8 @@ func (l *loop) detachedNow() bool {
 	l.deadline.Stop()
 	l.spec.Turn.Rest()
 	l.spec.Turn.Bind(nil)
-	l.runner.Release(l.clean)
-	l.leg = leg{cursor: journal.NewCursor(nil), again: true}
+	l.guest.runner.Release(l.guest.clean)
+	l.leg = leg{guest: guest{activity: resting}, cursor: journal.NewCursor(nil), again: true}
 	l.spec.Records, l.spec.Start = nil, journal.Start{Run: l.spec.Start.Run, Tier: l.spec.Start.Tier}
 	l.spec.Detach.Forget()
 	select {

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"mcp-code-exec-harness/internal/approval"
-	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/jsontext"
@@ -43,7 +41,7 @@ func Execute(ctx context.Context, spec *Spec) (*Outcome, error) {
 	l.execute(ctx, first)
 	l.spec.Turn.Rest()
 	if l.detachment.hasRunner() {
-		l.runner.Release(l.clean && l.phase != failed)
+		l.guest.runner.Release(l.guest.clean && l.phase != failed)
 	}
 	l.release()
 	return l.finish()
@@ -58,7 +56,7 @@ type loop struct {
 
 	latest     int64          // the clock of the last answer that was recorded
 	answers    int            // asynchronous ones that were recorded
-	serial     []preparedCall // calls that wait for each other; the first is in flight
+	serial     []*pendingCall // calls that wait for each other; the first is in flight
 	timers     timers         // pending timers
 	inFlight   int            // calls the gate is working on
 	results    chan result
@@ -88,11 +86,10 @@ type loop struct {
 
 // leg is what the loop knows of the program on one runner. A program that comes back to another one is replayed from the beginning.
 type leg struct {
-	runner   *sandbox.Lease // nil: the run has given it up
+	guest    guest
 	cursor   *journal.Cursor
 	again    bool // the run has had a runner before
 	replayed int  // answers whose work counts for nothing, because the program has had them before
-	clean    bool // the runner sent its done frame: it can be reset
 
 	now       int64 // the run's clock as the guest last got it
 	calls     int   // calls the guest has made
@@ -102,16 +99,6 @@ type leg struct {
 	busy      int                   // open calls that count as in flight
 	delivered int                   // asynchronous answers given to the guest
 	crossed   int                   // bytes of arguments and answers
-
-	blocked   bool           // the guest waits for the answer to a synchronous call
-	computing bool           // the guest is busy: its time counts
-	waits     bool           // the guest is to be busy as soon as it has a processor
-	unsent    []*frame.Frame // frames for the guest once it has a processor
-	since     time.Time
-	allowed   time.Duration // time that the guest may compute from since on
-	frozen    time.Duration // frozen time of the guest at since
-	idleSince time.Duration // processor time of the runner at the last look since it became idle; -1 before the first
-	unmetered int           // looks in a row that did not find it
 
 	idled  int             // number of answers that the guest had taken at its last idle frame; -1 before the first
 	raised map[string]bool // kinds of the errors that answers gave the guest
@@ -127,46 +114,6 @@ type result struct {
 	err   *frame.Error
 	asks  *approval.Call // not nil: there is no answer, the call waits for an approval
 	told  Told
-}
-
-// phase is how far a run is.
-type phase string
-
-const (
-	running  phase = "running"
-	stopping phase = "stopping" // the host has decided how the run ends, and the runner was told
-	over     phase = "over"     // the program has ended
-	failed   phase = "failed"   // the harness has failed, or hands the run over: the journal has no end
-)
-
-// phases are the steps from each phase.
-var phases = map[phase][]phase{
-	running:  {stopping, over, failed},
-	stopping: {over, failed},
-	over:     {failed},
-	failed:   {failed},
-}
-
-// enter makes a step. One that is not in the table is a fault of the loop, and fails the run.
-func (l *loop) enter(next phase) {
-	if !slices.Contains(phases[l.phase], next) {
-		l.failure, next = fmt.Errorf("a run that is %s cannot be %s next", l.phase, next), failed
-	}
-	l.phase = next
-}
-
-// fail ends the run with a failure of the harness itself; nil is none.
-func (l *loop) fail(err error) {
-	if err != nil {
-		l.failure = err
-		l.enter(failed)
-	}
-}
-
-// finished ends the run with the last frame of its program.
-func (l *loop) finished(last *frame.Frame) {
-	l.done = last
-	l.enter(over)
 }
 
 func newLoop(spec *Spec) *loop {
@@ -187,8 +134,8 @@ func (l *loop) use(runner *sandbox.Lease, records []journal.Record) {
 
 func newLeg(runner *sandbox.Lease, records []journal.Record, start int64) leg {
 	return leg{
-		runner: runner, cursor: journal.NewCursor(records), now: start, open: map[int]*journal.Call{}, idled: -1, idleSince: -1,
-		raised: map[string]bool{},
+		guest: guest{runner: runner, activity: resting, idleSince: -1}, cursor: journal.NewCursor(records), now: start,
+		open: map[int]*journal.Call{}, idled: -1, raised: map[string]bool{},
 	}
 }
 
@@ -251,7 +198,7 @@ func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 			}
 			l.end(frame.KindCancelled, "the run was cancelled")
 		case <-l.kill:
-			l.runner.Kill()
+			l.guest.runner.Kill()
 		}
 		l.suspend(calls)
 	}
@@ -284,16 +231,6 @@ func (l *loop) start() error {
 	return nil
 }
 
-// send gives a frame to the runner, which reads it when it likes: this goroutine keeps the run's limits, and does not wait
-// for the guest.
-func (l *loop) send(f *frame.Frame) {
-	if l.waits && f.T != frame.Cancel {
-		l.unsent = append(l.unsent, f)
-	} else if l.runner.Send(f) != nil {
-		l.runner.Kill() // Frames says why
-	}
-}
-
 // frame handles what the runner sends. The guest wrote it: nothing in it is believed beyond its own run.
 func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	if f.Run != l.spec.Start.Run {
@@ -321,7 +258,7 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 		}
 		l.answered(ctx, l.timers.due()...)
 	case frame.Done:
-		if l.clean = true; l.detachedNow() {
+		if l.guest.clean = true; l.detachedNow() {
 			return
 		}
 		l.finished(f)
@@ -369,8 +306,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 		return
 	}
 	if f.Sync {
-		l.blocked = true
-		l.rest()
+		l.block()
 	}
 	answer := l.cursor.Answer(c.N)
 	if recorded == nil || !l.again { // else they are known
@@ -423,7 +359,7 @@ func (l *loop) perform(ctx context.Context, c *journal.Call) {
 			"the arguments of calls that this user's programs have in flight have more than %d MiB: await some calls before making more", argsEach>>20))
 		return
 	}
-	call := preparedCall{c, l.spec.Gate.Prepare(c, l.cursor.Intent(c.N)), release}
+	call := &pendingCall{loop: l, call: c, perform: l.spec.Gate.Prepare(c, l.cursor.Intent(c.N)), release: release}
 	if l.spec.Gate.Serial(c) {
 		l.serial = append(l.serial, call)
 		if len(l.serial) > 1 {
@@ -431,87 +367,6 @@ func (l *loop) perform(ctx context.Context, c *journal.Call) {
 		}
 	}
 	l.do(ctx, call)
-}
-
-// preparedCall is a call and what the gate prepared for it.
-type preparedCall struct {
-	call    *journal.Call
-	pending Pending
-	release func() // gives the memory of its arguments back
-}
-
-func (l *loop) do(ctx context.Context, c preparedCall) {
-	l.inFlight++
-	own := &inFlight{loop: l, n: c.call.N}
-	job := func() {
-		value, err := c.pending(ctx, own)
-		c.release()
-		select {
-		case l.results <- result{c.call.N, value, err, own.asks, own.told}:
-		case <-l.over:
-		}
-	}
-	select {
-	case l.jobs <- job:
-	default:
-		go l.serve(job)
-	}
-}
-
-// serve does a job, and then waits for further ones, because a goroutine whose stack has grown costs less than a new one. At most one
-// goroutine of a run waits. It ends with the run, or with a job of nil, which the run sends when it gives up its runner.
-func (l *loop) serve(job func()) {
-	for job != nil {
-		job()
-		if !l.serving.CompareAndSwap(false, true) {
-			return
-		}
-		select {
-		case job = <-l.jobs:
-			l.serving.Store(false)
-		case <-l.over:
-			return
-		}
-	}
-}
-
-// inFlight is a call that the gate answers.
-type inFlight struct {
-	loop *loop
-	n    int
-	asks *approval.Call // request of the call's goroutine
-	told Told           // likewise
-}
-
-// Told is what a program gets of an answer beside its value.
-type Told struct {
-	// Exact says that the answer has numbers that no JavaScript number holds. Of these the program gets integers as BigInt, and others
-	// as strings.
-	Exact bool
-	// Beside is what the answer has beside the value, as JSON. Where the value is an object or array, it is its property $content.
-	Beside json.RawMessage
-	Notes  []string // lines that the program prints when it gets the answer
-}
-
-func (c *inFlight) Tell(told Told) { c.told = told }
-
-func (c *inFlight) Intend(ctx context.Context, i journal.Intent) error {
-	if err := c.loop.appendIntent(i); err != nil {
-		return err
-	}
-	return c.loop.journal.Commit(ctx)
-}
-
-// appendIntent records that a write is about to be sent. Calls in flight use it at the same time.
-func (l *loop) appendIntent(i journal.Intent) error {
-	l.intents.Lock()
-	defer l.intents.Unlock()
-	if l.noIntents {
-		return errors.New("the run has ended")
-	}
-	l.journal.Append(journal.Record{Intent: &i})
-	l.effects.begin(i.N)
-	return nil
 }
 
 // answered takes answers and all others that are there by now: they have one time. Every answer is in the journal before the guest sees
@@ -648,10 +503,7 @@ func (l *loop) deliver(a *journal.Answer) {
 			return
 		}
 	}
-	if c.Sync {
-		l.blocked = false
-	}
-	if !l.blocked {
+	if c.Sync || l.guest.activity != blocked {
 		l.compute()
 	}
 	l.send(&frame.Frame{
@@ -685,61 +537,4 @@ func (l *loop) log(ctx context.Context, line Log) {
 	if len(l.logs) > len(l.cursor.Logs()) || !l.again {
 		l.observe(Event{Log: &line})
 	}
-}
-
-// end stops the program for a reason of the host's.
-func (l *loop) end(kind, message string) {
-	l.readEnd()
-	l.stop(l.explain(kind, message))
-}
-
-// explain is the error of an ending that the host decides, with advice where the program may be changed to avoid it.
-func (l *loop) explain(kind, message string) *Error {
-	message = clip.Counted(message, maxMessage)
-	if l.spec.Locate != nil && (kind == frame.KindTimeout || kind == frame.KindOutputLimit || kind == frame.KindCallLimit) {
-		return l.spec.Locate(&frame.Error{Kind: kind, Message: message})
-	}
-	return &Error{Kind: kind, Message: message}
-}
-
-func (l *loop) stop(reason *Error) {
-	if l.phase != running {
-		return
-	}
-	l.reason = reason
-	l.enter(stopping)
-	l.spec.Turn.Rest() // a frozen process cannot end
-	l.endCalls()
-	switch {
-	case !l.detachment.hasRunner():
-		l.finished(&frame.Frame{T: frame.Done})
-		return
-	case l.detachment.state == detaching:
-		return // the runner was sent the cancel frame
-	}
-	if len(l.unsent) > 0 && l.unsent[0].T == frame.Start { // a runner without a program heeds no cancel frame
-		l.waits = false
-		l.send(l.unsent[0])
-	}
-	l.send(&frame.Frame{T: frame.Cancel, Run: l.spec.Start.Run, Reason: reason.Kind})
-	l.kill = time.After(grace)
-}
-
-// lost handles the end of the runner's process: without a done frame the run has failed, whatever the exit code.
-func (l *loop) lost() {
-	if l.detachedNow() {
-		return
-	}
-	l.finished(&frame.Frame{T: frame.Done})
-	if l.reason != nil {
-		return
-	}
-	kind, message := frame.KindCrash, strings.TrimSpace(l.runner.Err().Error())
-	switch err := l.runner.Err(); {
-	case errors.Is(err, sandbox.ErrFrameSize):
-		kind = frame.KindOutputLimit
-	case errors.Is(err, sandbox.ErrMemory):
-		kind, message = frame.KindMemory, fmt.Sprintf("sandbox.memory is %d MiB: %s", l.spec.Limits.Memory>>20, message)
-	}
-	l.reason = l.explain(kind, message)
 }

@@ -46,7 +46,7 @@ func (s *Spec) only() (call *frame.Frame, release func()) {
 
 // passes reports whether the answer to the call of a run without a runner, which has never had one, is the output.
 func (l *loop) passes(a *journal.Answer) bool {
-	return l.runner == nil && !l.again && l.spec.Only != nil && a.N == 1 && a.Error == nil && a.Beside == nil &&
+	return l.guest.runner == nil && !l.again && l.spec.Only != nil && a.N == 1 && a.Error == nil && a.Beside == nil &&
 		int64(len(a.Value)) <= min(l.spec.Limits.Memory/onlyMemory, int64(l.spec.Limits.MaxValue)) && plain(a.Value)
 }
 

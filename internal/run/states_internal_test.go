@@ -41,3 +41,18 @@ func TestPhases(t *testing.T) {
 		}
 	}
 }
+
+// A guest does what the table says next, and nothing else.
+func TestActivities(t *testing.T) {
+	t.Parallel()
+	steps := map[activity]string{resting: "queued computing blocked", queued: "computing blocked", computing: "resting blocked", blocked: "queued computing"}
+	all := []activity{resting, queued, computing, blocked}
+	for _, from := range all {
+		for _, next := range all {
+			l := &loop{phase: running, leg: leg{guest: guest{activity: from}}}
+			if l.does(next); slices.Contains(strings.Fields(steps[from]), string(next)) != (l.failure == nil) || l.guest.activity != next {
+				t.Errorf("from %s to %s: %v", from, next, l.failure)
+			}
+		}
+	}
+}

@@ -12,12 +12,6 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-func (c *inFlight) Ask(asks approval.Call) *frame.Error {
-	asks.N = c.n
-	c.asks = &asks
-	return &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Tool: asks.Tool, Message: "the run ended before the call was approved"}
-}
-
 // Suspension is what a run gives up its runner with: all that it needs to go on besides its journal, and what people are asked.
 type Suspension struct {
 	Calls  []approval.Call // calls in order

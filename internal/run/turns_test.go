@@ -369,3 +369,43 @@ func TestTurnsOthers(t *testing.T) {
 		others(false)
 	})
 }
+
+// A hostile program makes synchronous calls while it waits for a processor. It gets every answer, in order, when it has one, and no time
+// of a processor before.
+func TestCallsOfAQueuedProgram(t *testing.T) {
+	t.Parallel()
+	slow := func(_ context.Context, c *journal.Call, _ run.InFlight) (json.RawMessage, *frame.Error) {
+		time.Sleep(100 * time.Millisecond)
+		return c.Args, nil
+	}
+	bubble(t, new(gate).on("slow", slow).on("echo", echo), func(t *testing.T, w *world) {
+		turns := run.NewTurns(1)
+		w.turn = turns.Join("ann")
+		other := &program{turn: turns.Join("bob")}
+		other.turn.Bind(other)
+		var got []int
+		var waited time.Duration
+		out, _ := w.run(func(g *guest) *frame.Frame {
+			g.call(frame.Tool, "slow", `{}`)
+			g.send(frame.Frame{T: frame.Idle})
+			began := time.Now()
+			time.Sleep(90 * time.Millisecond)
+			other.turn.Compute()
+			time.Sleep(20 * time.Millisecond) // the answer has come, and waits
+			for range 2 {
+				g.calls++
+				g.send(frame.Frame{T: frame.Call, ID: g.calls, Kind: frame.Tool, Name: "echo", Args: json.RawMessage(`{}`), Sync: true})
+				time.Sleep(time.Millisecond) // the gate answers it before the next
+			}
+			for range 3 {
+				got = append(got, g.next().ID)
+			}
+			waited = time.Since(began)
+			other.turn.Rest()
+			return value(`1`)
+		})
+		if out.Error != nil || !slices.Equal(got, []int{1, 2, 3}) || waited != 140*time.Millisecond {
+			t.Errorf("answers %v after %s; %+v", got, waited, out.Error)
+		}
+	})
+}
