@@ -196,7 +196,7 @@ func (x *explainer) words(e *jsonschema.ValidationError) (lines []string) {
 	return lines
 }
 
-// firstSorted is as many names as are ever listed.
+// firstSorted returns the first names in order, no more than a message lists.
 func firstSorted(names []string) []string {
 	names = slices.Sorted(slices.Values(names))
 	return names[:min(len(names), maxProblems)]

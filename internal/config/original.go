@@ -21,7 +21,7 @@ type original struct {
 	part     string  // "host" or "port": what it replaces of the address that key holds
 	provider string  // provider for which the variable sets key; empty is every provider
 	loose    bool    // ignored unless it is true or false: other programs use the name
-	lenient  bool    // a bad value is an error only of commands that need key: other programs use the name
+	lenient  bool    // only commands that need key refuse a bad value: other programs use the same name
 
 	server string // id of the server that it describes: FS for MCP_FS_*
 	guest  bool   // programs read it as env.NAME

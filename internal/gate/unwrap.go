@@ -235,7 +235,7 @@ func fileOf(c mcpclient.Content, n int) (name, kind, content string) {
 func fileName(kind, mimeType string, n int) string {
 	base, _, _ := mime.ParseMediaType(mimeType)
 	extension, known := map[string]string{
-		"image/jpeg": ".jpg", // the first that the system's table has may be .jfif
+		"image/jpeg": ".jpg", // some systems name .jfif first
 		"text/plain": ".txt", "audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mpeg": ".mp3",
 	}[base]
 	if _, sub, ok := strings.Cut(base, "/"); !known && ok && plainName(sub) {

@@ -375,8 +375,8 @@ func textsIn(raw json.RawMessage) []string {
 // checkTimeout is how long a server may take to say whether it knows a session.
 const checkTimeout = 5 * time.Second
 
-// forgotten reports whether the server refuses a request that every session of its may make, where it refused another
-// one with a status that can mean so. One request decides for all calls that were refused.
+// forgotten reports whether the server has lost the session of c, after a status that can mean that. It makes a request that any session
+// may make: a server that refuses this one too has lost the session. One request decides for all calls that were refused.
 func (s *server) forgotten(ctx context.Context, c *conn) bool {
 	if c.web == nil || c.web.streamable && c.web.header.Load().Get(sessionHeader) == "" {
 		return false

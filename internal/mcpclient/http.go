@@ -55,7 +55,7 @@ func newWeb(cfg Config, user string, limit int, streamable bool) *web {
 
 // followOrigin follows redirects at one origin.
 func followOrigin(req *http.Request, via []*http.Request) error {
-	if len(via) == maxRedirects || req.Method != via[0].Method { // a 303 may follow what was done
+	if len(via) == maxRedirects || req.Method != via[0].Method { // a 303 can answer a request that has done its work
 		return errRedirect
 	}
 	return sameOrigin(via[0].URL, req.URL)

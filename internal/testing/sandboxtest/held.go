@@ -13,7 +13,7 @@ import (
 // holdings are what this process holds, by name; nothing where the system does not say.
 type holdings map[string]int
 
-// holds counts.
+// holds counts what the harness and its runners hold now.
 func (w *world) holds(t testing.TB) holdings {
 	t.Helper()
 	h := holdings{"processes": len(descendants(os.Getpid()))}

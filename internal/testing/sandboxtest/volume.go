@@ -31,14 +31,14 @@ func (w *world) volume(t *testing.T) {
 	}
 	w.openPool()
 	defer w.closePool()
-	w.mixed(t, hostile, 0, 60) // files that it opens stay open
+	first, short := 60, 300
+	if w.tier != "wasm" { // each run starts a runner
+		first, short = 12, 3*len(quick)
+	}
+	w.mixed(t, hostile, 0, first) // files that it opens stay open
 	w.measure(t)
 	goroutines, heap := live()
-	short := 300
-	if w.tier != "wasm" { // each run starts a runner
-		short = 90
-	}
-	w.mixed(t, hostile, 60, generated.Count(short, 10_000))
+	w.mixed(t, hostile, first, generated.Count(short, 10_000))
 	w.settle(t)
 	eventually(t, func() (bool, string) {
 		now, size := live()

@@ -78,7 +78,7 @@ type vm struct {
 	funcs   map[string]api.Function
 	pending []rejection // unhandled, oldest first
 
-	undefined handle // every call takes it as this
+	undefined handle // value of this in every call
 	yes       handle // the value true
 	scratch   uint32 // scratchSize bytes of guest memory for arguments and lengths
 }
