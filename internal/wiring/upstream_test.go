@@ -16,6 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/testing/generated"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
@@ -277,7 +278,7 @@ func TestUpstreamKilledAtStart(t *testing.T) {
 // TestUpstreamFirstUse makes the first calls of a server at once: all of them wait for its tools.
 func TestUpstreamFirstUse(t *testing.T) {
 	t.Parallel()
-	for range 20 {
+	for range generated.Count(5, 20) {
 		f := setup(t, nil, newUpstream(t, "up").entry)
 		var n int
 		f.value(`return (await Promise.all(Array.from({ length: 30 }, (_, n) => tools.up.read({ n })))).length`, &n)
