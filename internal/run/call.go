@@ -18,7 +18,7 @@ type pendingCall struct {
 	call    *journal.Call
 	perform Pending
 	release func()         // gives the memory of its arguments back
-	asks    *approval.Call // what people are asked; nil: nothing
+	asks    *approval.Call // the question to people; nil if there is none
 	told    Told
 }
 

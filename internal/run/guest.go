@@ -27,10 +27,10 @@ type guest struct {
 type activity string
 
 const (
-	resting   activity = "resting"   // it waits for answers, or has not begun
-	queued    activity = "queued"    // it is to compute as soon as it has a processor
-	computing activity = "computing" // its time counts
-	blocked   activity = "blocked"   // it waits for the answer to a synchronous call
+	resting   activity = "resting"   // The guest waits for answers, or has not begun.
+	queued    activity = "queued"    // The guest is to compute as soon as it has a processor.
+	computing activity = "computing" // The guest computes: its time counts.
+	blocked   activity = "blocked"   // The guest waits for the answer to a synchronous call.
 )
 
 // activities are the steps from each activity. Only a hostile guest makes a synchronous call while it rests or is queued.
@@ -89,8 +89,8 @@ func (l *loop) rest() {
 
 // block ends the computing of a guest that has made a synchronous call.
 func (l *loop) block() {
-	switch before := l.guest.activity; before {
-	case blocked: // a second call of a hostile guest
+	switch l.guest.activity {
+	case blocked: // A hostile guest has made a second call.
 	case computing:
 		l.does(blocked)
 		l.stopClock()
