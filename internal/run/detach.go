@@ -59,9 +59,8 @@ type detachment struct {
 	alarm   *time.Timer // rings when the program has waited for long enough
 	since   time.Time   // beginning of the program's wait
 	release func()      // gives the places back; nil: none is held
-	calls   map[int]*journal.Call
-	had     int // answers delivered before detaching
-	made    int // tool calls made before detaching
+	had     int         // answers delivered before detaching
+	made    int         // tool calls made before detaching
 
 	cancel context.CancelFunc // ends the wait for a runner, while reattaching
 	back   chan returned
@@ -104,7 +103,7 @@ func (l *loop) idle() bool {
 	if l.detachment.state != attached {
 		return l.detachment.state == detached
 	}
-	return (l.guest.activity == resting || l.guest.activity == blocked) && len(l.held) == 0 && l.cursor.Next() == nil
+	return (l.guest.activity == resting || l.guest.activity == blocked) && l.calls.count[held] == 0 && l.cursor.Next() == nil
 }
 
 // idles notes that the program begins to wait.
@@ -117,25 +116,24 @@ func (l *loop) idles() {
 
 // detach gives up the runner if the program has waited for long enough.
 func (l *loop) detach(ctx context.Context) {
-	if l.detachment.state != attached || !l.idle() || l.guest.activity == blocked || l.phase != running || len(l.open) == 0 {
+	if l.detachment.state != attached || !l.idle() || l.guest.activity == blocked || l.phase != running || len(l.calls.all) == 0 {
 		return // the alarm is set again when the program waits again
 	}
-	calls, size, flying := make(map[int]*journal.Call, len(l.open)), 0, 0
-	for n, c := range l.open {
-		switch frame.Kind(c.Kind) {
+	size, flying := 0, 0
+	for _, c := range l.calls.all {
+		switch frame.Kind(c.call.Kind) {
 		case frame.FS, frame.Load:
 			return // calls of files and modules are quick, and use the runner
 		case frame.Timer:
 		default:
 			flying++
 		}
-		size += keptCall + len(c.Args)
-		calls[n] = &journal.Call{N: n, Kind: c.Kind, Name: c.Name}
+		size += keptCall + len(c.call.Args)
 	}
 	if size > maxKept {
 		return
 	}
-	replay := time.Duration(l.used.Load()) + time.Duration(l.calls)*replayCall + time.Duration(l.crossed)*replayByte
+	replay := time.Duration(l.used.Load()) + time.Duration(l.hostCalls)*replayCall + time.Duration(l.crossed)*replayByte
 	if left := max(l.spec.Detach.After, replayShare*replay) - time.Since(l.detachment.since); left > 0 {
 		l.detachment.alarm.Reset(left)
 		return
@@ -148,7 +146,7 @@ func (l *loop) detach(ctx context.Context) {
 		return
 	}
 	l.to(detaching)
-	l.detachment.calls, l.detachment.had, l.detachment.made = calls, l.delivered, l.toolCalls
+	l.detachment.had, l.detachment.made = l.delivered, l.toolCalls
 	l.guest.send(&frame.Frame{T: frame.Cancel, Run: l.spec.Start.Run, Reason: frame.KindCancelled})
 	l.kill = time.After(grace)
 }

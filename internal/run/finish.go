@@ -58,15 +58,15 @@ func (l *loop) finish() (*Outcome, error) {
 func (l *loop) awaitCalls() {
 	defer close(l.over)
 	bound := time.After(maxFinish)
-	for l.inFlight > 0 {
+	for l.calls.count[inFlight] > 0 {
 		select {
 		case r := <-l.results:
-			if l.phase != failed {
-				l.tick()
-				l.record(r)
-			} else {
-				l.inFlight--
+			if l.phase == failed {
+				l.calls.all[r.n].to(answered)
+				continue
 			}
+			l.tick()
+			l.record(r)
 		case <-bound:
 			return
 		}

@@ -54,18 +54,16 @@ type loop struct {
 	began   time.Time
 	leg
 
-	latest     int64          // the clock of the last answer that was recorded
-	answers    int            // asynchronous ones that were recorded
-	serial     []*pendingCall // calls that wait for each other; the first is in flight
-	timers     timers         // pending timers
-	inFlight   int            // calls the gate is working on
+	latest     int64 // the clock of the last answer that was recorded
+	answers    int   // asynchronous ones that were recorded
+	calls      calls
+	timers     timers // pending timers
 	results    chan result
-	jobs       chan func()           // calls for the goroutine that waits in serve
-	serving    atomic.Bool           // a goroutine waits there
-	asked      map[int]approval.Call // calls that wait for an approval
-	suspended  *approval.Request     // the request that the run waits for
-	over       chan struct{}         // closed when no more results are read
-	late       []*journal.Answer     // answers that came after the end; they are stored with it
+	jobs       chan func()       // calls for the goroutine that waits in serve
+	serving    atomic.Bool       // a goroutine waits there
+	suspended  *approval.Request // the request that the run waits for
+	over       chan struct{}     // closed when no more results are read
+	late       []*journal.Answer // answers that came after the end; they are stored with it
 	detachment detachment
 
 	used     atomic.Int64 // nanoseconds that the guest has computed, and the host for it
@@ -92,13 +90,11 @@ type leg struct {
 	replayed int  // answers whose work counts for nothing, because the program has had them before
 
 	now       int64 // the run's clock as the guest last got it
-	calls     int   // calls the guest has made
+	hostCalls int   // calls the guest has made
 	toolCalls int
-	open      map[int]*journal.Call // made, not yet answered
-	held      []*journal.Call       // new calls that wait for the recorded answers to be delivered
-	busy      int                   // open calls that count as in flight
-	delivered int                   // asynchronous answers given to the guest
-	crossed   int                   // bytes of arguments and answers
+	busy      int // those without an answer that count as in flight
+	delivered int // asynchronous answers given to the guest
+	crossed   int // bytes of arguments and answers
 
 	idled  int             // number of answers that the guest had taken at its last idle frame; -1 before the first
 	raised map[string]bool // kinds of the errors that answers gave the guest
@@ -112,14 +108,12 @@ type result struct {
 	n     int
 	value json.RawMessage
 	err   *frame.Error
-	asks  *approval.Call // not nil: there is no answer, the call waits for an approval
-	told  Told
 }
 
 func newLoop(spec *Spec) *loop {
 	defer func() { *spec = Spec{} }()
 	return &loop{
-		spec: *spec, phase: running, journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard), began: spec.Now(), asked: map[int]approval.Call{},
+		spec: *spec, phase: running, journal: cmp.Or[journal.Writer](spec.Journal, journal.Discard), began: spec.Now(), calls: newCalls(),
 		results: make(chan result, 16), over: make(chan struct{}), jobs: make(chan func()), timers: newTimers(), detachment: newDetachment(),
 	}
 }
@@ -127,6 +121,7 @@ func newLoop(spec *Spec) *loop {
 // use begins a leg on a runner, with all that is recorded.
 func (l *loop) use(runner *sandbox.Lease, records []journal.Record) {
 	l.spec.Turn.Bind(runner.Runner)
+	l.calls.forget()
 	l.leg = newLeg(runner, records, l.spec.Start.Time)
 	l.answers = l.cursor.Deliveries()
 	l.replayed = l.answers
@@ -135,7 +130,7 @@ func (l *loop) use(runner *sandbox.Lease, records []journal.Record) {
 func newLeg(runner *sandbox.Lease, records []journal.Record, start int64) leg {
 	return leg{
 		guest: guest{runner: runner, activity: resting, idleSince: -1}, cursor: journal.NewCursor(records), now: start,
-		open: map[int]*journal.Call{}, idled: -1, raised: map[string]bool{},
+		idled: -1, raised: map[string]bool{},
 	}
 }
 
@@ -267,12 +262,12 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 
 // call takes a new host call: from the record where there is one, else through the gate.
 func (l *loop) call(ctx context.Context, f *frame.Frame) {
-	l.calls++
-	if f.ID != l.calls {
-		l.end(frame.KindCrash, fmt.Sprintf("the runner numbered a call %d where %d was due", f.ID, l.calls))
+	l.hostCalls++
+	if f.ID != l.hostCalls {
+		l.end(frame.KindCrash, fmt.Sprintf("the runner numbered a call %d where %d was due", f.ID, l.hostCalls))
 		return
 	}
-	if l.calls > l.spec.Limits.MaxHostCalls {
+	if l.hostCalls > l.spec.Limits.MaxHostCalls {
 		l.end(frame.KindCallLimit, fmt.Sprintf("the program made more than %d host calls (sandbox.maxHostCalls)", l.spec.Limits.MaxHostCalls))
 		return
 	}
@@ -283,58 +278,63 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	if f.Kind == frame.Tool {
 		l.toolCalls++
 	}
-	c := &journal.Call{N: f.ID, Kind: string(f.Kind), Name: f.Name, Args: f.Args, Sync: f.Sync}
+	call := &journal.Call{N: f.ID, Kind: string(f.Kind), Name: f.Name, Args: f.Args, Sync: f.Sync}
 	if f.Kind == frame.Tool {
-		c.Args = jsontext.Compact(c.Args) // removes equal keys, of which a server might read another than the gate
+		call.Args = jsontext.Compact(call.Args) // removes equal keys, of which a server might read another than the gate
 	}
-	recorded := l.cursor.Call(c.N)
+	recorded := l.cursor.Call(call.N)
 	if recorded != nil {
-		if err := l.cursor.Match(c); err != nil {
+		if err := l.cursor.Match(call); err != nil {
 			l.diverged(err)
 			return
 		}
-		*c = *recorded
-	} else if err := l.redactCall(ctx, c); err != nil {
+		call = recorded
+	} else if err := l.redactCall(ctx, call); err != nil {
 		l.unredacted(err)
 		return
 	}
-	l.open[c.N] = c
+	c := l.calls.make(l, call)
 	if counted(f.Kind, f.Sync) {
 		l.busy++
 	}
-	if l.cross(len(c.Name) + len(c.Args)); l.phase != running {
+	if l.cross(len(call.Name) + len(call.Args)); l.phase != running {
 		return
 	}
 	if f.Sync {
 		l.block()
 	}
-	answer := l.cursor.Answer(c.N)
+	answer := l.cursor.Answer(call.N)
 	if recorded == nil || !l.again { // else they are known
-		l.effects.made(c, l.cursor.Intent(c.N) != nil)
+		l.effects.made(call, l.cursor.Intent(call.N) != nil)
 		l.effects.replayed(answer)
-		l.observe(Event{Call: c})
+		l.observe(Event{Call: call})
 		if answer != nil {
 			l.observe(Event{Answer: answer})
 		}
 	}
-	unanswered := answer == nil || answer.Undelivered()
+	if c.state == undecided { // else the run has had another runner when it was decided
+		l.decide(ctx, c, answer)
+	}
+}
+
+// decide finds how a call is answered. answer is the recorded one, nil if there is none.
+func (l *loop) decide(ctx context.Context, c *hostCall, answer *journal.Answer) {
+	given := answer != nil && !answer.Undelivered()
 	switch {
-	case l.spec.Offline && recorded == nil:
-		l.unrecorded(c)
-	case l.spec.Offline && unanswered && c.Sync:
-		l.offlineEnd() // the guest will never be idle
-	case l.spec.Offline && unanswered, answer != nil && answer.Undelivered():
-		// Its answer came after the program had ended, or never.
-	case answer != nil && c.Sync:
-		l.deliver(answer)
-	case answer != nil:
-		// Its turn comes when the guest is idle.
-	case l.detachment.calls[c.N] != nil:
-		// It was not given up with the runner.
-	case !c.Sync && (l.replaying() || len(l.held) > 0):
-		l.held = append(l.held, c) // waits for the record, in the order of the calls
+	case given:
+		if c.to(answered); c.call.Sync {
+			l.deliver(answer)
+		} // else its turn comes when the guest is idle
+	case l.spec.Offline && l.cursor.Call(c.call.N) == nil:
+		l.unrecorded(c.call)
+	case l.spec.Offline || answer != nil:
+		if c.to(unanswered); l.spec.Offline && c.call.Sync {
+			l.offlineEnd() // the guest will never be idle
+		}
+	case !c.call.Sync && (l.replaying() || l.calls.count[held] > 0):
+		c.to(held)
 	default:
-		if c.Sync {
+		if c.call.Sync {
 			l.performHeld(ctx) // the held calls were made earlier
 		}
 		l.perform(ctx, c)
@@ -343,30 +343,33 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 
 // perform starts a timer, or lets the gate answer a call. Serial calls (those that change files) go one after another,
 // each answer recorded before the next begins and committed with its intent, so that only the last can be in doubt.
-func (l *loop) perform(ctx context.Context, c *journal.Call) {
-	if l.cursor.Call(c.N) == nil {
-		l.journal.Append(journal.Record{Call: c})
+func (l *loop) perform(ctx context.Context, c *hostCall) {
+	call := c.call
+	if l.cursor.Call(call.N) == nil {
+		l.journal.Append(journal.Record{Call: call})
 	}
-	if frame.Kind(c.Kind) == frame.Timer && !c.Sync {
-		if err := l.timers.add(c, l.spec.Resume.Timers); err != nil {
+	if frame.Kind(call.Kind) == frame.Timer && !call.Sync {
+		if err := l.timers.add(call, l.spec.Resume.Timers); err != nil {
 			l.end(frame.KindCrash, err.Error())
+			return
 		}
+		c.to(timed)
 		return
 	}
-	release := l.spec.Args.hold(l.spec.Owner, len(c.Args))
-	if release == nil {
+	if c.release = l.spec.Args.hold(l.spec.Owner, len(call.Args)); c.release == nil {
 		l.end(frame.KindCallLimit, fmt.Sprintf(
 			"the arguments of calls that this user's programs have in flight have more than %d MiB: await some calls before making more", argsEach>>20))
 		return
 	}
-	call := &pendingCall{loop: l, call: c, perform: l.spec.Gate.Prepare(c, l.cursor.Intent(c.N)), release: release}
-	if l.spec.Gate.Serial(c) {
-		l.serial = append(l.serial, call)
-		if len(l.serial) > 1 {
+	c.perform = l.spec.Gate.Prepare(call, l.cursor.Intent(call.N))
+	if l.spec.Gate.Serial(call) {
+		l.calls.serial = append(l.calls.serial, c)
+		if len(l.calls.serial) > 1 {
+			c.to(serial)
 			return
 		}
 	}
-	l.do(ctx, call)
+	l.do(ctx, c)
 }
 
 // answered takes answers and all others that are there by now: they have one time. Every answer is in the journal before the guest sees
@@ -402,12 +405,18 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 	}
 	for _, a := range batch {
 		l.give(a)
-		if len(l.serial) > 0 && l.serial[0].call.N == a.N {
-			l.serial = l.serial[1:]
-			if len(l.serial) > 0 && l.phase == running {
-				l.do(ctx, l.serial[0])
-			}
-		}
+		l.doSerial(ctx, a.N)
+	}
+}
+
+// doSerial has the gate answer the next serial call, if n is the number of the one before.
+func (l *loop) doSerial(ctx context.Context, n int) {
+	queue := &l.calls.serial
+	if len(*queue) == 0 || (*queue)[0].call.N != n {
+		return
+	}
+	if *queue = (*queue)[1:]; len(*queue) > 0 && l.phase == running {
+		l.do(ctx, (*queue)[0])
 	}
 }
 
@@ -417,7 +426,11 @@ func (l *loop) give(a *journal.Answer) {
 	case l.detachment.state != attached:
 		l.reattach()
 	case a.Delivery > 0 && l.cursor.Next() != nil:
-		l.fail(l.cursor.Add(l.open[a.N], a))
+		var call *journal.Call
+		if c := l.calls.made(a.N); c != nil {
+			call = c.call
+		}
+		l.fail(l.cursor.Add(call, a))
 	default:
 		l.deliver(a)
 	}
@@ -428,29 +441,26 @@ func (l *loop) tick() { l.latest = max(l.spec.Now().UnixMicro(), l.now, l.latest
 
 // waitsForApproval notes a call that has no answer yet.
 func (l *loop) waitsForApproval(r result) bool {
-	if r.asks == nil {
+	c := l.calls.all[r.n]
+	if c.state != inFlight || c.asks == nil {
 		return false
 	}
-	l.asked[r.n] = *r.asks
-	l.inFlight--
+	c.to(asking)
 	return true
 }
 
 // record numbers an answer and puts it into the journal. One that comes after the end is stored together with the end:
 // a journal without an end has answers that the guest was given, and no others.
 func (l *loop) record(r result) *journal.Answer {
-	a := &journal.Answer{N: r.n, Now: l.latest, Value: r.value, Exact: r.told.Exact, Beside: r.told.Beside, Notes: r.told.Notes}
+	c := l.calls.all[r.n]
+	c.to(answered)
+	a := &journal.Answer{N: r.n, Now: l.latest, Value: r.value, Exact: c.told.Exact, Beside: c.told.Beside, Notes: c.told.Notes}
 	if r.err != nil {
 		a.Value = nil
 		a.Error, _ = json.Marshal(r.err) // strings and JSON that was decoded before
 	}
 	if l.passes(a) {
 		a.Notes = nil // no program reads it
-	}
-	c := cmp.Or(l.detachment.calls[a.N], l.open[a.N])
-	delete(l.detachment.calls, a.N)
-	if c == nil || frame.Kind(c.Kind) != frame.Timer {
-		l.inFlight--
 	}
 	l.effects.settle(r.n, r.err)
 	l.unsaved.add(a)
@@ -460,7 +470,7 @@ func (l *loop) record(r result) *journal.Answer {
 		l.late = append(l.late, a)
 		return a
 	}
-	if c != nil && !c.Sync {
+	if !c.call.Sync {
 		l.answers++
 		a.Delivery = l.answers
 	}
@@ -470,11 +480,12 @@ func (l *loop) record(r result) *journal.Answer {
 
 // deliver gives an answer to the guest.
 func (l *loop) deliver(a *journal.Answer) {
-	c := l.open[a.N]
-	if c == nil {
+	made := l.calls.made(a.N)
+	if made == nil {
 		return
 	}
-	delete(l.open, a.N)
+	c := made.call
+	l.calls.remove(made)
 	if !c.Sync {
 		l.delivered++
 	}

@@ -15,7 +15,7 @@ import (
 // deliverRecorded gives an idle guest the next answer of the record. When none is left, held calls go live.
 func (l *loop) deliverRecorded(ctx context.Context) {
 	if a := l.cursor.Next(); a != nil {
-		if l.open[a.N] == nil {
+		if l.calls.made(a.N) == nil {
 			l.diverged(&journal.DivergedError{N: a.N, Want: l.cursor.Call(a.N)})
 			return
 		}
@@ -29,7 +29,7 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 	}
 	l.performHeld(ctx)
 	l.timers.step() // the guest is idle
-	if l.inFlight == 0 && len(l.timers.pending) == 0 && len(l.asked) == 0 && len(l.open) > 0 && l.phase == running {
+	if n := l.calls.count[unanswered]; n > 0 && n == len(l.calls.all) && l.phase == running {
 		// The run was ending when its process died: these calls were answered, but not to the guest.
 		l.end(frame.KindCrash, "the harness stopped while this run was ending; its calls were answered after the program had been stopped")
 	}
@@ -37,12 +37,8 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 
 // performHeld makes held calls go live.
 func (l *loop) performHeld(ctx context.Context) {
-	held := l.held
-	l.held = nil
-	for _, c := range held {
-		if l.open[c.N] != nil { // else its answer came in between
-			l.perform(ctx, c)
-		}
+	for _, c := range l.calls.in(held) {
+		l.perform(ctx, c)
 	}
 }
 
@@ -137,7 +133,7 @@ func (l *loop) report(out *Outcome, end *journal.End, recorded *Error) {
 // answer is no difference: an answer may be on its way when a program ends that does not wait for it.
 func (l *loop) missing() error {
 	err := l.cursor.Finish()
-	if diverged, ok := errors.AsType[*journal.DivergedError](err); ok && diverged.N <= l.calls {
+	if diverged, ok := errors.AsType[*journal.DivergedError](err); ok && diverged.N <= l.hostCalls {
 		return nil
 	}
 	return err

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mcp-code-exec-harness/internal/journal"
 )
 
 // A run takes the steps of the table and no others: one that is not there fails it.
@@ -52,6 +54,32 @@ func TestActivities(t *testing.T) {
 			l := &loop{phase: running, leg: leg{guest: guest{activity: from}}}
 			if l.does(next); slices.Contains(strings.Fields(steps[from]), string(next)) != (l.failure == nil) || l.guest.activity != next {
 				t.Errorf("from %s to %s: %v", from, next, l.failure)
+			}
+		}
+	}
+}
+
+// A call waits for what the table says next, and for nothing else. The run knows how many calls wait for what.
+func TestCallStates(t *testing.T) {
+	t.Parallel()
+	steps := map[callState]string{
+		undecided: "held serial in_flight timed answered unanswered", held: "serial in_flight timed", serial: "in_flight",
+		inFlight: "asking answered", asking: "answered", timed: "answered",
+	}
+	all := []callState{undecided, held, serial, inFlight, asking, timed, answered, unanswered}
+	for _, from := range all {
+		for _, next := range all {
+			l := &loop{phase: running, calls: newCalls()}
+			c := l.calls.make(l, &journal.Call{N: 1})
+			l.calls.count[undecided]--
+			l.calls.count[from]++
+			c.state = from
+			allowed := slices.Contains(strings.Fields(steps[from]), strings.ReplaceAll(string(next), " ", "_"))
+			if c.to(next); allowed != (l.failure == nil) || c.state != next || len(l.calls.in(next)) != 1 || from != next && l.calls.count[from] != 0 {
+				t.Errorf("from %s to %s: it is %s, %v, %v", from, next, c.state, l.calls.count, l.failure)
+			}
+			if l.calls.remove(c); len(l.calls.all) != 0 || l.calls.count[next] != 0 {
+				t.Errorf("removed from %s: %v", next, l.calls.count)
 			}
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	"mcp-code-exec-harness/internal/approval"
@@ -27,7 +25,7 @@ func (e *RefusedError) Error() string { return e.Answer.Message }
 
 // suspend gives up the runner if the guest is idle and every unanswered call is a timer or waits for an approval.
 func (l *loop) suspend(ctx context.Context) {
-	if len(l.asked) == 0 || l.inFlight > 0 || !l.idle() || l.phase != running {
+	if l.calls.count[asking] == 0 || l.calls.count[inFlight] > 0 || !l.idle() || l.phase != running {
 		return
 	}
 	if l.spec.Suspend == nil {
@@ -42,8 +40,8 @@ func (l *loop) suspend(ctx context.Context) {
 			Elapsed: l.elapsed(), Computed: time.Duration(l.used.Load()), Timers: l.timers.left(time.Now()),
 		},
 	}
-	for _, n := range slices.Sorted(maps.Keys(l.asked)) {
-		p.Calls = append(p.Calls, l.asked[n])
+	for _, c := range l.calls.in(asking) {
+		p.Calls = append(p.Calls, *c.asks)
 	}
 	request, err := l.spec.Suspend(context.WithoutCancel(ctx), p)
 	var refused *RefusedError
@@ -61,13 +59,11 @@ func (l *loop) suspend(ctx context.Context) {
 // refuse answers the calls that wait for an approval.
 func (l *loop) refuse(ctx context.Context, why *frame.Error) {
 	var answers []result
-	for _, n := range slices.Sorted(maps.Keys(l.asked)) {
+	for _, c := range l.calls.in(asking) {
 		e := *why
-		e.Tool = l.asked[n].Tool
-		answers = append(answers, result{n: n, err: &e})
+		e.Tool = c.asks.Tool
+		answers = append(answers, result{n: c.call.N, err: &e})
 	}
-	clear(l.asked)
-	l.inFlight += len(answers) // record takes them off again
 	l.answered(ctx, answers...)
 }
 
