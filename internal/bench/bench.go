@@ -48,9 +48,18 @@ type Options struct {
 	CacheDir   string            // compiled code; a temporary directory when empty
 	Only       string            // only figures whose name contains this
 	Tiers      []Tier            // to compare; then nothing else is measured
-	Quick      bool              // a tenth of the repetitions
+	Effort     Effort            // how often each measurement is repeated
 	Progress   func(text string) // called with the name of each measurement; may be nil
 }
+
+// Effort is how often a measurement is repeated.
+type Effort int
+
+const (
+	Full  Effort = iota // as often as a steady figure takes
+	Quick               // a tenth as often, and three times at least
+	Once                // once: the measurement works, its figure says little
+)
 
 // bench holds what the measurements share.
 type bench struct {
@@ -136,12 +145,16 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 	return append(b.figures, computed...), err
 }
 
-// repetitions are n, or a tenth where it must be quick.
+// repetitions are how many of n the effort allows.
 func (b *bench) repetitions(n int) int {
-	if b.opt.Quick {
+	switch b.opt.Effort {
+	case Once:
+		return 1
+	case Quick:
 		return max(n/10, 3)
+	default:
+		return n
 	}
-	return n
 }
 
 // times measures f n times, after a tenth of that to warm up, in milliseconds. result is the figure without its times.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -41,11 +42,10 @@ func harness() int {
 	})
 }
 
-// TestRun measures everything once, quickly: what is measured works, whatever the figures are on a busy machine. Figures with the
-// race detector would say nothing, so another process measures.
+// TestRun measures everything once: what is measured works, whatever the figures are on a busy machine.
 func TestRun(t *testing.T) {
-	var figures []bench.Figure
-	if err := json.Unmarshal(output(t, "bench", "--quick", "--json"), &figures); err != nil {
+	figures, err := bench.Run(t.Context(), bench.Options{Executable: child.Executable(t), CacheDir: filepath.Join(t.TempDir(), "cache"), Effort: bench.Once})
+	if err != nil {
 		t.Fatal(err)
 	}
 	budgets, kernels := figures, 0
@@ -71,6 +71,17 @@ func TestRun(t *testing.T) {
 			}
 			t.Logf("%10.3f %s (budget %g)", f.P50, f.Unit, f.Budget)
 		})
+	}
+}
+
+// TestQuick: the command prints the figures of the budgets that are asked for.
+func TestQuick(t *testing.T) {
+	var figures []bench.Figure
+	if err := json.Unmarshal(output(t, "bench", "--only", "start of", "--quick", "--json"), &figures); err != nil {
+		t.Fatal(err)
+	}
+	if len(figures) != 2 || figures[0].Name != "start of a worker" || figures[1].Name != "start of the binary" || figures[0].P50 <= 0 || figures[0].Budget == 0 {
+		t.Errorf("figures are %+v", figures)
 	}
 }
 

@@ -356,7 +356,7 @@ func (b *bench) manyUsers(ctx context.Context) (Figure, error) {
 	p := sandbox.NewPool(b.tier, sandbox.PoolOptions{Size: runners})
 	defer p.Close()
 	cache := program.NewCache()
-	users := b.repetitions(300)
+	users := max(b.repetitions(300), runners+2) // the last ones take the place of the first
 	var next atomic.Int64
 	began := time.Now()
 	err := together(runners/2, func(int) error {
@@ -413,7 +413,7 @@ func (b *bench) manyWaiters(ctx context.Context) (Figure, error) {
 	const runners, waiters, owners, took = 64, 1000, 10, 50 * time.Millisecond
 	p := sandbox.NewPool(instant{}, sandbox.PoolOptions{Size: runners})
 	defer p.Close()
-	programs := int64(b.repetitions(6400))
+	programs := int64(max(b.repetitions(6400), 2*runners))
 	var next atomic.Int64
 	began := time.Now()
 	err := together(waiters, func(i int) error {

@@ -48,10 +48,7 @@ mcpServers:
 // manyWaiting is the memory of harness serve, its runners included, while very many runs wait: half of them for a slow tool, half for an
 // approval. Each is answered, in any order, and has to return the right value.
 func (b *bench) manyWaiting(ctx context.Context) (f Figure, err error) {
-	n := 10_000
-	if b.opt.Quick {
-		n = 300
-	}
+	n := map[Effort]int{Full: 10_000, Quick: 300, Once: 60}[b.opt.Effort]
 	s, err := b.serve(ctx)
 	if err != nil {
 		return f, err

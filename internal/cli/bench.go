@@ -27,9 +27,13 @@ func (c *benchCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
+	effort := bench.Full
+	if c.Quick {
+		effort = bench.Quick
+	}
 	progress := a.progress("measuring")
 	figures, err := bench.Run(ctx, bench.Options{
-		Executable: a.Executable, Only: c.Only, Quick: c.Quick, Tiers: tiers, Progress: progress.say,
+		Executable: a.Executable, Only: c.Only, Effort: effort, Tiers: tiers, Progress: progress.say,
 	})
 	progress.stop()
 	if err != nil {

@@ -14,8 +14,8 @@ func completed(u Usage, req *Request, written string) Usage {
 	if u.Input == 0 {
 		u.Input, u.Estimated = estimateRequest(req), true
 	}
-	if n := Estimate(written); u.Output == 0 && n > 0 {
-		u.Output, u.Estimated = n, true
+	if u.Output == 0 && written != "" { // the vocabulary is not loaded for a text that the provider counted
+		u.Output, u.Estimated = Estimate(written), true
 	}
 	return u
 }
