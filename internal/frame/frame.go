@@ -52,6 +52,9 @@ type Frame struct {
 	Exact  bool            `json:"exact,omitempty"`
 	Beside json.RawMessage `json:"beside,omitempty"`
 	Notes  []string        `json:"notes,omitempty"`
+	// Start and Answer: where tokens of a type come from that the program has not had before, by type. The guest then tells it where it does
+	// with one what cannot work.
+	Tokens map[string]string `json:"tokens,omitempty"`
 
 	// Log
 	Level string `json:"level,omitempty"` // log, info, warn, error, debug

@@ -19,19 +19,28 @@ import (
 // file prepares a file call. The run lets those that change files go on one at a time, in call order.
 func (r *Run) file(c *journal.Call, intent *journal.Intent) run.Pending {
 	if !files.Mutates(c.Name) {
-		return answer(func(ctx context.Context) (json.RawMessage, *frame.Error) {
-			if r.gate.opt.Origins == nil || c.Name != "readFile" {
+		return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
+			if c.Name != "readFile" {
 				return r.reads(ctx, c)
 			}
 			var at filePart
 			_ = frame.DecodeArgs(c.Args, &at) // the call itself says what is wrong with them
-			by := r.scope.Files.Hand(at.Path)
+			var by files.Hand
+			if r.gate.opt.Origins != nil {
+				by = r.scope.Files.Hand(at.Path)
+			}
 			value, failed := r.reads(ctx, c)
-			if failed == nil {
+			if failed != nil {
+				return nil, failed
+			}
+			if r.gate.opt.Origins != nil {
 				r.readByUser(ctx, at.Path, by, value)
 			}
-			return value, failed
-		})
+			if tokens := r.tokens(at.Path, value, ".text"); tokens != nil {
+				call.Tell(run.Told{Tokens: tokens})
+			}
+			return value, nil
+		}
 	}
 	return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
 		return r.change(ctx, c, intent, call)

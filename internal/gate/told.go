@@ -60,9 +60,26 @@ func (r *Run) tell(call run.InFlight, source string, value json.RawMessage, pref
 			told.Notes = append(told.Notes, fmt.Sprintf("%s: %s %s", source, path, trait.means))
 		}
 	}
-	if told.Exact || told.Beside != nil || told.Notes != nil {
+	if told.Tokens = r.tokens(source, value, prefix); told.Exact || told.Beside != nil || told.Notes != nil || told.Tokens != nil {
 		call.Tell(told)
 	}
+}
+
+// tokens are the types of tokens that a value has and that the program has not had from its source yet, with where the first of each stands.
+func (r *Run) tokens(source string, value []byte, prefix string) (places map[string]string) {
+	for kind, at := range r.scope.Privacy.Tokens(value) {
+		if !r.told.first(source, "token "+kind) {
+			continue
+		}
+		if places == nil {
+			places = map[string]string{}
+		}
+		places[kind] = source
+		if path := strings.TrimPrefix(strings.TrimPrefix(jsontext.Path(value, at), "$"), prefix); path != "" {
+			places[kind] += " $" + path
+		}
+	}
+	return places
 }
 
 // besideNote says how a program gets what an answer has beside its value.

@@ -39,6 +39,8 @@ type Start struct {
 	Limits    json.RawMessage   `json:"limits,omitempty"`
 	Env       map[string]string `json:"env,omitempty"`
 	Input     *Input            `json:"input,omitempty"` // input of the run; nil for none
+	// Tokens has, by type, where the program has its first token from (see run.Told).
+	Tokens map[string]string `json:"tokens,omitempty"`
 	// Warnings are messages about the program for its author.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -83,9 +85,10 @@ type Answer struct {
 	Value    json.RawMessage `json:"value,omitempty"`
 	Error    json.RawMessage `json:"error,omitempty"` // frame.Error
 	// What the program learned beside the value (see run.Told).
-	Exact  bool            `json:"exact,omitempty"`
-	Beside json.RawMessage `json:"beside,omitempty"`
-	Notes  []string        `json:"notes,omitempty"`
+	Exact  bool              `json:"exact,omitempty"`
+	Beside json.RawMessage   `json:"beside,omitempty"`
+	Notes  []string          `json:"notes,omitempty"`
+	Tokens map[string]string `json:"tokens,omitempty"`
 }
 
 // Log is one console line.

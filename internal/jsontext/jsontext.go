@@ -92,6 +92,7 @@ type scanner struct {
 	at     int
 	open   []level
 	keys   [][]byte // keys of the open objects, the outermost first
+	inKey  bool     // the last string was a key, and its colon has not come
 	traits Traits
 }
 
@@ -127,6 +128,9 @@ func (s *scanner) run() {
 				s.keys = s.keys[:l.keys]
 				s.open = s.open[:len(s.open)-1]
 			}
+		case ':':
+			s.at++
+			s.inKey = false
 		case ',':
 			s.at++
 			if l := s.top(); l != nil {
@@ -185,7 +189,7 @@ func unquote(quoted []byte) string {
 
 // key takes the key of a member.
 func (s *scanner) key(l *level, quoted []byte) {
-	l.named = true
+	l.named, s.inKey = true, true
 	name := quoted[1:max(1, len(quoted)-1)]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name = []byte(unquote(quoted))
@@ -250,11 +254,30 @@ func (s *scanner) number(text []byte) {
 
 // note keeps the path of the first value with a trait: of the member of the innermost of so many open arrays and objects.
 func (s *scanner) note(trait *string, levels int) {
-	if *trait != "" {
-		return
+	if *trait == "" {
+		*trait = s.path(levels, false)
 	}
+}
+
+// Path is the path of the value that a valid JSON text has at an offset, with every item of a list as [*]: $.items[*].id.
+func Path(text []byte, offset int) string {
+	s := scanner{text: text[:offset]}
+	s.run()
+	levels := len(s.open)
+	if s.inKey {
+		levels--
+	}
+	return s.path(levels, true)
+}
+
+// path is the path of the member of the innermost of so many open arrays and objects.
+func (s *scanner) path(levels int, general bool) string {
 	path := []byte("$")
 	for i, l := range s.open[:levels] {
+		if !l.object && general {
+			path = append(path, "[*]"...)
+			continue
+		}
 		if !l.object {
 			path = append(strconv.AppendInt(append(path, '['), int64(l.item), 10), ']')
 			continue
@@ -275,7 +298,7 @@ func (s *scanner) note(trait *string, levels int) {
 	if len(path) > most {
 		path = append(bytes.ToValidUTF8(path[:most/2], nil), append([]byte("..."), bytes.ToValidUTF8(path[len(path)-most/2:], nil)...)...)
 	}
-	*trait = string(path)
+	return string(path)
 }
 
 func isName(name []byte) bool {

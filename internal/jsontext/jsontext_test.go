@@ -142,3 +142,19 @@ func FuzzLook(f *testing.F) {
 		}
 	})
 }
+
+func TestPath(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"rows":[{"a":1},{"card":"x"}]}`:      "$.rows[*].card",
+		`{"rows":{"a b":["y","a x b"]}}`:       `$.rows["a b"][*]`,
+		`"x"`:                                  "$",
+		`{"by":{"x":1}}`:                       "$.by",
+		`{"by":{"a":1,"the x":1}}`:             "$.by",
+		`{"a":":","b":{"c":"\"\\","d":["x"]}}`: "$.b.d[*]",
+	} {
+		if got := Path([]byte(text), strings.Index(text, "x")); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

@@ -25,6 +25,28 @@ func restore(t testing.TB, s pii.Session, text string) string {
 	return restored
 }
 
+// A token whose brackets a program has written with percent signs is restored as the value, written so. Such a text from outside is restored as it is.
+func TestPercentBrackets(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
+	if got := hide(t, s, crm, "4111 1111 1111 1111 or O'Brien+x@acme.com"); got != "[CREDIT_CARD_1] or [EMAIL_1]" {
+		t.Fatal(got)
+	}
+	for made, want := range map[string]string{
+		"https://x.example/?q=" + url.QueryEscape("[CREDIT_CARD_1]"): "https://x.example/?q=4111%201111%201111%201111",
+		"?a=%5bEMAIL_1%5d&b=%5BPII_EMAIL_1%5D":                       "?a=O'Brien%2Bx%40acme.com&b=O'Brien%2Bx%40acme.com",
+		"%5BEMAIL_2%5D %5BEMAIL_1] [EMAIL_1%5D %5BEMAIL_1":           "%5BEMAIL_2%5D %5BEMAIL_1] [EMAIL_1%5D %5BEMAIL_1",
+	} {
+		if got := restore(t, s, made); got != want {
+			t.Errorf("%s is restored as %s, want %s", made, got, want)
+		}
+	}
+	hidden := hide(t, s, crm, "see %5BEMAIL_1%5D there")
+	if got := restore(t, s, hidden); strings.Contains(hidden, "EMAIL") || got != "see %5BEMAIL_1%5D there" {
+		t.Errorf("hidden as %s, restored as %s", hidden, got)
+	}
+}
+
 // What a program makes of a natural token is restored as what it would have made of the value.
 func TestNatural(t *testing.T) {
 	t.Parallel()

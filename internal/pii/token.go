@@ -29,6 +29,7 @@ type found struct {
 	part       addressPart
 	letters    letterCase
 	joins      bool // a domain directly behind the first part of an address
+	percent    bool // the brackets are written with percent signs, as in a URL
 }
 
 func (t found) literal(text string) detect.Span {
@@ -37,14 +38,17 @@ func (t found) literal(text string) detect.Span {
 
 // mayHaveToken is quick, and right where it says no.
 func mayHaveToken(text string) bool {
-	return strings.Contains(text, "[") && strings.Contains(text, "_") || strings.Contains(text, `\u00`) || mayHaveNatural(text)
+	return (strings.Contains(text, "[") || strings.Contains(text, "%5")) && strings.Contains(text, "_") || strings.Contains(text, `\u00`) || mayHaveNatural(text)
 }
 
-// tokensIn finds the texts that look like tokens of known types: [EMAIL_1], [PII_EMAIL_1], and the parts of pii_1e@d1.pii.invalid.
+// tokensIn finds the texts that look like tokens of known types: [EMAIL_1], [PII_EMAIL_1], %5BEMAIL_1%5D, and the parts of pii_1e@d1.pii.invalid.
 func (f *Filter) tokensIn(text string) (all []found) {
 	starts := "["
 	if mayHaveNatural(text) {
-		starts = "[_."
+		starts += "_."
+	}
+	if strings.Contains(text, "%5") {
+		starts += "%"
 	}
 	done := 0
 	for at := 0; ; at++ {
@@ -55,12 +59,12 @@ func (f *Filter) tokensIn(text string) (all []found) {
 		at += i
 		var next found
 		switch text[at] {
-		case '[':
+		case '[', '%':
 			n, size := parseToken(text[at:])
 			if size == 0 || !f.types[n.kind] {
 				continue
 			}
-			next = found{start: at, end: at + size, name: n}
+			next = found{start: at, end: at + size, name: n, percent: text[at] == '%'}
 		case '_':
 			next = localAt(text, at)
 		case '.':
@@ -77,6 +81,26 @@ func (f *Filter) tokensIn(text string) (all []found) {
 		done = next.end
 		at = next.end - 1
 	}
+}
+
+// Tokens are the types of the texts in a value that look like tokens, with the offset of the first of each. The parts of natural tokens are those of
+// an EMAIL.
+func (s Session) Tokens(value []byte) map[string]int {
+	text := string(value)
+	if s.filter == nil || !mayHaveToken(text) {
+		return nil
+	}
+	first := map[string]int{}
+	for _, t := range s.filter.tokensIn(text) {
+		kind := t.name.kind
+		if kind == domainKind {
+			kind = addressKind
+		}
+		if _, known := first[kind]; !known && kind != literal {
+			first[kind] = t.start
+		}
+	}
+	return first
 }
 
 // maxQuote is the length of the longest quote beside a token that is looked for where texts are parted.
@@ -104,11 +128,17 @@ func (f *Filter) between(text string, at int) int {
 
 // parseToken reads the token that a text begins with. end is 0 if it begins with none.
 func parseToken(text string) (n name, end int) {
-	end = strings.IndexByte(text[:min(len(text), maxName)], ']')
-	if end < 0 || text[0] != '[' {
+	open, closed := "[", "]"
+	if strings.HasPrefix(text, "%") {
+		if open, closed = "%5B", "%5D"; !strings.HasPrefix(text, open) {
+			open, closed = "%5b", "%5d"
+		}
+	}
+	end = strings.Index(text[:min(len(text), maxName)], closed)
+	if end < 0 || !strings.HasPrefix(text, open) {
 		return n, 0
 	}
-	inner := strings.TrimPrefix(text[1:end], "PII_")
+	inner := strings.TrimPrefix(text[len(open):end], "PII_")
 	under := strings.LastIndexByte(inner, '_')
 	digits, last := number(inner, under+1)
 	if under < 1 || digits == 0 || last != len(inner) {
@@ -119,7 +149,7 @@ func parseToken(text string) (n name, end int) {
 			return n, 0
 		}
 	}
-	return name{inner[:under], digits}, end + 1
+	return name{inner[:under], digits}, end + len(closed)
 }
 
 // restorer replaces the tokens of one session.
@@ -209,6 +239,9 @@ func (p *place) join(separator, domain string, end int) {
 
 // restored is what a token, or a part of one, stands for.
 func (t found) restored(tok *token) (text string, ok bool) {
+	if t.percent {
+		return encodeComponent(tok.spelling), true
+	}
 	if t.part == wholePart {
 		return tok.spelling, true
 	}

@@ -221,6 +221,7 @@ func (l *loop) start() error {
 	l.compute()
 	l.send(&frame.Frame{
 		T: frame.Start, Run: l.spec.Start.Run, Now: l.now, Program: &program, Seed: l.spec.Start.Seed, Env: l.spec.Start.Env, Input: input,
+		Tokens: l.spec.Start.Tokens,
 		Limits: &frame.Limits{Memory: limits.Memory, InFlight: limits.MaxInFlight, MaxValue: limits.MaxValue},
 	})
 	return nil
@@ -454,13 +455,13 @@ func (l *loop) waitsForApproval(r result) bool {
 func (l *loop) record(r result) *journal.Answer {
 	c := l.calls.all[r.n]
 	c.to(answered)
-	a := &journal.Answer{N: r.n, Now: l.latest, Value: r.value, Exact: c.told.Exact, Beside: c.told.Beside, Notes: c.told.Notes}
+	a := &journal.Answer{N: r.n, Now: l.latest, Value: r.value, Exact: c.told.Exact, Beside: c.told.Beside, Notes: c.told.Notes, Tokens: c.told.Tokens}
 	if r.err != nil {
 		a.Value = nil
 		a.Error, _ = json.Marshal(r.err) // strings and JSON that was decoded before
 	}
 	if l.passes(a) {
-		a.Notes = nil // no program reads it
+		a.Notes, a.Tokens = nil, nil // no program reads it
 	}
 	l.effects.settle(r.n, r.err)
 	l.unsaved.add(a)
@@ -519,6 +520,7 @@ func (l *loop) deliver(a *journal.Answer) {
 	}
 	l.send(&frame.Frame{
 		T: frame.Answer, Run: l.spec.Start.Run, ID: a.N, Sync: c.Sync, Now: a.Now, Value: value, Error: failed, Exact: a.Exact, Beside: a.Beside, Notes: a.Notes,
+		Tokens: a.Tokens,
 	})
 }
 

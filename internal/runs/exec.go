@@ -152,6 +152,12 @@ func (s *Service) prepare(ctx context.Context, id string, env *environment, req 
 		return nil, nil, nil, err
 	}
 	start.Input = env.given
+	for kind := range env.privacy.Tokens([]byte(req.Code)) {
+		if start.Tokens == nil {
+			start.Tokens = map[string]string{}
+		}
+		start.Tokens[kind] = "the program"
+	}
 	spec = s.spec(start, nil, env, compiled, req)
 	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, computed, req.Slot
 	spec.Only = onlyCall(req.only, start.Env)

@@ -81,6 +81,9 @@ func TestNaturalPrograms(t *testing.T) {
 			if out.Error != nil {
 				t.Errorf("private %t: %s: %+v", private, code, out.Error)
 			}
+			if len(out.Logs) > 0 {
+				t.Errorf("private %t: %s is told %v", private, code, out.Logs)
+			}
 			if found := values.Find(out.Output); private && len(found) > 0 {
 				t.Errorf("%s sees %v: %s", code, found, out.Output)
 			}

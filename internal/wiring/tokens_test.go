@@ -3,196 +3,97 @@ package wiring_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// echoing is a harness with a server that answers with its arguments, or with what answer is.
-func echoing(t *testing.T, flags map[string]string, answer string) (*fixture, *upstream) {
+const tokenRows = `{"rows":[
+	{"name":"Ada Lovelace","card":"4111 1111 1111 1111","phone":"+44 20 7946 0958","email":"ada@acme.com","note":"call +44 20 7946 0958 about order 77","total":12.5},
+	{"name":"Grace Hopper","card":"5500-0000-0000-0004","phone":"+1 202 456 1111","email":"grace@navy.example","note":"[draft] nothing","total":3}]}`
+
+// A program that does with a token what cannot work is told so, once, with the place; what works is not mentioned. A replay tells the same.
+func TestTokensTold(t *testing.T) {
+	t.Parallel()
+	tellsOf(t, "bracket", []noted{
+		{"return rows.map((r) => r.card.slice(-4))", "`slice` on [CREDIT_CARD_1] of crm__list $.rows[*].card, line 2: a part of the token is none of the value: use pii.last4"},
+		{"return rows.map((r) => r.phone.startsWith('+44'))", "`startsWith` on [PHONE_1] of crm__list $.rows[*].phone, line 2: it looks in the token, not in the value: use pii.country, pii.kind or pii.same"},
+		{"return rows.map((r) => r.email.split('@')[1])", "`split` on [EMAIL_1] of crm__list $.rows[*].email, line 2"},
+		{"return rows.map((r) => r.name.split(' ')[0])", "`split` on [NAME_1] of crm__list $.rows[*].name, line 2"},
+		{"return rows.map((r) => Number(r.card))", "`Number` on [CREDIT_CARD_1]"},
+		{"return rows.map((r) => parseInt(r.card, 10))", "`parseInt` on [CREDIT_CARD_1]"},
+		{"return rows.map((r) => String(new Date(r.name)))", "`Date` on [NAME_1]"},
+		{"return rows.map((r) => /^[A-Z][a-z]+ [A-Z]/.test(r.name))", "`test` on [NAME_1]"},
+		{"return rows.map((r) => r.phone.replace(/\\D/g, ''))", "`replace` on [PHONE_1]"},
+		{"return rows.map((r) => r.card.match(/\\d{4}$/))", "`match` on [CREDIT_CARD_1]"},
+		{"return rows.map((r) => r.name.toUpperCase())", "`toUpperCase` on [NAME_1]"},
+		{"return rows.map((r) => r.name.padEnd(20) + '|')", "`padEnd` on [NAME_1]"},
+		{"return rows.map((r) => (r.name + ':').padEnd(20) + '|')", "`padEnd` on [NAME_1]"},
+		{"return rows.map((r) => r.name).sort()", "`sort` on [NAME_1]"},
+		{"return rows.sort((a, b) => b.name.localeCompare(a.name))", "`localeCompare` on [NAME_"},
+		{"return rows.map((r) => r.note.slice(0, 8))", "`slice` on [PHONE_1]"},
+		{"return rows.map((r) => r.note.replace(/\\d/g, '#'))", "`replace` on [PHONE_1]"},
+		{"return rows.map((r) => r.note.match(/\\+[\\d ]{10,}/)?.[0])", "`match` on [PHONE_1]"},
+		{"return rows.map((r) => btoa(r.card))", "`btoa` on [CREDIT_CARD_1]"},
+		{"return rows.map((r) => require('crypto').createHash('sha256').update(r.card).digest('hex'))", "`update` on [CREDIT_CARD_1]"},
+		{"return rows.map((r) => [...r.card].length)", "`[...text]` on [CREDIT_CARD_1]"},
+		{"return rows.map((r) => r.card.charCodeAt(0))", "`charCodeAt` on [CREDIT_CARD_1]"},
+		{"await fs.writeFile('/workspace/card.txt', rows[0].card); return (await fs.readFile('/workspace/card.txt')).slice(0, 4)", "`slice` on [CREDIT_CARD_1]"},
+
+		{"return rows.map((r) => `${r.name}: ${r.total}`).join('\\n')", ""},
+		{"return rows.filter((r) => r.note.includes('order')).map((r) => r.name.trim())", ""},
+		{"return rows.map((r) => r.note.split(' ').length)", ""},
+		{"const n = {}; for (const r of rows) n[r.name] = (n[r.name] ?? 0) + r.total; return n", ""},
+		{"return [...new Set(rows.map((r) => r.email))].length", ""},
+		{"return rows.map((r) => [r.name, r.card].join(',')).join('\\n').split('\\n').map((l) => l.split(',')[0])", ""},
+		{"return rows.map((r) => String(r.total).padStart(8) + Number(r.total).toFixed(2))", ""},
+		{"return rows.map((r) => r.name === rows[0].name)", ""},
+		{"return rows.sort((a, b) => a.total - b.total)", ""},
+		{"return rows.map((r) => r.note.slice(r.note.indexOf(' ') + 1))", ""},
+		{"return rows.map((r) => r.note.replace('order', 'Order').toLowerCase().length > 0)", ""},
+		{"return String.prototype.slice.toString() + Number.toString() + (5).constructor.name + (Number === (5).constructor) + String.prototype.slice.length", ""},
+		{"String.prototype.slice = function () { return 'own' }; return (await callMCPTool('crm__list', {})).rows[0].card.slice(1)", ""},
+	})
+	tellsOf(t, "natural", []noted{
+		{"return rows.map((r) => r.email.slice(0, 3))", "`slice` on pii_1e@d1.pii.invalid of crm__list $.rows[*].email, line 2: a part of the token is none of the value: use pii.domain"},
+		{"return rows.map((r) => r.email.split('@')[0].split('.'))", ""}, // one part, as without privacy
+		{"return rows.map((r) => r.email.split('@')[1].split('.')[0])", "`split` on d1.pii.invalid"},
+		{"return rows.map((r) => r.email.endsWith('.com'))", "`endsWith` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => /gmail/.test(r.email))", "`test` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => r.email).sort()", "`sort` on pii_"},
+		{"return rows.map((r) => r.email.charCodeAt(0))", "`charCodeAt` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => r.email.padEnd(30) + '|')", "`padEnd` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => r.card.slice(-4))", "`slice` on [CREDIT_CARD_1]"},
+	})
+}
+
+// noted is a program and the beginning of what it is told; "" is nothing.
+type noted struct{ code, note string }
+
+func tellsOf(t *testing.T, tokens string, programs []noted) {
 	t.Helper()
-	up := newUpstream(t, "up")
-	up.on = func(_ context.Context, _, _ string, args json.RawMessage) (string, error) {
-		if answer != "" {
-			return answer, nil
+	up := newUpstream(t, "crm")
+	safe := false
+	up.add(&mcp.Tool{Name: "list", Annotations: &mcp.ToolAnnotations{DestructiveHint: &safe, ReadOnlyHint: true}})
+	up.on = func(context.Context, string, string, json.RawMessage) (string, error) { return tokenRows, nil }
+	up.offer()
+	f := openIn(t, t.TempDir(), map[string]string{"pii.tokens": tokens, "pii.fields": "{crm__*: {'$.rows[*].name': NAME}}"}, wiring.Outside{}, up.entry)
+	for _, test := range programs {
+		out := f.exec(runs.Request{Code: "const {rows} = await callMCPTool('crm__list', {});\n" + test.code})
+		var notes []string
+		for _, l := range out.Logs {
+			notes = append(notes, l.Text)
 		}
-		return string(args), nil
-	}
-	return setup(t, flags, up.entry), up
-}
-
-// returned is what a program of a user in a session returns.
-func (f *fixture) returned(user, session, code string) string {
-	f.t.Helper()
-	out, err := f.Runs().Execute(f.t.Context(), runs.Request{User: user, Session: session, Code: code})
-	if err != nil || out.Error != nil {
-		f.t.Fatalf("the run ended as %+v, %v", out, err)
-	}
-	return string(out.Output)
-}
-
-// A token that the session does not know is text, or a reason not to make a call.
-func TestUnknownTokens(t *testing.T) {
-	t.Parallel()
-	for setting, want := range map[string]string{
-		"text": `{"to":"[LITERAL_1] a@example.com"}`,
-		"fail": "DeniedError: up__send was not called: [EMAIL_7] is not a token of this session (pii.unknownTokens: fail)",
-	} {
-		f, up := echoing(t, map[string]string{"pii.unknownTokens": setting}, "")
-		got := f.returned("ann", "s", `
-			const known = await callMCPTool('up__read', {to: 'a@example.com [NOTE_1]'})
-			if (known.to !== '[EMAIL_1] [NOTE_1]') throw new Error(known.to)
-			try { return JSON.stringify(await callMCPTool('up__send', {to: '[EMAIL_' + 7 + '] a@example.com'})) } catch (e) { return e.name + ': ' + e.message }`)
-		var text string
-		if err := json.Unmarshal([]byte(got), &text); err != nil {
-			t.Fatal(err)
+		switch {
+		case out.Error != nil:
+			t.Errorf("%s: %v", test.code, out.Error)
+		case test.note == "" && len(notes) > 0, test.note != "" && (len(notes) != 1 || !strings.HasPrefix(notes[0], test.note)):
+			t.Errorf("%s: it was told %q, want %q (output %s)", test.code, notes, test.note, out.Output)
 		}
-		if want = strings.ReplaceAll(want, "a@example.com", "[EMAIL_1]"); text != want {
-			t.Errorf("%s: the program gets %s, want %s", setting, text, want)
-		}
-		if calls := len(up.sent()); calls != map[string]int{"text": 1, "fail": 0}[setting] {
-			t.Errorf("%s: the server got %d calls", setting, calls)
-		}
-	}
-}
-
-// What a program's calls restore are the tokens of the user and the session that its console and answers have, and of no other.
-func TestTokensOfOneSession(t *testing.T) {
-	t.Parallel()
-	f, up := echoing(t, nil, "")
-	const program = `
-		const got = await callMCPTool('up__send', {to: '%s'})
-		console.log(got.to)
-		return [got.to, await callMCPTool('up__send', {again: got.to, other: '[EMAIL_' + 2 + ']'})]`
-	for _, who := range []struct{ user, session, address string }{
-		{"ann", "s", "ann@example.com"}, {"bob", "s", "bob@example.com"}, {"ann", "t", "cleo@example.com"},
-	} {
-		before := len(up.sent())
-		out, err := f.Runs().Execute(t.Context(), runs.Request{User: who.user, Session: who.session, Code: fmt.Sprintf(program, who.address)})
-		if err != nil || out.Error != nil {
-			t.Fatalf("%+v, %v", out, err)
-		}
-		if want := `["[EMAIL_1]",{"again":"[EMAIL_1]","other":"[LITERAL_1]"}]`; string(out.Output) != want {
-			t.Errorf("%+v: the program returned %s, want %s", who, out.Output, want)
-		}
-		// A console line has the token alone.
-		if len(out.Logs) != 1 || out.Logs[0].Text != "[EMAIL_1]" {
-			t.Errorf("%+v: the console has %+v", who, out.Logs)
-		}
-		if calls := up.sent(); len(calls) != before+2 || !strings.Contains(strings.Join(calls, "\n"), `{"again":"`+who.address+`","other":"[EMAIL_2]"}`) {
-			t.Errorf("%+v: the server got %q", who, calls)
-		}
-	}
-}
-
-// Neither values nor tokens are written into a program: it runs as it was written, but for the values in it.
-func TestProgramsAreNotRewritten(t *testing.T) {
-	t.Parallel()
-	f, _ := echoing(t, nil, `"quoted \\ \" ann@example.com"`)
-	const code = `const text = await callMCPTool('up__read', {})
-return [text, typeof pii, 'a "[EMAIL_1]" \' b']`
-	out, err := f.Runs().Execute(t.Context(), runs.Request{User: "ann", Session: "s", Code: code})
-	if err != nil || out.Error != nil {
-		t.Fatalf("%+v, %v", out, err)
-	}
-	if got := f.journalOf(out.RunID)[0].Start.Source; got != code {
-		t.Errorf("the program is %s", got)
-	}
-}
-
-// Numbers of programs are numbers, also those that look like phone numbers or cards; texts of programs have tokens.
-func TestNumbersOfPrograms(t *testing.T) {
-	t.Parallel()
-	f, _ := echoing(t, nil, "")
-	for code, want := range map[string]string{
-		"return [1700000000000 % 7, Math.round(1234.5678), 1700000000000000 % 7, 5551234567 / 5551234567 / 1]": "[1,1235,6,1]",
-		"return new URL('http://127.0.0.1:8080/x').port":                                                       `"8080"`,
-		"return 'call 555-123-4567 or ann@example.com' // 4111111111111111":                                    `"call [PHONE_1] or [EMAIL_1]"`,
-	} {
-		if got := f.returned("ann", "s", code); got != want {
-			t.Errorf("%s: %s, want %s", code, got, want)
-		}
-	}
-}
-
-// A custom type has its own values only, all of them, under a name with _; other harnesses do not know it.
-func TestCustomTypes(t *testing.T) {
-	t.Parallel()
-	const answer = "EMP-AB-123456, EMP-AB-123457 and EMP-AB-123456"
-	with, _ := echoing(t, map[string]string{"pii.custom": `{employee_badge_no: 'EMP-[A-Z]{2}-\d{6}'}`}, answer)
-	without, _ := echoing(t, nil, answer)
-	const call = `return await callMCPTool('up__read', {})`
-	if got, want := with.returned("ann", "s", call), `"[EMPLOYEE_BADGE_NO_1], [EMPLOYEE_BADGE_NO_2] and [EMPLOYEE_BADGE_NO_1]"`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if got, want := without.returned("ann", "s", call), `"`+answer+`"`; got != want {
-		t.Errorf("a harness without the type: %s", got)
-	}
-	stats, err := with.Privacy().Stats(t.Context(), "ann", "s")
-	if err != nil || stats["EMPLOYEE_BADGE_NO"] != 2 || len(stats) != 1 {
-		t.Errorf("the counts are %v, %v", stats, err)
-	}
-}
-
-// Only what is valid is a value.
-func TestValuesAreChecked(t *testing.T) {
-	t.Parallel()
-	f, _ := echoing(t, nil, "999.999.999.999 4111 1111 1111 1112; 203.0.113.9 4111 1111 1111 1111")
-	if got, want := f.returned("ann", "s", `return await callMCPTool('up__read', {})`), `"999.999.999.999 4111 1111 1111 1112; [IP_ADDRESS_1] [CREDIT_CARD_1]"`; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
-// A value that has quotes, backslashes or a token in it is restored as it was, once, and the arguments stay JSON.
-func TestValuesAreRestoredOnce(t *testing.T) {
-	t.Parallel()
-	up := newUpstream(t, "up")
-	const secret = `a"b\c [PII_EMAIL_1] [NAME_2]`
-	up.on = func(_ context.Context, tool, _ string, args json.RawMessage) (string, error) {
-		if tool != "read" {
-			return "sent", nil
-		}
-		text, err := json.Marshal(map[string]any{"name": secret, "other": "Grace Hopper", "text": "[PII_EMAIL_1] and grace@example.com"})
-		return string(text), err
-	}
-	f := setup(t, map[string]string{"pii.fields": `{up__read: {$.name: NAME, $.other: NAME}}`}, up.entry)
-	f.returned("ann", "s", `const got = await callMCPTool('up__read', {})
-await callMCPTool('up__send', {to: {[got.name]: ['for ' + got.name, JSON.stringify({n: got.other}), got.text]}})`)
-	var sent struct{ To map[string][]string }
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(up.sent()[0], "send ")), &sent); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string][]string{secret: {"for " + secret, `{"n":"Grace Hopper"}`, "[PII_EMAIL_1] and grace@example.com"}}
-	if fmt.Sprint(sent.To) != fmt.Sprint(want) {
-		t.Errorf("the server got %q, want %q", sent.To, want)
-	}
-}
-
-// Users and sessions are names, not paths.
-func TestNamesAreNoPaths(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	inner := filepath.Join(dir, "inner")
-	if err := os.Mkdir(inner, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	f := openIn(t, inner, nil, wiring.Outside{})
-	for _, name := range []string{"..", "../../x", "/tmp/x", `..\x`, "a/../../../b", "%2e%2e/x"} {
-		for _, r := range []runs.Request{{User: name, Session: "s"}, {User: "ann", Session: name}} {
-			r.Code = `await fs.writeFile('/workspace/f.txt', 'a@example.com'); return await fs.readFile('/workspace/f.txt')`
-			out, err := f.Runs().Execute(t.Context(), r)
-			if err == nil && (out.Error != nil || string(out.Output) != `"[EMAIL_1]"`) {
-				t.Errorf("%+v ended as %+v", r, out)
-			}
-		}
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) != 1 {
-		t.Errorf("beside the directory there are %v, %v", entries, err)
+		f.replay(out)
 	}
 }

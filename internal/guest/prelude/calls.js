@@ -10,6 +10,7 @@ import { callSite, errorFrom } from './errors.js';
 import { parseExact } from './exact.js';
 import { run } from './run.js';
 import { fits, quote } from './text.js';
+import { watchTokens } from './tokens.js';
 
 let host; // {send, sendSync, compile, detach?, depth?}
 let callDepth; // how many functions deep a call goes at most
@@ -134,7 +135,8 @@ function read(text) {
 }
 
 // tell prints what the host says of an answer.
-function tell({ notes }) {
+function tell({ notes, tokens }) {
+  watchTokens(tokens);
   if (notes === undefined) return;
   for (let i = 0; i < notes.length; i++) sendNote(notes[i]);
 }

@@ -5,6 +5,7 @@ import {
   construct, define, defineProperty, getOwnPropertyDescriptor, floor, global, NativeDate, dateToString, dateToTimeString, endsWith, own, ownKeys,
 } from './intrinsics.js';
 import { markNative } from './brands.js';
+import { tokenTo } from './tokens.js';
 
 let started = 0; // microseconds since the Unix epoch
 let frameTime = 0;
@@ -45,6 +46,7 @@ const zoned = (text) => (endsWith(text, 'GMT+0000') ? `${text} (Coordinated Univ
 function installDate() {
   const Date = function Date(...args) {
     if (new.target === undefined) return zoned(dateToString(new NativeDate(nowMillis())));
+    if (args.length === 1) tokenTo('number', 'Date', args[0]);
     return construct(NativeDate, args.length === 0 ? [nowMillis()] : args, new.target);
   };
   const statics = ownKeys(NativeDate);

@@ -33,6 +33,7 @@ import { begin } from './run.js';
 import { startInput } from './input.js';
 import { hideSources } from './sources.js';
 import { quote, record } from './text.js';
+import { rememberMethods, watchTokens } from './tokens.js';
 import { callHTTP, callMCPTool, tools } from './tools.js';
 import { backgroundTimer, holdingTimers, intervals, liveTimers, timerGlobals } from './timers.js';
 import { utils } from './utils.js';
@@ -83,6 +84,7 @@ function installGlobals() {
   installToString((text) => report('warn', text));
   fixConcat();
   prune();
+  rememberMethods();
   hideSources(modules);
 }
 
@@ -141,6 +143,7 @@ export default function boot(host) {
       startRandom(frame);
       env(own(frame, 'env') ?? {});
       startInput(own(frame, 'input'));
+      watchTokens(own(frame, 'tokens'));
       startProgram(own(frame, 'program') ?? {});
     },
     deliver,

@@ -17,6 +17,11 @@ function shown(text) {
   return native === null ? text : `function ${native[1]}() { [native code] }`;
 }
 
+// hideSource hides the text of a function that is made after boot.
+export function hideSource(f) {
+  weakSet(texts, f, `function ${own(f, 'name') ?? ''}() { [native code] }`);
+}
+
 // hideSources hides the text of every function that can be reached from the globals and the other roots.
 export function hideSources(roots) {
   const open = list();
@@ -27,7 +32,7 @@ export function hideSources(roots) {
     if (!isObject(value) || weakHas(seen, value) || proxyOf(value)) continue;
     weakSet(seen, value, true);
     if (typeof value === 'function' && !strIncludes(functionToString(value), '[native code]')) {
-      weakSet(texts, value, `function ${own(value, 'name') ?? ''}() { [native code] }`);
+      hideSource(value);
     }
     push(open, getPrototypeOf(value));
     const names = ownKeys(value);

@@ -8,6 +8,7 @@ import { bytesOf } from '../bytes.js';
 import { hashName, hashNames, startHash } from '../hash.js';
 import { random } from '../random.js';
 import { microtask } from '../timers.js';
+import { tokenTo } from '../tokens.js';
 import { Buffer } from '../web/buffer.js';
 import { argument, coded, range, refuse } from './refuse.js';
 
@@ -49,6 +50,7 @@ class Digest {
   copy() { return new Digest(this.#open().copy(), this.#last !== undefined); }
 
   update(data, encoding) {
+    tokenTo('bytes', 'update', data);
     this.#open().update(inputBytes('data', data, encoding));
     return this;
   }
