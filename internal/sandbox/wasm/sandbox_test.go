@@ -187,15 +187,13 @@ func TestInterruptedAt(t *testing.T) {
 
 // An embedded worker program is executed from the private directory, and reports the engine that this binary knows.
 func TestEmbeddedProgram(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := child.Executable(t)
+	var err error
 	if workerProgram, err = os.ReadFile(exe); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { workerProgram = nil }()
-	s, err := Open(t.Context(), Options{Dir: t.TempDir(), MaxMemory: 256 << 20})
+	s, err := Open(t.Context(), Options{Executable: exe, Dir: t.TempDir(), MaxMemory: 256 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,11 +230,7 @@ func TestWalls(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has walls")
 	}
-	s, err := Open(t.Context(), Options{Executable: child.Executable(t), Dir: t.TempDir(), MaxMemory: 256 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := setup(t)
 	r, err := s.Start(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +261,7 @@ func TestWalls(t *testing.T) {
 
 // Code that was compiled for another processor is refused, instead of the outline being executed in its place.
 func TestForeignMachineCode(t *testing.T) {
-	s, err := Open(t.Context(), Options{Dir: t.TempDir(), MaxMemory: 256 << 20})
+	s, err := Open(t.Context(), Options{Executable: child.Executable(t), Dir: t.TempDir(), MaxMemory: 256 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

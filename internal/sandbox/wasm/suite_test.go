@@ -20,8 +20,9 @@ const nativeRole = "__native"
 
 // The tier lets no program do harm.
 func TestSandbox(t *testing.T) {
+	dir := t.TempDir() // what workers start from is built once
 	open := func(t testing.TB, args ...string) sandbox.Sandbox {
-		s, err := Open(t.Context(), Options{Executable: child.Executable(t), Args: args, Dir: t.TempDir(), MaxMemory: 256 << 20})
+		s, err := Open(t.Context(), Options{Executable: child.Executable(t), Args: args, Dir: dir, MaxMemory: 256 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}
