@@ -64,14 +64,14 @@ type Sandbox struct {
 	removals  sync.WaitGroup
 	removing  chan struct{}         // holds a token for each request to remove one
 	failure   atomic.Pointer[error] // error of the last start that failed
+	closeTime time.Duration         // time that Close waits for removals
 	abandoned chan struct{}         // closed when Close gives up waiting for removals
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
 
 const (
-	startTime = time.Minute      // time until a container is ready
-	closeTime = 15 * time.Second // time that Close waits for removals
+	startTime = time.Minute // time until a container is ready
 	minSize   = 2
 	maxSize   = 256
 )
@@ -88,7 +88,7 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sandbox{opt: opt, client: c, removing: make(chan struct{}, removers), abandoned: make(chan struct{})}
+	s := &Sandbox{opt: opt, client: c, removing: make(chan struct{}, removers), closeTime: 15 * time.Second, abandoned: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -284,8 +284,8 @@ func (s *Sandbox) Close() (err error) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(closeTime):
-		err = fmt.Errorf("the Docker engine has not removed all containers within %s: the next start removes them", closeTime)
+	case <-time.After(s.closeTime):
+		err = fmt.Errorf("the Docker engine has not removed all containers within %s: the next start removes them", s.closeTime)
 		if failure := s.failure.Load(); failure != nil {
 			err = fmt.Errorf("%w; the last failure: %w", err, *failure)
 		}

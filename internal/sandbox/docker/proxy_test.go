@@ -319,6 +319,7 @@ func TestLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.closeTime = time.Second
 	start(t, s).Kill()
 	if err := s.Close(); err == nil || !regexp.MustCompile("the next start removes them; the last failure: .*driver is busy").MatchString(err.Error()) {
 		t.Errorf("it closed with %v", err)

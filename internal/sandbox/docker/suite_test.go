@@ -1,9 +1,11 @@
 package docker
 
 import (
+	"bytes"
 	"testing"
 
 	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/sandbox/node"
 	"mcp-code-exec-harness/internal/testing/sandboxtest"
 )
 
@@ -32,7 +34,9 @@ func TestSandbox(t *testing.T) {
 		Native: func(t testing.TB) sandbox.Sandbox {
 			return openImage(t, programImage(t, e, sandboxtest.NativeNode(t), 0o755))
 		},
-		Pool: sandbox.PoolOptions{MaxRuns: 1},
+		Pool:    sandbox.PoolOptions{MaxRuns: 1},
+		Shares:  testRuntime == "" && sharesRunner(t),
+		Refuses: testRuntime == "",
 		Runners: func(t testing.TB) (n int) {
 			for _, instance := range instances {
 				n += len(containers(t, s, instance))
@@ -44,4 +48,19 @@ func TestSandbox(t *testing.T) {
 		tier.Kind = "gvisor" // what seccomp refuses happens within the container, whose kernel is its own
 	}
 	sandboxtest.Exercise(t, tier)
+}
+
+// sharesRunner reports whether containers execute what the process tier does: the machine's Node.js with the runner of package node.
+func sharesRunner(t *testing.T) bool {
+	t.Helper()
+	machine, err := node.Find(t.Context(), "")
+	if err != nil {
+		return false
+	}
+	s := open(t, t.TempDir())
+	script, err := node.Script()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Info().Engine == machine.Engine() && bytes.Equal(s.script, script)
 }

@@ -30,29 +30,30 @@ type Attack struct {
 	Alone bool
 }
 
-// begin and end enclose an attack's name and target in the text of a program.
+// begin and end enclose the names of attacks and their target in the text of a program.
 const begin, end = "native:", ":evitan"
 
-// Failed is the output of a program whose attack has failed.
+// Failed is the output of a program all of whose attacks have failed.
 const Failed = `"failed"`
 
-// Program is the text of a program that has an attack executed where machine code can take the place of the engine.
-func Program(name string, target Target) (string, error) {
+// Program is the text of a program that has attacks executed, one after another, where machine code can take the place of the engine.
+func Program(target Target, names ...string) (string, error) {
 	text, err := json.Marshal(target)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("console.log('%s%s %x%s'); return %s", begin, name, text, end, Failed), nil
+	return fmt.Sprintf("console.log('%s%s %x%s'); return %s", begin, strings.Join(names, ","), text, end, Failed), nil
 }
 
-// Find looks for the attack of a Program in a frame, and tries it. found is false where there is none. got is empty where the attack failed.
+// Find looks for the attacks of a Program in a frame, and tries them until one succeeds. found is false where there are none. got is empty
+// where all failed.
 func Find(line []byte) (got string, found bool) {
 	_, after, ok := bytes.Cut(line, []byte(begin))
 	text, _, closed := bytes.Cut(after, []byte(end))
 	if !ok || !closed {
 		return "", false
 	}
-	name, encoded, _ := strings.Cut(string(text), " ")
+	names, encoded, _ := strings.Cut(string(text), " ")
 	var target Target
 	var decoded []byte
 	if _, err := fmt.Sscanf(encoded, "%x", &decoded); err != nil {
@@ -61,13 +62,14 @@ func Find(line []byte) (got string, found bool) {
 	if err := json.Unmarshal(decoded, &target); err != nil {
 		return "a target that cannot be read: " + err.Error(), true
 	}
-	attack, known := Attacks[name]
-	if !known {
-		return "there is no attack " + name, true
+	for name := range strings.SplitSeq(names, ",") {
+		attack, known := Attacks[name]
+		if !known {
+			return "there is no attack " + name, true
+		}
+		if got, err := attack.Do(target); err == nil {
+			return name + " succeeded: " + got, true
+		}
 	}
-	got, err := attack.Do(target)
-	if err != nil {
-		return "", true
-	}
-	return "succeeded: " + got, true
+	return "", true
 }

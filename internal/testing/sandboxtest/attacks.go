@@ -15,14 +15,39 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// attacks executes every hostile program of a directory.
-func (w *world) attacks(t *testing.T, dir string) {
-	w.besides(t, readAttacks(t, dir), func(t *testing.T, a *attack, beside string) { w.attack(t, a, "mallory", "s", beside) })
+// attacks executes hostile programs.
+func (w *world) attacks(t *testing.T, all []*attack) {
+	w.besides(t, all, func(t *testing.T, a *attack, beside string) { w.attack(t, a, "mallory", "s", beside) })
 	w.closePool()
 	eventually(t, func() (bool, string) {
 		more := w.holds(t).more(w.empty)
 		return len(more) == 0, strings.Join(more, "; ")
 	})
+}
+
+// onlyGuest are the attacks that the guest's language withstands, or code of the host that serves all tiers: no wall of a tier is on their path.
+// Attacks that end a runner, exhaust it, fill its streams or look at what is around it are not among them, nor are those that look at the stack below
+// the program and at modules, where the way in which a tier loads its runner shows.
+var onlyGuest = []string{
+	"connect", "escape_async_hooks", "escape_buffer_pool", "escape_getters", "escape_modules", "escape_revoked", "escape_scope", "escape_species",
+	"escape_template", "escape_thrown_proxy", "escape_transfer", "escape_wasm", "exit_comment", "exit_syntax", "flood_arguments", "flood_files", "flood_paths",
+	"flood_require", "forge_after_end", "forge_call_name", "forge_duplicate_keys", "forge_error_texts", "forge_ids", "forge_kind", "forge_result",
+	"forge_thenable", "persist_globals", "persist_hooks", "persist_skill", "pollute_error", "pollute_globals", "pollute_setters", "read_paths",
+	"read_regexp_legacy", "read_resources", "read_zones", "symlink", "write_paths",
+}
+
+// guestAttacks are the attacks on the guest, without those that are left to another tier, see [Tier.Shares].
+func (w *world) guestAttacks(t testing.TB) []*attack {
+	t.Helper()
+	all := readAttacks(t, "attacks")
+	walled := slices.DeleteFunc(slices.Clone(all), func(a *attack) bool { return slices.Contains(onlyGuest, a.name) })
+	if n := len(all) - len(walled); n != len(onlyGuest) {
+		t.Fatalf("there are %d of %d attacks", n, len(onlyGuest))
+	}
+	if w.of.Shares && !generated.Long() {
+		return walled
+	}
+	return all
 }
 
 // besides calls execute for one attack after another. A run of another user is under way meanwhile, whose id is beside. After a group of
@@ -34,8 +59,11 @@ func (w *world) besides(t *testing.T, all []*attack, execute func(t *testing.T, 
 	w.ordinary(t, "ann")
 	w.measure(t)
 	size := 6
-	if generated.Long() {
+	switch {
+	case generated.Long():
 		size = 1
+	case w.of.Pool.MaxRuns == 1: // each run starts a runner
+		size = 12
 	}
 	for group := range slices.Chunk(all, size) {
 		beside, end := w.bystander(t)
@@ -67,7 +95,7 @@ func (w *world) attack(t testing.TB, a *attack, user, session, beside string) {
 	code := strings.NewReplacer(
 		"$PORT", fmt.Sprint(w.port), "$FILE", w.file, "$DIR", w.dir, "$RUN", beside, "$PID", fmt.Sprint(os.Getpid()), "$HOST", w.host,
 	).Replace(a.code)
-	if a.native {
+	if len(a.natives) > 0 {
 		s = w.native
 	}
 	out, calls := w.execute(t, s, runs.Request{Code: code, User: user, Session: session, Timeout: a.timeout()})

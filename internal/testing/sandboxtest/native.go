@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/testing/generated"
 	"mcp-code-exec-harness/internal/testing/hostile"
 )
 
@@ -23,19 +24,12 @@ func (w *world) natively(t *testing.T) {
 	if !w.walled(t, box) {
 		t.Skip("walls are missing, and these attacks would succeed")
 	}
-	wants := func(name string) map[string]string {
-		if hostile.Attacks[name].Within {
-			return map[string]string{"": "stopped", "gvisor": "any"}
-		}
-		return map[string]string{"": "stopped"}
+	target := func(beside string) hostile.Target {
+		return hostile.Target{File: w.file, Dir: w.dir, Port: w.port, Pid: os.Getpid(), Run: beside}
 	}
-	var all []*attack
-	for _, name := range slices.Sorted(maps.Keys(hostile.Attacks)) {
-		all = append(all, &attack{name: name, wants: wants(name), native: true})
-	}
-	w.besides(t, all, func(t *testing.T, a *attack, beside string) {
+	w.besides(t, w.nativeAttacks(), func(t *testing.T, a *attack, beside string) {
 		var err error
-		if a.code, err = hostile.Program(a.name, hostile.Target{File: w.file, Dir: w.dir, Port: w.port, Pid: os.Getpid(), Run: beside}); err != nil {
+		if a.code, err = hostile.Program(target(beside), a.natives...); err != nil {
 			t.Fatal(err)
 		}
 		w.openNative(box)
@@ -45,6 +39,28 @@ func (w *world) natively(t *testing.T) {
 			t.Fatalf("the file of the host is %q, %v", text, err)
 		}
 	})
+}
+
+// nativeAttacks are all attacks in machine code. One program tries those that leave its process alive, and must say that all failed. In the long
+// tests each attack has a program of its own.
+func (w *world) nativeAttacks() (all []*attack) {
+	together := &attack{name: "together", wants: map[string]string{"": "value " + hostile.Failed}}
+	for _, name := range slices.Sorted(maps.Keys(hostile.Attacks)) {
+		a := hostile.Attacks[name]
+		if !generated.Long() && !a.Alone && (!a.Killed || w.of.Refuses) && (!a.Within || w.kind != "gvisor") {
+			together.natives = append(together.natives, name)
+			continue
+		}
+		alone := &attack{name: name, wants: map[string]string{"": "stopped"}, natives: []string{name}}
+		if a.Within {
+			alone.wants["gvisor"] = "any"
+		}
+		all = append(all, alone)
+	}
+	if len(together.natives) > 0 {
+		all = append(all, together)
+	}
+	return all
 }
 
 func (w *world) openNative(box sandbox.Sandbox) {

@@ -40,8 +40,9 @@ type attack struct {
 	logs   []string
 	anyLog bool
 	limit  string
-	native bool // machine code executes it
 	code   string
+
+	natives []string // attacks in machine code that it consists of
 }
 
 func readAttacks(t testing.TB, dir string) (all []*attack) {

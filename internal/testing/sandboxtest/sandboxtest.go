@@ -20,6 +20,11 @@ type Tier struct {
 	Escaped func(t testing.TB) sandbox.Sandbox
 	// Native opens the tier with machine code in place of the engine, or within it, that executes a [hostile.Program]; nil: not here.
 	Native func(t testing.TB) sandbox.Sandbox
+	// Shares says that the process tier executes the same runner with the same Node.js. Its tests, which CI does not let skip, then execute the
+	// programs that meet no wall of this tier. The long tests execute all programs here too.
+	Shares bool
+	// Refuses says that the tier refuses each system call that it does not allow. Other tiers kill the process for some.
+	Refuses bool
 	// Runners counts what the tier's runners consist of, beyond processes that are descendants of this one: containers. Nil: nothing.
 	Runners func(t testing.TB) int
 }
@@ -27,11 +32,14 @@ type Tier struct {
 // Exercise tests a tier: programs that attack it, and programs whose outcome is the same in all tiers. Each runs in a harness with a real
 // journal, gate and MCP server, beside a run of another user.
 func Exercise(t *testing.T, tier Tier) {
-	t.Run("Attacks", func(t *testing.T) { open(t, tier, tier.Open).attacks(t, "attacks") })
+	t.Run("Attacks", func(t *testing.T) {
+		w := open(t, tier, tier.Open)
+		w.attacks(t, w.guestAttacks(t))
+	})
 	t.Run("Same", func(t *testing.T) { open(t, tier, tier.Open).alike(t) })
 	t.Run("Volume", func(t *testing.T) { open(t, tier, tier.Open).volume(t) })
 	if tier.Escaped != nil {
-		t.Run("Escaped", func(t *testing.T) { open(t, tier, tier.Escaped).attacks(t, "escaped") })
+		t.Run("Escaped", func(t *testing.T) { open(t, tier, tier.Escaped).attacks(t, readAttacks(t, "escaped")) })
 	}
 	if tier.Native != nil {
 		t.Run("Native", func(t *testing.T) { open(t, tier, tier.Open).natively(t) })

@@ -25,15 +25,16 @@ var quick = []string{
 // volume executes many programs of several users at the same time, good and hostile ones: each ends as it does alone, the server gets every
 // call once, and afterwards there is no more than before.
 func (w *world) volume(t *testing.T) {
-	hostile := slices.DeleteFunc(readAttacks(t, "attacks"), func(a *attack) bool { return !slices.Contains(quick, a.name) })
-	if len(hostile) != len(quick) {
-		t.Fatalf("there are %d of %d attacks", len(hostile), len(quick))
+	others := func(a *attack) bool { return !slices.Contains(quick, a.name) }
+	if known := slices.DeleteFunc(readAttacks(t, "attacks"), others); len(known) != len(quick) {
+		t.Fatalf("there are %d of %d attacks", len(known), len(quick))
 	}
+	hostile := slices.DeleteFunc(w.guestAttacks(t), others)
 	w.openPool()
 	defer w.closePool()
 	first, short := 60, 300
 	if w.tier != "wasm" { // each run starts a runner
-		first, short = 12, 3*len(quick)
+		first, short = 6, 3*len(hostile)
 	}
 	w.mixed(t, hostile, 0, first) // files that it opens stay open
 	w.measure(t)
