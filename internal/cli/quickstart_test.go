@@ -93,7 +93,8 @@ func newUser(t *testing.T) (f *fixture, environ []string) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(caches), "\n")
-	return f, append(slices.Clone(f.environ), "GOCACHE="+lines[0], "GOMODCACHE="+lines[1], "PATH="+filepath.Join(f.dir, "bin")+":"+os.Getenv("PATH"))
+	return f, append(slices.Clone(f.environ), "GOCACHE="+lines[0], "GOMODCACHE="+lines[1], "PATH="+filepath.Join(f.dir, "bin")+":"+os.Getenv("PATH"),
+		"GOFLAGS="+os.Getenv("GOFLAGS"), "CGO_ENABLED=0") // as the tests are built: with other flags every package would be compiled once more
 }
 
 // document reads a document, which has so many commands at least.
