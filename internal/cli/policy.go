@@ -189,9 +189,10 @@ func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
 		values[v[:at]] = append(values[v[:at]], strings.Split(v[at+1:], ",")...)
 	}
 	call.Origin = func(value string) policy.ValueOrigin { return policy.ValueOrigin{Said: values[value]} }
+	compiled := cfg.Compiled(rules)
 	found := tested{
 		Tool: call.Tool, Known: known, ReadOnly: call.ReadOnly, Destructive: call.Destructive, Idempotent: call.Idempotent, OpenWorld: call.OpenWorld,
-		Verdict: rules.Compiled().Decide(call), Judgements: rules.Compiled().Judgements(call),
+		Verdict: compiled.Decide(call), Judgements: compiled.Judgements(call),
 	}
 	of := *cfg
 	of.Policy = rules

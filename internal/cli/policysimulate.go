@@ -65,7 +65,7 @@ func (c *policySimulateCmd) Run(ctx context.Context, a *app, cfg *config.Config,
 		return err
 	}
 	s := &simulation{
-		catalog: h.Catalog(), now: cfg.Policy.Compiled(), then: other.Compiled(), found: simulated{Changes: []simulatedChange{}},
+		catalog: h.Catalog(), now: cfg.Compiled(cfg.Policy), then: cfg.Compiled(other), found: simulated{Changes: []simulatedChange{}},
 		counted: map[*policy.Policy]map[[2]string]int{},
 	}
 	filter := journal.Filter{User: c.User}

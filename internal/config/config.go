@@ -147,8 +147,6 @@ type Policy struct {
 	Preset string        `key:"preset" oneof:"open,guarded,strict" doc:"Rules that follow your own; harness policy show prints them. Empty: open."`
 	Rules  []policy.Rule `key:"rules" doc:"The first rule that matches decides."`
 	Runs   []RunRule     `key:"runs" doc:"Lower limits for the programs of some callers. All rules that match count: the least value of each limit."`
-
-	compiled *policy.Policy
 }
 
 // PII configures what is replaced by tokens.
@@ -349,6 +347,7 @@ type MCPServer struct {
 	EnabledTools   []string          `key:"enabledTools" doc:"The only tools to offer; * stands for any text."`
 	DisabledTools  []string          `key:"disabledTools" doc:"Tools not to offer; * stands for any text."`
 	Sandbox        *ServerSandbox    `key:"sandbox" doc:"What a server that is started here may reach, on Linux; without it, all that the user of the harness may. {} is no network and no files but those of the system."`
+	Untrusted      bool              `key:"untrusted" doc:"Others decide what it says, as in mail, web pages and tickets: what it alone has said is no destination, see policy."`
 	Stateful       bool              `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
 	// Guessed says that no type is given: a server with a url that refuses streamable HTTP is asked over SSE.
 	Guessed bool `key:""`

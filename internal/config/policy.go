@@ -9,8 +9,21 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Compiled is the policy of a loaded configuration: its rules, then those of its preset.
-func (p Policy) Compiled() *policy.Policy { return p.compiled }
+// Compiled is a policy that Load or ParsePolicy has read, with the servers of the configuration: its rules, then those of its preset.
+func (c *Config) Compiled(p Policy) *policy.Policy {
+	compiled, _ := compilePolicy(p, c.MCPServers) // mistakes were reported when it was read
+	return compiled
+}
+
+func compilePolicy(p Policy, servers []*MCPServer) (*policy.Policy, error) {
+	var untrusted []string
+	for _, server := range servers {
+		if server.Untrusted {
+			untrusted = append(untrusted, server.Name)
+		}
+	}
+	return policy.New(p.Rules, p.Preset, PresetRules(p.Preset), untrusted...)
+}
 
 // QuarantineMode is the quarantine in effect. Policy judges a tool by what its server says of it, so the presets that ask hold a tool whose server says
 // something else than at first.
@@ -112,10 +125,9 @@ func ruleKey(rules string, number int) string { return fmt.Sprintf("%s.%d", rule
 
 // policy compiles the rules, and reports mistakes where they are written.
 func (l *loader) policy() {
-	p := &l.config.Policy
 	l.compileRuns()
-	var err error
-	if p.compiled, err = policy.New(p.Rules, p.Preset, PresetRules(p.Preset)); err == nil {
+	_, err := compilePolicy(l.config.Policy, l.config.MCPServers)
+	if err == nil {
 		return
 	}
 	wrong := []error{err}

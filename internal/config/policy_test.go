@@ -27,7 +27,7 @@ func TestPolicy(t *testing.T) {
 	if diff := cmp.Diff(want, c.Policy.Rules); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if got := c.Policy.Compiled().Decide(policy.Call{Tool: "a__b", Destructive: true}); got.Action != policy.Ask || got.Rule != 1 {
+	if got := c.Compiled(c.Policy).Decide(policy.Call{Tool: "a__b", Destructive: true}); got.Action != policy.Ask || got.Rule != 1 {
 		t.Errorf("a destructive call: %+v", got)
 	}
 	entry := Entry{Key: "policy.rules.2", Value: "tools mailer__*, tokens email from crm__*: allow", Origin: "harness.yaml:3"}
@@ -62,7 +62,7 @@ policy:
 		t.Errorf("preset %q (-want +got)\n%s", c.Policy.Preset, diff)
 	}
 	token := policy.Token{Text: "[EMAIL_1]", Type: "EMAIL", Origins: []string{"task"}}
-	if got := c.Policy.Compiled().Decide(policy.Call{Tool: "a__b", Tokens: []policy.Token{token}}); got.Action != policy.Deny || got.Preset != "strict" {
+	if got := c.Compiled(c.Policy).Decide(policy.Call{Tool: "a__b", Tokens: []policy.Token{token}}); got.Action != policy.Deny || got.Preset != "strict" {
 		t.Errorf("a token under the preset strict: %+v", got)
 	}
 
@@ -85,7 +85,7 @@ func TestBadPolicy(t *testing.T) {
 		{"policy: {preset: stirct}", `harness.yaml:1:18: policy.preset: "stirct" is not one of open, guarded, strict; did you mean strict?`},
 		{"policy: {rule: []}", "harness.yaml:1:10: policy.rule: unknown key; did you mean policy.rules?"},
 		{"policy: {rules: deny}", "harness.yaml:1:17: policy.rules: it must be a list of rules, not a single value; write each rule behind a -"},
-		{"policy:\n- deny", "harness.yaml:2:3: policy.rules.1: it must be a mapping with tools, when, users, roles, sandbox, args, tokens, limit, action, reason, not a single value"},
+		{"policy:\n- deny", "harness.yaml:2:3: policy.rules.1: it must be a mapping with tools, when, users, roles, sandbox, args, destinations, tokens, limit, action, reason, not a single value"},
 		{"policy:\n- {action: deny}", "harness.yaml:2:4: policy.rules.1: tools is missing; add it"},
 		{"policy:\n- {tools: '*'}", "harness.yaml:2:4: policy.rules.1: action is missing; add it"},
 		{"policy:\n- {tool: '*'}", "harness.yaml:2:4: policy.rules.1.tool: unknown key; did you mean tools?"},
@@ -107,7 +107,7 @@ func TestBadPolicy(t *testing.T) {
 		{"policy: {runs: [{users: x}]}", "harness.yaml:1:18: policy.runs.1: it has neither a limit nor a tier; add one, such as timeout: 5s"},
 		{"policy: {runs: [{roles: boss, timeout: 5s}]}", `harness.yaml:1:25: policy.runs.1.roles: "boss" is not one of user, approver, admin, anonymous`},
 		{"policy: {runs: [{memory: 5}]}", "harness.yaml:1:18: policy.runs.1.memory: unknown key; known keys are users, roles, tier, timeout, maxWall, maxCalls, maxHostCalls, maxInFlight, maxOutput, maxLogLines, maxValue"},
-		{"policy:\n- {tools: '*', max: {calls: 1}, action: deny}", "harness.yaml:2:16: policy.rules.1.max: unknown key; known keys are tools, when, users, roles, sandbox, args, tokens, limit, action, reason"},
+		{"policy:\n- {tools: '*', max: {calls: 1}, action: deny}", "harness.yaml:2:16: policy.rules.1.max: unknown key; known keys are tools, when, users, roles, sandbox, args, destinations, tokens, limit, action, reason"},
 		{"policy:\n- {tools: '*', roles: boss, action: deny}", `harness.yaml:2:23: policy.rules.1.roles: "boss" is not one of user, approver, admin, anonymous`},
 		{"policy:\n- {tools: '*', tokens: {from: taks}, action: deny}", `harness.yaml:2:31: policy.rules.1.tokens.from: "taks" is neither a tool nor one of task, file, skill, input, code, program, catalog, resource; did you mean task?`},
 		{"policy:\n- {tools: '*', args: {to: {}}, action: deny}", "harness.yaml:2:27: policy.rules.1.args.to: it is not a path; write one such as $.to, $.items[*].to or $['a name']"},
@@ -129,12 +129,12 @@ func TestParsePolicy(t *testing.T) {
 	_, section, _ := strings.Cut(shortPolicy, "\n")
 	for _, text := range []string{shortPolicy, "sandbox: {x: y}\n" + shortPolicy, section, "preset: guarded\nrules:\n" + section} {
 		p, err := ParsePolicy([]byte(text), "p.yaml")
-		if err != nil || len(p.Rules) != 3 || p.Compiled() == nil {
+		if err != nil || len(p.Rules) != 3 || new(Config).Compiled(p) == nil {
 			t.Errorf("%s: %+v, %v", text, p, err)
 		}
 	}
 	for _, text := range []string{"", "[]", "policy:"} {
-		if p, err := ParsePolicy([]byte(text), "p.yaml"); err != nil || p.Compiled() == nil {
+		if p, err := ParsePolicy([]byte(text), "p.yaml"); err != nil || new(Config).Compiled(p) == nil {
 			t.Errorf("%q: %+v, %v", text, p, err)
 		}
 	}

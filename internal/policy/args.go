@@ -22,9 +22,10 @@ type condition struct {
 	Condition
 	at      string // path as it is written
 	path    []jsonpath.Step
-	pattern *regexp.Regexp // nil: none
-	from    patterns       // origins; nil: any
-	allows  bool           // condition of a rule that allows
+	pattern *regexp.Regexp           // nil: none
+	from    patterns                 // origins; nil: any
+	allows  bool                     // condition of a rule that allows
+	trusts  func(origin string) bool // whether an origin is trusted, of a destination; nil: none
 }
 
 // holds judges a value that is no object: text is its text, or its literal.
@@ -65,21 +66,27 @@ type found struct {
 
 // holds reports whether the arguments are what a rule wants; found is nil if they are not JSON.
 func (r *rule) holds(found *found) bool {
+	if found == nil && len(r.conditions) > 0 {
+		return r.Action != Allow
+	}
+	astray := r.Action == Allow || len(r.Destinations) == 0 // of a rule that asks or denies, one destination is enough
 	for _, c := range r.conditions {
-		switch {
-		case found == nil:
-			return r.Action != Allow
-		case !r.suffices(found.conditions[c], 0):
+		switch suffices := r.suffices(c, found.conditions[c], 0); {
+		case c.trusts != nil && !c.allows:
+			astray = astray || suffices
+		case !suffices:
 			return false
 		}
 	}
-	return true
+	return astray
 }
 
-// suffices reports whether what was found for a condition is what the rule wants. So many values more are taken for what the condition wants.
-func (r *rule) suffices(s seen, more int) bool {
+// suffices reports whether what was found for a condition is what the rule wants. So many values more are taken for what the condition wants. A call need
+// not have a value at each destination of a rule that allows.
+func (r *rule) suffices(c *condition, s seen, more int) bool {
 	holding := s.holding + more
-	return holding > 0 && (r.Action != Allow || holding == s.values && s.alike == 0)
+	optional := c.trusts != nil && c.allows && s.values == 0
+	return (holding > 0 || optional) && (r.Action != Allow || holding == s.values && s.alike == 0)
 }
 
 // missed is the first path of a rule that would match if the values came from elsewhere; "" if there is none.
@@ -89,7 +96,7 @@ func (r *rule) missed(found *found) (path string) {
 		if path == "" && s.misplaced > 0 {
 			path = c.at
 		}
-		if !r.suffices(s, s.misplaced) {
+		if !r.suffices(c, s, s.misplaced) {
 			return ""
 		}
 	}

@@ -13,18 +13,20 @@ import (
 )
 
 // add compiles rules and appends them; the error joins every mistake.
-func (p *Policy) add(rules []Rule, preset string) error {
+func (p *Policy) add(rules []Rule, preset string, trusts func(origin string) bool) error {
 	var problems []error
 	for i, spec := range rules {
 		r := &rule{Rule: spec, number: i + 1, preset: preset}
-		r.compile(func(err error, keys ...string) {
+		report := func(err error, keys ...string) {
 			if err != nil {
 				problems = append(problems, &RuleError{Rule: r.number, Keys: keys, Err: err})
 			}
-		})
+		}
+		r.compile(report)
+		r.compileDestinations(trusts, report)
 		p.rules = append(p.rules, r)
 		p.args = p.args || len(r.conditions) > 0
-		p.origins = p.origins || slices.ContainsFunc(r.conditions, func(c *condition) bool { return len(c.From) > 0 })
+		p.origins = p.origins || slices.ContainsFunc(r.conditions, (*condition).traced)
 	}
 	return errors.Join(problems...)
 }
@@ -60,6 +62,25 @@ func (r *rule) compile(report func(err error, keys ...string)) {
 	case Allow, Ask, Deny:
 	default:
 		report(fmt.Errorf("%q is not one of allow, deny, ask", r.Action), "action")
+	}
+}
+
+// trusting makes the judgement of whether an origin is trusted: the user is, and so are tools of all servers but some.
+func trusting(untrusted []string) func(origin string) bool {
+	var others patterns
+	for _, server := range untrusted {
+		others = append(others, fullPattern(server+"__*"))
+	}
+	return func(origin string) bool {
+		return origin == userOrigin || strings.Contains(origin, "__") && !others.match(full("", origin))
+	}
+}
+
+func (r *rule) compileDestinations(trusts func(origin string) bool, report func(err error, keys ...string)) {
+	for _, at := range r.Destinations {
+		path, err := jsonpath.Parse(at)
+		report(err, "destinations")
+		r.conditions = append(r.conditions, &condition{at: at, path: path, allows: r.Action == Allow, trusts: trusts})
 	}
 }
 

@@ -32,7 +32,10 @@ const userOrigin = "user"
 // repeats a value takes nothing from it. For a rule that asks or denies, parts count too, and what is not known; a value of the user stays the user's,
 // also where other sources repeat it.
 func (c *condition) comes(from ValueOrigin) bool {
-	if len(c.from) == 0 {
+	switch {
+	case c.trusts != nil:
+		return slices.ContainsFunc(from.Said, c.trusts) == c.allows
+	case len(c.from) == 0:
 		return true
 	}
 	named := func(origin string) bool { return c.from.match(full("", origin)) }
@@ -45,9 +48,12 @@ func (c *condition) comes(from ValueOrigin) bool {
 	return len(from.Said) == 0 || from.More || slices.ContainsFunc(from.Said, named) || slices.ContainsFunc(from.Parts, named)
 }
 
+// traced reports whether a condition is about where values come from.
+func (c *condition) traced() bool { return len(c.from) > 0 || c.trusts != nil }
+
 // from is where a value comes from that a condition judges; nothing is known of an object.
 func (l *looker) from(c *condition, text *string) (from ValueOrigin) {
-	if len(c.from) == 0 {
+	if !c.traced() {
 		return from
 	}
 	if text != nil && l.origin != nil {

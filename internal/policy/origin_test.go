@@ -118,3 +118,64 @@ func TestBadValueOrigins(t *testing.T) {
 		}
 	}
 }
+
+// A destination is where the user, or a server that is not untrusted, says. A rule that allows wants all of them there, one that asks or denies is about
+// calls with one that is not.
+func TestDestinations(t *testing.T) {
+	t.Parallel()
+	to := func(action policy.Action) policy.Rule {
+		r := tools(action, "bank__*")
+		r.Destinations = []string{"$.to", "$.cc[*]"}
+		return r
+	}
+	rules := map[string][]policy.Rule{"allow": {to(policy.Allow), tools(policy.Deny, "bank__*")}, "deny": {to(policy.Deny)}, "ask": {to(policy.Ask)}}
+	for _, c := range []struct {
+		args    string
+		x, y    policy.ValueOrigin
+		trusted bool
+		says    string
+	}{
+		{args: `{"to":"X"}`, x: said("user"), trusted: true},
+		{args: `{"to":"X"}`, x: said("crm__get"), trusted: true},
+		{args: `{"to":"X"}`, x: said("mail__read"), says: "$.to comes from mail__read"},
+		{args: `{"to":"X"}`, x: said("Mail__read")},
+		{args: `{"to":"X"}`, x: said("web__resources/read")},
+		{args: `{"to":"X"}`, x: said("mail__read", "crm__get"), trusted: true},
+		{args: `{"to":"X"}`, x: said("code"), says: "$.to is in the program's text alone"},
+		{args: `{"to":"X"}`, x: said("computed"), says: "$.to is computed"},
+		{args: `{"to":"X"}`, says: "$.to is of unknown origin"},
+		{args: `{"to":"X","cc":["X","Y"]}`, x: said("user"), y: said("crm__get"), trusted: true},
+		{args: `{"to":"X","cc":["X","Y"]}`, x: said("user"), y: said("web__fetch"), says: "$.cc[*] comes from web__fetch"},
+		{args: `{"cc":["Y"]}`, y: said("web__fetch")},
+		{args: `{"to":{"name":"X"}}`, x: said("user")}, // the path does not lead to the value
+		{args: `{"text":"Z"}`, trusted: true},          // sent to nobody
+	} {
+		of := map[string]policy.ValueOrigin{"X": c.x, "Y": c.y}
+		for name, list := range rules {
+			p, err := policy.New(list, "", nil, "mail", "web")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := policy.Allow
+			if !c.trusted {
+				want = map[string]policy.Action{"allow": policy.Deny, "deny": policy.Deny, "ask": policy.Ask}[name]
+			}
+			if v := p.Decide(pay(c.args, of)); v.Action != want || !c.trusted && !strings.Contains(v.Reason, c.says) || !p.Origins() {
+				t.Errorf("%s, %s: %s %s", name, c.args, v.Action, v.Reason)
+			}
+		}
+	}
+	// A name that a server may take for that of the path keeps a rule that allows from matching, and leads one that denies to the value.
+	for name, list := range rules {
+		p, err := policy.New(list, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := p.Decide(pay(`{"TO":"X"}`, map[string]policy.ValueOrigin{"X": said("computed")})); v.Action == policy.Allow {
+			t.Errorf("%s: %s %s", name, v.Action, v.Reason)
+		}
+	}
+	if _, err := policy.New([]policy.Rule{{Tools: []string{"*"}, Destinations: []string{"to"}, Action: policy.Ask}}, "", nil); err == nil || !strings.Contains(err.Error(), "rule 1: destinations: ") {
+		t.Errorf("error %v", err)
+	}
+}

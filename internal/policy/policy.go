@@ -77,12 +77,12 @@ type Policy struct {
 	origins bool
 }
 
-// New compiles a policy: its own rules, and behind them those of a preset. The error joins one *RuleError for each mistake
-// in its own rules.
-func New(own []Rule, preset string, presetRules []Rule) (*Policy, error) {
-	p := &Policy{}
-	err := p.add(own, "")
-	if failed := p.add(presetRules, preset); failed != nil {
+// New compiles a policy: its own rules, and behind them those of a preset. What the untrusted servers alone say is no destination. The error joins one
+// *RuleError for each mistake in its own rules.
+func New(own []Rule, preset string, presetRules []Rule, untrusted ...string) (*Policy, error) {
+	p, trusts := &Policy{}, trusting(untrusted)
+	err := p.add(own, "", trusts)
+	if failed := p.add(presetRules, preset, trusts); failed != nil {
 		return nil, fmt.Errorf("preset %s: %w", preset, failed)
 	}
 	return p, err

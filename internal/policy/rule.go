@@ -18,10 +18,13 @@ type Rule struct {
 	Roles   []string             `json:"roles,omitempty" key:"roles" doc:"Roles of the caller, one of which is enough: user, approver, admin, anonymous."`
 	Sandbox []string             `json:"sandbox,omitempty" key:"sandbox" doc:"Tiers of the sandbox that the calling program runs in: wasm, process, docker."`
 	Args    map[string]Condition `json:"args,omitempty" key:"args" doc:"What the arguments must be, by path: $.to, $.items[*].to."`
-	Tokens  *Tokens              `json:"tokens,omitempty" key:"tokens" doc:"The rule is about tokens in the arguments, not about the call as a whole."`
-	Limit   *Limit               `json:"limit,omitempty" key:"limit" doc:"How many calls of a user the rule allows or asks about; further ones are denied."`
-	Action  Action               `json:"action" key:"action" required:"true" oneof:"allow,deny,ask" doc:"What happens to the call."`
-	Reason  string               `json:"reason,omitempty" key:"reason" doc:"Why, in words for people and programs."`
+	// Destinations are conditions of their own: a rule that allows is about calls all of whose values at these paths are trusted, a rule that asks or
+	// denies about the others.
+	Destinations []string `json:"destinations,omitempty" key:"destinations" doc:"Paths of where a call sends something, such as $.to, $.cc[*]. A rule that allows wants each value there to come from the user or a server that is not untrusted; one that asks or denies is about calls where one does not."`
+	Tokens       *Tokens  `json:"tokens,omitempty" key:"tokens" doc:"The rule is about tokens in the arguments, not about the call as a whole."`
+	Limit        *Limit   `json:"limit,omitempty" key:"limit" doc:"How many calls of a user the rule allows or asks about; further ones are denied."`
+	Action       Action   `json:"action" key:"action" required:"true" oneof:"allow,deny,ask" doc:"What happens to the call."`
+	Reason       string   `json:"reason,omitempty" key:"reason" doc:"Why, in words for people and programs."`
 }
 
 // When is what the annotations of a tool must say; nil: anything. A tool that says nothing is destructive, open-world,
@@ -88,7 +91,7 @@ func (r Rule) String() string {
 	for _, list := range []struct {
 		name   string
 		values []string
-	}{{"users", r.Users}, {"roles", r.Roles}, {"sandbox", r.Sandbox}, {"args", r.paths()}} {
+	}{{"users", r.Users}, {"roles", r.Roles}, {"sandbox", r.Sandbox}, {"args", r.paths()}, {"destinations", r.Destinations}} {
 		if len(list.values) > 0 {
 			parts = append(parts, list.name+" "+either(list.values))
 		}
@@ -236,7 +239,7 @@ func (r *rule) origins(v *Verdict) (text string) {
 		return ""
 	}
 	for _, value := range v.Values {
-		if slices.ContainsFunc(r.conditions, func(c *condition) bool { return len(c.from) > 0 && c.at == value.Path && c.comes(value.ValueOrigin) }) {
+		if slices.ContainsFunc(r.conditions, func(c *condition) bool { return c.traced() && c.at == value.Path && c.comes(value.ValueOrigin) }) {
 			return "; " + value.Path + " " + value.String()
 		}
 	}

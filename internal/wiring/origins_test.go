@@ -63,6 +63,7 @@ func newBank(t *testing.T, dir, rules string, out wiring.Outside) *bank {
 		if name == "bank" {
 			b.bank = up
 		}
+		up.entry.Untrusted = name == "mail"
 		entries = append(entries, up.entry)
 	}
 	b.fixture = openIn(t, dir, map[string]string{"policy.rules": rules}, out, entries...)
@@ -103,7 +104,17 @@ return await callMCPTool('bank__send', {iban})`, source, account, strings.NewRep
 // a contact, or of the user, does.
 func TestOriginsOfDestinations(t *testing.T) {
 	t.Parallel()
-	b := newBank(t, t.TempDir(), transfers, wiring.Outside{})
+	for rules, says := range map[string]string{
+		transfers: "rule 1 does not allow it: $.iban comes from mail__read",
+		`[{tools: "bank__*", destinations: [$.iban], action: deny}]`:                                    "(tools bank__*, destinations $.iban) denies bank__send; $.iban comes from mail__read",
+		`[{tools: "bank__*", destinations: [$.iban], action: allow}, {tools: "bank__*", action: deny}]`: "rule 1 does not allow it: $.iban comes from mail__read",
+	} {
+		t.Run(says, func(t *testing.T) { t.Parallel(); transferring(t, rules, says) })
+	}
+}
+
+func transferring(t *testing.T, rules, says string) {
+	b := newBank(t, t.TempDir(), rules, wiring.Outside{})
 	for name, way := range destinations {
 		req := runs.Request{Code: transfer(way, `await callMCPTool('mail__read', {})`, attackers)}
 		req.Said = []string{"Pay 100 to " + users + ", please."}
@@ -112,7 +123,7 @@ func TestOriginsOfDestinations(t *testing.T) {
 			t.Errorf("%s: the attacker's account: %s, %+v", name, mailed.Output, mailed.Error)
 			continue
 		}
-		if message := mailed.Error.Message; !strings.Contains(message, "rule 1 does not allow it: $.iban comes from mail__read") || strings.Contains(message, "EVIL") {
+		if message := mailed.Error.Message; !strings.Contains(message, says) || strings.Contains(message, "EVIL") {
 			t.Errorf("%s: %s", name, message)
 		}
 		if strings.Contains(strings.Join(b.bank.called(), " "), "EVIL") {

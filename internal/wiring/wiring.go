@@ -113,7 +113,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		out.CacheDir, closers = dir, append(closers, remove)
 	}
 	if out.Policy == nil {
-		out.Policy = cfg.Policy.Compiled()
+		out.Policy = cfg.Compiled(cfg.Policy)
 	}
 	var origins *origin.Memory
 	if p, ok := out.Policy.(*policy.Policy); ok && p.Origins() {
