@@ -56,9 +56,9 @@ type Options struct {
 type Effort int
 
 const (
-	Full  Effort = iota // as often as a steady figure takes
-	Quick               // a tenth as often, and three times at least
-	Once                // once: the measurement works, its figure says little
+	Full  Effort = iota // The figure is steady.
+	Quick               // A tenth of the repetitions of Full, and at least three.
+	Once                // One repetition, which shows that the measurement works: its figure says little.
 )
 
 // bench holds what the measurements share.

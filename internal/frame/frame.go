@@ -18,7 +18,7 @@ const (
 	Reset  Type = "reset"  // forget the last run; answered by Ready
 	Ready  Type = "ready"  // nothing of an earlier run is left; a Start may follow
 	Call   Type = "call"   // a host call
-	Log    Type = "log"    // one console line
+	Log    Type = "log"    // a line of the console
 	Idle   Type = "idle"   // no microtask is left; waiting for answers
 	Done   Type = "done"   // the program ended
 )

@@ -25,17 +25,12 @@ func (r *Run) file(c *journal.Call, intent *journal.Intent) run.Pending {
 			}
 			var at filePart
 			_ = frame.DecodeArgs(c.Args, &at) // the call itself says what is wrong with them
-			var by files.Hand
-			if r.gate.opt.Origins != nil {
-				by = r.scope.Files.Hand(at.Path)
-			}
+			by := r.scope.Files.Hand(at.Path)
 			value, failed := r.reads(ctx, c)
 			if failed != nil {
 				return nil, failed
 			}
-			if r.gate.opt.Origins != nil {
-				r.readByUser(ctx, at.Path, by, value)
-			}
+			r.readByUser(ctx, at.Path, by, value)
 			if tokens := r.tokens(at.Path, value, ".text"); tokens != nil {
 				call.Tell(run.Told{Tokens: tokens})
 			}

@@ -41,6 +41,20 @@ func TestPercentBrackets(t *testing.T) {
 			t.Errorf("%s is restored as %s, want %s", made, got, want)
 		}
 	}
+	const text = "a text before it, https://x.example/?a=%5BEMAIL_1%5D&b=%5BCREDIT_CARD_1%5D and so on, with some more words behind it, so that it is long"
+	want := restore(t, s, text)
+	for cut := range text { // a stream that comes in two parts
+		got, used, err := s.RestoreSome(t.Context(), text[:cut], false)
+		if got += restore(t, s, text[used:]); err != nil || got != want {
+			t.Errorf("parted at %d: %s, %v", cut, got, err)
+		}
+	}
+	number := hideJSON(t, s, crm, `{"card":4111111111111111}`)
+	token := number[len(`{"card":"`) : len(number)-len(`"}`)]
+	made, err := s.Restore(t.Context(), "{\"q\":\""+url.QueryEscape(token)+"\"}")
+	if want := `{"q":"4111111111111111"}`; err != nil || made != want { // encodeURIComponent makes a text of a number
+		t.Errorf("%s is restored as %s, want %s; %v", number, made, want, err)
+	}
 	hidden := hide(t, s, crm, "see %5BEMAIL_1%5D there")
 	if got := restore(t, s, hidden); strings.Contains(hidden, "EMAIL") || got != "see %5BEMAIL_1%5D there" {
 		t.Errorf("hidden as %s, restored as %s", hidden, got)

@@ -86,8 +86,11 @@ func (f *Filter) tokensIn(text string) (all []found) {
 // Tokens are the types of the texts in a value that look like tokens, with the offset of the first of each. The parts of natural tokens are those of
 // an EMAIL.
 func (s Session) Tokens(value []byte) map[string]int {
+	if s.filter == nil {
+		return nil
+	}
 	text := string(value)
-	if s.filter == nil || !mayHaveToken(text) {
+	if !mayHaveToken(text) {
 		return nil
 	}
 	first := map[string]int{}
@@ -186,6 +189,7 @@ type place struct {
 	start, end int
 	tok        *token
 	text       string // the value in the spelling of the place
+	number     bool   // the value is a number where the token is all of a string
 }
 
 // places finds the tokens of the session in a text. The two parts of an address that stand together are one place.
@@ -216,7 +220,7 @@ func (r *restorer) places(text string) []place {
 				continue
 			}
 		}
-		places = append(places, place{at.start, at.end, tok, restored})
+		places = append(places, place{at.start, at.end, tok, restored, tok.form == asNumber && !at.percent})
 	}
 	for _, p := range places {
 		if _, ok := r.used[p.tok]; !ok {
@@ -266,7 +270,7 @@ func (r *restorer) text(text string) string {
 	done := 0
 	for _, p := range r.places(text) {
 		start, end := p.start, p.end
-		if p.tok.form == asNumber {
+		if p.number {
 			start, end = unquoted(text, start, end)
 		}
 		out.WriteString(text[done:max(done, start)])
@@ -329,7 +333,7 @@ func (r *restorer) json(raw string) []byte {
 	done := 0
 	for _, p := range r.places(text) {
 		start, end, spelling := p.start, p.end, p.text
-		if p.tok.form == asNumber && !(isKey(text, end+1) && isJSON()) {
+		if p.number && !(isKey(text, end+1) && isJSON()) {
 			start, end = unquoted(text, start, end)
 		} else if quoted := quote(spelling); quoted != spelling && isJSON() {
 			spelling = quoted

@@ -69,7 +69,7 @@ func (r *rule) holds(found *found) bool {
 	if found == nil && len(r.conditions) > 0 {
 		return r.Action != Allow
 	}
-	astray := r.Action == Allow || len(r.Destinations) == 0 // of a rule that asks or denies, one destination is enough
+	astray := r.Action == Allow || len(r.Destinations) == 0 // One destination is enough for a rule that asks or denies.
 	for _, c := range r.conditions {
 		switch suffices := r.suffices(c, found.conditions[c], 0); {
 		case c.trusts != nil && !c.allows:
@@ -172,6 +172,7 @@ func (l *looker) value(at []cursor) error {
 	text := fmt.Sprint(token)
 	if token == nil {
 		text = "null"
+		at = slices.DeleteFunc(slices.Clone(at), func(c cursor) bool { return c.trusts != nil }) // null is no destination
 	}
 	l.judge(at, &text)
 	return nil

@@ -149,6 +149,9 @@ func TestDestinations(t *testing.T) {
 		{args: `{"cc":["Y"]}`, y: said("web__fetch")},
 		{args: `{"to":{"name":"X"}}`, x: said("user")}, // the path does not lead to the value
 		{args: `{"text":"Z"}`, trusted: true},          // sent to nobody
+		{args: `{"to":"X","cc":null}`, x: said("user"), trusted: true},
+		{args: `{"to":null,"cc":[null]}`, trusted: true},
+		{args: `{"to":"null"}`},
 	} {
 		of := map[string]policy.ValueOrigin{"X": c.x, "Y": c.y}
 		for name, list := range rules {

@@ -160,8 +160,8 @@ type Told struct {
 	// Beside is what the answer has beside the value, as JSON. Where the value is an object or array, it is its property $content.
 	Beside json.RawMessage
 	Notes  []string // lines that the program prints when it gets the answer
-	// Tokens has, by type, where in the answer a token of a type stands that the program has not had from there: "crm__list $.cards[*]". A program
-	// that has a token is told where it does with one what cannot work, such as taking a part of it.
+	// Tokens are the types of tokens that the program gets for the first time from a source, each with the place of one: "crm__list $.cards[*]".
+	// A program that has tokens is told where it does with one what cannot work, such as taking a part of it.
 	Tokens map[string]string
 }
 

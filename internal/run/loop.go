@@ -92,7 +92,7 @@ type leg struct {
 	now       int64 // the run's clock as the guest last got it
 	hostCalls int   // calls the guest has made
 	toolCalls int
-	busy      int // those without an answer that count as in flight
+	busy      int // calls without an answer that count as in flight
 	delivered int // asynchronous answers given to the guest
 	crossed   int // bytes of arguments and answers
 

@@ -56,6 +56,8 @@ func TestTokensTold(t *testing.T) {
 		{"return rows.map((r) => r.note.slice(r.note.indexOf(' ') + 1))", ""},
 		{"return rows.map((r) => r.note.replace('order', 'Order').toLowerCase().length > 0)", ""},
 		{"return String.prototype.slice.toString() + Number.toString() + (5).constructor.name + (Number === (5).constructor) + String.prototype.slice.length", ""},
+		{"Object.freeze(String.prototype); Object.freeze(Number.prototype); let n = 0; for (let i = 0; i < 5000; i++) n += Number('12').toFixed(1).slice(1).length; return n", ""},
+		{"return rows.map((r) => Number.parseFloat(r.card))", "`parseFloat` on [CREDIT_CARD_1]"},
 		{"String.prototype.slice = function () { return 'own' }; return (await callMCPTool('crm__list', {})).rows[0].card.slice(1)", ""},
 	})
 	tellsOf(t, "natural", []noted{

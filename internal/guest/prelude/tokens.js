@@ -228,7 +228,6 @@ export function rememberMethods() {
   remember(prototype, 'order', 'localeCompare');
   remember(RegExp.prototype, 'test', 'test');
   remember(Array.prototype, 'sort', 'sort', 'toSorted');
-  remember(Number, 'number', 'parseInt', 'parseFloat');
   remember(global, 'number', 'parseInt', 'parseFloat');
   remember(global.Date, 'number', 'parse');
   remember(global, 'bytes', 'btoa');
@@ -238,7 +237,18 @@ export function rememberMethods() {
 
 // maxLooks is how many calls of a method are looked at from one answer with new tokens to the next. A program that goes through more rows than that
 // does the same with each, and is not slowed down.
-const maxLooks = 2000;
+const maxLooks = 500;
+
+// within has the classes of methods whose texts may have tokens among other words.
+const within = { __proto__: null, part: true, match: true, replace: true, measure: true };
+
+// mayBe is quick, and right where it says no: a text is no token, and has none if inText is set.
+const mayBe = (text, inText) => {
+  switch (text[0]) {
+    case '[': case 'p': case 'P': case 'd': case 'D': return true;
+  }
+  return inText && text.length <= maxText && strIndexOf(text, '[') >= 0;
+};
 
 // watch puts a function that looks in place of one of the engine's, until it has looked often enough.
 function watch(entry) {
@@ -248,21 +258,38 @@ function watch(entry) {
   if (descriptor === undefined || descriptor.value !== value || !descriptor.configurable) return;
   const call = uncurry(value);
   const look = lookers[does];
-  const methods = {
-    [name](a, b, ...more) {
-      const result = more.length > 0 ? apply(value, this, [a, b, more[0]]) : call(this, a, b);
-      if (--entry.left >= 0) look(name, this, a, b, result);
-      else if (getOwnPropertyDescriptor(object, name)?.value === methods[name]) define(object, name, value, false);
-      return result;
-    },
+  const inText = within[does] === true;
+  const looks = (self, a, b, result) => {
+    if (entry.left-- > 0) look(name, self, a, b, result);
+    else if (getOwnPropertyDescriptor(object, name)?.value === method) define(object, name, value, false);
   };
-  replaceBy(object, name, methods[name], value);
+  let methods;
+  if (does === 'order' || does === 'bytes' || does === 'sort' || does === 'test' || does === 'number') {
+    methods = {
+      [name](...args) {
+        const result = apply(value, this, args);
+        looks(this, args[0], args[1], result);
+        return result;
+      },
+    };
+  } else { // no method of strings that is left has more than two parameters
+    methods = {
+      [name](a, b) {
+        const result = call(this, a, b);
+        if (entry.left <= 0 || typeof this === 'string' && mayBe(this, inText)) looks(this, a, b, result);
+        else entry.left--;
+        return result;
+      },
+    };
+  }
+  const method = methods[name];
+  replaceBy(object, name, method, value);
 }
 
-// watchNumber replaces Number by a function of the same shape.
+// watchNumber replaces Number by a function of the same shape, whose parseInt and parseFloat are watched like the global ones.
 function watchNumber() {
-  const descriptor = getOwnPropertyDescriptor(global, 'Number');
-  if (descriptor === undefined || descriptor.value !== toNumber) return;
+  const constructor = getOwnPropertyDescriptor(toNumber.prototype, 'constructor');
+  if (getOwnPropertyDescriptor(global, 'Number')?.value !== toNumber || constructor?.value !== toNumber || !constructor.configurable) return;
   const Number = function Number(...args) {
     if (typeof args[0] === 'string') tokenTo('number', 'Number', args[0]);
     if (new.target === undefined) return args.length === 0 ? 0 : toNumber(args[0]);
@@ -272,6 +299,7 @@ function watchNumber() {
   for (let i = 0; i < statics.length; i++) defineProperty(Number, statics[i], getOwnPropertyDescriptor(toNumber, statics[i]));
   define(toNumber.prototype, 'constructor', Number, false);
   replaceBy(global, 'Number', Number, toNumber);
+  remember(Number, 'number', 'parseInt', 'parseFloat');
 }
 
 function replaceBy(object, name, f, engine) {
@@ -286,7 +314,7 @@ export function watchTokens(from) {
   if (from === undefined) return;
   const kinds = ownKeys(from);
   for (let i = 0; i < kinds.length; i++) if (mapGet(places, kinds[i]) === undefined) mapSet(places, kinds[i], from[kinds[i]]);
-  for (let i = 0; i < engines.length; i++) watch(engines[i]);
   if (!watching) watchNumber();
   watching = true;
+  for (let i = 0; i < engines.length; i++) watch(engines[i]);
 }
