@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"mcp-code-exec-harness/internal/catalog/destination"
 	"mcp-code-exec-harness/internal/catalog/dts"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/catalog/schema"
@@ -46,6 +47,8 @@ type derived struct {
 	signature func() string
 	types     func() types
 	validator func() *validator
+	// destinations are the arguments that say where a call sends something.
+	destinations func() []destination.Destination
 	// definition is the digest of what shapes of answers are learned for; undeclared says that the server does not declare what the tool answers.
 	definition func() string
 	undeclared func() bool
@@ -61,6 +64,8 @@ func (t *Tool) derive(function string) *derived {
 		signature: sync.OnceValue(func() string { return dts.Signature(t.declared(nil), maxSignature) }),
 		types:     sync.OnceValue(t.findTypes),
 		validator: sync.OnceValue(func() *validator { return newValidator(t.InputSchema) }),
+
+		destinations: sync.OnceValue(t.findDestinations),
 
 		definition: sync.OnceValue(func() string { return definitionOf(t) }),
 		undeclared: sync.OnceValue(func() bool { return t.outputSchema() == nil }),
@@ -133,6 +138,15 @@ func (t *Tool) findTypes() types {
 func (t *Tool) Types() (input, answer dts.Type) {
 	of := t.get().types()
 	return of.input, of.answer
+}
+
+// Destinations are the arguments that say where a call sends something, as the tool's definition has them.
+func (t *Tool) Destinations() []destination.Destination { return t.get().destinations() }
+
+func (t *Tool) findDestinations() []destination.Destination {
+	return destination.Of(destination.Tool{
+		Name: t.Name, Description: t.Description, Input: t.inputSchema(), ReadOnly: t.Annotations.ReadOnly, OpenWorld: t.Annotations.IsOpenWorld(),
+	})
 }
 
 const maxSignature = 200

@@ -80,6 +80,7 @@ func TestHelp(t *testing.T) {
 		{"policy"},
 		{"policy", "show"},
 		{"policy", "test"},
+		{"policy", "destinations"},
 		{"policy", "simulate"},
 		{"policy", "confirm"},
 		{"trust"},

@@ -13,6 +13,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/catalog/destination"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/pii"
@@ -21,14 +22,15 @@ import (
 )
 
 type policyCmd struct {
-	Show     policyShowCmd     `cmd:"" help:"The rules in effect, or those of a preset." example:"policy show strict"`
-	Test     policyTestCmd     `cmd:"" help:"Which rule decides a call, and why."`
-	Simulate policySimulateCmd `cmd:"" help:"What another policy would have decided in recorded runs." example:"policy simulate stricter.yaml"`
-	Confirm  policyConfirmCmd  `cmd:"" help:"Confirm, with the passphrase of approvals, the policy as it is now."`
+	Show         policyShowCmd         `cmd:"" help:"The rules in effect, or those of a preset." example:"policy show strict"`
+	Test         policyTestCmd         `cmd:"" help:"Which rule decides a call, and why."`
+	Destinations policyDestinationsCmd `cmd:"" help:"Arguments that say where tools send something, and why." example:"policy destinations mailer__*"`
+	Simulate     policySimulateCmd     `cmd:"" help:"What another policy would have decided in recorded runs." example:"policy simulate stricter.yaml"`
+	Confirm      policyConfirmCmd      `cmd:"" help:"Confirm, with the passphrase of approvals, the policy as it is now."`
 }
 
 type policyShowCmd struct {
-	Preset string `arg:"" optional:"" help:"A preset: open, guarded or strict. Its file can be copied into harness.yaml."`
+	Preset string `arg:"" optional:"" help:"A preset: open, guarded, careful or strict. Its file can be copied into harness.yaml."`
 }
 
 // shownRule is a rule with its number, in the policy or in its preset.
@@ -78,6 +80,44 @@ func (c *policyShowCmd) Run(a *app, cfg *config.Config) error {
 	}
 	add(c.Preset, config.PresetRules(c.Preset))
 	return a.answer(map[string]any{"preset": c.Preset, "rules": list(rules)}, "%s", text)
+}
+
+type policyDestinationsCmd struct {
+	Match []string `arg:"" optional:"" help:"Only the tools of these servers, or whose names fit, as in policies: crm, crm__*." names:"servers"`
+}
+
+func (policyDestinationsCmd) Help() string {
+	return `Rules with destinations: default are about these arguments; the presets careful and strict have such a rule. Where a definition says too
+little or too much, mcpServers.NAME.destinations has the paths for its tools.
+
+Examples:
+  harness policy destinations
+  harness policy destinations mailer__send`
+}
+
+// shownDestinations are the destinations of a tool.
+type shownDestinations struct {
+	Tool         string                    `json:"tool"`
+	Destinations []destination.Destination `json:"destinations"`
+}
+
+func (c *policyDestinationsCmd) Run(a *app, cfg *config.Config, h catalogued) error {
+	tools, err := matching(h.Catalog().Tools(), c.Match)
+	if err != nil {
+		return err
+	}
+	compiled := cfg.Compiled(cfg.Policy)
+	all := []shownDestinations{}
+	var rows []string
+	for _, t := range tools {
+		of := compiled.Destinations(t.FullName(), t.Destinations())
+		all = append(all, shownDestinations{t.FullName(), list(of)})
+		for _, d := range of {
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", t.FullName(), d.Path, d.Kind, d.Reason))
+		}
+	}
+	defer a.warnServers(h.harness)
+	return answerList(a, all, rows, "no tool has a destination", "TOOL\tPATH\tKIND\tBECAUSE", func(row string) string { return row })
 }
 
 type policyTestCmd struct {
@@ -136,15 +176,17 @@ func (c *policyTestCmd) check() error {
 
 // tested is the answer of policy test.
 type tested struct {
-	Tool        string            `json:"tool"`
-	Known       bool              `json:"known"` // the catalog has it
-	ReadOnly    bool              `json:"readOnly"`
-	Destructive bool              `json:"destructive"`
-	Idempotent  bool              `json:"idempotent"`
-	OpenWorld   bool              `json:"openWorld"`
-	Verdict     policy.Verdict    `json:"verdict"`
-	Judgements  []policy.Verdict  `json:"judgements"`
-	Limits      map[string]string `json:"limits"` // limits of runs that rules lower for the caller
+	Tool        string `json:"tool"`
+	Known       bool   `json:"known"` // the catalog has it
+	ReadOnly    bool   `json:"readOnly"`
+	Destructive bool   `json:"destructive"`
+	Idempotent  bool   `json:"idempotent"`
+	OpenWorld   bool   `json:"openWorld"`
+	// Destinations are the arguments that say where the call sends something.
+	Destinations []destination.Destination `json:"destinations"`
+	Verdict      policy.Verdict            `json:"verdict"`
+	Judgements   []policy.Verdict          `json:"judgements"`
+	Limits       map[string]string         `json:"limits"` // limits of runs that rules lower for the caller
 }
 
 func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
@@ -192,7 +234,8 @@ func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
 	compiled := cfg.Compiled(rules)
 	found := tested{
 		Tool: call.Tool, Known: known, ReadOnly: call.ReadOnly, Destructive: call.Destructive, Idempotent: call.Idempotent, OpenWorld: call.OpenWorld,
-		Verdict: compiled.Decide(call), Judgements: compiled.Judgements(call),
+		Destinations: list(compiled.Destinations(call.Tool, call.Destinations)),
+		Verdict:      compiled.Decide(call), Judgements: compiled.Judgements(call),
 	}
 	of := *cfg
 	of.Policy = rules
@@ -227,7 +270,7 @@ func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
 
 // claimed is the tool with the annotations that flags give.
 func (c *policyTestCmd) claimed(tool *catalog.Tool) *catalog.Tool {
-	is := &catalog.Tool{Server: tool.Server, Name: tool.Name, Annotations: tool.Annotations}
+	is := &catalog.Tool{Server: tool.Server, Name: tool.Name, Description: tool.Description, InputSchema: tool.InputSchema, Annotations: tool.Annotations}
 	is.Annotations.ReadOnly = cmp.Or(c.ReadOnly, is.Annotations.ReadOnly)
 	is.Annotations.Destructive = cmp.Or(c.Destructive, is.Annotations.Destructive)
 	is.Annotations.Idempotent = cmp.Or(c.Idempotent, is.Annotations.Idempotent)
@@ -254,6 +297,7 @@ func policyCall(tool *catalog.Tool, user string, args json.RawMessage) policy.Ca
 	return policy.Call{
 		Server: tool.Server, Tool: tool.FullName(), User: user, Args: args,
 		ReadOnly: t.IsReadOnly(), Destructive: t.IsDestructive(), Idempotent: t.IsIdempotent(), OpenWorld: t.IsOpenWorld(),
+		Destinations: tool.Destinations(),
 	}
 }
 

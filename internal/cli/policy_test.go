@@ -50,7 +50,7 @@ func TestPolicyShow(t *testing.T) {
 	if !strings.HasPrefix(r.stdout, "deny: rule 2 (tools *, tokens *) denies [EMAIL_1] of unknown origin: no rule allows this flow\n") {
 		t.Errorf("with a copy of the preset: %s", r.stdout)
 	}
-	if r := f.run("policy", "show", "none").want(2); !strings.Contains(r.stderr, "open, guarded, strict") {
+	if r := f.run("policy", "show", "none").want(2); !strings.Contains(r.stderr, "open, guarded, careful, strict") {
 		t.Error(r.stderr)
 	}
 }
@@ -235,6 +235,52 @@ func TestPolicySimulate(t *testing.T) {
 		t.Error(r.stderr)
 	}
 	if r := f.run("policy", "simulate", "same.yaml", "--limit", "0").want(2); !strings.Contains(r.stderr, "--limit 0") {
+		t.Error(r.stderr)
+	}
+}
+
+// The destinations that definitions of tools say are shown with the reason, and the configuration has others. The presets judge by them.
+func TestPolicyDestinations(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.addDemo("mailer", "web", "crm")
+	const want = "TOOL          PATH  KIND       BECAUSE\nmailer__send  $.to  recipient  named to\n"
+	if r := f.run("policy", "destinations", "mailer").want(0); r.stdout != want {
+		t.Errorf("shown:\n%s", r.stdout)
+	}
+	if r := f.run("policy", "destinations", "crm").want(0); r.stdout != "" || !strings.Contains(r.stderr, "no tool has a destination") {
+		t.Errorf("of a server that reads: %s%s", r.stdout, r.stderr)
+	}
+	f.run("policy", "destinations", "none").want(2)
+	send := func(preset, from string) string {
+		return f.run("policy", "test", "mailer__send", "--args", `{"to":"X"}`, "--value", "X="+from, "--policy", f.write(preset+".yaml", "preset: "+preset)).want(0).stdout
+	}
+	for _, c := range [][3]string{
+		{"strict", "mail__read", "deny: rule 3 of preset strict (tools *, destinations default) denies mailer__send: neither the user nor a trusted server has named this destination; $.to comes from mail__read\n"},
+		{"careful", "mail__read", "ask: rule 3 of preset careful"},
+		{"strict", "user", "allow: no rule is about mailer__send"},
+		{"careful", "crm__get", "allow: "},
+		{"guarded", "mail__read", "allow: "},
+	} {
+		f.write("harness.yaml", strings.Split(f.read("harness.yaml"), "  mail:")[0]+"  mail: {command: x, disabled: true, untrusted: true}\n")
+		if got := send(c[0], c[1]); !strings.HasPrefix(got, c[2]) {
+			t.Errorf("%s, %s: %s", c[0], c[1], got)
+		}
+	}
+	f.write("harness.yaml", strings.Replace(f.read("harness.yaml"), "  mailer:", "  mailer:\n    destinations: {'*': [], send: [$.subject]}", 1))
+	var shown []struct {
+		Tool         string
+		Destinations []struct{ Path, Kind, Because string }
+	}
+	f.run("policy", "destinations", "mailer__*", "--json").want(0).value(&shown)
+	if len(shown) != 2 || len(shown[0].Destinations) != 0 || len(shown[1].Destinations) != 1 || shown[1].Destinations[0].Path != "$.subject" {
+		t.Errorf("as the configuration has it: %+v", shown)
+	}
+	if got := send("strict", "mail__read"); !strings.HasPrefix(got, "allow: ") {
+		t.Errorf("%s", got)
+	}
+	f.write("harness.yaml", strings.Replace(f.read("harness.yaml"), "$.subject", "subject", 1))
+	if r := f.run("policy", "destinations").want(2); !strings.Contains(r.stderr, "mcpServers.mailer.destinations: send: ") {
 		t.Error(r.stderr)
 	}
 }

@@ -55,7 +55,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	defer closeAudit()
 	out := outside{Logger: log, Metrics: metrics, Audit: audit}
 	if !cfg.Server.Loopback() && cfg.Policy.Preset == "" && len(cfg.Policy.Rules) == 0 {
-		if out.Policy, err = policy.New(nil, remotePreset, config.PresetRules(remotePreset)); err != nil {
+		if out.Policy, err = policy.New(nil, remotePreset, config.PresetRules(remotePreset), policy.Servers{}); err != nil {
 			return err
 		}
 		if cfg.Quarantine == "" {

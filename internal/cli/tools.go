@@ -47,25 +47,10 @@ type toolLine struct {
 
 func (c *toolsListCmd) Run(a *app, h catalogued) error {
 	defer a.warnServers(h.harness)
-	lines, tools := []toolLine{}, h.Catalog().Tools()
-	if len(c.Match) > 0 {
-		var fits []func(name string) bool
-		for _, pattern := range c.Match {
-			if slices.ContainsFunc(tools, func(t *catalog.Tool) bool { return t.Server == pattern }) {
-				continue
-			}
-			fit, err := policy.Tools(pattern)
-			if err != nil {
-				return usage(err)
-			}
-			fits = append(fits, fit)
-		}
-		tools = slices.DeleteFunc(slices.Clone(tools), func(t *catalog.Tool) bool {
-			return !slices.Contains(c.Match, t.Server) && !slices.ContainsFunc(fits, func(fit func(string) bool) bool { return fit(t.FullName()) })
-		})
-		if len(tools) == 0 && len(h.Catalog().Tools()) > 0 {
-			return usage(fmt.Errorf("no tool fits %s; harness tools list shows all", strings.Join(c.Match, " ")))
-		}
+	lines := []toolLine{}
+	tools, err := matching(h.Catalog().Tools(), c.Match)
+	if err != nil {
+		return err
 	}
 	for _, t := range tools {
 		lines = append(lines, toolLine{t.FullName(), t.Server, t.Description})
@@ -73,6 +58,31 @@ func (c *toolsListCmd) Run(a *app, h catalogued) error {
 	return answerShort(a, lines, tools, noTools, "", func(t *catalog.Tool) string {
 		return t.FullName() + "\t" + cut(firstLine(t.Description), shownText)
 	})
+}
+
+// matching are the tools of the servers that are named, or whose names fit; all, if nothing is.
+func matching(tools []*catalog.Tool, match []string) ([]*catalog.Tool, error) {
+	if len(match) == 0 {
+		return tools, nil
+	}
+	var fits []func(name string) bool
+	for _, pattern := range match {
+		if slices.ContainsFunc(tools, func(t *catalog.Tool) bool { return t.Server == pattern }) {
+			continue
+		}
+		fit, err := policy.Tools(pattern)
+		if err != nil {
+			return nil, usage(err)
+		}
+		fits = append(fits, fit)
+	}
+	found := slices.DeleteFunc(slices.Clone(tools), func(t *catalog.Tool) bool {
+		return !slices.Contains(match, t.Server) && !slices.ContainsFunc(fits, func(fit func(string) bool) bool { return fit(t.FullName()) })
+	})
+	if len(found) == 0 && len(tools) > 0 {
+		return nil, usage(fmt.Errorf("no tool fits %s; harness tools list shows all", strings.Join(match, " ")))
+	}
+	return found, nil
 }
 
 type toolsSearchCmd struct {

@@ -35,7 +35,7 @@ type Config struct {
 	Network    Network      `key:"network" doc:"HTTP requests of programs, by the tools of a built-in server named http. Without allow there is no such server."`
 	N8N        N8N          `key:"n8n" doc:"An n8n whose nodes, templates and workflows programs use, by the tools of built-in servers. Without url there are no such servers."`
 	Learning   Learning     `key:"learning" doc:"What is learned from use."`
-	Quarantine string       `key:"quarantine" oneof:"off,changed,new" doc:"Which tools are held until a person has approved what their servers say about them: changed, those whose definition is not what it was at first; new, all that were never approved. Empty: changed with the presets guarded and strict of the policy, else off."`
+	Quarantine string       `key:"quarantine" oneof:"off,changed,new" doc:"Which tools are held until a person has approved what their servers say about them: changed, those whose definition is not what it was at first; new, all that were never approved. Empty: changed with the presets guarded, careful and strict of the policy, else off."`
 	Policy     Policy       `key:"policy" doc:"Which tool calls are allowed, denied or put to a person. A list is short for rules."`
 	Sandbox    Sandbox      `key:"sandbox" doc:"Where programs run, and their limits."`
 	PII        PII          `key:"pii" doc:"Personal data and secrets: tokens stand for them wherever texts go, and servers get the values."`
@@ -144,7 +144,7 @@ type Process struct {
 
 // Policy configures which tool calls are made. Compile joins its rules.
 type Policy struct {
-	Preset string        `key:"preset" oneof:"open,guarded,strict" doc:"Rules that follow your own; harness policy show prints them. Empty: open."`
+	Preset string        `key:"preset" oneof:"open,guarded,careful,strict" doc:"Rules that follow your own; harness policy show prints them. Empty: open."`
 	Rules  []policy.Rule `key:"rules" doc:"The first rule that matches decides."`
 	Runs   []RunRule     `key:"runs" doc:"Lower limits for the programs of some callers. All rules that match count: the least value of each limit."`
 }
@@ -326,29 +326,30 @@ type Telemetry struct {
 
 // MCPServer is a server whose tools programs can call.
 type MCPServer struct {
-	Name           string            `key:""`
-	Type           string            `key:"type,transport" doc:"How to talk to it; by default stdio with a command, http with a url, openapi with a document."`
-	Command        string            `key:"command" doc:"Program to start."`
-	Args           []string          `key:"args" doc:"Its arguments."`
-	Env            map[string]string `key:"env" secret:"true" doc:"Environment added to what every server gets."`
-	Inherit        []string          `key:"inherit" doc:"Variables of the harness's environment that it gets too, such as AWS_PROFILE or AWS_*; * stands for any text."`
-	EnvFile        string            `key:"envFile" doc:"File of NAME=value lines, below env."`
-	Cwd            string            `key:"cwd" doc:"Directory to start in; by default that of harness.yaml."`
-	URL            string            `key:"url,serverUrl" doc:"Address of a server that runs elsewhere."`
-	OpenAPI        string            `key:"openapi" doc:"OpenAPI 3 document whose operations are the tools: a file, relative to harness.yaml, or an address. Its service is at url, by default where the document says."`
-	Security       map[string]string `key:"security" secret:"true" doc:"Credentials for openapi, by the names of the document's security schemes; of basic, user:password."`
-	Headers        map[string]string `key:"headers" secret:"true" doc:"HTTP headers of every request."`
-	Auth           *ServerAuth       `key:"auth" doc:"What authorizes requests to a server with a url, besides headers."`
-	Disabled       bool              `key:"disabled" doc:"Keep the entry, do not use it."`
-	Enabled        bool              `key:"enabled" default:"true" doc:"The opposite of disabled."` // always so after Load
-	Timeout        time.Duration     `key:"timeout" min:"1ms" doc:"Time one call may take; by default sandbox.callTimeout."`
-	InstallTimeout time.Duration     `key:"installTimeout" min:"1ms" doc:"Time that fetching it may take at first, where npx, uvx, docker or podman start it; by default 10m."`
-	StartupTimeout time.Duration     `key:"startupTimeout" default:"60s" min:"1ms" doc:"Time it may take until it answers first."`
-	EnabledTools   []string          `key:"enabledTools" doc:"The only tools to offer; * stands for any text."`
-	DisabledTools  []string          `key:"disabledTools" doc:"Tools not to offer; * stands for any text."`
-	Sandbox        *ServerSandbox    `key:"sandbox" doc:"What a server that is started here may reach, on Linux; without it, all that the user of the harness may. {} is no network and no files but those of the system."`
-	Untrusted      bool              `key:"untrusted" doc:"Others decide what it says, as in mail, web pages and tickets: what it alone has said is no destination, see policy."`
-	Stateful       bool              `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
+	Name           string              `key:""`
+	Type           string              `key:"type,transport" doc:"How to talk to it; by default stdio with a command, http with a url, openapi with a document."`
+	Command        string              `key:"command" doc:"Program to start."`
+	Args           []string            `key:"args" doc:"Its arguments."`
+	Env            map[string]string   `key:"env" secret:"true" doc:"Environment added to what every server gets."`
+	Inherit        []string            `key:"inherit" doc:"Variables of the harness's environment that it gets too, such as AWS_PROFILE or AWS_*; * stands for any text."`
+	EnvFile        string              `key:"envFile" doc:"File of NAME=value lines, below env."`
+	Cwd            string              `key:"cwd" doc:"Directory to start in; by default that of harness.yaml."`
+	URL            string              `key:"url,serverUrl" doc:"Address of a server that runs elsewhere."`
+	OpenAPI        string              `key:"openapi" doc:"OpenAPI 3 document whose operations are the tools: a file, relative to harness.yaml, or an address. Its service is at url, by default where the document says."`
+	Security       map[string]string   `key:"security" secret:"true" doc:"Credentials for openapi, by the names of the document's security schemes; of basic, user:password."`
+	Headers        map[string]string   `key:"headers" secret:"true" doc:"HTTP headers of every request."`
+	Auth           *ServerAuth         `key:"auth" doc:"What authorizes requests to a server with a url, besides headers."`
+	Disabled       bool                `key:"disabled" doc:"Keep the entry, do not use it."`
+	Enabled        bool                `key:"enabled" default:"true" doc:"The opposite of disabled."` // always so after Load
+	Timeout        time.Duration       `key:"timeout" min:"1ms" doc:"Time one call may take; by default sandbox.callTimeout."`
+	InstallTimeout time.Duration       `key:"installTimeout" min:"1ms" doc:"Time that fetching it may take at first, where npx, uvx, docker or podman start it; by default 10m."`
+	StartupTimeout time.Duration       `key:"startupTimeout" default:"60s" min:"1ms" doc:"Time it may take until it answers first."`
+	EnabledTools   []string            `key:"enabledTools" doc:"The only tools to offer; * stands for any text."`
+	DisabledTools  []string            `key:"disabledTools" doc:"Tools not to offer; * stands for any text."`
+	Sandbox        *ServerSandbox      `key:"sandbox" doc:"What a server that is started here may reach, on Linux; without it, all that the user of the harness may. {} is no network and no files but those of the system."`
+	Untrusted      bool                `key:"untrusted" doc:"Others decide what it says, as in mail, web pages and tickets: what it alone has said is no destination, see policy."`
+	Destinations   map[string][]string `key:"destinations" doc:"Arguments that say where calls send something, by the tool's name (* stands for any text) as paths such as $.to, in place of those that the tool's definition says; none: [], see policy."`
+	Stateful       bool                `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
 	// Guessed says that no type is given: a server with a url that refuses streamable HTTP is asked over SSE.
 	Guessed bool `key:""`
 	// Err says why the server cannot be used although its entry is well formed, such as an unset variable. Other servers

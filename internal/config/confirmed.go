@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/policy"
@@ -15,6 +17,7 @@ func (c *Config) ApprovalHash() string {
 	text, err := json.Marshal(struct {
 		Preset     string
 		Rules      []policy.Rule
+		Servers    []serverTrust `json:",omitempty"`
 		Quarantine string
 		Confirm    string
 		Expire     time.Duration
@@ -23,7 +26,7 @@ func (c *Config) ApprovalHash() string {
 		Types      []string
 		Custom     map[string]string
 	}{
-		c.Policy.Preset, c.Policy.Rules, c.QuarantineMode(), c.Approvals.Confirm, c.Approvals.ExpireAfter, c.MCP.Forms,
+		c.Policy.Preset, c.Policy.Rules, c.serverTrust(), c.QuarantineMode(), c.Approvals.Confirm, c.Approvals.ExpireAfter, c.MCP.Forms,
 		c.PII.Enabled, c.PII.Types, c.PII.Custom,
 	})
 	if err != nil {
@@ -31,4 +34,22 @@ func (c *Config) ApprovalHash() string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
+}
+
+// serverTrust is what the configuration says of a server that rules with destinations use.
+type serverTrust struct {
+	Name         string
+	Untrusted    bool
+	Destinations map[string][]string
+}
+
+// serverTrust is what the configuration says of servers, by name; servers of which it says nothing are left out.
+func (c *Config) serverTrust() (all []serverTrust) {
+	for _, s := range c.MCPServers {
+		if s.Untrusted || s.Destinations != nil {
+			all = append(all, serverTrust{s.Name, s.Untrusted, s.Destinations})
+		}
+	}
+	slices.SortFunc(all, func(a, b serverTrust) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }

@@ -369,7 +369,7 @@ func TestBadVariables(t *testing.T) {
 		"HARNESS_SANDBOX_TIMOUT=5s":                                  "environment variable HARNESS_SANDBOX_TIMOUT: unknown key; did you mean HARNESS_SANDBOX_TIMEOUT?",
 		"HARNESS_SANDBOX_MAXCALLS=1 HARNESS_SANDBOX_MAX_CALLS=2":     "environment variable HARNESS_SANDBOX_MAX_CALLS: it contradicts HARNESS_SANDBOX_MAXCALLS, which names the same key; remove one of them",
 		"HARNESS_POLICY=strict":                                      "environment variable HARNESS_POLICY: policy: it must be a list of rules, or a mapping with preset, rules and runs, not a single value",
-		"HARNESS_POLICY_PRESET=stric":                                `environment variable HARNESS_POLICY_PRESET: policy.preset: "stric" is not one of open, guarded, strict; did you mean strict?`,
+		"HARNESS_POLICY_PRESET=stric":                                `environment variable HARNESS_POLICY_PRESET: policy.preset: "stric" is not one of open, guarded, careful, strict; did you mean strict?`,
 		`HARNESS_POLICY=[{"tools":"crm","action":"deny"}]`:           `environment variable HARNESS_POLICY: policy.rules.1.tools: "crm" is the name of no tool; write crm__* for every tool of a server`,
 		"HARNESS_POLICY_RUELS=[]":                                    "environment variable HARNESS_POLICY_RUELS: unknown key; did you mean HARNESS_POLICY_RULES?",
 		"HARNESS_PII_ENABLED=perhaps":                                `environment variable HARNESS_PII_ENABLED: pii.enabled: "perhaps" is neither true nor false`,

@@ -16,13 +16,16 @@ func (c *Config) Compiled(p Policy) *policy.Policy {
 }
 
 func compilePolicy(p Policy, servers []*MCPServer) (*policy.Policy, error) {
-	var untrusted []string
+	of := policy.Servers{Destinations: map[string][]string{HTTPServer + "__*": {}}} // network.allow names them
 	for _, server := range servers {
 		if server.Untrusted {
-			untrusted = append(untrusted, server.Name)
+			of.Untrusted = append(of.Untrusted, server.Name)
+		}
+		for tool, paths := range server.Destinations {
+			of.Destinations[server.Name+"__"+tool] = paths
 		}
 	}
-	return policy.New(p.Rules, p.Preset, PresetRules(p.Preset), untrusted...)
+	return policy.New(p.Rules, p.Preset, PresetRules(p.Preset), of)
 }
 
 // QuarantineMode is the quarantine in effect. Policy judges a tool by what its server says of it, so the presets that ask hold a tool whose server says
@@ -31,7 +34,7 @@ func (c *Config) QuarantineMode() string {
 	switch {
 	case c.Quarantine != "":
 		return c.Quarantine
-	case c.Policy.Preset == "guarded" || c.Policy.Preset == "strict":
+	case c.Policy.Preset == "guarded", c.Policy.Preset == "careful", c.Policy.Preset == "strict":
 		return "changed"
 	}
 	return "off"

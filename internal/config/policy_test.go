@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcp-code-exec-harness/internal/catalog/destination"
+	"mcp-code-exec-harness/internal/jsonpath"
 	"mcp-code-exec-harness/internal/policy"
 )
 
@@ -82,7 +84,7 @@ func TestBadPolicy(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, want string }{
 		{"policy: strict", "harness.yaml:1:9: policy: it must be a mapping, not a single value; write its keys indented below it"},
-		{"policy: {preset: stirct}", `harness.yaml:1:18: policy.preset: "stirct" is not one of open, guarded, strict; did you mean strict?`},
+		{"policy: {preset: stirct}", `harness.yaml:1:18: policy.preset: "stirct" is not one of open, guarded, careful, strict; did you mean strict?`},
 		{"policy: {rule: []}", "harness.yaml:1:10: policy.rule: unknown key; did you mean policy.rules?"},
 		{"policy: {rules: deny}", "harness.yaml:1:17: policy.rules: it must be a list of rules, not a single value; write each rule behind a -"},
 		{"policy:\n- deny", "harness.yaml:2:3: policy.rules.1: it must be a mapping with tools, when, users, roles, sandbox, args, destinations, tokens, limit, action, reason, not a single value"},
@@ -156,7 +158,7 @@ func TestPresets(t *testing.T) {
 	t.Parallel()
 	token := policy.Token{Text: "[EMAIL_1]", Type: "EMAIL", Origins: []string{"task"}}
 	for _, name := range policy.Presets() {
-		p, err := policy.New(nil, name, PresetRules(name))
+		p, err := policy.New(nil, name, PresetRules(name), policy.Servers{Untrusted: []string{"mail"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,14 +167,23 @@ func TestPresets(t *testing.T) {
 		flow := p.Decide(policy.Call{Tool: "a__b", Tokens: []policy.Token{token}}).Action
 		got := [3]policy.Action{plain, destructive, flow}
 		want := map[string][3]policy.Action{
-			"open": {"allow", "allow", "allow"}, "guarded": {"allow", "ask", "allow"}, "strict": {"allow", "ask", "deny"},
+			"open": {"allow", "allow", "allow"}, "guarded": {"allow", "ask", "allow"}, "careful": {"allow", "ask", "ask"}, "strict": {"allow", "ask", "deny"},
 		}[name]
 		if got != want {
 			t.Errorf("%s: plain, destructive and with a token %v, want %v", name, got, want)
 		}
+		sends := policy.Call{
+			Server: "a", Tool: "a__b", Args: []byte(`{"to":"X"}`), Destinations: []destination.Destination{{Path: "$.to", Steps: []jsonpath.Step{jsonpath.Property("to")}}},
+		}
+		for by, wanted := range map[string]policy.Action{"user": policy.Allow, "contacts__get": policy.Allow, "mail__read": want[2], "code": want[2], "computed": want[2]} {
+			sends.Origin = func(string) policy.ValueOrigin { return policy.ValueOrigin{Said: []string{by}} }
+			if got := p.Decide(sends); got.Action != wanted {
+				t.Errorf("%s: a destination from %s: %+v, want %s", name, by, got, wanted)
+			}
+		}
 	}
 	for _, name := range policy.Presets() {
-		p, err := policy.New(nil, name, PresetRules(name))
+		p, err := policy.New(nil, name, PresetRules(name), policy.Servers{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +191,7 @@ func TestPresets(t *testing.T) {
 		if got := p.Decide(question); got.Action != policy.Allow {
 			t.Errorf("%s: a question about a token: %+v", name, got)
 		}
-		if p, err = policy.New([]policy.Rule{{Tools: []string{"*"}, Tokens: &policy.Tokens{Type: []string{"email"}}, Action: policy.Deny}}, name, PresetRules(name)); err != nil {
+		if p, err = policy.New([]policy.Rule{{Tools: []string{"*"}, Tokens: &policy.Tokens{Type: []string{"email"}}, Action: policy.Deny}}, name, PresetRules(name), policy.Servers{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := p.Decide(question); got.Action != policy.Deny {

@@ -17,6 +17,7 @@ import (
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/disk"
+	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/trust"
 )
 
@@ -198,6 +199,11 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 	for _, tool := range s.EnabledTools {
 		if slices.Contains(s.DisabledTools, tool) {
 			return wrong("disabledTools", "remove it from one of them", "%q is in enabledTools too", tool)
+		}
+	}
+	for tool, paths := range s.Destinations {
+		if err := policy.CheckDestinations(paths); err != nil {
+			return wrong("destinations", "", "%s: %v", tool, err)
 		}
 	}
 	useless, why := []string{"args", "env", "inherit", "envFile", "cwd"}, "a server with a url has no use for it"

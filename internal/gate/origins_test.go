@@ -22,7 +22,7 @@ func (f *fixture) strict(rules ...policy.Rule) *decisions {
 		{Tools: []string{"pii__*"}, Action: policy.Allow},
 		{Tools: []string{"*"}, Tokens: &policy.Tokens{}, Action: policy.Deny},
 	}
-	p, err := policy.New(rules, "strict", preset)
+	p, err := policy.New(rules, "strict", preset, policy.Servers{})
 	if err != nil {
 		f.t.Fatal(err)
 	}

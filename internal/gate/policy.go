@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/catalog/destination"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
@@ -65,12 +66,16 @@ func (r *Run) policyCall(tool *catalog.Tool, args json.RawMessage) policy.Call {
 	return policy.Call{
 		Server: tool.Server, Tool: tool.FullName(), ReadOnly: a.IsReadOnly(), Destructive: a.IsDestructive(),
 		Idempotent: a.IsIdempotent(), OpenWorld: a.IsOpenWorld(), User: r.scope.User, Roles: r.scope.Roles, Sandbox: r.scope.Tier, Args: args,
+		Destinations: tool.Destinations(),
 	}
 }
 
-// differ reports whether annotations claim different things.
-func differ(a, b catalog.Annotations) bool {
-	return a.IsReadOnly() != b.IsReadOnly() || a.IsDestructive() != b.IsDestructive() ||
+// differ reports whether policy may decide differently on a tool with another definition.
+func differ(tool, other *catalog.Tool) bool {
+	a, b := tool.Annotations, other.Annotations
+	same := func(a, b destination.Destination) bool { return a.Path == b.Path }
+	return !slices.EqualFunc(tool.Destinations(), other.Destinations(), same) ||
+		a.IsReadOnly() != b.IsReadOnly() || a.IsDestructive() != b.IsDestructive() ||
 		a.IsIdempotent() != b.IsIdempotent() || a.IsOpenWorld() != b.IsOpenWorld()
 }
 

@@ -168,7 +168,7 @@ func (t *toolCall) send(
 	if held, is := errors.AsType[*catalog.HeldError](err); is {
 		return nil, t.notCalled(name, held)
 	}
-	if err == nil && differ(now.Annotations, tool.Annotations) {
+	if err == nil && differ(now, tool) {
 		if verdict = t.run.judge(ctx, now, shown, t.sent); verdict.Action == policy.Deny {
 			return nil, t.forbidden(name, verdict)
 		}

@@ -29,7 +29,7 @@ func notes(from ...string) []policy.Rule {
 // remembering gives a fixture rules about where values come from.
 func (f *fixture) remembering(memory *origin.Memory, history gate.History, rules ...policy.Rule) {
 	f.t.Helper()
-	p, err := policy.New(rules, "", nil)
+	p, err := policy.New(rules, "", nil, policy.Servers{})
 	if err != nil {
 		f.t.Fatal(err)
 	}

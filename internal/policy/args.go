@@ -26,6 +26,8 @@ type condition struct {
 	from    patterns                 // origins; nil: any
 	allows  bool                     // condition of a rule that allows
 	trusts  func(origin string) bool // whether an origin is trusted, of a destination; nil: none
+	// defaults says that the condition is at each destination of the tool. It has no path of its own.
+	defaults bool
 }
 
 // holds judges a value that is no object: text is its text, or its literal.
@@ -89,18 +91,18 @@ func (r *rule) suffices(c *condition, s seen, more int) bool {
 	return (holding > 0 || optional) && (r.Action != Allow || holding == s.values && s.alike == 0)
 }
 
-// missed is the first path of a rule that would match if the values came from elsewhere; "" if there is none.
-func (r *rule) missed(found *found) (path string) {
+// missed is the first condition of a rule that would match if the values came from elsewhere; nil if there is none.
+func (r *rule) missed(found *found) (first *condition) {
 	for _, c := range r.conditions {
 		s := found.conditions[c]
-		if path == "" && s.misplaced > 0 {
-			path = c.at
+		if first == nil && s.misplaced > 0 {
+			first = c
 		}
 		if !r.suffices(c, s, s.misplaced) {
-			return ""
+			return nil
 		}
 	}
-	return path
+	return first
 }
 
 // look judges the conditions of rules in one pass over the arguments of a call.
@@ -110,7 +112,13 @@ func look(call *Call, rules []*rule) *found {
 	var all []cursor
 	for _, r := range rules {
 		for _, c := range r.conditions {
-			all = append(all, cursor{c, c.path, false})
+			if !c.defaults {
+				all = append(all, cursor{c, c.at, c.path, false})
+				continue
+			}
+			for _, d := range call.Destinations {
+				all = append(all, cursor{c, d.Path, d.Steps, false})
+			}
 		}
 	}
 	if err := l.value(all); err != nil {
@@ -133,6 +141,7 @@ type looker struct {
 // cursor is a condition, and the steps of its path that are left.
 type cursor struct {
 	*condition
+	path  string // path as it is written
 	rest  []jsonpath.Step
 	alike bool // a name on the way was not that of the path
 }
@@ -172,7 +181,9 @@ func (l *looker) value(at []cursor) error {
 	text := fmt.Sprint(token)
 	if token == nil {
 		text = "null"
-		at = slices.DeleteFunc(slices.Clone(at), func(c cursor) bool { return c.trusts != nil }) // null is no destination
+	}
+	if token == nil || text == "" { // neither is a destination
+		at = slices.DeleteFunc(slices.Clone(at), func(c cursor) bool { return c.trusts != nil })
 	}
 	l.judge(at, &text)
 	return nil
@@ -217,7 +228,7 @@ func enter(at []cursor, fits func(jsonpath.Step) (fits, alike bool), ended bool)
 			continue
 		}
 		if fit, alike := fits(c.rest[0]); fit {
-			in = append(in, cursor{c.condition, c.rest[1:], c.alike || alike})
+			in = append(in, cursor{c.condition, c.path, c.rest[1:], c.alike || alike})
 		}
 	}
 	return in
@@ -236,7 +247,7 @@ func (l *looker) judge(at []cursor, text *string) {
 		}
 		whole := len(c.Equals) == 0 && c.pattern == nil && c.Min == nil && c.Max == nil
 		switch fits := whole || text != nil && c.holds(*text); {
-		case fits && !c.comes(l.from(c.condition, text)):
+		case fits && !c.comes(l.from(c, text)):
 			s.misplaced++
 		case fits:
 			s.holding++

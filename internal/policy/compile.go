@@ -78,6 +78,10 @@ func trusting(untrusted []string) func(origin string) bool {
 
 func (r *rule) compileDestinations(trusts func(origin string) bool, report func(err error, keys ...string)) {
 	for _, at := range r.Destinations {
+		if at == Default {
+			r.conditions = append(r.conditions, &condition{at: at, defaults: true, allows: r.Action == Allow, trusts: trusts})
+			continue
+		}
 		path, err := jsonpath.Parse(at)
 		report(err, "destinations")
 		r.conditions = append(r.conditions, &condition{at: at, path: path, allows: r.Action == Allow, trusts: trusts})

@@ -71,7 +71,7 @@ func TestBadLimits(t *testing.T) {
 		"limit: a rule that denies": limited(policy.Deny, "a__b", 1, "run"), "limit: a limit counts calls": withTokens,
 		"1ms": limited(policy.Allow, "a__b", 1, "1ms"), "400d": limited(policy.Allow, "a__b", 1, "400d"), "-1d": limited(policy.Allow, "a__b", 1, "-1d"),
 	} {
-		if _, err := policy.New([]policy.Rule{r}, "", nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := policy.New([]policy.Rule{r}, "", nil, policy.Servers{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

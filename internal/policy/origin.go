@@ -20,7 +20,12 @@ type ValueOrigin struct {
 type Value struct {
 	Path string `json:"path" example:"$.iban"`
 	ValueOrigin
+
+	Destination bool `json:"-"` // it is at a destination of the tool
 }
+
+// at reports whether a condition is about a value.
+func (v Value) at(c *condition) bool { return c.at == v.Path || c.defaults && v.Destination }
 
 // maxValues is how many values a verdict names.
 const maxValues = 100
@@ -52,16 +57,19 @@ func (c *condition) comes(from ValueOrigin) bool {
 func (c *condition) traced() bool { return len(c.from) > 0 || c.trusts != nil }
 
 // from is where a value comes from that a condition judges; nothing is known of an object.
-func (l *looker) from(c *condition, text *string) (from ValueOrigin) {
+func (l *looker) from(c cursor, text *string) (from ValueOrigin) {
 	if !c.traced() {
 		return from
 	}
 	if text != nil && l.origin != nil {
 		from = l.origin(*text)
 	}
-	is := Value{c.at, from}
-	if len(l.found.values) < maxValues && !slices.ContainsFunc(l.found.values, func(v Value) bool { return v.Path == is.Path && v.same(is.ValueOrigin) }) {
-		l.found.values = append(l.found.values, is)
+	same := func(v Value) bool { return v.Path == c.path && v.same(from) }
+	switch at := slices.IndexFunc(l.found.values, same); {
+	case at >= 0:
+		l.found.values[at].Destination = l.found.values[at].Destination || c.defaults
+	case len(l.found.values) < maxValues:
+		l.found.values = append(l.found.values, Value{c.path, from, c.defaults})
 	}
 	return from
 }
@@ -102,13 +110,13 @@ func (p *Policy) missed(c *Call, found *found) string {
 		if r.Action != Allow || !r.fits(c, tool) {
 			continue
 		}
-		path := r.missed(found)
-		if path == "" {
+		wants := r.missed(found)
+		if wants == nil {
 			continue
 		}
 		for _, v := range found.values {
-			if v.Path == path && !slices.ContainsFunc(r.conditions, func(c *condition) bool { return c.at == path && c.comes(v.ValueOrigin) }) {
-				return r.numbered() + " does not allow it: " + path + " " + v.String()
+			if v.at(wants) && !slices.ContainsFunc(r.conditions, func(c *condition) bool { return c.at == wants.at && c.comes(v.ValueOrigin) }) {
+				return r.numbered() + " does not allow it: " + v.Path + " " + v.String()
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func TestBadValueOrigins(t *testing.T) {
 		"usr":  `rule 1: args.$.to.from: "usr" is neither a tool nor one of user, code, computed, resource; did you mean user?`,
 		"task": `rule 1: args.$.to.from: "task" is neither a tool nor one of user, code, computed, resource; write task__* for every tool of a server`,
 	} {
-		if _, err := policy.New([]policy.Rule{from(policy.Allow, "bank__*", "$.to", text)}, "", nil); err == nil || err.Error() != want {
+		if _, err := policy.New([]policy.Rule{from(policy.Allow, "bank__*", "$.to", text)}, "", nil, policy.Servers{}); err == nil || err.Error() != want {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
@@ -155,7 +155,7 @@ func TestDestinations(t *testing.T) {
 	} {
 		of := map[string]policy.ValueOrigin{"X": c.x, "Y": c.y}
 		for name, list := range rules {
-			p, err := policy.New(list, "", nil, "mail", "web")
+			p, err := policy.New(list, "", nil, policy.Servers{Untrusted: []string{"mail", "web"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestDestinations(t *testing.T) {
 	}
 	// A name that a server may take for that of the path keeps a rule that allows from matching, and leads one that denies to the value.
 	for name, list := range rules {
-		p, err := policy.New(list, "", nil)
+		p, err := policy.New(list, "", nil, policy.Servers{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestDestinations(t *testing.T) {
 			t.Errorf("%s: %s %s", name, v.Action, v.Reason)
 		}
 	}
-	if _, err := policy.New([]policy.Rule{{Tools: []string{"*"}, Destinations: []string{"to"}, Action: policy.Ask}}, "", nil); err == nil || !strings.Contains(err.Error(), "rule 1: destinations: ") {
+	if _, err := policy.New([]policy.Rule{{Tools: []string{"*"}, Destinations: []string{"to"}, Action: policy.Ask}}, "", nil, policy.Servers{}); err == nil || !strings.Contains(err.Error(), "rule 1: destinations: ") {
 		t.Errorf("error %v", err)
 	}
 }

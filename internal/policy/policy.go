@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog/destination"
 )
 
 // Action is what happens to a call.
@@ -43,6 +44,8 @@ type Call struct {
 	Sandbox      string          // tier that the program runs in; empty if it is not known
 	Args         json.RawMessage // arguments with tokens in place of values
 	Tokens       []Token         // tokens in Args, each once
+	// Destinations are the arguments of the tool that say where it sends something, as its definition has them.
+	Destinations []destination.Destination
 	// Origin says where a string, or the text of a number, in Args comes from; nil: that is not known.
 	Origin func(value string) ValueOrigin
 }
@@ -74,13 +77,13 @@ type Policy struct {
 	rules []*rule
 	args  bool // rules look at arguments
 	// origins says that rules look at where values of arguments come from.
-	origins bool
+	origins      bool
+	destinations []override
 }
 
-// New compiles a policy: its own rules, and behind them those of a preset. What the untrusted servers alone say is no destination. The error joins one
-// *RuleError for each mistake in its own rules.
-func New(own []Rule, preset string, presetRules []Rule, untrusted ...string) (*Policy, error) {
-	p, trusts := &Policy{}, trusting(untrusted)
+// New compiles a policy: its own rules, and behind them those of a preset. The error joins one *RuleError for each mistake in its own rules.
+func New(own []Rule, preset string, presetRules []Rule, of Servers) (*Policy, error) {
+	p, trusts := &Policy{destinations: overrides(of.Destinations)}, trusting(of.Untrusted)
 	err := p.add(own, "", trusts)
 	if failed := p.add(presetRules, preset, trusts); failed != nil {
 		return nil, fmt.Errorf("preset %s: %w", preset, failed)
@@ -90,6 +93,7 @@ func New(own []Rule, preset string, presetRules []Rule, untrusted ...string) (*P
 
 // Decide returns the verdict on a call. It takes time linear in rules times origins of tokens, and in the arguments.
 func (p *Policy) Decide(c Call) Verdict {
+	c.Destinations = p.Destinations(c.Tool, c.Destinations)
 	verdict, rule, call := Verdict{}, (*rule)(nil), (*rule)(nil)
 	var values []Value
 	for v, by := range p.judge(&c) {
@@ -107,6 +111,7 @@ func (p *Policy) Decide(c Call) Verdict {
 
 // Judgements returns every judgement of a call: first of the call itself, then of each origin of each token.
 func (p *Policy) Judgements(c Call) (all []Verdict) {
+	c.Destinations = p.Destinations(c.Tool, c.Destinations)
 	for v, by := range p.judge(&c) {
 		v.Reason = by.explain(&v, c.Tool)
 		all = append(all, v)

@@ -16,7 +16,7 @@ import (
 
 func compile(t testing.TB, rules ...policy.Rule) *policy.Policy {
 	t.Helper()
-	p, err := policy.New(rules, "", nil)
+	p, err := policy.New(rules, "", nil, policy.Servers{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestMistakes(t *testing.T) {
 		"rule 1: args.$.a.pattern: error parsing regexp":               args("$.a", policy.Condition{Pattern: "("}),
 		"rule 1: args.$.a.min: no number":                              args("$.a", policy.Condition{Min: new(2.0), Max: new(1.0)}),
 	} {
-		_, err := policy.New([]policy.Rule{rule}, "", nil)
+		_, err := policy.New([]policy.Rule{rule}, "", nil, policy.Servers{})
 		var one *policy.RuleError
 		if !errors.As(err, &one) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
@@ -295,7 +295,7 @@ func TestMistakes(t *testing.T) {
 // Rules of a preset come last and are numbered on their own.
 func TestPresetRules(t *testing.T) {
 	t.Parallel()
-	p, err := policy.New([]policy.Rule{tools(policy.Allow, "crm__delete")}, "guarded", []policy.Rule{destructive(policy.Ask)})
+	p, err := policy.New([]policy.Rule{tools(policy.Allow, "crm__delete")}, "guarded", []policy.Rule{destructive(policy.Ask)}, policy.Servers{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func FuzzDecide(f *testing.F) {
 		deny, allow := tools(policy.Deny, pattern), tools(policy.Allow, pattern)
 		deny.Args = map[string]policy.Condition{path: {Equals: []string{"1"}}}
 		allow.Args = deny.Args
-		denying, err := policy.New([]policy.Rule{deny}, "", nil)
+		denying, err := policy.New([]policy.Rule{deny}, "", nil, policy.Servers{})
 		if err != nil {
 			return
 		}

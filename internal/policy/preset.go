@@ -9,7 +9,7 @@ import (
 var presets embed.FS
 
 // Presets are the names of the presets, the least strict first.
-func Presets() []string { return []string{"open", "guarded", "strict"} }
+func Presets() []string { return []string{"open", "guarded", "careful", "strict"} }
 
 // Preset returns the file of a preset: a list of rules, in YAML.
 func Preset(name string) (text []byte, ok bool) {

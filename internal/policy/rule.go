@@ -20,7 +20,7 @@ type Rule struct {
 	Args    map[string]Condition `json:"args,omitempty" key:"args" doc:"What the arguments must be, by path: $.to, $.items[*].to."`
 	// Destinations are conditions of their own: a rule that allows is about calls all of whose values at these paths are trusted, a rule that asks or
 	// denies about the others.
-	Destinations []string `json:"destinations,omitempty" key:"destinations" doc:"Paths of where a call sends something, such as $.to, $.cc[*]. A rule that allows wants each value there to come from the user or a server that is not untrusted; one that asks or denies is about calls where one does not."`
+	Destinations []string `json:"destinations,omitempty" key:"destinations" doc:"Paths of where a call sends something, such as $.to, $.cc[*]; default stands for those of the tool, which harness policy destinations shows. A rule that allows wants each value there to come from the user or a server that is not untrusted; one that asks or denies is about calls where one does not."`
 	Tokens       *Tokens  `json:"tokens,omitempty" key:"tokens" doc:"The rule is about tokens in the arguments, not about the call as a whole."`
 	Limit        *Limit   `json:"limit,omitempty" key:"limit" doc:"How many calls of a user the rule allows or asks about; further ones are denied."`
 	Action       Action   `json:"action" key:"action" required:"true" oneof:"allow,deny,ask" doc:"What happens to the call."`
@@ -175,6 +175,9 @@ func (r *rule) fits(c *Call, tool string) bool {
 			return false
 		}
 	}
+	if r.Action != Allow && len(c.Destinations) == 0 && len(r.Destinations) == 1 && r.Destinations[0] == Default {
+		return false // a tool without destinations sends to nobody
+	}
 	if len(r.Sandbox) > 0 && !(slices.Contains(r.Sandbox, c.Sandbox) || c.Sandbox == "" && r.Action != Allow) {
 		return false
 	}
@@ -239,7 +242,7 @@ func (r *rule) origins(v *Verdict) (text string) {
 		return ""
 	}
 	for _, value := range v.Values {
-		if slices.ContainsFunc(r.conditions, func(c *condition) bool { return c.traced() && c.at == value.Path && c.comes(value.ValueOrigin) }) {
+		if slices.ContainsFunc(r.conditions, func(c *condition) bool { return c.traced() && value.at(c) && c.comes(value.ValueOrigin) }) {
 			return "; " + value.Path + " " + value.String()
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
@@ -39,6 +41,11 @@ type bank struct {
 
 func newBank(t *testing.T, dir, rules string, out wiring.Outside) *bank {
 	t.Helper()
+	return bankWith(t, dir, map[string]string{"policy.rules": rules}, out)
+}
+
+func bankWith(t *testing.T, dir string, flags map[string]string, out wiring.Outside) *bank {
+	t.Helper()
 	b := &bank{}
 	var entries []*config.MCPServer
 	for _, name := range []string{"mail", "contacts", "bank", "echo"} {
@@ -62,11 +69,15 @@ func newBank(t *testing.T, dir, rules string, out wiring.Outside) *bank {
 		}
 		if name == "bank" {
 			b.bank = up
+			up.add(&mcp.Tool{
+				Name: "send", Annotations: &mcp.ToolAnnotations{DestructiveHint: new(bool)},
+				InputSchema: json.RawMessage(`{"type":"object","properties":{"iban":{"type":"string"}}}`),
+			})
 		}
 		up.entry.Untrusted = name == "mail"
 		entries = append(entries, up.entry)
 	}
-	b.fixture = openIn(t, dir, map[string]string{"policy.rules": rules}, out, entries...)
+	b.fixture = openIn(t, dir, flags, out, entries...)
 	return b
 }
 
@@ -138,6 +149,42 @@ func transferring(t *testing.T, rules, says string) {
 				t.Errorf("%s of %s: %s, %+v", name, account, out.Output, out.Error)
 			}
 		}
+	}
+}
+
+// The presets alone, without a rule of one's own, keep the attacker's destination from the bank in each of these ways: strict denies the call, careful has it wait
+// for a person. The account of a contact, or of the user, gets there.
+func TestPresetsOfDestinations(t *testing.T) {
+	t.Parallel()
+	for preset, stopped := range map[string]func(*bank, runs.Request) string{
+		"strict": func(b *bank, req runs.Request) string {
+			if out := b.exec(req); out.Error != nil && out.Error.Name == "DeniedError" {
+				return out.Error.Message
+			}
+			return ""
+		},
+		"careful": func(b *bank, req runs.Request) string { return b.waits(req.Code).Approval.Calls[0].Reason },
+	} {
+		t.Run(preset, func(t *testing.T) {
+			t.Parallel()
+			b := bankWith(t, t.TempDir(), map[string]string{"policy.preset": preset}, wiring.Outside{})
+			for name, way := range destinations {
+				req := runs.Request{Code: transfer(way, `await callMCPTool('mail__read', {})`, attackers)}
+				req.Said = []string{"Pay 100 to " + users + ", please."}
+				if message := stopped(b, req); !strings.Contains(message, "of preset "+preset) || !strings.Contains(message, "$.iban comes from mail__read") || strings.Contains(message, "EVIL") {
+					t.Errorf("%s: the attacker's account: %q", name, message)
+				}
+				for source, account := range map[string]string{`await callMCPTool('contacts__read', {})`: friends, `await callMCPTool('mail__read', {})`: users} {
+					req.Code = transfer(way, source, account)
+					if out := b.exec(req); string(out.Output) != `"sent"` {
+						t.Errorf("%s of %s: %s, %+v", name, account, out.Output, out.Error)
+					}
+				}
+			}
+			if strings.Contains(strings.Join(b.bank.called(), " "), "EVIL") {
+				t.Errorf("the bank got %q", b.bank.called())
+			}
+		})
 	}
 }
 

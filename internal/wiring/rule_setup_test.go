@@ -71,7 +71,9 @@ func newUpstream(t testing.TB, name string) *upstream {
 
 // add adds a tool, or replaces it.
 func (u *upstream) add(tool *mcp.Tool) {
-	tool.InputSchema = json.RawMessage(`{"type":"object"}`)
+	if tool.InputSchema == nil {
+		tool.InputSchema = json.RawMessage(`{"type":"object"}`)
+	}
 	u.mcp.AddTool(tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		u.mu.Lock()
 		u.calls = append(u.calls, tool.Name+" "+string(req.Params.Arguments))

@@ -1,0 +1,67 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"mcp-code-exec-harness/internal/catalog/destination"
+	"mcp-code-exec-harness/internal/jsonpath"
+)
+
+// Default stands, among the destinations of a rule, for those of each tool: what its definition says (package destination), or Servers.Destinations.
+const Default = "default"
+
+// Servers is what a policy knows of servers.
+type Servers struct {
+	// Untrusted are the servers of which others decide what they say: what they alone say is no destination.
+	Untrusted []string
+	// Destinations are paths by full names of tools; * stands for any text. They replace what the definition of a tool says, and none says that it has none.
+	Destinations map[string][]string
+}
+
+// override is the destinations that the configuration gives to tools.
+type override struct {
+	tools        pattern
+	destinations []destination.Destination
+}
+
+// overrides are the destinations of a configuration, the longest pattern first.
+func overrides(of map[string][]string) (all []override) {
+	longest := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }
+	for _, tools := range slices.SortedFunc(maps.Keys(of), longest) {
+		o := override{tools: fullPattern(tools)}
+		for _, path := range of[tools] {
+			if steps, err := jsonpath.Parse(path); err == nil { // CheckDestinations has reported it
+				o.destinations = append(o.destinations, destination.Destination{Path: path, Kind: "configured", Reason: "the configuration says so", Steps: steps})
+			}
+		}
+		all = append(all, o)
+	}
+	return all
+}
+
+// CheckDestinations reports a mistake in the paths of a tool.
+func CheckDestinations(paths []string) error {
+	for _, path := range paths {
+		if _, err := jsonpath.Parse(path); err != nil {
+			return fmt.Errorf("%q: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// Destinations are the destinations of a tool for rules with Default: those that its definition says, unless the configuration says others.
+func (p *Policy) Destinations(tool string, defined []destination.Destination) []destination.Destination {
+	if len(p.destinations) == 0 {
+		return defined
+	}
+	name := full("", tool)
+	for _, o := range p.destinations {
+		if o.tools.match(name) {
+			return o.destinations
+		}
+	}
+	return defined
+}
