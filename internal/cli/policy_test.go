@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 const flowPolicy = `policy:
@@ -282,6 +284,56 @@ func TestPolicyDestinations(t *testing.T) {
 	f.write("harness.yaml", strings.Replace(f.read("harness.yaml"), "$.subject", "subject", 1))
 	if r := f.run("policy", "destinations").want(2); !strings.Contains(r.stderr, "mcpServers.mailer.destinations: send: ") {
 		t.Error(r.stderr)
+	}
+}
+
+// Rules about where values come from are replayed over what runs and tasks of a session recorded: a CRM that is not trusted says no destination, the user does, and a
+// later run of the session knows what an earlier one was told.
+func TestPolicySimulateOrigins(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.addDemo("crm", "mailer")
+	f.write("harness.yaml", f.read("harness.yaml")+"pii: {enabled: false}\n")
+	var customer struct{ Output string }
+	f.run("exec", "--json", "-e", "return (await callMCPTool('crm__get', {id: 1001})).email").want(0).value(&customer)
+	mail := func(to string) string {
+		return "callMCPTool('mailer__send', {to: " + to + ", subject: 's', body: 'b'})"
+	}
+	got := func(file string) (all []string) {
+		var found struct {
+			Changes []struct {
+				Then           verdict
+				UnknownOrigins []string
+			}
+		}
+		f.run("policy", "simulate", file, "--json").want(0).value(&found)
+		for _, c := range found.Changes {
+			_, why, _ := strings.Cut(c.Then.Reason, "; ")
+			all = append(all, c.Then.Action+" "+why+strings.Join(c.UnknownOrigins, ""))
+		}
+		return all
+	}
+	f.run("exec", "--session", "s1", "-e", "const c = await callMCPTool('crm__get', {id: 1001}); await "+mail("c.email.toUpperCase()")).want(0)
+	f.run("exec", "--session", "s1", "-e", "await "+mail("'"+customer.Output+"'")).want(0)
+	f.run("exec", "-e", "await "+mail("'"+customer.Output+"'")).want(0)
+	f.run("exec", "-e", "await "+mail("['a@', 'x.example'].join('')")).want(0)
+	f.run("exec", "-e", "await fs.readFile('/workspace/none').catch(() => {}); await fs.writeFile('/workspace/a', 'b@x.example'); await "+mail("await fs.readFile('/workspace/a', 'utf8')")).want(0)
+	f.modelled(func(r fake.Request) fake.Reply {
+		if r.Last().Role == "user" {
+			return code("await " + mail("'bob@y.example'"))
+		}
+		return fake.Reply{Text: "Done."}
+	})
+	f.run("run", "Write to bob@y.example").want(0)
+
+	f.write("rule.yaml", "[{tools: mailer__*, destinations: default, action: deny}]")
+	trusted := []string{"deny $.to is of unknown origin$.to", "deny $.to is computed", "deny $.to is in the program's text alone"}
+	if all := got("rule.yaml"); !slices.Equal(all, trusted) {
+		t.Errorf("a CRM that is trusted: %q", all)
+	}
+	f.write("harness.yaml", strings.Replace(f.read("harness.yaml"), "  crm:", "  crm:\n    untrusted: true", 1))
+	if all := got("rule.yaml"); !slices.Equal(all, append(trusted, "deny $.to comes from crm__get", "deny $.to comes from crm__get")) {
+		t.Errorf("a CRM that is not: %q", all)
 	}
 }
 

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +16,10 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/origin"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/task"
 )
 
 type policySimulateCmd struct {
@@ -24,10 +29,11 @@ type policySimulateCmd struct {
 }
 
 func (policySimulateCmd) Help() string {
-	return `The calls are printed that the configuration and FILE decide differently. Annotations are today's. Journals have no origins of
-tokens: a token comes from the calls, files and the program of its run that show it, else its origin is unknown, which counts against
-the call, and so does the origin of every value that rules name with from. A session can know more origins of a token than a run shows, so a call may in truth be decided more strictly. Limits count the
-recorded calls, those of a task as if each of its runs were a task, the newest runs first.
+	return `The calls are printed that the configuration and FILE decide differently. Annotations and destinations are today's. Journals have no
+origins of tokens: a token comes from the calls, files and the program of its run that show it, else its origin is unknown, which counts against
+the call. A session can know more origins of a token than a run shows, so a call may in truth be decided more strictly. Where values come from is
+found again in the tasks and the recorded answers of the session; what programs read of files and inputs is not, so that values that
+nobody else said are of unknown origin after that. Limits count the recorded calls in their order, those of a task as if each of its runs were a task.
 
 Example:
   harness policy simulate stricter.yaml`
@@ -55,35 +61,33 @@ type simulatedChange struct {
 	Known bool           `json:"known"` // the catalog has the tool
 	Now   policy.Verdict `json:"now"`
 	Then  policy.Verdict `json:"then"` // verdict under the policy of the file
-	// UnknownOrigins are the tokens whose origin the run does not show.
+	// UnknownOrigins are the tokens whose origin the run does not show, and the paths of values whose origin the session does not.
 	UnknownOrigins []string `json:"unknownOrigins"`
 }
 
-func (c *policySimulateCmd) Run(ctx context.Context, a *app, cfg *config.Config, h catalogued) error {
+func (c *policySimulateCmd) Run(ctx context.Context, a *app, cfg *config.Config, h catalogued, tasks *task.Service) error {
 	other, err := a.policyFile(c.File)
 	if err != nil {
 		return err
 	}
 	s := &simulation{
 		catalog: h.Catalog(), now: cfg.Compiled(cfg.Policy), then: cfg.Compiled(other), found: simulated{Changes: []simulatedChange{}},
-		counted: map[*policy.Policy]map[[2]string]int{},
+		counted: map[*policy.Policy]map[[2]string]int{}, memory: origin.NewMemory(origin.DefaultLimits), sessions: map[[2]string]*simulatedSession{},
 	}
-	filter := journal.Filter{User: c.User}
-	for s.found.Runs < c.Limit {
-		filter.Limit = min(c.Limit-s.found.Runs, 1000)
-		infos, next, err := h.Runs().List(ctx, auth.Local(), filter)
+	infos, all, err := c.list(ctx, h)
+	if err != nil {
+		return err
+	}
+	for _, info := range infos {
+		s.expect(info)
+	}
+	for _, info := range slices.Backward(infos) { // as they were recorded
+		records, err := h.Runs().Journal(ctx, info.ID)
 		if err != nil {
 			return err
 		}
-		for _, info := range infos {
-			records, err := h.Runs().Journal(ctx, info.ID)
-			if err != nil {
-				return err
-			}
-			s.run(info.ID, info.User, records)
-		}
-		if filter.Cursor = next; next == "" {
-			break
+		if err := s.run(ctx, tasks, info, records, all); err != nil {
+			return err
 		}
 	}
 	a.warnServers(h.harness)
@@ -102,6 +106,23 @@ func (c *policySimulateCmd) Run(ctx context.Context, a *app, cfg *config.Config,
 	})
 }
 
+// list is the runs to read, newest first. all says that there are no further ones.
+func (c *policySimulateCmd) list(ctx context.Context, h catalogued) (infos []journal.RunInfo, all bool, err error) {
+	filter := journal.Filter{User: c.User}
+	for len(infos) < c.Limit {
+		filter.Limit = min(c.Limit-len(infos), 1000)
+		page, next, err := h.Runs().List(ctx, auth.Local(), filter)
+		if err != nil {
+			return nil, false, err
+		}
+		infos = append(infos, page...)
+		if filter.Cursor = next; next == "" {
+			return infos, true, nil
+		}
+	}
+	return infos, false, nil
+}
+
 // simulation decides recorded calls by two policies.
 type simulation struct {
 	catalog   *catalog.Catalog
@@ -109,10 +130,90 @@ type simulation struct {
 	found     simulated
 	// counted are the calls that count for limits, of each policy, by user and key.
 	counted map[*policy.Policy]map[[2]string]int
+	changes []simulatedChange // changes of the run that is read
+
+	memory   *origin.Memory
+	sessions map[[2]string]*simulatedSession // sessions with runs that are not read yet, by user and name
+}
+
+// simulatedSession is what a session of recorded runs, or a run of none, has said.
+type simulatedSession struct {
+	*gate.Recall
+	runs  int         // runs that are not read yet
+	tasks []task.Task // tasks whose words are not noted yet, oldest first
+}
+
+// sessionOf is the name of a run's session.
+func sessionOf(info journal.RunInfo) [2]string {
+	return [2]string{info.User, cmp.Or(info.Session, info.ID)}
+}
+
+// expect counts a run of its session.
+func (s *simulation) expect(info journal.RunInfo) {
+	of := sessionOf(info)
+	if s.sessions[of] == nil {
+		s.sessions[of] = &simulatedSession{}
+	}
+	s.sessions[of].runs++
+}
+
+// begin is the session of a run that begins. all says that every run of the session is read.
+func (s *simulation) begin(ctx context.Context, tasks *task.Service, info journal.RunInfo, records []journal.Record, all bool) (*simulatedSession, error) {
+	of := sessionOf(info)
+	session := s.sessions[of]
+	if session.Recall == nil {
+		session.Recall = gate.NewRecall(s.catalog, s.memory.Open(of[0], of[1], false))
+		if info.Session != "" {
+			if !all {
+				session.Lose()
+			}
+			found, next, err := tasks.Tasks(ctx, task.Filter{UserID: info.User, SessionID: info.Session, Limit: 1000})
+			if err != nil {
+				return nil, err
+			}
+			if next != "" {
+				session.Lose()
+			}
+			slices.Reverse(found)
+			session.tasks = found
+		}
+	}
+	for len(session.tasks) > 0 && !session.tasks[0].CreatedAt.After(info.Started) {
+		t := session.tasks[0]
+		session.tasks = session.tasks[1:]
+		if t.From == "" || t.From == pii.FromTask {
+			session.Said(t.Task)
+			session.Said(string(t.Context))
+		}
+	}
+	var code []string
+	if len(records) > 0 && records[0].Start != nil {
+		code = append(slices.Sorted(maps.Values(records[0].Start.Env)), records[0].Start.Source)
+	}
+	session.Begin(info.ID, code, records)
+	return session, nil
+}
+
+// end ends a run of a session.
+func (s *simulation) end(info journal.RunInfo) {
+	of := sessionOf(info)
+	session := s.sessions[of]
+	if session.runs--; session.runs == 0 {
+		session.Close()
+		delete(s.sessions, of)
+	}
+	s.found.Changes = append(s.changes, s.found.Changes...) // the newest run first
+	s.changes = nil
 }
 
 // run decides the calls of a run, in the order of its journal.
-func (s *simulation) run(id, user string, records []journal.Record) {
+func (s *simulation) run(ctx context.Context, tasks *task.Service, info journal.RunInfo, records []journal.Record, all bool) error {
+	session, err := s.begin(ctx, tasks, info, records, all)
+	if err != nil {
+		return err
+	}
+	defer s.end(info)
+	id, user := info.ID, info.User
 	s.found.Runs++
 	began, tier := time.Time{}, ""
 	origins := map[string][]string{} // origins by token
@@ -131,13 +232,13 @@ func (s *simulation) run(id, user string, records []journal.Record) {
 			shows("program", r.Start.Source)
 		case r.Call != nil && (frame.Kind(r.Call.Kind) == frame.Tool || frame.Kind(r.Call.Kind) == frame.PII):
 			call, known := s.call(user, r.Call)
-			from[r.Call.N], call.Sandbox = call.Tool, tier
+			from[r.Call.N], call.Sandbox, call.Origin = call.Tool, tier, session.Origin
 			call.Tokens = policyTokens(tokenForm.FindAllString(string(call.Args), -1), func(text string) []string { return origins[text] })
 			s.decide(id, r.Call.N, call, known, began)
 		case r.Call != nil && frame.Kind(r.Call.Kind) == frame.Resource:
 			if tool, args, ok := gate.Fetched(r.Call); ok {
 				call := policyCall(tool, user, args)
-				from[r.Call.N], call.Sandbox = call.Tool, tier
+				from[r.Call.N], call.Sandbox, call.Origin = call.Tool, tier, session.Origin
 				call.Tokens = policyTokens(tokenForm.FindAllString(string(args), -1), func(text string) []string { return origins[text] })
 				s.decide(id, r.Call.N, call, true, began)
 			}
@@ -146,7 +247,9 @@ func (s *simulation) run(id, user string, records []journal.Record) {
 		case r.Answer != nil && from[r.Answer.N] != "":
 			shows(from[r.Answer.N], string(r.Answer.Value)+string(r.Answer.Error))
 		}
+		session.Note(ctx, r)
 	}
+	return nil
 }
 
 // call is a recorded call as policy sees it.
@@ -209,5 +312,10 @@ func (s *simulation) decide(id string, number int, call policy.Call, known bool,
 			change.UnknownOrigins = append(change.UnknownOrigins, t.Text)
 		}
 	}
-	s.found.Changes = append(s.found.Changes, change)
+	for _, v := range change.Then.Values {
+		if len(v.Said) == 0 && !slices.Contains(change.UnknownOrigins, v.Path) {
+			change.UnknownOrigins = append(change.UnknownOrigins, v.Path)
+		}
+	}
+	s.changes = append(s.changes, change)
 }

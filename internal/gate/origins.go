@@ -116,29 +116,48 @@ func (r *Run) history(ctx context.Context, s *origin.Session, known map[string]b
 
 // recall notes what calls sent and their answers said, of a journal. It reports false if the journal does not have all of it.
 func (r *Run) recall(ctx context.Context, s *origin.Session, records []journal.Record) bool {
-	unsent, all := map[int]bool{}, true
+	c, all := r.recalling(s, records), true
+	for _, record := range records {
+		all = c.note(ctx, record) && all
+	}
+	return all
+}
+
+// recalling notes what the records of a run say, one after the other.
+type recalling struct {
+	run     *Run
+	session *origin.Session
+	unsent  map[int]bool          // calls that no server got
+	calls   map[int]*journal.Call // calls without an answer, by number
+}
+
+func (r *Run) recalling(s *origin.Session, records []journal.Record) *recalling {
+	c := &recalling{run: r, session: s, unsent: map[int]bool{}, calls: map[int]*journal.Call{}}
 	for _, record := range records {
 		if a := record.Answer; a != nil && a.Error != nil {
 			var failed frame.Error
-			unsent[a.N] = json.Unmarshal(a.Error, &failed) != nil || failed.Kind == frame.KindDenied
+			c.unsent[a.N] = json.Unmarshal(a.Error, &failed) != nil || failed.Kind == frame.KindDenied
 		}
 	}
-	calls := map[int]*journal.Call{}
-	for _, record := range records {
-		switch {
-		case record.Start != nil && record.Start.Input != nil && record.Start.Run != r.scope.Run:
-			all = false // the file of an earlier run's input is gone
-		case record.Call != nil:
-			calls[record.Call.N] = record.Call
-			if name, args := r.recordedCall(record.Call); name != "" && !unsent[record.Call.N] {
-				s.Sent(args)
-			}
-		case record.Answer != nil && calls[record.Answer.N] != nil:
-			all = r.recallAnswer(ctx, s, calls[record.Answer.N], record.Answer) && all
-			delete(calls, record.Answer.N)
+	return c
+}
+
+// note notes what a record says. It reports false if the journal does not have all of it.
+func (c *recalling) note(ctx context.Context, record journal.Record) (all bool) {
+	switch {
+	case record.Start != nil:
+		return record.Start.Input == nil || record.Start.Run == c.run.scope.Run // the file of an earlier run's input is gone
+	case record.Call != nil:
+		c.calls[record.Call.N] = record.Call
+		if name, args := c.run.recordedCall(record.Call); name != "" && !c.unsent[record.Call.N] {
+			c.session.Sent(args)
 		}
+	case record.Answer != nil && c.calls[record.Answer.N] != nil:
+		call := c.calls[record.Answer.N]
+		delete(c.calls, record.Answer.N)
+		return c.run.recallAnswer(ctx, c.session, call, record.Answer)
 	}
-	return all
+	return true
 }
 
 // recallAnswer notes what an answer said.
@@ -148,11 +167,18 @@ func (r *Run) recallAnswer(ctx context.Context, s *origin.Session, c *journal.Ca
 		var at struct {
 			Path string `json:"path"`
 		}
-		if c.Name == "readFile" && a.Error == nil && json.Unmarshal(c.Args, &at) == nil {
-			r.recallFile(ctx, s, at.Path)
+		if c.Name != "readFile" || a.Error != nil || json.Unmarshal(c.Args, &at) != nil {
+			return true
 		}
+		if r.scope.Files == nil {
+			return false // the user may have written the file
+		}
+		r.recallFile(ctx, s, at.Path)
 		return true
 	case frame.InputOf:
+		if r.scope.Files == nil {
+			return false // the file of the input is not read again
+		}
 		if r.scope.Input == nil || !ofUser(r.scope.InputFrom) || a.Error != nil {
 			return true
 		}
@@ -247,17 +273,22 @@ func (r *Run) originOf(ctx context.Context) func(value string) policy.ValueOrigi
 		if s == nil {
 			return policy.ValueOrigin{}
 		}
-		f := s.Find(value)
-		of := policy.ValueOrigin{Said: f.Said, More: f.More, Parts: f.Parts}
-		switch {
-		case len(f.Said) > 0 || f.More || !f.Complete:
-		case r.inCode(value):
-			of.Said = []string{origin.Code}
-		default:
-			of.Said = []string{origin.Computed}
-		}
-		return of
+		return r.find(s, value)
 	}
+}
+
+// find is where a value comes from, by what a session knows.
+func (r *Run) find(s *origin.Session, value string) policy.ValueOrigin {
+	f := s.Find(value)
+	of := policy.ValueOrigin{Said: f.Said, More: f.More, Parts: f.Parts}
+	switch {
+	case len(f.Said) > 0 || f.More || !f.Complete:
+	case r.inCode(value):
+		of.Said = []string{origin.Code}
+	default:
+		of.Said = []string{origin.Computed}
+	}
+	return of
 }
 
 // inCode reports whether the text of the program, or of what a client gave it, has a value, not within a word.
