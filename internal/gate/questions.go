@@ -30,6 +30,7 @@ func Question(name string) *catalog.Tool {
 func (r *Run) question(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Tokens []string `json:"tokens"`
+		Bits   int      `json:"bits"` // of pii.network
 	}
 	if err := decode(c.Args, &in); err != nil {
 		return nil, err
@@ -58,7 +59,14 @@ func (r *Run) question(ctx context.Context, c *journal.Call, call run.InFlight) 
 	if failed := t.within(ctx, tool, c.Args, verdict, true); failed != nil {
 		return nil, failed
 	}
-	answer, err := r.scope.Privacy.Ask(ctx, c.Name, in.Tokens...)
+	var answer any
+	from := originOf(tokens)
+	if c.Name == "network" { // a token, which is no text from outside
+		from = pii.FromProgram
+		answer, err = r.scope.Privacy.Network(ctx, in.Bits, in.Tokens...)
+	} else {
+		answer, err = r.scope.Privacy.Ask(ctx, c.Name, in.Tokens...)
+	}
 	if _, ok := errors.AsType[*pii.QuestionError](err); ok {
 		return nil, runtimeError("TypeError", "pii.%s: %v", c.Name, err)
 	}
@@ -72,7 +80,7 @@ func (r *Run) question(ctx context.Context, c *journal.Call, call run.InFlight) 
 	if failed != nil {
 		return nil, failed
 	}
-	return r.hide(ctx, originOf(tokens), t.name, value)
+	return r.hide(ctx, from, t.name, value)
 }
 
 // originOf is where an answer about tokens comes from: whence their values came. A custom pattern may find a value in it.

@@ -22,7 +22,7 @@ const (
 const instructions = `All tools of the user's MCP servers are reached by programs: find them with search_tools, read their types with get_tool_details, then call them in a program with execute_code. One program that makes many calls is better than many programs.`
 
 // privateFunctions are what programs can ask about private values.
-const privateFunctions = "pii.kind, pii.domain, pii.last4, pii.country, pii.same and pii.sortKey answer questions about them."
+const privateFunctions = "pii.kind, pii.domain, pii.last4, pii.country, pii.network, pii.same and pii.sortKey answer questions about them."
 
 // executeDescription describes execute_code; has says what is switched on.
 func executeDescription(has agent.Features) string {
@@ -39,7 +39,7 @@ func executeDescription(has agent.Features) string {
 	if has.Private {
 		private = "\n- [EMAIL_1] and the like stand for private values. Tools get the real ones. Pass them on unchanged. " + privateFunctions
 		if has.Natural {
-			private += " E-mail addresses stand as pii_1e@d1.pii.invalid: split, group, compare and validate them like any address."
+			private += " E-mail addresses stand as pii_1e@d1.pii.invalid, IP addresses as 240.117.103.142: split, group, compare and validate them like any address."
 		}
 	}
 	return `Run a JavaScript or TypeScript program in a sandbox where the tools of all MCP servers are async functions. Only what it returns or prints comes back: filter, join and count in the program, and return a short JSON value.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type Options struct {
 	Keys   func() (*seal.Keys, error)
 	Limits Limits
 	Now    func() time.Time
+	IntN   func(n int) int // random numbers below n; nil for those of package rand
 }
 
 // Field is a place of personal data in the answers of tools. The values of its type are found wherever they are, from then on and in the
@@ -73,8 +75,11 @@ type Filter struct {
 
 // New joins the parts.
 func New(opt Options) *Filter {
+	if opt.IntN == nil {
+		opt.IntN = rand.IntN
+	}
 	f := &Filter{
-		opt: opt, types: map[string]bool{literal: true, domainKind: true}, words: map[string]bool{}, tables: map[Scope]*table{},
+		opt: opt, types: map[string]bool{literal: true, domainKind: true, networkKind: true}, words: map[string]bool{}, tables: map[Scope]*table{},
 		large: slots.New(slots.Limits{
 			All: max(1, runtime.GOMAXPROCS(0)/2), Each: 1, Waiting: math.MaxInt, EachWaiting: math.MaxInt,
 		}, "texts", "read"),
@@ -144,6 +149,7 @@ func (f *Filter) Stats(ctx context.Context, user, session string) (map[string]in
 	}
 	stats, err := vault.Stats(ctx, user, session)
 	delete(stats, spellingKind)
+	delete(stats, placeKind)
 	return stats, err
 }
 
@@ -305,8 +311,11 @@ func (f *Filter) find(from Origin, text string, known detect.Known) []detect.Spa
 	}
 	if !from.foreign() { // addresses that a program made of natural tokens, and perhaps of texts of its own, in any encoding
 		spans = slices.DeleteFunc(spans, func(span detect.Span) bool {
-			return span.Type == addressKind && f.hasNatural(span.Value)
+			return (span.Type == addressKind || span.Type == ipKind) && f.hasNatural(span.Value)
 		})
+	}
+	if f.opt.Natural { // a program compares with them, and they say nothing
+		spans = slices.DeleteFunc(spans, func(span detect.Span) bool { return span.Type == ipKind && isLocal(span.Value) })
 	}
 	if mayHaveToken(text) {
 		spans = f.withTokens(text, spans, from)
@@ -333,7 +342,7 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 	tokens := make([]string, 0, len(spans))
 	err := f.use(ctx, s, func(t *table) error {
 		tokens = tokens[:0]
-		for _, span := range spans {
+		for i, span := range spans {
 			v, raw := valueOf(text[span.Start:span.End], span, isJSON, f.opt.Natural)
 			tok, ok := span.Ref.(*token)
 			if !ok || v.form != tok.form {
@@ -354,6 +363,17 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 			name, err := t.spell(tok, raw)
 			if err != nil {
 				return err
+			}
+			after := text[span.End:min(len(text), span.End+maxName)]
+			if i+1 < len(spans) && spans[i+1].Start == span.End {
+				after = "0"
+			}
+			if name != tok.text && !f.endsAt(name, after) {
+				v.form, v.canonical, v.spelling = asSpelled, raw, raw
+				if tok, err = t.derived(v, from, []any{tok}); err != nil {
+					return err
+				}
+				name = tok.text
 			}
 			tokens = append(tokens, name)
 		}
@@ -434,12 +454,27 @@ func (f *Filter) withTokens(text string, spans []detect.Span, from Origin) []det
 			}
 			found = found[1:]
 		}
+		inside := false
 		for len(found) > 0 && found[0].start < span.End {
-			if !from.foreign() {
-				merged = appendPart(merged, text, span, span.Start, found[0].start)
+			inside = true
+			switch {
+			case !from.foreign():
+				if span.Type != ipKind {
+					merged = appendPart(merged, text, span, span.Start, found[0].start)
+				}
 				span = part(text, span, min(found[0].end, span.End), span.End)
+				found = found[1:]
+			case found[0].end > span.End: // another one may begin in the rest
+				found = f.tokensIn(text[span.End:])
+				for i := range found {
+					found[i] = found[i].shifted(span.End)
+				}
+			default:
+				found = found[1:]
 			}
-			found = found[1:]
+		}
+		if inside && span.Type == ipKind && !from.foreign() { // what stands beside the token of an address is none
+			continue
 		}
 		merged = appendPart(merged, text, span, span.Start, span.End)
 	}

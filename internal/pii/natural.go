@@ -197,6 +197,9 @@ func (t *table) parts(tok *token, raw string) (parts []spelledPart, separator st
 // name is the text of a token where its value stood as raw, in its natural form, if it has one. A spelling that the token does not have is taken for
 // its first one.
 func (t *table) name(tok *token, raw string) string {
+	if text, ok := t.ipName(tok, raw); ok {
+		return text
+	}
 	parts, separator := t.parts(tok, raw)
 	if parts == nil {
 		return tok.text
@@ -346,7 +349,7 @@ func number(text string, i int) (n, end int) {
 	return int(parsed), end
 }
 
-// hasNatural reports whether an address, or base64 or hexadecimal digits of one, has a part of a natural token.
+// hasNatural reports whether a value, or base64 or hexadecimal digits of one, has a part of a natural token.
 func (f *Filter) hasNatural(value string) bool {
 	if !strings.Contains(value, "@") {
 		if plain, err := hex.DecodeString(value); err == nil {
@@ -372,9 +375,9 @@ func mayHaveNatural(text string) bool {
 	for at := 0; ; at++ {
 		i := strings.IndexByte(text[at:], '.')
 		if i < 0 {
-			return false
+			return mayHaveIP6(text)
 		}
-		if at += i; len(text)-at >= len(domainEnd) && strings.EqualFold(text[at:at+len(".pii.")], ".pii.") {
+		if at += i; len(text)-at >= len(domainEnd) && strings.EqualFold(text[at:at+len(".pii.")], ".pii.") || mayBeIP4(text, at) {
 			return true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -23,6 +24,9 @@ type question struct {
 	answer func(t *table, of []*token) (any, error)
 }
 
+// networkQuestion has the length of a network besides its token: see Session.Network.
+const networkQuestion = "network"
+
 var questions = map[string]question{
 	"kind":    {1, nil, func(_ *table, of []*token) (any, error) { return of[0].kind, nil }},
 	"domain":  {1, []string{addressKind, domainKind}, domain},
@@ -35,7 +39,7 @@ var questions = map[string]question{
 // IsQuestion reports whether Ask knows a question.
 func IsQuestion(name string) bool {
 	_, ok := questions[name]
-	return ok
+	return ok || name == networkQuestion
 }
 
 // QuestionError says why a question has no answer. The message names tokens, and no values.
@@ -68,9 +72,22 @@ var ErrGuesses = fmt.Errorf("programs of this session have compared values of th
 // The answer is a string or a bool. A *QuestionError, or ErrGuesses, is the asker's fault.
 func (s Session) Ask(ctx context.Context, ask string, texts ...string) (any, error) {
 	q, ok := questions[ask]
-	switch {
-	case !ok:
+	if !ok {
 		return nil, unanswerable("there is no question %q", ask)
+	}
+	return s.ask(ctx, ask, q, texts)
+}
+
+// Network is the token of the network of an IP address, or of a smaller network, with so many bits: 8, 16 or 24 of IPv4, 32, 48 or 64 of IPv6. It is
+// restored as 198.51.0.0/16. Its errors are those of Ask.
+func (s Session) Network(ctx context.Context, bits int, texts ...string) (any, error) {
+	return s.ask(ctx, networkQuestion, question{1, []string{ipKind, networkKind}, func(t *table, of []*token) (any, error) {
+		return network(t, of[0], bits)
+	}}, texts)
+}
+
+func (s Session) ask(ctx context.Context, ask string, q question, texts []string) (any, error) {
+	switch {
 	case len(texts) != q.tokens:
 		return nil, unanswerable("the number of tokens must be %d, not %d", q.tokens, len(texts))
 	case s.filter == nil:
@@ -78,6 +95,7 @@ func (s Session) Ask(ctx context.Context, ask string, texts ...string) (any, err
 	}
 	places := make([][]found, len(texts))
 	for i, text := range texts {
+		var ok bool
 		if places[i], ok = s.filter.wholeToken(text); !ok {
 			return nil, unanswerable("the question takes a whole token, such as [EMAIL_1], and no other text")
 		}
@@ -89,7 +107,7 @@ func (s Session) Ask(ctx context.Context, ask string, texts ...string) (any, err
 		}
 		of := make([]*token, len(texts))
 		for i, parts := range places {
-			if of[i] = t.byName[parts[0].name]; of[i] == nil || len(parts) > 1 && !t.hasDomain(of[i], parts[1].name) {
+			if of[i] = t.named(parts[0].name); of[i] == nil || len(parts) > 1 && !t.hasDomain(of[i], parts[1].name) {
 				return unanswerable("%s is not a token of this session", texts[i])
 			}
 			if q.types != nil && !slices.Contains(q.types, of[i].kind) {
@@ -170,6 +188,39 @@ func country(t *table, of []*token) (any, error) {
 		return nil, unanswerable("%s has no calling code of a country", of[0])
 	}
 	return found, nil
+}
+
+// named is the token with a name, or with the place of an IP address.
+func (t *table) named(n name) *token {
+	tok := t.byName[n]
+	if tok == nil || tok.kind != placeKind {
+		return tok
+	}
+	return t.byValue[value{kind: ipKind, form: asText, made: tok.made, canonical: tok.canonical}]
+}
+
+func network(t *table, of *token, bits int) (any, error) {
+	prefix, err := netip.ParsePrefix(of.canonical)
+	if of.kind == ipKind {
+		var addr netip.Addr
+		if addr, err = netip.ParseAddr(t.plain(&of.value)); err == nil {
+			prefix = netip.PrefixFrom(addr, addr.BitLen())
+		}
+	}
+	if err != nil { // base64
+		return nil, unanswerable("%s has no network that can be told", of)
+	}
+	sizes := networkBits(prefix.Addr().Is6())
+	if !slices.Contains(sizes[:], bits) || bits > prefix.Bits() {
+		return nil, unanswerable("%s has no network of %d bits: they are 8, 16 and 24 of IPv4, 32, 48 and 64 of IPv6", of, bits)
+	}
+	var tok *token
+	for _, origin := range of.origins {
+		if tok, err = t.networkOf(prefix.Addr(), bits, of.made, origin); err != nil {
+			return nil, err
+		}
+	}
+	return tok.text, nil
 }
 
 func same(t *table, of []*token) (any, error) {

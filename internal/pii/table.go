@@ -43,6 +43,9 @@ func valueOf(raw string, span detect.Span, isJSON, natural bool) (v value, spell
 		v.spelling = address
 		return v, raw
 	}
+	if natural && v.kind == ipKind && !span.Number {
+		return ipValue(v, raw), raw
+	}
 	switch {
 	case span.Number:
 		v.form, v.canonical = asNumber, raw
@@ -109,14 +112,18 @@ func (v *value) decode(plain string) error {
 type token struct {
 	value
 	n       int
-	text    string // [EMAIL_1]
+	text    string // [EMAIL_1], or 240.117.103.0/24
 	origins []string
 
 	spellings []string // see odd
 }
 
 func newToken(v value, n int, origin string) *token {
-	return &token{value: v, n: n, text: fmt.Sprintf("[%s_%d]", v.kind, n), origins: []string{origin}}
+	text := fmt.Sprintf("[%s_%d]", v.kind, n)
+	if at, ok := tokenIPOf(n); ok && v.kind == networkKind {
+		text = at.prefix().String()
+	}
+	return &token{value: v, n: n, text: text, origins: []string{origin}}
 }
 
 func (t *token) String() string { return t.text }
@@ -143,7 +150,9 @@ type table struct {
 	keys    *seal.Keys
 	byValue map[value]*token // see shared
 	byName  map[name]*token
-	last    map[string]int // the highest number of each type
+	last    map[string]int // the highest number of each type, without codes
+	retired map[name]bool  // codes that stood for values which the session has forgotten
+	whole   bool           // no text of the session has a code that is not known here
 	first   int
 	tokens  int64 // tokens of the user
 	bytes   int64
@@ -213,7 +222,8 @@ func (t *table) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.byValue, t.byName, t.last = map[value]*token{}, map[name]*token{}, map[string]int{}
+	t.byValue, t.byName, t.last, t.retired = map[value]*token{}, map[name]*token{}, map[string]int{}, map[name]bool{}
+	t.whole = stored.First <= 1 && len(stored.Entries) == 0
 	if t.words = nil; len(t.f.words) > 0 {
 		t.words = detect.NewWords()
 	}
@@ -230,13 +240,18 @@ func (t *table) load(ctx context.Context) error {
 func (t *table) take(entries []Entry) error {
 	for _, e := range entries {
 		known := t.byName[name{e.Type, e.N}]
+		// A session whose vault has lost tokens goes on with other numbers than those from 1.
+		t.whole = t.whole || e.N == 1 || e.N >= FirstCode || e.Origin == cleared
 		switch {
 		case known != nil:
 			if !slices.Contains(known.origins, e.Origin) {
 				known.origins = append(known.origins, e.Origin)
 			}
 			continue
-		case e.Sealed == nil: // see clear
+		case e.Sealed == nil && e.N >= FirstCode: // see clear
+			t.retired[name{e.Type, e.N}] = true
+			continue
+		case e.Sealed == nil:
 			t.last[e.Type] = max(t.last[e.Type], e.N)
 			continue
 		}
@@ -285,7 +300,9 @@ func (t *table) refresh(ctx context.Context) error {
 func (t *table) put(tok *token) {
 	t.byValue[tok.shared()] = tok
 	t.byName[name{tok.kind, tok.n}] = tok
-	t.last[tok.kind] = max(t.last[tok.kind], tok.n)
+	if tok.n < FirstCode {
+		t.last[tok.kind] = max(t.last[tok.kind], tok.n)
+	}
 }
 
 // maxCoded is how many values of literals in programs share their tokens with values from outside. A program that lists values
@@ -305,13 +322,25 @@ func (t *table) token(v value, from Origin) (*token, error) {
 
 // tokenOf is the token of a value, a new one if it has none; it has the origin from then on.
 func (t *table) tokenOf(v value, origin string) (*token, error) {
-	if t.f.opt.Natural && v.kind == addressKind && v.form == asText {
-		if _, _, domain, ok := splitAddress(v.spelling); ok {
-			if _, err := t.tokenOf(domainValue(domain, v.made), origin); err != nil {
+	if t.f.opt.Natural && v.form == asText {
+		switch v.kind {
+		case addressKind:
+			if _, _, domain, ok := splitAddress(v.spelling); ok {
+				if _, err := t.tokenOf(domainValue(domain, v.made), origin); err != nil {
+					return nil, err
+				}
+			}
+		case ipKind:
+			if err := t.locate(v, origin); err != nil {
 				return nil, err
 			}
 		}
 	}
+	return t.numbered(v, origin, 0)
+}
+
+// numbered is tokenOf with the number of a new token; 0 for the next one.
+func (t *table) numbered(v value, origin string, n int) (*token, error) {
 	if known := t.byValue[v.shared()]; known != nil {
 		if !slices.Contains(known.origins, origin) && len(known.origins) < maxOrigins {
 			known.origins = append(known.origins, origin)
@@ -322,10 +351,12 @@ func (t *table) tokenOf(v value, origin string) (*token, error) {
 	if limit := t.f.opt.Limits.Tokens; limit > 0 && len(t.byName) >= limit {
 		return nil, &LimitError{"pii.maxTokens", int64(limit), "the tokens of this session"}
 	}
-	tok := newToken(v, max(t.first, t.last[v.kind]+1), origin)
+	if n == 0 {
+		n = max(t.first, t.last[v.kind]+1)
+	}
+	tok := newToken(v, n, origin)
 	tok.canonical, tok.spelling = strings.Clone(v.canonical), strings.Clone(v.spelling) // the text is not kept
-	t.last[v.kind] = tok.n
-	t.byValue[tok.shared()], t.byName[name{v.kind, tok.n}] = tok, tok
+	t.put(tok)
 	t.added = append(t.added, addition{tok, origin, true})
 	return tok, nil
 }
@@ -414,6 +445,14 @@ func (t *table) clear(ctx context.Context) error {
 	for kind, n := range t.last {
 		last = append(last, Entry{Type: kind, N: n, Origin: cleared})
 	}
+	for at := range t.byName {
+		if at.kind == networkKind && at.n >= FirstCode { // with all addresses in it
+			t.retired[at] = true
+		}
+	}
+	for at := range t.retired {
+		last = append(last, Entry{Type: at.kind, N: at.n, Origin: cleared})
+	}
 	if err := t.vault.Delete(ctx, t.scope); err != nil || len(last) == 0 {
 		return err
 	}
@@ -434,6 +473,9 @@ func (t *table) undo() {
 			}
 			delete(t.byValue, a.token.shared())
 			delete(t.byName, name{a.token.kind, a.token.n})
+			if a.token.n >= FirstCode {
+				t.retired[name{a.token.kind, a.token.n}] = true
+			}
 		} else {
 			a.token.origins = slices.DeleteFunc(a.token.origins, func(o string) bool { return o == a.origin })
 		}

@@ -30,6 +30,14 @@ type found struct {
 	letters    letterCase
 	joins      bool // a domain directly behind the first part of an address
 	percent    bool // the brackets are written with percent signs, as in a URL
+	ip         tokenIP
+	networkEnd int // end of the network of an IP address
+}
+
+// shifted is the same in a text that has so many bytes before it.
+func (t found) shifted(by int) found {
+	t.start, t.end, t.networkEnd = t.start+by, t.end+by, t.networkEnd+by
+	return t
 }
 
 func (t found) literal(text string) detect.Span {
@@ -46,6 +54,9 @@ func (f *Filter) tokensIn(text string) (all []found) {
 	starts := "["
 	if mayHaveNatural(text) {
 		starts += "_."
+		if mayHaveIP6(text) {
+			starts += "3"
+		}
 	}
 	if strings.Contains(text, "%5") {
 		starts += "%"
@@ -68,7 +79,11 @@ func (f *Filter) tokensIn(text string) (all []found) {
 		case '_':
 			next = localAt(text, at)
 		case '.':
-			next = domainAt(text, at)
+			if next = domainAt(text, at); next.end == 0 {
+				next = ip4At(text, at)
+			}
+		case '3':
+			next = ip6At(text, at)
 		}
 		if next.end == 0 || next.start < done {
 			continue
@@ -84,7 +99,7 @@ func (f *Filter) tokensIn(text string) (all []found) {
 }
 
 // Tokens are the types of the texts in a value that look like tokens, with the offset of the first of each. The parts of natural tokens are those of
-// an EMAIL.
+// an EMAIL or an IP_ADDRESS.
 func (s Session) Tokens(value []byte) map[string]int {
 	if s.filter == nil {
 		return nil
@@ -96,8 +111,11 @@ func (s Session) Tokens(value []byte) map[string]int {
 	first := map[string]int{}
 	for _, t := range s.filter.tokensIn(text) {
 		kind := t.name.kind
-		if kind == domainKind {
+		switch kind {
+		case domainKind:
 			kind = addressKind
+		case placeKind, networkKind:
+			kind = ipKind
 		}
 		if _, known := first[kind]; !known && kind != literal {
 			first[kind] = t.start
@@ -201,15 +219,20 @@ func (r *restorer) places(text string) []place {
 	r.table.mu.Lock()
 	defer r.table.mu.Unlock()
 	places := make([]place, 0, len(all))
-	for _, at := range all {
+	for _, found := range all {
+		at := found
 		tok := r.table.byName[at.name]
 		restored, ok := "", false
-		if tok != nil {
+		switch {
+		case at.ip != tokenIP{}:
+			tok, restored, at.end = r.table.restoredIP(at, text)
+			ok = tok != nil
+		case tok != nil:
 			restored, ok = at.restored(tok)
 		}
 		if !ok {
 			if r.unknown == "" {
-				r.unknown = text[at.start:at.end]
+				r.unknown = text[found.start:found.end]
 			}
 			continue
 		}

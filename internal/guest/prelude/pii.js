@@ -1,6 +1,6 @@
 // pii: questions about the tokens that stand for personal data. The host answers them without the values.
 
-import { attempt, NativeTypeError } from './intrinsics.js';
+import { attempt, isInteger, NativeTypeError } from './intrinsics.js';
 import { request } from './calls.js';
 import { quote, record } from './text.js';
 import { kindName } from './tools.js';
@@ -19,4 +19,8 @@ export const pii = {
   country: about('country'),
   same: (a, b) => attempt(() => request('pii', 'same', record('tokens', `[${text('same', a)},${text('same', b)}]`))),
   sortKey: about('sortKey'),
+  network: (token, bits) => attempt(() => {
+    if (!isInteger(bits)) throw new NativeTypeError(`pii.network takes a number of bits, such as 24; got ${kindName(bits)}`);
+    return request('pii', 'network', record('tokens', `[${text('network', token)}]`, 'bits', `${bits}`));
+  }),
 };

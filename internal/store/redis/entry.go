@@ -96,7 +96,7 @@ type batch struct {
 	entries []any // encoded
 	used    []any // members of the set of what has a meaning
 	counts  string
-	last    int // the largest number of a token
+	last    int // the largest number of a token that counts
 }
 
 // newBatch checks and encodes entries. pii.ErrConflict is an entry that clashes with another of them.
@@ -132,7 +132,9 @@ func newBatch(entries []pii.Entry) (b batch, err error) {
 		c.Tokens++
 		c.Bytes += int64(len(e.Sealed))
 		c.Types[e.Type]++
-		b.last = max(b.last, e.N)
+		if e.N < pii.FirstCode {
+			b.last = max(b.last, e.N)
+		}
 	}
 	text, err := json.Marshal(c)
 	b.counts = string(text)

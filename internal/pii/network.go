@@ -1,0 +1,620 @@
+package pii
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The natural form of the token of an IP address is an address of a range that routes nowhere: 240.117.103.142 (240.0.0.0/4, RFC 1112) or
+// 3fff:1a2:3b4c:5d6e::7f8a (3fff::/20, RFC 9637). Addresses of one network have tokens that begin alike, and addresses of two networks have tokens that
+// do not: /8, /16 and /24 of IPv4, /32, /48 and /64 of IPv6. The numbers are random. Each network is a value with a token of its own, IP_NETWORK. What
+// follows is a token too, and is restored as the same of the value:
+//
+//	240.117.103.142                          an address
+//	3fff:01A2:3B4C:5D6E:0000:0000:0000:7F8A  an address, in full and in upper case
+//	240.117.103, 3fff:1a2:3b4c               the numbers that a /24 and a /48 begin with
+//	240.117.103.0/24, 240.117.0.0/16         a network
+//	240.117.103.1, if no address has it      a network, and a number that a program put behind it
+//
+// The first numbers of a /8 or a /16 of IPv4, 240 or 240.117, may be any number of a text and are none.
+const (
+	ipKind      = "IP_ADDRESS"
+	networkKind = "IP_NETWORK"
+	placeKind   = "IP_ADDRESS.PLACE" // type of entries in the vault: the number is the code of the address that stands for a value
+)
+
+// FirstCode is the least number of an entry that is the code of an IP address. Smaller numbers count tokens.
+const FirstCode = 1 << 40
+
+const codeOfSix = 1 << 60
+
+// tokenIP is an address that stands for a value, or the network of such addresses, by its parts: the four numbers of IPv4, or the second to
+// fourth and the last group of IPv6. The parts that a network leaves open are 0.
+type tokenIP struct {
+	six   bool
+	parts [4]uint16
+}
+
+// ranges are the least and the largest value of each part, for IPv4 and IPv6. All have the same length, but for the last numbers of IPv4: 100 and
+// more are too few for the addresses of a network. No part can be the beginning of an address, so that a row of addresses can be read from any place.
+var ranges = [2][4][2]uint16{
+	{{240, 254}, {100, 239}, {100, 239}, {1, 239}},
+	{{0x100, 0xFFF}, {0x1000, 0xFFFF}, {0x1000, 0xFFFF}, {0x1000, 0xFFFF}},
+}
+
+// networkBits are the lengths of the networks of an address.
+func networkBits(six bool) [3]int {
+	if six {
+		return [3]int{32, 48, 64}
+	}
+	return [3]int{8, 16, 24}
+}
+
+// level is how many parts are given.
+func (a tokenIP) level() int {
+	if i := slices.Index(a.parts[:], 0); i >= 0 {
+		return i
+	}
+	return len(a.parts)
+}
+
+func (a tokenIP) code() int {
+	p := a.parts
+	if a.six {
+		return codeOfSix | int(p[0])<<48 | int(p[1])<<32 | int(p[2])<<16 | int(p[3])
+	}
+	return FirstCode | int(p[0])<<24 | int(p[1])<<16 | int(p[2])<<8 | int(p[3])
+}
+
+// tokenIPOf reads a code.
+func tokenIPOf(code int) (a tokenIP, ok bool) {
+	if code <= FirstCode {
+		return a, false
+	}
+	width, mask := 8, 0xFF
+	if a.six = code >= codeOfSix; a.six {
+		width, mask = 16, 0xFFFF
+	}
+	for i := range a.parts {
+		a.parts[i] = uint16(code &^ codeOfSix >> (width * (3 - i)) & mask)
+	}
+	return a, true
+}
+
+// network is the network of an address up to a level.
+func (a tokenIP) network(level int) tokenIP {
+	clear(a.parts[level:])
+	return a
+}
+
+// addr is the address itself, or the first one of the network.
+func (a tokenIP) addr() netip.Addr {
+	if !a.six {
+		return netip.AddrFrom4([4]byte{byte(a.parts[0]), byte(a.parts[1]), byte(a.parts[2]), byte(a.parts[3])})
+	}
+	out := [16]byte{0: 0x3F, 1: 0xFF}
+	for i, at := range [...]int{2, 4, 6, 14} {
+		binary.BigEndian.PutUint16(out[at:], a.parts[i])
+	}
+	return netip.AddrFrom16(out)
+}
+
+// prefix is a network among the tokens.
+func (a tokenIP) prefix() netip.Prefix {
+	bits := networkBits(a.six)
+	return netip.PrefixFrom(a.addr(), bits[min(max(a.level(), 1), len(bits))-1])
+}
+
+// name is what finds the entry of an address or a network.
+func (a tokenIP) name() name {
+	if a.level() == len(a.parts) {
+		return name{placeKind, a.code()}
+	}
+	return name{networkKind, a.code()}
+}
+
+// isFree reports whether an address or a network stands for nothing, and never did.
+func (t *table) isFree(a tokenIP) bool {
+	const begins = 0x3FFF // see ranges
+	return !slices.Contains(a.parts[:], begins) && t.byName[a.name()] == nil && !t.retired[a.name()]
+}
+
+// below is a free address or network in a network: one of those that programs do not write themselves, such as x.1 and x.100, if there is any.
+func (t *table) below(a tokenIP) (_ tokenIP, ok bool) {
+	level := a.level()
+	limits := ranges[0][level]
+	if a.six {
+		limits = ranges[1][level]
+	}
+	rare := func(n uint16) bool { return a.six || level < 3 || n > 100 && n%10 != 0 }
+	for range 20 {
+		a.parts[level] = limits[0] + uint16(t.f.opt.IntN(int(limits[1]-limits[0])+1))
+		if rare(a.parts[level]) && t.isFree(a) {
+			return a, true
+		}
+	}
+	var free, rest []uint16
+	for n := int(limits[0]); n <= int(limits[1]); n++ {
+		a.parts[level] = uint16(n)
+		switch {
+		case !t.isFree(a):
+		case rare(uint16(n)):
+			free = append(free, uint16(n))
+		default:
+			rest = append(rest, uint16(n))
+		}
+	}
+	if len(free) == 0 {
+		free = rest
+	}
+	if len(free) == 0 {
+		return a, false
+	}
+	a.parts[level] = free[t.f.opt.IntN(len(free))]
+	return a, true
+}
+
+// anywhere is a free network of a level.
+func (t *table) anywhere(six bool, level int) (tokenIP, bool) {
+	const tries = 100
+	for range tries {
+		a := tokenIP{six: six}
+		limits := ranges[0]
+		if six {
+			limits = ranges[1]
+		}
+		for i := range level {
+			a.parts[i] = limits[i][0] + uint16(t.f.opt.IntN(int(limits[i][1]-limits[i][0])+1))
+		}
+		if a, ok := t.below(a); ok {
+			return a, true
+		}
+	}
+	return tokenIP{}, false
+}
+
+func networkValue(network netip.Prefix, made bool) value {
+	text := network.String()
+	return value{kind: networkKind, form: asText, made: made, canonical: text, spelling: text}
+}
+
+func placeValue(addr string, made bool) value {
+	return value{kind: placeKind, form: asText, made: made, canonical: addr, spelling: addr}
+}
+
+// networkOf is the token of a network of an address, whose larger networks get tokens too. Its text is in brackets where no network among the
+// tokens is left: fifteen /8 of IPv4 have their own, and more share the numbers of others.
+func (t *table) networkOf(addr netip.Addr, bits int, made bool, origin string) (tok *token, err error) {
+	larger, known := tokenIP{six: addr.Is6()}, t.whole
+	for level, size := range networkBits(addr.Is6()) {
+		prefix, err := addr.Prefix(size)
+		if err != nil {
+			return nil, err
+		}
+		v, n := networkValue(prefix, made), 0
+		if t.byValue[v.shared()] == nil && t.whole {
+			var at tokenIP
+			ok := false
+			if known {
+				at, ok = t.below(larger)
+			}
+			if !ok {
+				at, ok = t.anywhere(addr.Is6(), level)
+			}
+			if ok {
+				n = at.code()
+			}
+		}
+		if tok, err = t.numbered(v, origin, n); err != nil || size == bits {
+			return tok, err
+		}
+		larger, known = tokenIPOf(tok.n)
+	}
+	return tok, nil
+}
+
+// locate gives an address a place among the tokens, where there is one left.
+func (t *table) locate(v value, origin string) error {
+	addr, err := netip.ParseAddr(v.canonical)
+	if err != nil || !t.whole { // base64 and the like
+		return nil
+	}
+	if known := t.byValue[v.shared()]; known != nil && slices.Contains(known.origins, origin) {
+		if _, ok := t.placeOf(known); ok {
+			return nil
+		}
+	}
+	network, err := t.networkOf(addr, 0, v.made, origin)
+	if err != nil {
+		return err
+	}
+	place, n := placeValue(v.canonical, v.made), 0
+	if t.byValue[place.shared()] == nil {
+		if at, ok := tokenIPOf(network.n); ok {
+			if at, ok = t.below(at); ok {
+				n = at.code()
+			}
+		}
+		if n == 0 {
+			return nil
+		}
+	}
+	_, err = t.numbered(place, origin, n)
+	return err
+}
+
+// placeOf is the address that stands for that of a token.
+func (t *table) placeOf(tok *token) (a tokenIP, ok bool) {
+	place := t.byValue[placeValue(tok.canonical, tok.made).shared()]
+	if place == nil || tok.form != asText {
+		return a, false
+	}
+	return tokenIPOf(place.n)
+}
+
+// ipName is the text of the token of an address or a network where its value stood as raw, in its natural form, if it has one.
+func (t *table) ipName(tok *token, raw string) (text string, ok bool) {
+	switch tok.kind {
+	case ipKind:
+		at, ok := t.placeOf(tok)
+		if !ok || !t.f.opt.Natural {
+			return "", false
+		}
+		addr, err := netip.ParseAddr(tok.canonical)
+		if err != nil {
+			return "", false
+		}
+		spelling, _ := ipSpellingOf(raw, addr)
+		return spelling.of(at.addr()), true
+	case networkKind:
+		at, ok := tokenIPOf(tok.n)
+		if !ok {
+			return "", false
+		}
+		prefix, err := netip.ParsePrefix(tok.canonical)
+		if err != nil || networkText(prefix, raw) != raw {
+			return tok.text, true
+		}
+		return networkText(at.prefix(), raw), true
+	}
+	return "", false
+}
+
+// ipSpelling is how a text has an address. The zero ipSpelling is the canonical one, of RFC 5952.
+type ipSpelling struct {
+	before string // ::ffff: before an address of IPv4
+	form   ipForm
+	upper  bool
+	colon  string // %3A in place of : ; "" for the colon
+}
+
+// ipForm is how an address of IPv6 is written.
+type ipForm byte
+
+const (
+	shortForm  ipForm = iota // zeros are left out
+	groupsForm               // eight groups without zeros before them
+	fullForm                 // eight groups of four digits
+	ipForms
+)
+
+// colons are what a text may have for a colon.
+var colons = [...]string{":", "%3A", "%3a"}
+
+// plainColons is a text with colons, and what it had for them; ok is false for a text with other percent signs.
+func plainColons(raw string) (text, colon string, ok bool) {
+	for _, colon := range colons[1:] {
+		if text := strings.ReplaceAll(raw, colon, ":"); text != raw {
+			return text, colon, !strings.Contains(text, "%") && !strings.Contains(raw, ":")
+		}
+	}
+	return raw, "", !strings.Contains(raw, "%")
+}
+
+// ipSpellingOf reads how a text has an address. ok is false if it has it in another way than programs write: it is a spelling of its own.
+func ipSpellingOf(raw string, addr netip.Addr) (s ipSpelling, ok bool) {
+	text, colon, ok := plainColons(raw)
+	if !ok {
+		return s, false
+	}
+	s.colon = colon
+	if addr.Is4() {
+		if plain := addr.String(); strings.HasSuffix(raw, plain) {
+			s.before = raw[:len(raw)-len(plain)]
+			before, _ := strings.CutSuffix(text, plain)
+			return s, before == "" || strings.EqualFold(before, "::ffff:")
+		}
+		return ipSpelling{}, false
+	}
+	lower := strings.ToLower(text)
+	s.upper = text != lower
+	if s.upper && text != strings.ToUpper(text) {
+		return ipSpelling{}, false
+	}
+	for ; s.form < ipForms; s.form++ {
+		if (ipSpelling{form: s.form}).of(addr) == lower {
+			return s, true
+		}
+	}
+	return ipSpelling{}, false
+}
+
+// of is an address in the spelling.
+func (s ipSpelling) of(addr netip.Addr) string {
+	if addr.Is4() {
+		return s.before + addr.String()
+	}
+	text := addr.String()
+	switch s.form {
+	case groupsForm:
+		text = groupsOf(addr, 8, "%x")
+	case fullForm:
+		text = addr.StringExpanded()
+	}
+	return s.dress(text)
+}
+
+// dress is a text in lower case and with colons in the spelling.
+func (s ipSpelling) dress(text string) string {
+	if s.upper {
+		text = strings.ToUpper(text)
+	}
+	if s.colon != "" {
+		text = strings.ReplaceAll(text, ":", s.colon)
+	}
+	return text
+}
+
+// groupsOf are the first groups of an address.
+func groupsOf(addr netip.Addr, count int, format string) string {
+	bytes, groups := addr.As16(), make([]string, count)
+	for i := range groups {
+		groups[i] = fmt.Sprintf(format, binary.BigEndian.Uint16(bytes[2*i:]))
+	}
+	return strings.Join(groups, ":")
+}
+
+// networkText is a network as another one is written: 198.51.100 like 240.117.103, 198.51.100.0/24 like 240.117.103.0/24.
+func networkText(network netip.Prefix, like string) string {
+	body, _, hasBits := strings.Cut(like, "/")
+	bits := ""
+	if hasBits {
+		bits = "/" + strconv.Itoa(network.Bits())
+	}
+	if network.Addr().Is4() {
+		text := network.Addr().String()
+		if strings.Count(body, ".") < 3 {
+			text = text[:strings.LastIndexByte(text, '.')]
+		}
+		return text + bits
+	}
+	plain, colon, _ := plainColons(body)
+	s := ipSpelling{colon: colon, upper: strings.ToLower(plain) != plain}
+	if strings.HasSuffix(plain, "::") {
+		return s.dress(network.Addr().String()) + bits
+	}
+	format := "%x"
+	if _, second, ok := strings.Cut(plain, ":"); ok && strings.HasPrefix(second, "0") {
+		format = "%04x"
+	}
+	return s.dress(groupsOf(network.Addr(), network.Bits()/16, format)) + bits
+}
+
+// ipValue is the value of an address in the spelling that its token has. One that is spelled in another way than programs write is a value of its own.
+func ipValue(v value, raw string) value {
+	addr, err := netip.ParseAddr(v.canonical)
+	if err != nil {
+		return v
+	}
+	spelling, ok := ipSpellingOf(raw, addr)
+	if !ok {
+		v.form, v.canonical = asSpelled, raw
+		return v
+	}
+	spelling.before, spelling.colon = "", ""
+	v.spelling = spelling.of(addr)
+	return v
+}
+
+// restoredIP is what an address or a network among the tokens stands for, and where the text that is replaced ends. tok is nil if it stands for
+// nothing. Of an address that stands for nothing, the network may.
+func (t *table) restoredIP(at found, text string) (tok *token, restored string, end int) {
+	entry := t.byName[at.name]
+	if entry != nil && entry.kind == placeKind {
+		tok = t.byValue[value{kind: ipKind, form: asText, made: entry.made, canonical: entry.canonical}]
+		addr, err := netip.ParseAddr(entry.canonical)
+		if tok == nil || err != nil {
+			return nil, "", 0
+		}
+		spelling, _ := ipSpellingOf(text[at.start:at.end], at.ip.addr())
+		return tok, spelling.of(addr), at.end
+	}
+	end = at.end
+	if at.name.kind == placeKind {
+		entry, end = t.byName[at.ip.network(3).name()], at.networkEnd
+	}
+	if entry == nil {
+		return nil, "", 0
+	}
+	prefix, err := netip.ParsePrefix(entry.canonical)
+	if err != nil {
+		return nil, "", 0
+	}
+	return entry, networkText(prefix, text[at.start:end]), end
+}
+
+// endsAt reports whether a name that is the token of an address or a network is read as such before another text. Other names are always.
+func (f *Filter) endsAt(name, after string) bool {
+	all := f.tokensIn(name + after)
+	last := len(all) - 1
+	for last >= 0 && all[last].start >= len(name) {
+		last--
+	}
+	return last < 0 || all[last].ip == tokenIP{} || all[last].end == len(name)
+}
+
+// mayBeIP4 is quick, and right where it says no: no address among the tokens has its first dot at i.
+func mayBeIP4(text string, i int) bool {
+	return i >= 3 && text[i-3] == '2' && (text[i-2] == '4' || text[i-2] == '5') && i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '2'
+}
+
+// mayHaveIP6 is quick, and right where it says no.
+func mayHaveIP6(text string) bool {
+	return strings.Contains(text, "3fff") || strings.Contains(text, "3FFF")
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+
+// ip4At reads an address or a network among the tokens, whose first dot is at i; whatever stands before it. It is zero if there is none.
+func ip4At(text string, i int) (f found) {
+	start := i - 3
+	if !mayBeIP4(text, i) {
+		return f
+	}
+	f.start = start
+	for level := range 3 {
+		n, err := strconv.ParseUint(text[i-3:i], 10, 16)
+		limits := ranges[0][level]
+		if err != nil || n < uint64(limits[0]) || n > uint64(limits[1]) {
+			return found{}
+		}
+		f.ip.parts[level] = uint16(n)
+		if zeros := strings.Repeat(".0", 3-level); strings.HasPrefix(text[i:], zeros) && !startsWithDigit(text[i+len(zeros):]) {
+			f.end = withBits(text, i+len(zeros), networkBits(false)[level])
+			f.name = f.ip.name()
+			return f
+		}
+		if level == 2 {
+			break
+		}
+		if len(text)-i < 4 || text[i] != '.' {
+			return found{}
+		}
+		i += 4
+	}
+	f.end, f.networkEnd = i, i
+	if n, end := lastNumber(text, i); n > 0 {
+		f.ip.parts[3], f.end = n, end
+	}
+	f.name = f.ip.name()
+	return f
+}
+
+// lastNumber reads the last number of an address and the dot before it; 0 if there is none. A fourth digit is one that a program put behind it.
+func lastNumber(text string, i int) (n uint16, end int) {
+	if i+1 >= len(text) || text[i] != '.' || text[i+1] == '0' {
+		return 0, i
+	}
+	for end = i + 1; end < len(text) && end-i <= 3 && isDigit(text[end]); end++ {
+		n = 10*n + uint16(text[end]-'0')
+	}
+	if n > ranges[0][3][1] {
+		return 0, i
+	}
+	return n, end
+}
+
+func startsWithDigit(text string) bool { return text != "" && isDigit(text[0]) }
+
+// withBits is the end of a network that ends at i, with /24 behind it if that is there.
+func withBits(text string, i, bits int) int {
+	if suffix := "/" + strconv.Itoa(bits); strings.HasPrefix(text[i:], suffix) && !startsWithDigit(text[i+len(suffix):]) {
+		return i + len(suffix)
+	}
+	return i
+}
+
+// colonAt is the length of a colon at i; 0 if there is none.
+func colonAt(text string, i int) int {
+	for _, colon := range colons {
+		if strings.HasPrefix(text[i:], colon) {
+			return len(colon)
+		}
+	}
+	return 0
+}
+
+// group reads a group of exactly so many hexadecimal digits behind a colon. Its first digit is not 0, but where another one stands before it.
+func group(text string, i, digits int) (n uint16, end int) {
+	size := colonAt(text, i)
+	if size == 0 {
+		return 0, i
+	}
+	i += size
+	if digits == 3 && i < len(text) && text[i] == '0' {
+		i++
+	}
+	if len(text)-i < digits || text[i] == '0' {
+		return 0, i
+	}
+	parsed, err := strconv.ParseUint(text[i:i+digits], 16, 16)
+	if err != nil || !isHex(text[i]) {
+		return 0, i
+	}
+	return uint16(parsed), i + digits
+}
+
+// ip6At reads an address or a network among the tokens that begins at i; whatever stands before it. It is zero if there is none.
+func ip6At(text string, i int) (f found) {
+	if !strings.EqualFold(text[i:min(len(text), i+4)], "3fff") {
+		return f
+	}
+	f.start, f.end, f.ip.six = i, i+4, true
+	for level := range 3 {
+		digits := 4
+		if level == 0 {
+			digits = 3
+		}
+		n, end := group(text, f.end, digits)
+		if n == 0 {
+			break
+		}
+		f.ip.parts[level], f.end = n, end
+	}
+	level := f.ip.level()
+	if level == 0 {
+		return found{}
+	}
+	f.networkEnd = f.end
+	if level == 3 {
+		for _, zeros := range [...]string{":", ":0:0:0", ":0000:0000:0000"} {
+			end, ok := sameColons(text, f.end, zeros)
+			if !ok {
+				continue
+			}
+			if n, end := group(text, end, 4); n > 0 {
+				f.ip.parts[3], f.end = n, end
+				f.name = f.ip.name()
+				return f
+			}
+		}
+	}
+	if end, ok := sameColons(text, f.end, "::"); ok && (end == len(text) || !isHex(text[end])) {
+		f.end = withBits(text, end, networkBits(true)[level-1])
+	}
+	f.name = f.ip.name()
+	return f
+}
+
+// sameColons is where a text ends that stands at i, with any kind of colons.
+func sameColons(text string, i int, what string) (end int, ok bool) {
+	for _, c := range []byte(what) {
+		size := 1
+		if c == ':' {
+			size = colonAt(text, i)
+		} else if i >= len(text) || text[i] != c {
+			size = 0
+		}
+		if size == 0 {
+			return i, false
+		}
+		i += size
+	}
+	return i, true
+}
