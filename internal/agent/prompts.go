@@ -38,7 +38,7 @@ var embedded embed.FS
 // Features are what programs have only where the configuration says so.
 type Features struct {
 	Private  bool // personal data is hidden
-	Natural  bool // tokens of e-mail addresses have their natural form
+	Natural  bool // tokens of e-mail and IP addresses have their natural form
 	Fetch    bool // some hosts are allowed
 	Packages bool // npm packages are allowed
 }

@@ -156,7 +156,7 @@ type PII struct {
 	Countries     []string                     `key:"countries" doc:"Countries whose numbers of persons to look for: br, cn, de, es, fr, gb, in, it, jp, kr, nl, pl, se, tr."`
 	Custom        map[string]string            `key:"custom" doc:"Patterns of your own by name, as regular expressions in RE2 syntax. The name in capitals is the type."`
 	Fields        map[string]map[string]string `key:"fields" doc:"Values in answers that are personal data whatever they look like, such as names: tools, then paths, then the type of each."`
-	Tokens        string                       `key:"tokens" default:"bracket" oneof:"bracket,natural" doc:"Form of new tokens: [EMAIL_1], or, where a program can work with its parts, a natural one: pii_1e@d1.pii.invalid."`
+	Tokens        string                       `key:"tokens" default:"bracket" oneof:"bracket,natural" doc:"Form of new tokens: [EMAIL_1], or, where a program can work with its parts, a natural one: pii_1e@d1.pii.invalid, 240.117.103.142."`
 	UnknownTokens string                       `key:"unknownTokens" default:"text" oneof:"text,fail" doc:"What a token in the arguments of a tool is that the session does not know: a text like any other, or a reason not to make the call."`
 	Vault         string                       `key:"vault" default:"store" oneof:"store,redis,memory" doc:"Where the values are kept, encrypted: in the database, in Redis, or in memory until the harness ends."`
 	Key           string                       `key:"key" secret:"true" doc:"Encrypts the values: 32 random bytes in base64 or hex. Former keys may follow, separated by commas. Without it the key is in keyFile."`

@@ -18,7 +18,8 @@
 // nothing about the tokens of values that came from outside, so that a program cannot find those by guessing.
 //
 // With Options.Natural, an e-mail address has a token that is one: pii_1e@d1.pii.invalid (natural.go). Its domain is a value of its own. A text may have
-// either part alone, in another case, or beside another part; a place in a text (place in token.go) is what is restored together.
+// either part alone, in another case, or beside another part; a place in a text (place in token.go) is what is restored together. An IP address has a
+// token that is one, too (network.go), and its networks are values of their own.
 //
 // A text from outside that looks like a token gets a token itself, [LITERAL_1]: it is restored as the text it was, and never
 // as the value of a token.

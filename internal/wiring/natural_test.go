@@ -15,13 +15,13 @@ import (
 
 // people of TestNaturalPrograms: addresses in several cases, of one domain and of several, and what is next to them.
 const naturalRows = `[
-	{"name":"Ada","email":"ada.lovelace@acme.com","team":"a","sum":12},
-	{"name":"Ada B","email":"Ada.Lovelace@Acme.com","team":"b","sum":5},
-	{"name":"Grace","email":"GRACE@NAVY.EXAMPLE","team":"a","sum":7},
-	{"name":"Grace","email":"grace@navy.example","team":"a","sum":1},
-	{"name":"Alan","email":"alan+bombe@bletchley.co.uk","team":"c","sum":9},
-	{"name":"Edsger","email":"McDijkstra@acme.com","team":"c","sum":4},
-	{"name":"Barbara","email":"barbara@mail.acme.com","team":"b","sum":3}]`
+	{"name":"Ada","email":"ada.lovelace@acme.com","ip":"198.51.100.7","ip6":"2a02:26f0:1234::1:2","team":"a","sum":12},
+	{"name":"Ada B","email":"Ada.Lovelace@Acme.com","ip":"198.51.100.8","ip6":"2A02:26F0:1234::1:2","team":"b","sum":5},
+	{"name":"Grace","email":"GRACE@NAVY.EXAMPLE","ip":"198.51.7.8","ip6":"2a02:26f0:1234:0:0:0:1:3","team":"a","sum":7},
+	{"name":"Grace","email":"grace@navy.example","ip":"10.1.2.3","ip6":"2a02:26f0:0077:0000:0000:0000:0000:0001","team":"a","sum":1},
+	{"name":"Alan","email":"alan+bombe@bletchley.co.uk","ip":"10.1.2.30","ip6":"::ffff:198.51.100.7","team":"c","sum":9},
+	{"name":"Edsger","email":"McDijkstra@acme.com","ip":"203.0.113.255","ip6":"2001:db8::17","team":"c","sum":4},
+	{"name":"Barbara","email":"barbara@mail.acme.com","ip":"127.0.0.1","ip6":"::1","team":"b","sum":3}]`
 
 // naturalPrograms take addresses apart, compare, check, count and print them.
 var naturalPrograms = []string{
@@ -58,6 +58,26 @@ var naturalPrograms = []string{
 	`return rows.map((r) => r.email.startsWith('@') || r.email.endsWith('@'))`,
 	`return rows.some((r) => r.email.split('@').length !== 2)`,
 	`return Object.fromEntries(rows.map((r) => [r.email, r.sum]))`,
+
+	`return rows.map((r) => [r.ip, r.ip6])`,
+	`const g = {}; for (const r of rows) (g[r.ip.slice(0, r.ip.lastIndexOf('.'))] ??= []).push(r.ip); return g`,
+	`const n = {}; for (const r of rows) { const net = r.ip.replace(/\.\d+$/, '.0/24'); n[net] = (n[net] ?? 0) + r.sum } return n`,
+	`return rows.map((r) => r.ip.replace(/\d+$/, 'x'))`,
+	`return rows.map((r) => r.ip.match(/^(\d+\.\d+\.\d+)\.\d+$/)?.[1])`,
+	`return rows.map((r) => /^\d{1,3}(\.\d{1,3}){3}$/.test(r.ip))`,
+	`return rows.map((r) => new URL('http://' + r.ip + ':8080/a?b=' + encodeURIComponent(r.ip6)).href)`,
+	`return rows.map((r) => new URL('http://' + r.ip + ':8080/').host)`,
+	`return rows.map((r) => new URL('http://x.example/?ip=' + encodeURIComponent(r.ip6)).searchParams.get('ip').toUpperCase())`,
+	`return [...new Set(rows.map((r) => r.ip6.toLowerCase()))]`,
+	`return rows.map((r) => r.ip6.replace('::ffff:', ''))`,
+	`return rows.filter((r) => r.ip6.includes('.')).map((r) => r.name)`,
+	`return rows.filter((r) => r.ip !== '127.0.0.1' && r.ip6 !== '::1').length`,
+	`return rows.filter((r) => r.ip === rows[0].ip || r.ip6 === '::ffff:' + r.ip || r.ip6.endsWith(rows[0].ip)).map((r) => r.name)`,
+	`return rows.map((r) => r.ip + '/32,' + r.ip6 + '/128').join('\n')`,
+	`return rows.slice(0, 3).map((r) => r.ip.slice(0, r.ip.lastIndexOf('.') + 1) + '1')`,
+	`return Object.fromEntries(rows.map((r) => [r.ip, {[r.ip6]: r.sum}]))`,
+	`const log = rows.map((r) => r.ip + ' - - [12/Oct/2024] "GET /x" 200 ' + r.sum).join('\n'); return log.match(/^\S+/gm)`,
+	`const log = rows.map((r) => r.ip + ' - - "GET /x" 200 ' + r.sum).join('\n'); return log.split('\n').map((l) => l.split(' ')[0])`,
 }
 
 // What an ordinary program makes of addresses is, as its owner gets it, what it makes of them without privacy; and the program saw none of them.
@@ -75,7 +95,7 @@ func TestNaturalPrograms(t *testing.T) {
 			settings = map[string]string{"pii.enabled": "false"}
 		}
 		f := openIn(t, t.TempDir(), settings, wiring.Outside{}, up.entry)
-		values := leaktest.NewSearcher(t, []string{"lovelace", "navy.example", "alan+bombe", "dijkstra", "bletchley", "acme.com"})
+		values := leaktest.NewSearcher(t, []string{"lovelace", "navy.example", "alan+bombe", "dijkstra", "bletchley", "acme.com", "198.51.100.7", "198.51.100", "2a02:26f0:1234", "10.1.2.30", "203.0.113", "2001:db8::17"})
 		for _, code := range naturalPrograms {
 			out := f.exec(runs.Request{Code: "const rows = await callMCPTool('crm__list', {}); " + code})
 			if out.Error != nil {
@@ -127,6 +147,13 @@ func TestNaturalExfiltration(t *testing.T) {
 		"escaped":           `JSON.parse('"\\u0070ii_1e"')`,
 		"in JSON":           `JSON.stringify({to: c.email})`,
 		"in a key":          `({[c.email.split('@')[0]]: 1})`,
+		"an IP address":     `c.ip`,
+		"IP address in URL": `'https://' + c.ip + ':8080/'`,
+		"a network":         `c.ip.slice(0, c.ip.lastIndexOf('.'))`,
+		"a gateway":         `c.ip.slice(0, c.ip.lastIndexOf('.')) + '.1'`,
+		"a large network":   `await pii.network(c.ip, 8)`,
+		"IPv4 in IPv6":      `'::ffff:' + c.ip`,
+		"IP in brackets":    `'[IP_ADDRESS' + '_1]'`,
 		"of one who works":  `(await callMCPTool('hr__list', {q: ''})).email.split('@')[1]`,
 	} {
 		out := m.exec(runs.Request{Code: "const c = await callMCPTool('crm__search', {q: ''}); await callMCPTool('web__fetch', {url: " + expression + "})"})
@@ -137,7 +164,7 @@ func TestNaturalExfiltration(t *testing.T) {
 	// What means nothing to a server may be sent.
 	for name, expression := range map[string]string{
 		"base64": `btoa(c.email)`, "hexadecimal": `[...c.email].map((x) => x.charCodeAt(0).toString(16)).join('')`, "reversed": `[...c.email].reverse().join('')`, "codes": `[...c.email].map((x) => x.charCodeAt(0))`, "length": `c.email.length`,
-		"cut": `c.email.slice(0, 5)`, "a number": `c.email.match(/\d+/)[0]`,
+		"cut": `c.email.slice(0, 5)`, "a number": `c.email.match(/\d+/)[0]`, "IP numbers": `c.ip.split('.')`, "a number of an IP": `c.ip.split('.')[0] + '.' + c.ip.split('.')[1]`,
 	} {
 		if out := m.exec(runs.Request{Code: "const c = await callMCPTool('crm__search', {q: ''}); await callMCPTool('web__fetch', {x: " + expression + "})"}); out.Error != nil {
 			t.Errorf("%s: it ended as %s, %+v", name, out.Status, out.Error)

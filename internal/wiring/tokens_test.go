@@ -13,8 +13,8 @@ import (
 )
 
 const tokenRows = `{"rows":[
-	{"name":"Ada Lovelace","card":"4111 1111 1111 1111","phone":"+44 20 7946 0958","email":"ada@acme.com","note":"call +44 20 7946 0958 about order 77","total":12.5},
-	{"name":"Grace Hopper","card":"5500-0000-0000-0004","phone":"+1 202 456 1111","email":"grace@navy.example","note":"[draft] nothing","total":3}]}`
+	{"name":"Ada Lovelace","card":"4111 1111 1111 1111","phone":"+44 20 7946 0958","email":"ada@acme.com","ip":"198.51.100.7","note":"call +44 20 7946 0958 about order 77","total":12.5},
+	{"name":"Grace Hopper","card":"5500-0000-0000-0004","phone":"+1 202 456 1111","email":"grace@navy.example","ip":"2001:db8::17","note":"[draft] nothing","total":3}]}`
 
 // A program that does with a token what cannot work is told so, once, with the place; what works is not mentioned. A replay tells the same.
 func TestTokensTold(t *testing.T) {
@@ -62,7 +62,42 @@ func TestTokensTold(t *testing.T) {
 	})
 	tellsOf(t, "natural", []noted{
 		{"return rows.map((r) => r.email.slice(0, 3))", "`slice` on pii_1e@d1.pii.invalid of crm__list $.rows[*].email, line 2: a part of the token is none of the value: use pii.domain"},
-		{"return rows.map((r) => r.email.split('@')[0].split('.'))", ""}, // one part, as without privacy
+		{"return rows.map((r) => r.email.split('@')[0].split('.'))", "`split` on pii_1e"}, // the value may have more parts
+		{"return rows.map((r) => r.email.split(/[,;\\s]+/))", ""},
+		{"return rows.map((r) => r.email.includes('_') || r.email.includes('+'))", "`includes` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => r.email.includes('e'))", "`includes` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => r.email.charAt(0))", "`charAt` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => r.email.replace(/^(.).*@/, '$1***@'))", "`replace` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => r.email.replace(/[aeiou]/g, '*'))", "`replace` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => r.email.match(/\\w+/g))", "`match` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => [...r.email.matchAll(/@(\\w+)\\./g)].map((m) => m[1]))", "`matchAll` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => r.email).join(' ').match(/@(\\w+)/)[1]", "`match` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => r.email).join(' ').split('.')", "`split` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => /^(?!ada)/.test(r.email))", "`test` on pii_1e@d1.pii.invalid"},
+		{"return rows.map((r) => ({email: r.email})).sort((a, b) => a.email < b.email ? -1 : 1)", "`sort` on pii_"},
+		{"return rows.map((r) => ({email: r.email, total: r.total})).sort((a, b) => a.total - b.total)", ""},
+		{"return rows.map((r) => /^[\\w.+-]+@[\\w-]+(\\.[\\w-]+)+$/.test(r.email) && r.email.split('@').length === 2 && !/[\\s,]/.test(r.email))", ""},
+
+		{"return rows.map((r) => r.ip.split('.'))", "`split` on 2"},
+		{"return rows[0].ip.startsWith('10.') || rows[0].ip.startsWith('192.168.')", "`startsWith` on 2"},
+		{"return /^(?:10|192\\.168)\\./.test(rows[0].ip)", "`test` on 2"},
+		{"return /^(?!10\\.)/.test(rows[0].ip)", "`test` on 2"},
+		{"return rows[0].ip.match(/^(\\d+)\\.(\\d+)/).slice(1)", "`match` on 2"},
+		{"return rows[0].ip.replaceAll('.', '-')", "`replaceAll` on 2"},
+		{"return rows[0].ip.slice(0, 6)", "`slice` on 2"},
+		{"return rows[0].ip.slice(rows[0].ip.lastIndexOf('.') - 3)", "`slice` on 2"},
+		{"return rows[1].ip.split(':')", "`split` on 3fff:"},
+		{"return rows[1].ip.includes('::')", "`includes` on 3fff:"},
+		{"return rows[1].ip.startsWith('fe80:')", "`startsWith` on 3fff:"},
+		{"return rows.map((r) => r.ip).sort()", "`sort` on "},
+		{"return rows.map((r) => r.ip.includes(':') ? 6 : 4)", ""},
+		{"return rows[0].ip.slice(0, rows[0].ip.lastIndexOf('.'))", ""},
+		{"return rows[0].ip.replace(/\\.\\d+$/, '.0') + rows[0].ip.replace(/\\d+$/, '*') + rows[0].ip.replace(/\\.[^.]*$/, '.0/24')", ""},
+		{"return rows[0].ip.match(/^(\\d+\\.\\d+\\.\\d+)\\.\\d+$/)[1]", ""},
+		{"return /^\\d{1,3}(\\.\\d{1,3}){3}$/.test(rows[0].ip) && /^[0-9a-f:]+$/i.test(rows[1].ip) && !rows[0].ip.includes('/')", ""},
+		{"return rows.map((r) => `${r.ip}:443`.startsWith(r.ip))", ""},
+		{"const net = rows[0].ip.slice(0, rows[0].ip.lastIndexOf('.')); return rows.filter((r) => r.ip.startsWith(net + '.')).length", ""},
+		{"return (await pii.network(rows[0].ip, 16)).split('/')", ""},
 		{"return rows.map((r) => r.email.split('@')[1].split('.')[0])", "`split` on d1.pii.invalid"},
 		{"return rows.map((r) => r.email.endsWith('.com'))", "`endsWith` on pii_1e@d1.pii.invalid"},
 		{"return rows.map((r) => /gmail/.test(r.email))", "`test` on pii_1e@d1.pii.invalid"},

@@ -37,7 +37,7 @@ export const toNumber = Number;
 
 export const {
   BigInt: NativeBigInt, Date: NativeDate, Error: NativeError, Map: NativeMap, Promise: NativePromise, Proxy: NativeProxy, RangeError: NativeRangeError,
-  ReferenceError: NativeReferenceError, Set: NativeSet, SyntaxError: NativeSyntaxError, TypeError: NativeTypeError,
+  RegExp: NativeRegExp,   ReferenceError: NativeReferenceError, Set: NativeSet, SyntaxError: NativeSyntaxError, TypeError: NativeTypeError,
   Uint8Array: NativeUint8Array, WeakMap: NativeWeakMap,
 } = globalThis;
 const ArrayPrototype = Array.prototype;

@@ -3,18 +3,25 @@
 // token on, so that other programs pay nothing.
 
 import {
-  apply, charCodeAt, construct, define, defineProperty, endsWith, getOwnPropertyDescriptor, global, isArray, list, mapGet, mapSet, NativeMap, ownKeys,
-  push, regExpExec, startsWith, strIndexOf, strSlice, symbolIterator, toNumber, uncurry,
+  apply, charCodeAt, construct, define, defineProperty, getOwnPropertyDescriptor, global, isArray, isInteger, lastIndexOf, list, mapGet, mapSet, max, min,
+  NativeMap, NativeRegExp, ownKeys, push, regExpExec, regExpFlags, regExpSource, startsWith, strIncludes, strIndexOf, strSlice, symbolIterator, toLowerCase,
+  toNumber, uncurry,
 } from './intrinsics.js';
 import { markNative } from './brands.js';
 import { sendNote } from './calls.js';
 import { callSite, frames, stackOf } from './errors.js';
 import { hideSource } from './sources.js';
-import { test } from './text.js';
+import { replace, test } from './text.js';
 
 const bracketed = /^\[(?:PII_)?([A-Z][A-Z0-9_]*)_[1-9][0-9]{0,9}\]$/;
 const bracketedIn = /\[(?:PII_)?([A-Z][A-Z0-9_]*)_[1-9][0-9]{0,9}\]/g;
 const natural = /^(?:pii_[1-9][0-9]{0,9}e(?:@d[1-9][0-9]{0,9}\.pii\.invalid)?|d[1-9][0-9]{0,9}\.pii\.invalid)$/i;
+// The tokens of IP addresses and of networks.
+const ip4 = '(?:24[0-9]|25[0-4])(?:(?:\\.0){3}(?:/8)?|\\.(?:1[0-9][0-9]|2[0-3][0-9])(?:(?:\\.0){2}(?:/16)?|\\.(?:1[0-9][0-9]|2[0-3][0-9])(?:\\.0(?:/24)?|\\.[1-9][0-9]{0,2})?))';
+const ip6 = '3fff:0?[1-9a-f][0-9a-f]{2}(?::[1-9a-f][0-9a-f]{3}){0,2}(?:(?:::|:0:0:0:|:0000:0000:0000:)[1-9a-f][0-9a-f]{3}|::(?:/[0-9]{2})?)?';
+const address = new NativeRegExp(`^(?:(?:::ffff:)?${ip4}|${ip6})$`, 'i');
+const network = new NativeRegExp(`^(?:${ip4}|${ip6})[.:]{0,2}$`, 'i');
+const naturalIn = new NativeRegExp(`pii_[1-9][0-9]{0,9}e(?:@d[1-9][0-9]{0,9}\\.pii\\.invalid)?|d[1-9][0-9]{0,9}\\.pii\\.invalid|${ip4}|${ip6}`, 'gi');
 
 const maxToken = 128;
 const maxText = 4096; // characters of a text in which tokens are looked for
@@ -25,20 +32,122 @@ const told = new NativeMap(); // method and type -> true
 let watching = false;
 let notes = 0;
 
+const known = (kind) => mapGet(places, kind === 'IP_NETWORK' ? 'IP_ADDRESS' : kind) !== undefined;
+
 // kindOf is the type of the token that a text is; undefined for any other value. Only types that the host has named are those of tokens.
 function kindOf(text) {
   if (typeof text !== 'string' || text.length > maxToken || text.length < 5) return undefined;
-  const first = charCodeAt(text, 0);
   let kind;
-  if (first === 0x5b) {
-    if (charCodeAt(text, text.length - 1) === 0x5d) kind = regExpExec(bracketed, text)?.[1];
-  } else if (((first | 0x20) === 0x70 || (first | 0x20) === 0x64) && test(natural, text)) {
-    kind = 'EMAIL';
+  switch (charCodeAt(text, 0) | 0x20) {
+    case 0x7b: // [
+      if (charCodeAt(text, text.length - 1) === 0x5d) kind = regExpExec(bracketed, text)?.[1];
+      break;
+    case 0x70: case 0x64: // p, d
+      if (test(natural, text)) kind = 'EMAIL';
+      break;
+    case 0x32: case 0x33: case 0x3a: // 2, 3, :
+      if (test(address, text)) kind = 'IP_ADDRESS';
   }
-  return kind !== undefined && mapGet(places, kind) !== undefined ? kind : undefined;
+  return kind !== undefined && known(kind) ? kind : undefined;
 }
 
 const isNatural = (text) => charCodeAt(text, 0) !== 0x5b;
+
+// edges has the offsets at which a natural token may be parted: each part stands for one of the value.
+function edges(text) {
+  const all = list();
+  push(all, 0, text.length);
+  const at = strIndexOf(text, '@');
+  if (at >= 0) {
+    push(all, at, at + 1);
+    return all;
+  }
+  let end = strIndexOf(text, '/');
+  if (end >= 0) push(all, end, end + 1);
+  else end = text.length;
+  const m = regExpExec(/^(3fff:[0-9a-f]{3,4})(:[0-9a-f]{4})?(:[0-9a-f]{4})?(::|:0:0:0:|:0000:0000:0000:)?/i, text);
+  if (m !== null) {
+    for (let i = 1, to = 0; i < 5 && m[i] !== undefined; i++) push(all, to += m[i].length, to + 1);
+    return all;
+  }
+  if (startsWith(text, ':')) push(all, '::ffff:'.length);
+  const dot = lastIndexOf(strSlice(text, 0, end), '.');
+  if (test(/^[^.]+(?:\.[1-9][0-9]{2}){2}\.[0-9]+(?:\/24)?$/, text)) push(all, dot, dot + 1);
+  return all;
+}
+
+// mayHaveNatural is quick, and right where it says no.
+const mayHaveNatural = (text) => text.length <= maxText && (known('EMAIL') && test(/pii[_.]/i, text) || known('IP_ADDRESS') && test(/2[45][0-9]\.[0-2]|3fff:/i, text));
+
+// partsOf has the natural tokens of a text, each with where it begins and its edges.
+function partsOf(text) {
+  const all = list();
+  if (!mayHaveNatural(text)) return all;
+  naturalIn.lastIndex = 0;
+  for (let m; (m = regExpExec(naturalIn, text)) !== null;) {
+    const kind = test(/^[pd]/i, m[0]) ? 'EMAIL' : 'IP_ADDRESS';
+    if (known(kind)) push(all, { __proto__: null, start: m.index, text: m[0], kind, edges: edges(m[0]) });
+  }
+  return all;
+}
+
+// cut is the natural token of a text that a part of the text begins or ends in, where no part of the token does.
+function cut(tokens, from, to) {
+  for (let i = 0; i < tokens.length; i++) {
+    const token = tokens[i];
+    if (parts(token, from) || parts(token, to)) return token;
+  }
+  return undefined;
+}
+
+const parts = (token, at) => at > token.start && at < token.start + token.text.length && !has(token.edges, at - token.start);
+
+function has(items, item) {
+  for (let i = 0; i < items.length; i++) if (items[i] === item) return true;
+  return false;
+}
+
+// again is a copy of an expression, or a pattern for a text, whose matches are all found, and that no program knows.
+function again(pattern, flags) {
+  return new NativeRegExp(regExpSource(pattern), flags);
+}
+
+// decoys are addresses as others have them: an expression that says the same of all of them says it of a value too.
+const decoys = {
+  __proto__: null,
+  EMAIL: ['a@b.co', 'ada.lovelace@mail.example.com', 'JOHN_DOE-99+x@GMAIL.COM', 'no-reply@example.org'],
+  IP_ADDRESS: ['10.1.2.3', '192.168.20.130', '172.16.254.1', '127.0.0.1', '8.8.8.8', '203.0.113.255', '1.2.3.4', '99.100.101.102'],
+  IP6: ['2001:db8::1', '::1', 'fe80::1ff:fe23:4567:890a', 'fd00:0:0:0:1:2:3:4', '2A02:26F0:1234::1:2'],
+};
+
+// sure reports whether what an expression says of a token holds for each value: that it matches, or that it does not.
+function sure(kind, text, pattern, found) {
+  if (!isRegExp(pattern)) return false;
+  const source = regExpSource(pattern);
+  // A word in an expression may be in a value, whatever others have.
+  if (!found && test(/[a-z0-9]/i, replaceAll(/\\[a-z]|\\u[0-9a-f]{4}|\[[^\]]*\]|\{[0-9,]*\}|\(\?(?:<[a-z]+>|:|=|!)/gi, source))) return false;
+  const re = again(pattern, replaceAll(/[gy]/g, regExpFlags(pattern)));
+  const others = kind === 'EMAIL' ? decoys.EMAIL : strIncludes(text, ':') ? decoys.IP6 : decoys.IP_ADDRESS;
+  const from = kind === 'EMAIL' && !strIncludes(text, '@') ? test(/^d/i, text) ? 1 : -1 : 0; // a domain, a first part, or all
+  for (let i = 0; i < others.length; i++) {
+    let other = others[i];
+    if (from !== 0) other = from > 0 ? strSlice(other, strIndexOf(other, '@') + 1) : strSlice(other, 0, strIndexOf(other, '@'));
+    if (test(re, other) !== found) return false;
+  }
+  return true;
+}
+
+const replaceAll = (re, text) => replace(re, text, () => '');
+
+function isRegExp(value) {
+  if (typeof value !== 'object' || value === null) return false;
+  try {
+    regExpSource(value);
+    return value !== NativeRegExp.prototype;
+  } catch {
+    return false;
+  }
+}
 
 const first = () => ({ __proto__: null, text: '', kind: '' });
 
@@ -48,7 +157,7 @@ function countIn(text, found) {
   let count = 0;
   bracketedIn.lastIndex = 0;
   for (let match; (match = regExpExec(bracketedIn, text)) !== null;) {
-    if (mapGet(places, match[1]) === undefined) continue;
+    if (!known(match[1])) continue;
     if (count++ === 0 && found) {
       found.text = match[0];
       found.kind = match[1];
@@ -72,6 +181,7 @@ const advice = {
     switch (kind) {
       case 'CREDIT_CARD': case 'IBAN': case 'PHONE': case 'US_SSN': return 'a part of the token is none of the value: use pii.last4';
       case 'EMAIL': return 'a part of the token is none of the value: use pii.domain';
+      case 'IP_ADDRESS': return 'a part of the token is none of the value, but for what a network begins with: use pii.network';
     }
     return 'a part of the token is none of the value';
   },
@@ -79,6 +189,7 @@ const advice = {
     switch (kind) {
       case 'PHONE': case 'IBAN': return 'it looks in the token, not in the value: use pii.country, pii.kind or pii.same';
       case 'EMAIL': return 'it looks in the token, not in the value: use pii.domain, pii.kind or pii.same';
+      case 'IP_ADDRESS': return 'it looks in the token, not in the value: use pii.network, pii.kind or pii.same';
     }
     return 'it looks in the token, not in the value: use pii.kind or pii.same';
   },
@@ -95,56 +206,113 @@ function tell(method, does, kind, token) {
   if (notes >= maxNotes || mapGet(told, key)) return;
   mapSet(told, key, true);
   notes++;
-  sendNote(`\`${method}\` on ${token} of ${mapGet(places, kind)}${line()}: ${advice[does](kind)}`);
+  sendNote(`\`${method}\` on ${token} of ${mapGet(places, kind === 'IP_NETWORK' ? 'IP_ADDRESS' : kind)}${line()}: ${advice[does](kind)}`);
 }
 
-// took looks at what a method took of a text, up to an offset.
-function took(method, text, part, end) {
-  if (part === text || part === '' || part === undefined) return;
+// took looks at what a method took of a text: from its offset from.
+function took(method, text, part, from) {
+  if (part === text || part === '' || typeof part !== 'string') return;
   const kind = kindOf(text);
-  if (kind !== undefined) {
-    if (!isNatural(text) || !isPart(text, part)) tell(method, 'part', kind, text);
+  if (kind !== undefined && !isNatural(text)) {
+    tell(method, 'part', kind, text);
+    return;
+  }
+  const token = cut(partsOf(text), from, from + part.length);
+  if (token !== undefined && !(part.length === text.length - 1 && from === 1 && kind === 'EMAIL')) { // what is behind the first letter
+    tell(method, 'part', token.kind, token.text);
     return;
   }
   const found = first();
-  if (typeof part !== 'string' || countIn(text, found) === 0) return;
+  if (kind !== undefined || countIn(text, found) === 0) return;
+  const end = from + part.length;
   if (cuts(part)) tell(method, 'part', found.kind, found.text);
-  else if (end >= 20 && end % 10 === 0 && text.length > end && countIn(part) > 0) tell(method, 'measure', found.kind, found.text);
+  else if (from === 0 && end >= 20 && end % 10 === 0 && text.length > end && countIn(part) > 0) tell(method, 'measure', found.kind, found.text);
 }
 
-// isPart reports whether a program may well take a part from a natural token: one that stands for a part of the value, the first letter, or what
-// is behind it.
-function isPart(text, part) {
-  if (part.length === 1 || part.length === text.length - 1) return startsWith(text, part) || endsWith(text, part);
-  const at = strIndexOf(text, '@');
-  return at >= 0 && (part === strSlice(text, 0, at) || part === strSlice(text, 0, at + 1) || part === strSlice(text, at) || part === strSlice(text, at + 1));
+// offset is where the part of a text begins that slice, substring or substr takes.
+function offset(method, text, from, to) {
+  from = isInteger(from) ? from : 0;
+  if (method !== 'substring') return from < 0 ? max(0, text.length + from) : from;
+  to = to === undefined ? text.length : isInteger(to) ? to : 0;
+  return max(0, min(from, to));
 }
 
 // cuts reports whether a part begins or ends within a token.
 const cuts = (part) => test(/^[A-Z0-9_]*_[0-9]*\]|\[[A-Z][A-Z0-9_]*$/, part);
 
-// looked looks at a method that has looked for something in a text, and did not find it.
+// may reports whether a value of a natural token may have a text in it that the token does not have, or the other way round.
+function may(kind, text, pattern) {
+  if (kind === 'EMAIL') {
+    if (test(/^@?(?:pii_|d)[1-9][0-9]*(?:e@?|\.pii\.invalid)/i, pattern)) return false;
+    if (pattern === '.') return !test(/invalid$/i, text);
+    return test(/[a-z0-9._+-]/i, pattern) || charCodeAt(pattern, 0) > 0x7f;
+  }
+  if (test(/[^0-9a-f:.\/]|^[.:\/]$|^::ffff:$/i, pattern)) return false; // addresses of IPv4 in IPv6 begin as they are
+  return !test(network, pattern);
+}
+
+// looked looks at a method that has looked for something in a text.
 function looked(method, text, pattern, found) {
   const kind = kindOf(text);
   if (kind !== undefined) {
-    if (kindOf(pattern) !== undefined || typeof pattern === 'string' && startsWith(pattern, '[')) return;
-    if (isNatural(text) && (found || typeof pattern === 'string' && (!test(/[a-z0-9]/i, pattern) || test(/pii/i, pattern)))) return; // a part of a token, or none
-    tell(method, 'match', kind, text);
+    if (kindOf(pattern) !== undefined || pattern === '' || typeof pattern === 'string' && startsWith(pattern, '[')) return;
+    if (isNatural(text) && (typeof pattern === 'string' ? !may(kind, text, pattern) : sure(kind, text, pattern, found))) return;
+    if (typeof pattern === 'string' || isRegExp(pattern)) tell(method, 'match', kind, text);
   } else if (!found && typeof pattern !== 'string') {
     const token = first();
     if (countIn(text, token) > 0) tell(method, 'match', token.kind, token.text);
   }
 }
 
+// matched looks at the matches of an expression in a text, and at their groups, if a program takes them.
+function matched(method, text, pattern, does, groups) {
+  if (typeof text !== 'string' || text.length > maxText || !isRegExp(pattern)) return;
+  const tokens = partsOf(text);
+  if (tokens.length === 0) return;
+  const flags = replaceAll(/[gdy]/g, regExpFlags(pattern));
+  const re = again(pattern, `${flags}gd`);
+  const all = strIncludes(regExpFlags(pattern), 'g');
+  for (let m, n = 0; n < 100 && (m = regExpExec(re, text)) !== null; n++) {
+    for (let i = 0; i < m.indices.length; i++) {
+      const span = m.indices[i];
+      const token = span === undefined || !groups && i > 0 ? undefined : cut(tokens, span[0], span[1]) ?? within(tokens, span[0], span[1]);
+      if (token === undefined) continue;
+      tell(method, does, token.kind, token.text);
+      return;
+    }
+    if (!all) return;
+    if (m[0] === '') re.lastIndex++;
+  }
+}
+
+// within is the natural token that a part of a text lies within, without being a part of the token.
+function within(tokens, from, to) {
+  for (let i = 0; i < tokens.length; i++) {
+    const { start, text, edges: at } = tokens[i];
+    if (from < to && from >= start && to <= start + text.length && !(has(at, from - start) && has(at, to - start))) return tokens[i];
+  }
+  return undefined;
+}
+
 // changed looks at a text that a method has replaced parts of.
-function changed(method, text, pattern, result) {
+function changed(method, text, pattern, by, result) {
   const kind = kindOf(text);
-  if (kind !== undefined) {
-    if (pattern === text || isNatural(text) && result !== text) return;
-    tell(method, result === text ? 'match' : 'change', kind, text);
+  if (kind !== undefined && !isNatural(text)) {
+    if (pattern !== text) tell(method, result === text ? 'match' : 'change', kind, text);
     return;
   }
-  if (typeof pattern === 'string') return;
+  if (kind !== undefined && result === text) {
+    looked(method, text, pattern, false);
+    return;
+  }
+  if (typeof pattern === 'string') {
+    const at = strIndexOf(text, pattern);
+    const token = pattern === '' || at < 0 ? undefined : cut(partsOf(text), at, at + pattern.length);
+    if (token !== undefined && result !== text) tell(method, 'change', token.kind, token.text);
+    return;
+  }
+  matched(method, text, pattern, 'change', typeof by === 'function' ? by.length > 1 : typeof by === 'string' && strIndexOf(by, '$') >= 0);
+  if (kind !== undefined) return;
   const token = first();
   const count = countIn(text, token);
   if (count > 0 && result.length <= maxText && countIn(result) < count) tell(method, 'change', token.kind, token.text);
@@ -153,10 +321,10 @@ function changed(method, text, pattern, result) {
 // lookers has, by class of methods, what looks at a call: of which method, on what, with what arguments and result.
 const lookers = {
   __proto__: null,
-  part: (method, text, from, to, result) => took(method, text, result, from === 0 ? to : undefined),
-  character(method, text, at, _, result) {
+  part: (method, text, from, to, result) => took(method, text, result, offset(method, text, from, to)),
+  character(method, text, _, __, result) {
     const kind = kindOf(text);
-    if (kind !== undefined && (!isNatural(text) || typeof result === 'number' || at > 0)) tell(method, 'part', kind, text);
+    if (kind !== undefined && result !== '' && result !== undefined) tell(method, 'part', kind, text);
   },
   iterate(_, text) {
     const kind = kindOf(text);
@@ -164,13 +332,38 @@ const lookers = {
   },
   split(method, text, separator, _, result) {
     const kind = kindOf(text);
-    if (kind === undefined || separator === undefined) return;
-    if (isNatural(text) ? result.length === 1 || result.length === 2 && isPart(text, result[0]) : isRow(kind, separator)) return;
-    tell(method, 'part', kind, text);
+    if (separator === undefined || typeof text !== 'string') return;
+    if (kind !== undefined && !isNatural(text)) {
+      if (!isRow(kind, separator)) tell(method, 'part', kind, text);
+      return;
+    }
+    if (kind !== undefined && result.length === 1) {
+      looked(method, text, separator, false);
+      return;
+    }
+    if (isRegExp(separator)) {
+      matched(method, text, again(separator, `${replaceAll(/[gy]/g, regExpFlags(separator))}g`), 'part', true);
+      return;
+    }
+    const tokens = typeof separator === 'string' && separator !== '' ? partsOf(text) : list();
+    for (let i = 0, at = 0; tokens.length > 0 && i < result.length && i < 1000; i++) {
+      const token = cut(tokens, at, at + result[i].length) ?? within(tokens, at, at + result[i].length);
+      if (token !== undefined) {
+        tell(method, 'part', token.kind, token.text);
+        return;
+      }
+      at += result[i].length + separator.length;
+    }
+    if (separator === '' && kind !== undefined) tell(method, 'part', kind, text);
   },
-  match: (method, text, pattern, _, result) => looked(method, text, pattern, result !== null && result !== false && result !== -1),
-  test: (method, _, text, __, result) => looked(method, text, undefined, result),
-  replace: (method, text, pattern, _, result) => changed(method, text, pattern, result),
+  match(method, text, pattern, _, result) {
+    const found = result !== null && result !== false && result !== -1;
+    if (found && method === 'match' && isRegExp(pattern)) matched(method, text, pattern, 'part', true);
+    else looked(method, text, pattern, found);
+  },
+  matchAll: (method, text, pattern) => matched(method, text, pattern, 'part', true),
+  test: (method, pattern, text, __, result) => looked(method, text, pattern, result),
+  replace: (method, text, pattern, by, result) => changed(method, text, pattern, by, result),
   change(method, text) {
     const kind = kindOf(text);
     if (kind !== undefined && !isNatural(text)) tell(method, 'change', kind, text);
@@ -186,7 +379,11 @@ const lookers = {
     if (kind !== undefined && text !== other) tell(method, 'order', kind, text);
   },
   sort(method, items, compare) {
-    if (compare !== undefined || !isArray(items) || items.length < 2) return;
+    if (!isArray(items) || items.length < 2) return;
+    if (compare !== undefined) {
+      sorted(method, items);
+      return;
+    }
     for (let i = 0; i < 2; i++) {
       const kind = kindOf(items[i]);
       if (kind !== undefined) tell(method, 'order', kind, items[i]);
@@ -195,6 +392,43 @@ const lookers = {
   number: (method, _, text) => tokenTo('number', method, text),
   bytes: (method, _, text) => tokenTo('bytes', method, text),
 };
+
+// sorted looks at a list that a function of the program has sorted, and tells if it is sorted by tokens, and by nothing else that its objects have.
+function sorted(method, items) {
+  const one = items[0];
+  const two = items[1];
+  if (typeof one === 'string') {
+    if (kindOf(one) !== undefined && kindOf(two) !== undefined && inOrder(items, undefined)) tell(method, 'order', kindOf(one), one);
+    return;
+  }
+  if (typeof one !== 'object' || one === null || typeof two !== 'object' || two === null) return;
+  const names = ownKeys(one);
+  let token;
+  for (let i = 0; i < names.length && i < 50; i++) {
+    const kind = kindOf(getOwnPropertyDescriptor(one, names[i])?.value);
+    if (!inOrder(items, names[i])) continue;
+    if (kind === undefined) return;
+    token ??= { __proto__: null, kind, text: one[names[i]] };
+  }
+  if (token !== undefined) tell(method, 'order', token.kind, token.text);
+}
+
+// inOrder reports whether the values of objects, or the items themselves, ascend or descend, and are not all the same.
+function inOrder(items, name) {
+  let up = true;
+  let down = true;
+  let last;
+  for (let i = 0; i < items.length && i < 1000; i++) {
+    const value = name === undefined ? items[i] : typeof items[i] === 'object' && items[i] !== null ? getOwnPropertyDescriptor(items[i], name)?.value : undefined;
+    if (typeof value !== 'string' && typeof value !== 'number') return false;
+    if (i > 0) {
+      if (value < last) up = false;
+      if (value > last) down = false;
+    }
+    last = value;
+  }
+  return up !== down;
+}
 
 // isRow reports whether a text of one token is a row of one column to the program. Values of other types than these have no such separators.
 const isRow = (kind, separator) => kind !== 'NAME' && kind !== 'ADDRESS' && typeof separator === 'string' && test(/^[,;|\t\r\n]+$/, separator);
@@ -221,6 +455,7 @@ export function rememberMethods() {
   remember(prototype, 'character', 'at', 'charAt', 'charCodeAt', 'codePointAt');
   remember(prototype, 'iterate', symbolIterator);
   remember(prototype, 'split', 'split');
+  remember(prototype, 'matchAll', 'matchAll');
   remember(prototype, 'match', 'match', 'search', 'includes', 'indexOf', 'lastIndexOf', 'startsWith', 'endsWith');
   remember(prototype, 'replace', 'replace', 'replaceAll');
   remember(prototype, 'change', 'toUpperCase', 'toLowerCase', 'toLocaleUpperCase', 'toLocaleLowerCase');
@@ -239,15 +474,15 @@ export function rememberMethods() {
 // does the same with each, and is not slowed down.
 const maxLooks = 500;
 
-// within has the classes of methods whose texts may have tokens among other words.
-const within = { __proto__: null, part: true, match: true, replace: true, measure: true };
+// inTexts has the classes of methods whose texts may have tokens among other words.
+const inTexts = { __proto__: null, part: true, match: true, matchAll: true, split: true, replace: true, measure: true };
 
 // mayBe is quick, and right where it says no: a text is no token, and has none if inText is set.
 const mayBe = (text, inText) => {
   switch (text[0]) {
-    case '[': case 'p': case 'P': case 'd': case 'D': return true;
+    case '[': case 'p': case 'P': case 'd': case 'D': case '2': case '3': case ':': return true;
   }
-  return inText && text.length <= maxText && strIndexOf(text, '[') >= 0;
+  return inText && text.length <= maxText && (strIndexOf(text, '[') >= 0 || mayHaveNatural(text));
 };
 
 // watch puts a function that looks in place of one of the engine's, until it has looked often enough.
@@ -258,7 +493,7 @@ function watch(entry) {
   if (descriptor === undefined || descriptor.value !== value || !descriptor.configurable) return;
   const call = uncurry(value);
   const look = lookers[does];
-  const inText = within[does] === true;
+  const inText = inTexts[does] === true;
   const looks = (self, a, b, result) => {
     if (entry.left-- > 0) look(name, self, a, b, result);
     else if (getOwnPropertyDescriptor(object, name)?.value === method) define(object, name, value, false);
