@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// token is what stands for personal data in recorded text, such as [EMAIL_1] or pii_1e@d1.pii.invalid. quoted is with the quotes that the token
+// token is what stands for personal data in recorded text, such as [EMAIL_1], pii_1e@d1.pii.invalid or 240.117.103.142. quoted is with the quotes that the token
 // of a number has in JSON.
 var (
 	token  = regexp.MustCompile(bracketed + natural)
@@ -18,7 +18,9 @@ var (
 
 const (
 	bracketed = `\[[A-Z][A-Z0-9_]*_[0-9]+\]`
-	natural   = `|(?i:pii_[0-9]+e(?:(?:@|%40)d[0-9]+\.pii\.invalid)?|d[0-9]+\.pii\.invalid)`
+	natural   = `|(?i:pii_[0-9]+e(?:(?:@|%40)d[0-9]+\.pii\.invalid)?|d[0-9]+\.pii\.invalid|` +
+		`2(?:4[0-9]|5[0-4])(?:\.(?:1[0-9]{2}|2[0-3][0-9])){2}\.[0-9]{1,3}|` +
+		`3fff(?:(?::|%3a)[0-9a-f]{3,4}){3}(?:(?::|%3a){2}|(?:(?::|%3a)0+){3}(?::|%3a))[0-9a-f]{4})`
 )
 
 // Covers reports whether text is what was recorded, before personal data in it was replaced: a token in recorded stands

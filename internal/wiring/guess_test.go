@@ -33,37 +33,45 @@ var detours = map[string]string{
 }
 
 // TestGuesses: a program that spells out a value of a customer, and has it come back, gets another token than the customer's, so that it does
-// not learn that it has guessed; and a token of what it made goes nowhere under the rules for the CRM's.
+// not learn that it has guessed; and a token of what it made goes nowhere under the rules for the CRM's. The customer's own token takes the same ways,
+// and goes where the rule allows it.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
-	m := newMarket(t, mailRule+`, {tools: "echo__*", action: allow}`)
-	for kind, of := range map[string]string{"email": customers(2, 7)[0].Email, "ssn": customers(2, 7)[0].SSN} {
-		parts, err := json.Marshal(strings.Split(of, ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+	inForms(t, func(t *testing.T, tokens string) {
+		m := newMarketWith(t, mailRule+`, {tools: "echo__*", action: allow}`, tokens)
+		of := customers(2, 7)[0]
 		for name, detour := range detours {
-			session := fmt.Sprint(kind, name)
-			out := m.exec(runs.Request{Session: session, Code: fmt.Sprintf(`const c = await callMCPTool('crm__search', {q: ''}); const g = %s.join(''); %s
-const tokens = String(back).match(/\[[A-Z_]+_\d+\]/g) ?? []
-let sent = false
-for (const to of tokens) try { await callMCPTool('mailer__send', {to}); sent = true } catch {}
-return [String(back).includes(c.%s), sent]`, parts, detour, kind)})
-			if string(out.Output) != "[false,false]" && (out.Error == nil || !strings.Contains(out.Error.Message, "only this session knows")) {
-				t.Errorf("%s, %s: it has learned and sent %s, %+v", kind, name, out.Output, out.Error)
+			program := "const c = await callMCPTool('crm__search', {q: ''}); const learned = {}\n"
+			for kind, value := range map[string]string{"email": of.Email, "ssn": of.SSN, "ip": of.IP} {
+				parts, err := json.Marshal(strings.Split(value, ""))
+				if err != nil {
+					t.Fatal(err)
+				}
+				program += fmt.Sprintf(`try {
+  const g = %[1]s.join(''); %[2]s
+  const part = c.%[3]s.split('@')[1] ?? c.%[3]s.match(/^\d+\.\d+\.\d+/)?.[0] ?? c.%[3]s
+  const tokens = String(back).match(/%[4]s/g) ?? []
+  let sent = false
+  for (const to of tokens) try { await callMCPTool('mailer__send', {to}); sent = true } catch {}
+  learned.%[3]s = [String(back).includes(c.%[3]s), String(back).includes(part), sent]
+} catch (e) { learned.%[3]s = e.message.includes('only this session knows') ? [false, false, false] : e.message }
+`, parts, strings.ReplaceAll(detour, "guess", "guess_"+kind), kind, tokenPattern)
+			}
+			out := m.exec(runs.Request{Session: name, Code: program + "return [learned.email, learned.ssn, learned.ip]"})
+			if string(out.Output) != "[[false,false,false],[false,false,false],[false,false,false]]" {
+				t.Errorf("%s: it has learned and sent %s, %+v", name, out.Output, out.Error)
 			}
 		}
-	}
-	m.clean("mailer", "web")
-	// The customer's own token takes the same ways, and goes where the rule allows it.
-	for name, detour := range detours {
-		if strings.Contains(detour, "/skills/") || strings.Contains(detour, "slice") { // no token is written there, and a part of one is none
-			continue
-		}
-		out := m.exec(runs.Request{Session: "honest" + name, Code: fmt.Sprintf(`const c = await callMCPTool('crm__search', {q: ''}); const g = c.email; %s
+		m.clean("mailer", "web")
+		for name, detour := range detours {
+			if strings.Contains(detour, "/skills/") || strings.Contains(detour, "slice") { // no token is written there, and a part of one is none
+				continue
+			}
+			out := m.exec(runs.Request{Session: "honest" + name, Code: fmt.Sprintf(`const c = await callMCPTool('crm__search', {q: ''}); const g = c.email; %s
 return String(back).includes(c.email) || (await callMCPTool('mailer__send', {to: c.email})) === 'done'`, detour)})
-		if string(out.Output) != "true" {
-			t.Errorf("%s: the token comes back as %s, %+v", name, out.Output, out.Error)
+			if string(out.Output) != "true" {
+				t.Errorf("%s: the token comes back as %s, %+v", name, out.Output, out.Error)
+			}
 		}
-	}
+	})
 }

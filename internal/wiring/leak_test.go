@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -222,7 +223,7 @@ for (let page = 0; page * 40 < total; page++) {
 }
 await fs.writeFile('/workspace/customers.json', JSON.stringify(people))
 await fs.writeFile('/workspace/customers.csv', people.map((p) => fields.map((f) => p[f]).join(',')).join('\n'))
-const bad = people.flatMap((p) => fields.slice(1).filter((f) => !/^\[[A-Z0-9_]+_\d+\]$/.test(p[f])).map((f) => p.id + ' ' + f + ' ' + p[f]))
+const bad = people.flatMap((p) => fields.slice(1).filter((f) => !/^` + tokenPattern + `$/.test(p[f])).map((f) => p.id + ' ' + f + ' ' + p[f]))
 return {count: people.length, bad, first: people.slice(0, 3)}`,
 	// read back, join, filter, page through other forms
 	`const people = JSON.parse(await fs.readFile('/workspace/customers.json'))
@@ -281,7 +282,7 @@ const parse = (got) => {
   if (typeof got === 'object') return Object.entries(got).map(([email, rest]) => ({email, ...rest}))
   if (got.startsWith('id,')) return got.trim().split('\n').slice(1).map((l) => Object.fromEntries(l.split(',').map((v, i) => [fields[i], v])))
   return got.trim().split('\n').map((l) => {
-    const tokens = l.match(/\[[A-Z0-9_]+_\d+\]/g)
+    const tokens = l.match(/` + tokenPattern + `/g)
     return {id: l.match(/C\d{5}/)[0], ...Object.fromEntries(fields.slice(1).map((f, i) => [f, tokens[i]]))}
   })
 }
@@ -291,8 +292,12 @@ const parse = (got) => {
 // tokens, and nothing else. It goes through an approval, and through the end of a harness in the middle of a program.
 func TestLeak(t *testing.T) {
 	t.Parallel()
+	inForms(t, leak)
+}
+
+func leak(t *testing.T, tokens string) {
 	n := 1000
-	if testing.Short() {
+	if testing.Short() || tokens == "natural" { // what takes long has nothing to do with the form
 		n = 200
 	}
 	people := customers(n, 1)
@@ -338,7 +343,7 @@ func TestLeak(t *testing.T) {
 	harness := func() *fixture {
 		f := openIn(t, dir, map[string]string{
 			"server.webhooks.allowPrivate": "true", "approvals.webhook": approvalHook, "server.shutdownTimeout": "1ms", "sandbox.maxOutput": "8MiB", "sandbox.maxCalls": "5000",
-			"policy.rules": `[{tools: "crm__purge", action: ask, reason: a person purges}]`, "sandbox.timeout": "1m", "sandbox.callTimeout": "2m", "sandbox.maxWall": "10m",
+			"pii.tokens": tokens, "policy.rules": `[{tools: "crm__purge", action: ask, reason: a person purges}]`, "sandbox.timeout": "1m", "sandbox.callTimeout": "2m", "sandbox.maxWall": "10m",
 		}, wiring.Outside{Logger: logger, Metrics: metrics, Audit: telemetry.NewAuditor(logger, telemetry.AuditFile{})}, server.entry)
 		f.useModel(models)
 		return f
@@ -405,7 +410,7 @@ func TestLeak(t *testing.T) {
 		t.Fatalf("the task ended as %s with %d runs: %s, %v", got.Status, len(got.Runs), got.Message, err)
 	}
 	eventually(t, "the webhook", func() bool { return strings.Contains(notified.String(), `"type":"task.ended"`) })
-	if _, last, ok := strings.Cut(got.Text, " Write to "); !ok || !strings.HasPrefix(last, "[EMAIL_") || !strings.HasSuffix(last, "] soon.") {
+	if _, last, ok := strings.Cut(got.Text, " Write to "); !ok || !regexp.MustCompile("^"+tokenPattern+" soon\\.$").MatchString(last) {
 		t.Errorf("the value of two turns is %q", last)
 	}
 	if refused := models.Refused(); len(refused) > 0 {
@@ -524,9 +529,12 @@ func hasTokens(place string, text []byte) bool {
 	case place == "the page of metrics", place == "the traces", name == "customers.js", name == "approvals.key", strings.HasPrefix(name, "harness.db"):
 		return len(text) > 0 || name != "harness.db"
 	case name == "shapes.json": // the structure of answers, without even tokens
-		return bytes.Contains(text, []byte(`"kinds"`)) && !bytes.Contains(text, []byte("[EMAIL_"))
+		return bytes.Contains(text, []byte(`"kinds"`)) && !isToken.Match(text)
 	case name == "rich.csv", strings.HasPrefix(place, "the journal of "):
 		return bytes.Contains(text, []byte("_"))
 	}
-	return bytes.Contains(text, []byte("[EMAIL_"))
+	return isToken.Match(text)
 }
+
+// isToken matches the token of an e-mail address.
+var isToken = regexp.MustCompile(`\[EMAIL_\d|pii_\d+e`)
