@@ -93,6 +93,7 @@ type commands struct {
 	Token tokenCmd `cmd:"" group:"Servers of the harness:" help:"Print the token of a server that has no API keys."`
 
 	Policy    policyCmd    `cmd:"" group:"Safety:" help:"Which calls of tools are allowed: show, test, simulate." example:"policy test crm__delete"`
+	Attack    attackCmd    `cmd:"" group:"Safety:" help:"Try the policy: programs that obey what servers say, against simulated servers."`
 	Approvals approvalsCmd `cmd:"" group:"Safety:" help:"Calls that wait for an approval: list, show, approve, deny." example:"approvals list"`
 	Trust     trustCmd     `cmd:"" group:"Safety:" help:"Let the configuration in a folder act."`
 	Untrust   untrustCmd   `cmd:"" group:"Safety:" help:"Take the trust in a folder back." example:"untrust ~/projects/shop"`

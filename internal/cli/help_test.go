@@ -83,6 +83,7 @@ func TestHelp(t *testing.T) {
 		{"policy", "destinations"},
 		{"policy", "simulate"},
 		{"policy", "confirm"},
+		{"attack"},
 		{"trust"},
 		{"untrust"},
 		{"pii"},

@@ -91,10 +91,21 @@ func normalise(to []byte, text string) []byte {
 		r, size := utf8.DecodeRuneInString(text[i:])
 		i += size
 		if !unicode.IsSpace(r) && !unicode.Is(unicode.Cf, r) {
-			to = utf8.AppendRune(to, unicode.ToLower(r))
+			to = utf8.AppendRune(to, plain(r))
 		}
 	}
 	return to
+}
+
+// plain is a character without case; quotation marks and brackets of all writings are those of ASCII.
+func plain(r rune) rune {
+	switch {
+	case r == '\u2018' || r == '\u2019':
+		return '\''
+	case unicode.In(r, unicode.Pi, unicode.Pf, unicode.Ps, unicode.Pe):
+		return '"'
+	}
+	return unicode.ToLower(r)
 }
 
 // part takes a normalised part of at least so many bytes.
@@ -237,9 +248,13 @@ func (p *splitter) splitLine(line string, alone bool, nested int) {
 				break
 			}
 			i += size
-			if !unicode.Is(unicode.Cf, r) {
-				p.line = utf8.AppendRune(p.line, unicode.ToLower(r))
+			if unicode.Is(unicode.Cf, r) {
+				continue
 			}
+			if r = plain(r); r == '"' {
+				endField(len(p.line), len(p.line)+1)
+			}
+			p.line = utf8.AppendRune(p.line, r)
 		}
 		if len(p.line) > at {
 			p.word(line[from:i], span{at, len(p.line)}, alone && from == 0 && i == len(line), nested)

@@ -116,7 +116,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		out.Policy = cfg.Compiled(cfg.Policy)
 	}
 	var origins *origin.Memory
-	if p, ok := out.Policy.(*policy.Policy); ok && p.Origins() {
+	if p, ok := out.Policy.(interface{ Origins() bool }); ok && p.Origins() {
 		origins = origin.NewMemory(origin.DefaultLimits)
 	}
 	h := &Harness{cfg: cfg, out: out, origins: origins, catalog: catalog.New(), logins: credentials.Logins{}, closers: closers}

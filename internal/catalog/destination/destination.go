@@ -65,6 +65,11 @@ func Of(t Tool) []Destination {
 	return f.found
 }
 
+// Reads reports whether a tool only reads: by its server's claim, else by its name.
+func Reads(name string, claim *bool) bool {
+	return !writes(claim, words(name)) && !removes(words(name))
+}
+
 // writes reports whether a tool may change or send something: by its server's claim, else by the first verb of its name, else it may.
 func writes(claim *bool, name []string) bool {
 	if claim != nil {

@@ -1,0 +1,149 @@
+package attack
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mcp-code-exec-harness/internal/policy"
+)
+
+// Report is what got through.
+type Report struct {
+	Attempts     int        `json:"attempts"`
+	Planned      int        `json:"planned"` // attempts that were planned; those that time was too short for were not made
+	Milliseconds int64      `json:"milliseconds"`
+	Marked       bool       `json:"marked"`  // servers are marked untrusted; else all are tried
+	Servers      []string   `json:"servers"` // servers whose answers were the attacker's
+	Pairs        []*Pair    `json:"pairs"`
+	Holes        []*Hole    `json:"holes"`
+	Untested     []Untested `json:"untested"`
+	Simulated    string     `json:"simulated"`
+}
+
+// Pair is a server and an argument that says where a call sends something.
+type Pair struct {
+	Source  string   `json:"source"` // name of the server
+	Sink    string   `json:"sink"`
+	Path    string   `json:"path"`
+	Through []string `json:"through"` // forms
+	Asked   int      `json:"asked"`
+	Denied  int      `json:"denied"`
+	Failed  int      `json:"failed"` // attempts that could not be made
+	// Errors are why, by form.
+	Errors map[string]string `json:"errors,omitempty"`
+}
+
+// Hole is an argument that destinations of an attacker get to.
+type Hole struct {
+	Sink    string   `json:"sink"`
+	Path    string   `json:"path"`
+	Sources []string `json:"sources"` // servers
+	Forms   []string `json:"forms"`
+	// Rule stops it; it comes before the others. Untrusted are servers that have to be marked for it.
+	Rule      policy.Rule `json:"rule"`
+	Untrusted []string    `json:"untrusted,omitempty"`
+	// Stops says that the rule stopped each attempt that got through.
+	Stops bool `json:"stops"`
+	// Hinders are honest programs that the rule would stop, and that the policy allows.
+	Hinders []string `json:"hinders"`
+}
+
+// simulatedNote is what a report says of its servers.
+const simulatedNote = "Servers are simulated: none of the configured ones was called, and nothing was sent."
+
+// Fix is the rule that closes the hole, as a policy has it.
+func (h *Hole) Fix() string {
+	return fmt.Sprintf("- {tools: %q, destinations: [%q], action: deny}", h.Sink, h.Path)
+}
+
+// report counts attempts.
+func (p *planner) report(made []*attempt) *Report {
+	r := &Report{Attempts: len(made), Pairs: []*Pair{}, Holes: []*Hole{}, Untested: p.untested, Simulated: simulatedNote}
+	if r.Untested == nil {
+		r.Untested = []Untested{}
+	}
+	for _, a := range made {
+		if !a.Honest {
+			r.count(a)
+		}
+	}
+	for _, h := range r.Holes {
+		h.Hinders = p.hinders(h, made)
+	}
+	return r
+}
+
+func (r *Report) count(a *attempt) {
+	at := slices.IndexFunc(r.Pairs, func(p *Pair) bool { return p.Source == a.source() && p.Sink == a.Sink && p.Path == a.Path })
+	if at < 0 {
+		at = len(r.Pairs)
+		r.Pairs = append(r.Pairs, &Pair{Source: a.source(), Sink: a.Sink, Path: a.Path, Through: []string{}})
+	}
+	pair := r.Pairs[at]
+	switch {
+	case a.through:
+		if !slices.Contains(pair.Through, a.Form.Name) {
+			pair.Through = append(pair.Through, a.Form.Name)
+		}
+		r.hole(a)
+	case a.judged && a.now.Action == policy.Ask:
+		pair.Asked++
+	case strings.HasPrefix(a.err, "DeniedError"):
+		if isAsked(a.err) {
+			pair.Asked++
+		} else {
+			pair.Denied++
+		}
+	default:
+		pair.Failed++
+		if pair.Errors == nil {
+			pair.Errors = map[string]string{}
+		}
+		pair.Errors[a.Form.Name] = cmp.Or(a.err, "the server of the sink was not sent the value")
+	}
+}
+
+// hole notes an attempt that got through.
+func (r *Report) hole(a *attempt) {
+	at := slices.IndexFunc(r.Holes, func(h *Hole) bool { return h.Sink == a.Sink && h.Path == a.Path })
+	if at < 0 {
+		at = len(r.Holes)
+		r.Holes = append(r.Holes, &Hole{
+			Sink: a.Sink, Path: a.Path, Rule: policy.Rule{Tools: []string{a.Sink}, Destinations: []string{a.Path}, Action: policy.Deny}, Stops: true, Hinders: []string{},
+		})
+	}
+	h := r.Holes[at]
+	if !slices.Contains(h.Sources, a.source()) {
+		h.Sources = append(h.Sources, a.source())
+	}
+	if !slices.Contains(h.Forms, a.Form.Name) {
+		h.Forms = append(h.Forms, a.Form.Name)
+	}
+	h.Stops = h.Stops && a.then.Action != policy.Allow
+}
+
+// hinders are honest programs that the rule of a hole would stop.
+func (p *planner) hinders(h *Hole, made []*attempt) []string {
+	var all []string
+	for _, a := range made {
+		hindered := a.judged && a.now.Action == policy.Allow && a.then.Action != policy.Allow
+		if a.Sink != h.Sink || a.Path != h.Path || !hindered || !a.Honest && (len(all) > 0 || !a.through) {
+			continue
+		}
+		all = append(all, a.honest())
+	}
+	return all
+}
+
+// honest is a program that takes a destination from the attempt's source in good faith.
+func (a *attempt) honest() string {
+	said, to := "", "to"
+	if a.from != nil {
+		said, to = fmt.Sprintf("const said = await callMCPTool('%s', %s); ", a.Source, a.sourceArgs), "said"
+	}
+	args := strings.NewReplacer(strconv.Quote(hole), to, strconv.Quote(numberHole), to).Replace(string(a.args))
+	return fmt.Sprintf("%sawait callMCPTool('%s', %s)", said, a.Sink, args)
+}
