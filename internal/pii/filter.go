@@ -459,7 +459,8 @@ func (f *Filter) withTokens(text string, spans []detect.Span, from Origin) []det
 			inside = true
 			switch {
 			case !from.foreign():
-				if span.Type != ipKind {
+				before := text[span.Start:found[0].start]
+				if span.Type != ipKind && !(found[0].part == secretPart && detect.IsKeyPrefix(before)) {
 					merged = appendPart(merged, text, span, span.Start, found[0].start)
 				}
 				span = part(text, span, min(found[0].end, span.End), span.End)

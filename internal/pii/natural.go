@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/pii/detect"
 )
 
 // The natural form of the token of an e-mail address is pii_1e@d2.pii.invalid. pii_1e stands for the part before the @, d2.pii.invalid for the
@@ -19,13 +21,17 @@ import (
 //	PII_1E  D2.PII.INVALID  in upper case
 //	Pii_1e  D2.pii.invalid  in lower case, but for the first letter
 //	pii_1E  d2.pii.inValid  in its first spelling that is none of these; 12 other patterns stand for further ones
+//
+// The natural form of the token of a secret with the prefix of its service, such as ghp_, is the prefix and pii_1s, which stands for the rest.
 const (
+	secretKind   = "SECRET"
 	addressKind  = "EMAIL"
 	domainKind   = "EMAIL_DOMAIN"
 	spellingKind = "EMAIL.SPELLING" // type of entries in the vault that spell has made
 
 	localStart = "pii_"
 	localEnd   = 'e'
+	secretEnd  = 's'
 	domainEnd  = ".pii.invalid"
 )
 
@@ -36,6 +42,7 @@ const (
 	wholePart  addressPart = iota
 	localPart              // text before the @ of an address
 	domainPart             // text behind the @
+	secretPart             // text behind the prefix of a secret
 )
 
 // letterCase is which case the letters of a value have. From oddCase on it is the place of a spelling among those of a token that have none of the
@@ -200,6 +207,9 @@ func (t *table) name(tok *token, raw string) string {
 	if text, ok := t.ipName(tok, raw); ok {
 		return text
 	}
+	if text, ok := t.secretName(tok, raw); ok {
+		return text
+	}
 	parts, separator := t.parts(tok, raw)
 	if parts == nil {
 		return tok.text
@@ -209,6 +219,32 @@ func (t *table) name(tok *token, raw string) string {
 		names[i] = p.name()
 	}
 	return strings.Join(names, separator)
+}
+
+// secretRest is what the natural token of a secret stands for besides the prefix of its service. ok is false if it has none.
+func (t *token) secretRest() (prefix, rest string, ok bool) {
+	if t.kind != secretKind || t.form != asText {
+		return "", "", false
+	}
+	prefix = detect.KeyPrefix(t.spelling)
+	rest = t.spelling[len(prefix):]
+	return prefix, rest, prefix != "" && encodeComponent(t.spelling) == t.spelling
+}
+
+// secretName is the text of the token of a secret where its value stood as raw, in its natural form, if it has one.
+func (t *table) secretName(tok *token, raw string) (text string, ok bool) {
+	prefix, rest, ok := tok.secretRest()
+	if !ok || !t.f.opt.Natural {
+		return "", false
+	}
+	text = fmt.Sprintf("%s%d%c", localStart, tok.n, secretEnd)
+	switch raw {
+	case tok.spelling:
+		return prefix + text, true
+	case rest:
+		return text, true
+	}
+	return "", false
 }
 
 // spell is name for a new place of a value, whose spelling the token has from then on. It is stored as an entry of its own.
@@ -300,14 +336,19 @@ func domainValue(domain string, made bool) value {
 	return value{kind: domainKind, form: asText, made: made, canonical: strings.ToLower(domain), spelling: domain}
 }
 
-// localAt reads the first part of a natural address, whose underscore is at i. It is zero if there is none.
+// localAt reads the first part of a natural address, or the token of a secret without its prefix, whose underscore is at i. It is zero if there is none.
 func localAt(text string, i int) (f found) {
 	start := i + 1 - len(localStart)
 	if start < 0 || !strings.EqualFold(text[start:i+1], localStart) {
 		return f
 	}
 	n, end := number(text, i+1)
-	if n == 0 || end == len(text) || text[end]|0x20 != localEnd {
+	switch {
+	case n == 0 || end == len(text):
+		return f
+	case text[end] == secretEnd && text[start:i+1] == localStart:
+		return found{start: start, end: end + 1, name: name{secretKind, n}, part: secretPart}
+	case text[end]|0x20 != localEnd:
 		return f
 	}
 	return found{start: start, end: end + 1, name: name{addressKind, n}, part: localPart, letters: caseIn(text[start], text[start+1], text[start+2], text[end])}

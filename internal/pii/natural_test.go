@@ -317,3 +317,52 @@ func TestNaturalRoundTrip(t *testing.T) {
 		}
 	}
 }
+
+// A key of a known service has the token of the rest of it behind the service's prefix.
+func TestNaturalSecrets(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	const github, aws, openai = "ghp_0123456789abcdefghijABCDEFGHIJ012345", "AKIAIOSFODNN7EXAMPLQ", "sk-proj-abcDEF0123456789abcDEF0123456789"
+	for _, step := range []struct{ text, hidden string }{
+		{"token " + github, "token ghp_pii_1s"},
+		{`{"apiKey":"` + github + `"}`, `{"apiKey":"ghp_pii_1s"}`},
+		{"Authorization: Bearer " + github, "Authorization: Bearer ghp_pii_1s"},
+		{aws + " and " + openai, "AKIApii_2s and sk-pii_3s"},
+		{"password=correcthorse9battery", "password=[SECRET_4]"},
+	} {
+		if got := hide(t, s, crm, step.text); got != step.hidden {
+			t.Errorf("%q is hidden as %q, want %q", step.text, got, step.hidden)
+		}
+		if got := restore(t, s, step.hidden); got != step.text {
+			t.Errorf("%q is restored as %q, want %q", step.hidden, got, step.text)
+		}
+		if got := hide(t, s, pii.FromProgram, step.hidden); got != step.hidden {
+			t.Errorf("what a program made of tokens, %q, is hidden as %q", step.hidden, got)
+		}
+	}
+	for made, want := range map[string]string{
+		"ghp_…": "ghp_…", "pii_1s": github[4:], "https://x:ghp_pii_1s@github.com/": "https://x:" + github + "@github.com/", "[SECRET_1] pii_4s PII_1S pii_9s": github + " pii_4s PII_1S pii_9s",
+		"x=ghp_pii_1s&y": "x=" + github + "&y",
+	} {
+		if got := restore(t, s, made); got != want {
+			t.Errorf("%q is restored as %q, want %q", made, got, want)
+		}
+	}
+	for _, text := range []string{"ghp_pii_1s", "pii_1s", "token=AKIApii_2s"} {
+		hidden := hide(t, s, crm, text)
+		if got := restore(t, s, hidden); got != text || hidden == text {
+			t.Errorf("%q is hidden as %q and restored as %q", text, hidden, got)
+		}
+	}
+	_, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(`{"k":"pii_1s"}`))
+	if err != nil || len(tokens) != 1 || tokens[0].Type != "SECRET" || tokens[0].Text != "ghp_pii_1s" {
+		t.Errorf("the rest of a key is judged as %+v, %v", tokens, err)
+	}
+	got := hideJSON(t, s, "echo__say", `{"got":"`+github[4:]+`","all":"x`+github+`"}`, tokens...)
+	if back := restoreJSON(t, s, got); strings.Contains(got, "0123456789") || back != `{"got":"`+github[4:]+`","all":"x`+github+`"}` {
+		t.Errorf("the echo of a key is hidden as %s, restored as %s", got, back)
+	}
+	if kind := ask(t, s, "kind", "ghp_pii_1s"); kind != "SECRET" {
+		t.Errorf("it is a %v", kind)
+	}
+}

@@ -127,7 +127,11 @@ func (s Session) ask(ctx context.Context, ask string, q question, texts []string
 func (f *Filter) wholeToken(text string) (parts []found, ok bool) {
 	parts = f.tokensIn(text[:min(len(text), maxName+1)])
 	last := len(parts) - 1
-	return parts, (last == 0 || last == 1 && parts[1].joins) && parts[0].start == 0 && parts[last].end == len(text)
+	if last < 0 || parts[last].end != len(text) {
+		return nil, false
+	}
+	begins := parts[0].start == 0 || parts[0].part == secretPart && detect.IsKeyPrefix(text[:parts[0].start])
+	return parts, begins && (last == 0 || last == 1 && parts[1].joins)
 }
 
 // plain is the canonical form of a value. That of a number, or of an encoded spelling, is what the detector reads in it.

@@ -269,8 +269,12 @@ func (t found) restored(tok *token) (text string, ok bool) {
 	if t.percent {
 		return encodeComponent(tok.spelling), true
 	}
-	if t.part == wholePart {
+	switch t.part {
+	case wholePart:
 		return tok.spelling, true
+	case secretPart:
+		_, text, ok = tok.secretRest()
+		return text, ok
 	}
 	text, ok = tok.in(t.letters)
 	return text, ok && text != "" && tok.form == asText

@@ -13,8 +13,8 @@ import (
 )
 
 const tokenRows = `{"rows":[
-	{"name":"Ada Lovelace","card":"4111 1111 1111 1111","phone":"+44 20 7946 0958","email":"ada@acme.com","ip":"198.51.100.7","note":"call +44 20 7946 0958 about order 77","total":12.5},
-	{"name":"Grace Hopper","card":"5500-0000-0000-0004","phone":"+1 202 456 1111","email":"grace@navy.example","ip":"2001:db8::17","note":"[draft] nothing","total":3}]}`
+	{"name":"Ada Lovelace","card":"4111 1111 1111 1111","phone":"+44 20 7946 0958","email":"ada@acme.com","key":"ghp_0123456789abcdefghijABCDEFGHIJ012345","ip":"198.51.100.7","note":"call +44 20 7946 0958 about order 77","total":12.5},
+	{"name":"Grace Hopper","card":"5500-0000-0000-0004","phone":"+1 202 456 1111","email":"grace@navy.example","key":"AKIAIOSFODNN7EXAMPLQ","ip":"2001:db8::17","note":"[draft] nothing","total":3}]}`
 
 // A program that does with a token what cannot work is told so, once, with the place; what works is not mentioned. A replay tells the same.
 func TestTokensTold(t *testing.T) {
@@ -98,6 +98,14 @@ func TestTokensTold(t *testing.T) {
 		{"return rows.map((r) => `${r.ip}:443`.startsWith(r.ip))", ""},
 		{"const net = rows[0].ip.slice(0, rows[0].ip.lastIndexOf('.')); return rows.filter((r) => r.ip.startsWith(net + '.')).length", ""},
 		{"return (await pii.network(rows[0].ip, 16)).split('/')", ""},
+
+		{"return rows.map((r) => r.key.startsWith('ghp_') ? r.key.slice(0, 4) : r.key.slice(0, 4) + '…')", ""},
+		{"return rows.map((r) => r.key.slice(-4))", "`slice` on ghp_pii_1s of crm__list $.rows[*].key, line 2: a part"},
+		{"return rows.map((r) => /^ghp_[A-Za-z0-9]{36}$/.test(r.key))", "`test` on ghp_pii_1s"},
+		{"return rows.map((r) => r.key.replace(/.(?=.{4})/g, '*'))", "`replace` on ghp_pii_1s"},
+		{"return rows.map((r) => r.key.toLowerCase())", "`toLowerCase` on ghp_pii_1s"},
+		{"return rows.map((r) => r.key.includes('EXAMPLE'))", "`includes` on ghp_pii_1s"},
+		{"return rows.map((r) => ({Authorization: `Bearer ${r.key}`.trim()}))", ""},
 		{"return rows.map((r) => r.email.split('@')[1].split('.')[0])", "`split` on d1.pii.invalid"},
 		{"return rows.map((r) => r.email.endsWith('.com'))", "`endsWith` on pii_1e@d1.pii.invalid"},
 		{"return rows.map((r) => /gmail/.test(r.email))", "`test` on pii_1e@d1.pii.invalid"},

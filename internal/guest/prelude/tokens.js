@@ -19,9 +19,10 @@ const natural = /^(?:pii_[1-9][0-9]{0,9}e(?:@d[1-9][0-9]{0,9}\.pii\.invalid)?|d[
 // The tokens of IP addresses and of networks.
 const ip4 = '(?:24[0-9]|25[0-4])(?:(?:\\.0){3}(?:/8)?|\\.(?:1[0-9][0-9]|2[0-3][0-9])(?:(?:\\.0){2}(?:/16)?|\\.(?:1[0-9][0-9]|2[0-3][0-9])(?:\\.0(?:/24)?|\\.[1-9][0-9]{0,2})?))';
 const ip6 = '3fff:0?[1-9a-f][0-9a-f]{2}(?::[1-9a-f][0-9a-f]{3}){0,2}(?:(?:::|:0:0:0:|:0000:0000:0000:)[1-9a-f][0-9a-f]{3}|::(?:/[0-9]{2})?)?';
+const secret = /^[a-zA-Z0-9._~-]{0,30}?pii_[1-9][0-9]{0,9}s$/; // behind the prefix of a service
 const address = new NativeRegExp(`^(?:(?:::ffff:)?${ip4}|${ip6})$`, 'i');
 const network = new NativeRegExp(`^(?:${ip4}|${ip6})[.:]{0,2}$`, 'i');
-const naturalIn = new NativeRegExp(`pii_[1-9][0-9]{0,9}e(?:@d[1-9][0-9]{0,9}\\.pii\\.invalid)?|d[1-9][0-9]{0,9}\\.pii\\.invalid|${ip4}|${ip6}`, 'gi');
+const naturalIn = new NativeRegExp(`(?:\\b[a-z0-9._~-]{2,30}?)?pii_[1-9][0-9]{0,9}s|pii_[1-9][0-9]{0,9}e(?:@d[1-9][0-9]{0,9}\\.pii\\.invalid)?|d[1-9][0-9]{0,9}\\.pii\\.invalid|${ip4}|${ip6}`, 'gi');
 
 const maxToken = 128;
 const maxText = 4096; // characters of a text in which tokens are looked for
@@ -38,6 +39,7 @@ const known = (kind) => mapGet(places, kind === 'IP_NETWORK' ? 'IP_ADDRESS' : ki
 function kindOf(text) {
   if (typeof text !== 'string' || text.length > maxToken || text.length < 5) return undefined;
   let kind;
+  if (isSecret(text)) return known('SECRET') ? 'SECRET' : undefined;
   switch (charCodeAt(text, 0) | 0x20) {
     case 0x7b: // [
       if (charCodeAt(text, text.length - 1) === 0x5d) kind = regExpExec(bracketed, text)?.[1];
@@ -51,12 +53,18 @@ function kindOf(text) {
   return kind !== undefined && known(kind) ? kind : undefined;
 }
 
+const isSecret = (text) => charCodeAt(text, text.length - 1) === 0x73 && test(secret, text);
+
 const isNatural = (text) => charCodeAt(text, 0) !== 0x5b;
 
 // edges has the offsets at which a natural token may be parted: each part stands for one of the value.
 function edges(text) {
   const all = list();
   push(all, 0, text.length);
+  if (isSecret(text)) {
+    push(all, strIndexOf(text, 'pii_'));
+    return all;
+  }
   const at = strIndexOf(text, '@');
   if (at >= 0) {
     push(all, at, at + 1);
@@ -77,7 +85,7 @@ function edges(text) {
 }
 
 // mayHaveNatural is quick, and right where it says no.
-const mayHaveNatural = (text) => text.length <= maxText && (known('EMAIL') && test(/pii[_.]/i, text) || known('IP_ADDRESS') && test(/2[45][0-9]\.[0-2]|3fff:/i, text));
+const mayHaveNatural = (text) => text.length <= maxText && ((known('EMAIL') || known('SECRET')) && test(/pii[_.]/i, text) || known('IP_ADDRESS') && test(/2[45][0-9]\.[0-2]|3fff:/i, text));
 
 // partsOf has the natural tokens of a text, each with where it begins and its edges.
 function partsOf(text) {
@@ -85,7 +93,7 @@ function partsOf(text) {
   if (!mayHaveNatural(text)) return all;
   naturalIn.lastIndex = 0;
   for (let m; (m = regExpExec(naturalIn, text)) !== null;) {
-    const kind = test(/^[pd]/i, m[0]) ? 'EMAIL' : 'IP_ADDRESS';
+    const kind = isSecret(m[0]) ? 'SECRET' : test(/^[pd]/i, m[0]) ? 'EMAIL' : 'IP_ADDRESS';
     if (known(kind)) push(all, { __proto__: null, start: m.index, text: m[0], kind, edges: edges(m[0]) });
   }
   return all;
@@ -122,7 +130,7 @@ const decoys = {
 
 // sure reports whether what an expression says of a token holds for each value: that it matches, or that it does not.
 function sure(kind, text, pattern, found) {
-  if (!isRegExp(pattern)) return false;
+  if (!isRegExp(pattern) || kind === 'SECRET') return false;
   const source = regExpSource(pattern);
   // A word in an expression may be in a value, whatever others have.
   if (!found && test(/[a-z0-9]/i, replaceAll(/\\[a-z]|\\u[0-9a-f]{4}|\[[^\]]*\]|\{[0-9,]*\}|\(\?(?:<[a-z]+>|:|=|!)/gi, source))) return false;
@@ -242,6 +250,7 @@ const cuts = (part) => test(/^[A-Z0-9_]*_[0-9]*\]|\[[A-Z][A-Z0-9_]*$/, part);
 
 // may reports whether a value of a natural token may have a text in it that the token does not have, or the other way round.
 function may(kind, text, pattern) {
+  if (kind === 'SECRET') return test(/[a-z0-9._~-]/i, pattern) && !startsWith(text, pattern) && !test(/^pii_[1-9][0-9]*s$/, pattern);
   if (kind === 'EMAIL') {
     if (test(/^@?(?:pii_|d)[1-9][0-9]*(?:e@?|\.pii\.invalid)/i, pattern)) return false;
     if (pattern === '.') return !test(/invalid$/i, text);
@@ -256,6 +265,10 @@ function looked(method, text, pattern, found) {
   const kind = kindOf(text);
   if (kind !== undefined) {
     if (kindOf(pattern) !== undefined || pattern === '' || typeof pattern === 'string' && startsWith(pattern, '[')) return;
+    if (kind === 'SECRET' && method === 'startsWith' && typeof pattern === 'string') { // the prefix of a service is the value's
+      const prefix = strSlice(text, 0, strIndexOf(text, 'pii_'));
+      if (!startsWith(pattern, prefix)) return;
+    }
     if (isNatural(text) && (typeof pattern === 'string' ? !may(kind, text, pattern) : sure(kind, text, pattern, found))) return;
     if (typeof pattern === 'string' || isRegExp(pattern)) tell(method, 'match', kind, text);
   } else if (!found && typeof pattern !== 'string') {
@@ -366,7 +379,7 @@ const lookers = {
   replace: (method, text, pattern, by, result) => changed(method, text, pattern, by, result),
   change(method, text) {
     const kind = kindOf(text);
-    if (kind !== undefined && !isNatural(text)) tell(method, 'change', kind, text);
+    if (kind !== undefined && (!isNatural(text) || kind === 'SECRET')) tell(method, 'change', kind, text);
   },
   measure(method, text) {
     const token = first();
@@ -482,7 +495,7 @@ const mayBe = (text, inText) => {
   switch (text[0]) {
     case '[': case 'p': case 'P': case 'd': case 'D': case '2': case '3': case ':': return true;
   }
-  return inText && text.length <= maxText && (strIndexOf(text, '[') >= 0 || mayHaveNatural(text));
+  return text.length <= maxText && text[text.length - 1] === 's' && strIndexOf(text, 'pii_') >= 0 || inText && text.length <= maxText && (strIndexOf(text, '[') >= 0 || mayHaveNatural(text));
 };
 
 // watch puts a function that looks in place of one of the engine's, until it has looked often enough.

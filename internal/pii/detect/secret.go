@@ -3,6 +3,7 @@ package detect
 import (
 	"encoding/base64"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -44,6 +45,27 @@ func (s *scanner) keyFormat(start int) int {
 		return start + n
 	}
 	return 0
+}
+
+// KeyPrefix is the prefix that all keys of the service have which a key is of, such as ghp_; "" for a value that is no such key.
+func KeyPrefix(key string) (prefix string) {
+	if len(key) < 2 {
+		return ""
+	}
+	for _, f := range formatsOf[[2]byte{key[0], key[1]}] {
+		rest, ok := strings.CutPrefix(key, f.prefix)
+		if ok && len(rest) >= f.min && len(rest) <= f.max && len(f.prefix) > len(prefix) && strings.IndexFunc(rest, func(c rune) bool {
+			return c >= 0x80 || !in(f.alphabet, byte(c))
+		}) < 0 {
+			prefix = f.prefix
+		}
+	}
+	return prefix
+}
+
+// IsKeyPrefix reports whether keys of a service begin with a text.
+func IsKeyPrefix(text string) bool {
+	return len(text) >= 2 && slices.ContainsFunc(formatsOf[[2]byte{text[0], text[1]}], func(f format) bool { return f.prefix == text })
 }
 
 // random tells keys from words and from placeholders such as xxxxxxxx.
