@@ -157,6 +157,7 @@ func (a *API) Handler() http.Handler {
 	a.addFiles(r)
 	a.addPII()
 	a.addRuns()
+	a.addCalls()
 	a.addApprovals()
 	a.addCapabilities()
 	a.addTools()
@@ -165,6 +166,7 @@ func (a *API) Handler() http.Handler {
 	a.addSkills(r)
 	a.addSchedules()
 	a.addTickets()
+	a.addCaller()
 	a.addMCP(r)
 	a.addOperations(r)
 	if !a.opt.InternalElsewhere {

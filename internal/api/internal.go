@@ -116,7 +116,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	value, _ := json.Marshal(string(input))
 	out, err := a.createRun(r.Context(), capability.Identity(), runs.Request{
 		Code: fmt.Sprintf("return await callMCPTool(%s, JSON.parse(%s))", name, value), User: capability.User, Session: capability.Session,
-	})
+	}, nil)
 	switch {
 	case err != nil:
 		return err

@@ -57,6 +57,7 @@ type NewRun struct {
 	Sandbox   string    `json:"sandbox,omitempty" doc:"Tier to run in: wasm, process or docker. A tier that is weaker than the configured one is refused."`
 	Timeout   Duration  `json:"timeout,omitempty" doc:"How long the program may compute; at most sandbox.timeout, which is the default."`
 	Input     *NewInput `json:"input,omitempty" doc:"What the program works on, as its global input."`
+	Wait      *Duration `json:"wait,omitempty" doc:"How long to wait for the end of the run: the answer is that of a running run after it, and the run goes on. By default until it has ended."`
 }
 
 // NewInput names what a program works on.
@@ -184,7 +185,7 @@ func (a *API) addRuns() {
 		}
 		out, err := a.createRun(ctx, identity(ctx), runs.Request{
 			Input: given, ID: known.id, Code: in.Body.Code, User: user, Session: in.Body.SessionID, Sandbox: in.Body.Sandbox, Timeout: time.Duration(in.Body.Timeout),
-		})
+		}, in.Body.Wait)
 		return a.outcome(ctx, user, in.Body.SessionID, out, err)
 	})
 
@@ -221,7 +222,7 @@ func (a *API) addRuns() {
 			return nil, err
 		}
 		if recorded == nil {
-			recorded = &run.Outcome{RunID: in.ID, Status: "running", Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: info.Tier, Calls: info.Calls}
+			recorded = &run.Outcome{RunID: in.ID, Status: running, Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: info.Tier, Calls: info.Calls}
 		}
 		line := lineOf(info)
 		if recorded, err = a.shownOutcome(ctx, line.UserID, line.SessionID, recorded); err != nil {
@@ -322,9 +323,39 @@ func (a *API) outcome(ctx context.Context, user, session string, out *run.Outcom
 	return &body[*run.Outcome]{out}, err
 }
 
-// createRun executes a program for a caller.
-func (a *API) createRun(ctx context.Context, who auth.Identity, req runs.Request) (*run.Outcome, error) {
+// createRun executes a program for a caller. It waits for the end of the run, or as long as wait says: then the run goes on without the
+// request, until the server stops.
+func (a *API) createRun(ctx context.Context, who auth.Identity, req runs.Request, wait *Duration) (*run.Outcome, error) {
 	req.ID = cmp.Or(req.ID, id.New("run"))
 	visitOf(ctx).run = req.ID
-	return a.opt.Harness.Runs().Create(logged(ctx), who, req)
+	if wait == nil {
+		return a.opt.Harness.Runs().Create(logged(ctx), who, req)
+	}
+	type ended struct {
+		out *run.Outcome
+		err error
+	}
+	end := make(chan ended, 1)
+	own := logged(context.WithoutCancel(ctx))
+	a.busy.Add(1)
+	go func() {
+		defer a.busy.Add(-1)
+		own, stop := context.WithCancel(own)
+		defer stop()
+		defer context.AfterFunc(a.closing, stop)()
+		out, err := a.opt.Harness.Runs().Create(own, who, req)
+		end <- ended{out, err}
+	}()
+	most := time.NewTimer(time.Duration(*wait))
+	defer most.Stop()
+	select {
+	case e := <-end:
+		return e.out, e.err
+	case <-most.C:
+	case <-ctx.Done():
+	}
+	return &run.Outcome{RunID: req.ID, Status: running, Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: req.Sandbox}, nil
 }
+
+// running is the status of a run that has not ended.
+const running = "running"

@@ -87,9 +87,10 @@ type commands struct {
 	Skills  skillsCmd  `cmd:"" group:"Tools:" help:"Saved skills: list, show." example:"skills list"`
 	N8N     n8nCmd     `cmd:"" group:"Tools:" name:"n8n" help:"n8n: a run or skill as a workflow; the skill that builds workflows." example:"n8n export sales_summary"`
 
-	Serve serveCmd `cmd:"" group:"Servers of the harness:" help:"Serve the HTTP API, and work tasks."`
+	Serve serveCmd `cmd:"" group:"Servers of the harness:" help:"Serve the dashboard and the HTTP API, and work tasks."`
 	MCP   mcpCmd   `cmd:"" group:"Servers of the harness:" name:"mcp" help:"Serve MCP clients on standard input and output: every tool through three meta-tools."`
 	Keys  keysCmd  `cmd:"" group:"Servers of the harness:" help:"API keys: create, list, revoke." example:"keys list"`
+	Open  openCmd  `cmd:"" group:"Servers of the harness:" help:"Open the dashboard of a running server in the browser."`
 	Token tokenCmd `cmd:"" group:"Servers of the harness:" help:"Print the token of a server that has no API keys."`
 
 	Policy    policyCmd    `cmd:"" group:"Safety:" help:"Which calls of tools are allowed: show, test, simulate." example:"policy test crm__delete"`

@@ -372,16 +372,12 @@ func (e *demoExecutor) calls(ctx context.Context, id string) ([]demo.Call, error
 	for _, r := range records {
 		switch {
 		case r.Call != nil && r.Call.Kind == "tool":
-			var args toolArgs
-			if err := json.Unmarshal(r.Call.Args, &args); err != nil {
-				return nil, fmt.Errorf("read call %d: %w", r.Call.N, err)
-			}
-			name := r.Call.Name
-			if tool, err := e.h.Catalog().ResolveIn(args.Server, name); err == nil {
+			name, args := runs.Called(r.Call.Kind, r.Call.Name, r.Call.Args)
+			if tool, err := e.h.Catalog().Resolve(name); err == nil {
 				name = tool.FullName()
 			}
 			at[r.Call.N] = len(calls)
-			calls = append(calls, demo.Call{Tool: name, Args: args.Input})
+			calls = append(calls, demo.Call{Tool: name, Args: args})
 		case r.Answer != nil:
 			if i, ok := at[r.Answer.N]; ok {
 				calls[i].Result = r.Answer.Value

@@ -45,6 +45,7 @@ func TestHelp(t *testing.T) {
 		{"keys", "list"},
 		{"keys", "revoke"},
 		{"token"},
+		{"open"},
 		{"demo"},
 		{"tools"},
 		{"tools", "list"},

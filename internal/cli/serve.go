@@ -165,7 +165,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 		}
 	}
 	service := api.New(options)
-	listeners, err := listen(ctx, cfg, service, options.Metrics)
+	listeners, err := listen(ctx, cfg, service, options.Metrics, options.Logger)
 	if err != nil {
 		return &exitError{exitUnavailable, err}
 	}
@@ -217,13 +217,14 @@ func (a *app) announce(cfg *config.Config, l *api.Listener, open bool, log *slog
 		fmt.Fprintln(a.Stderr, "harness:", text)
 	}
 	say(slog.LevelInfo, fmt.Sprintf("listening on %s://%s", scheme, l.Addr()))
+	say(slog.LevelInfo, "the dashboard is there too: harness open")
 	if open {
 		say(slog.LevelWarn, "no API keys yet: POST /task is open to every program of this machine; everything else needs the token "+
 			"that harness token prints, until harness keys create makes the first key")
 	}
 }
 
-func listen(ctx context.Context, cfg *config.Config, service *api.API, metrics *telemetry.Metrics) (all []*api.Listener, err error) {
+func listen(ctx context.Context, cfg *config.Config, service *api.API, metrics *telemetry.Metrics, log *slog.Logger) (all []*api.Listener, err error) {
 	s := cfg.Server
 	var certificate *tls.Config
 	if s.TLS.Cert != "" {
@@ -240,7 +241,11 @@ func listen(ctx context.Context, cfg *config.Config, service *api.API, metrics *
 			err = errors.Join(err, failed)
 		}
 	}
-	open(s.Listen, service.Handler(), certificate)
+	dashboard, err := newDashboard(cfg, service.Handler(), log)
+	if err != nil {
+		return nil, err
+	}
+	open(s.Listen, dashboard, certificate)
 	if s.InternalListen != "" {
 		open(s.InternalListen, service.Internal(), certificate)
 	}

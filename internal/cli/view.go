@@ -17,6 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/model"
+	"mcp-code-exec-harness/internal/runs"
 )
 
 // How many bytes are shown of a call's arguments where a line has no bound, and of a text in a list.
@@ -252,7 +253,7 @@ func (v *view) program(code string) {
 func (v *view) call(n int, kind, name string, args json.RawMessage, at time.Time) {
 	c := &shownCall{kind: kind, name: name, args: args, began: at}
 	if c.shown() {
-		c.name, c.args = called(kind, name, args)
+		c.name, c.args = runs.Called(kind, name, args)
 	}
 	if kind == string(frame.Tool) {
 		v.runCalls++
@@ -493,31 +494,6 @@ func partialCode(raw string) (code string) {
 		return ""
 	}
 	return code
-}
-
-// toolArgs are the arguments of a call record. A program names the tool by server and tool, or by its full name, and gives
-// one object, or values for the parameters in order.
-type toolArgs struct {
-	Server     string
-	Input      json.RawMessage
-	Positional json.RawMessage
-}
-
-// called is the called tool or file function, and its arguments as the program wrote them.
-func called(kind, name string, args json.RawMessage) (string, json.RawMessage) {
-	var of toolArgs
-	switch {
-	case kind == string(frame.FS):
-		return "fs." + name, args
-	case json.Unmarshal(args, &of) != nil:
-		return name, args
-	case of.Server != "":
-		name = of.Server + "__" + name
-	}
-	if of.Input == nil {
-		of.Input = of.Positional
-	}
-	return name, of.Input
 }
 
 // cut shortens a text to a number of bytes, on one line.

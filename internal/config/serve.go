@@ -15,9 +15,10 @@ import (
 // Server configures harness serve.
 type Server struct {
 	Listen              string        `key:"listen" default:"127.0.0.1:3000" doc:"Address and port to listen on; beyond this machine only with authentication."`
+	Hosts               []string      `key:"hosts" doc:"Names under which browsers reach the dashboard, such as harness.example.com; localhost, the name of this machine and IP addresses always do."`
 	TLS                 TLS           `key:"tls" doc:"The server's certificate; without one it speaks plain HTTP."`
 	CORS                CORS          `key:"cors" doc:"Web pages of other origins."`
-	Secret              string        `key:"secret" secret:"true" doc:"Signs the tokens that the server gives to runs; empty: a new one at each start."`
+	Secret              string        `key:"secret" secret:"true" doc:"Signs the tokens that the server gives to runs, and seals the sessions of the dashboard; empty: a new one at each start, and a file beside the data for the dashboard."`
 	TokenExpiration     time.Duration `key:"tokenExpiration" default:"1h" min:"1s" doc:"How long such a token is valid."`
 	RateLimit           RateLimit     `key:"rateLimit" doc:"How many requests a caller may make."`
 	BodyLimit           Size          `key:"bodyLimit" default:"8MiB" min:"1KiB" max:"1GiB" doc:"Size of a request's body."`

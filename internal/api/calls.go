@@ -1,0 +1,91 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// CallList is a page of the calls of a run.
+type CallList struct {
+	Calls []runs.CallLine `json:"calls"`
+	Next  string          `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
+}
+
+// EventList is a page of the events of a task.
+type EventList struct {
+	Events []task.Event `json:"events"`
+	Next   int64        `json:"next,omitempty" doc:"The cursor of the next page; absent behind task.ended."`
+}
+
+func (a *API) addCalls() {
+	operation(a, endpoint{
+		"listCalls", "GET /v1/runs/{id}/calls", "runs", http.StatusOK, "The calls of a run, without their values",
+		"In the order in which the program made them, with times, errors, and what is in doubt.",
+	}, func(ctx context.Context, in *struct {
+		ByID
+		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+		Cursor string `query:"cursor" doc:"next of the page before."`
+	},
+	) (*body[CallList], error) {
+		if _, err := a.findRun(ctx, in.ID); err != nil {
+			return nil, err
+		}
+		lines, next, err := a.opt.Harness.Runs().Calls(ctx, in.ID, in.Cursor, in.Limit)
+		return &body[CallList]{CallList{list(lines), next}}, err
+	})
+
+	operation(a, endpoint{
+		"getCall", "GET /v1/runs/{id}/calls/{n}", "runs", http.StatusOK, "A call of a run, with its arguments and its answer",
+		"Personal data are tokens.",
+	}, func(ctx context.Context, in *struct {
+		ByID
+		N   int   `path:"n" minimum:"1" doc:"The number of the call."`
+		Seq int64 `query:"seq" minimum:"0" doc:"seq of the call in the list, so that it is found at once."`
+	},
+	) (*body[runs.Call], error) {
+		if _, err := a.findRun(ctx, in.ID); err != nil {
+			return nil, err
+		}
+		call, err := a.opt.Harness.Runs().Call(ctx, in.ID, in.N, in.Seq)
+		if errors.Is(err, journal.ErrNotFound) {
+			err = absent("call")
+		}
+		return &body[runs.Call]{call}, err
+	})
+
+	operation(a, endpoint{
+		"taskHistory", "GET /v1/tasks/{id}/history", "tasks", http.StatusOK, "The stored events of a task so far, by pages",
+		"The same as of " + eventsPath + ", without waiting for more.",
+	}, func(ctx context.Context, in *struct {
+		ByID
+		Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"200"`
+		Cursor int64 `query:"cursor" minimum:"0" doc:"next of the page before, or the id of the last event that is known."`
+	},
+	) (*body[EventList], error) {
+		t, err := a.ownTask(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		past, err := a.opt.Tasks.Past(ctx, t.ID, in.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		out := EventList{Events: []task.Event{}}
+		shown := a.shownEvents(ctx, t)
+		for _, e := range past[:min(len(past), in.Limit)] {
+			if e, err = shown(e); err != nil {
+				return nil, err
+			}
+			out.Events = append(out.Events, e)
+			if out.Next = e.ID; e.Type == task.EventEnded {
+				out.Next = 0
+			}
+		}
+		return &body[EventList]{out}, nil
+	})
+}

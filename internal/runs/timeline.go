@@ -1,0 +1,192 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+)
+
+// CallLine is a host call of a run without its values.
+type CallLine struct {
+	N        int        `json:"call" doc:"Its number in the run."`
+	Kind     string     `json:"kind" example:"tool"`
+	Name     string     `json:"name" example:"crm__search"`
+	Sync     bool       `json:"sync,omitempty" doc:"The program waited for it without doing anything else."`
+	Began    time.Time  `json:"beganAt" doc:"When the program made it: the clock of the run, which moves with each answer."`
+	Sent     *time.Time `json:"sentAt,omitempty" doc:"Of a write: when it was about to be sent."`
+	Answered *time.Time `json:"answeredAt,omitempty" doc:"When the program got the answer; absent: it has none."`
+	Error    string     `json:"error,omitempty" doc:"The kind of its error."`
+	Message  string     `json:"message,omitempty"`
+	Args     int        `json:"argsBytes"`
+	Value    int        `json:"valueBytes"`
+	Doubt    bool       `json:"doubt,omitempty" doc:"A write that was sent and has no answer."`
+	Approval string     `json:"approvalId,omitempty" doc:"The request by which a person approved it."`
+	Notes    []string   `json:"notes,omitempty" doc:"What the program was told beside the answer."`
+	Seq      int64      `json:"seq" doc:"The record of the call in the journal."`
+}
+
+// Call is a host call of a run with its values. Personal data are tokens.
+type Call struct {
+	CallLine
+	Arguments json.RawMessage `json:"args,omitempty"`
+	Result    json.RawMessage `json:"result,omitempty"`
+}
+
+// Called is the tool or file function that a recorded call names, and its arguments as the program wrote them.
+func Called(kind, name string, args json.RawMessage) (string, json.RawMessage) {
+	var of struct {
+		Server     string
+		Input      json.RawMessage
+		Positional json.RawMessage
+	}
+	switch {
+	case kind == string(frame.FS):
+		return "fs." + name, args
+	case kind != string(frame.Tool) || json.Unmarshal(args, &of) != nil:
+		return name, args
+	case of.Server != "":
+		name = of.Server + "__" + name
+	}
+	if of.Input == nil {
+		of.Input = of.Positional
+	}
+	return name, of.Input
+}
+
+// calling reads the calls of a journal, record by record.
+type calling struct {
+	now   time.Time // the run's clock
+	lines map[int]*Call
+	order []*Call
+	open  int // calls without an answer
+	most  int // calls that are read
+	full  bool
+	next  string // cursor of the page behind the last call
+}
+
+// errText is the kind and the message of an error in a journal.
+func errText(text json.RawMessage) (kind, message string) {
+	var e frame.Error
+	if json.Unmarshal(text, &e) != nil {
+		return frame.KindRuntime, string(text)
+	}
+	return cmp.Or(e.Kind, frame.KindRuntime), e.Message
+}
+
+func (c *calling) record(r journal.Record) {
+	switch {
+	case r.Start != nil:
+		c.now = time.UnixMicro(r.Start.Time).UTC()
+	case r.Call != nil && len(c.order) == c.most:
+		c.full = true
+		c.next = cmp.Or(c.next, fmt.Sprintf("%d-%d", r.Seq-1, c.now.UnixMicro()))
+	case r.Call != nil:
+		name, args := Called(r.Call.Kind, r.Call.Name, r.Call.Args)
+		line := &Call{CallLine{N: r.Call.N, Kind: r.Call.Kind, Name: name, Sync: r.Call.Sync, Began: c.now, Args: len(args), Seq: r.Seq}, args, nil}
+		c.lines[r.Call.N] = line
+		c.order = append(c.order, line)
+		c.open++
+	case r.Intent != nil:
+		if line := c.lines[r.Intent.N]; line != nil {
+			at := time.UnixMicro(r.Intent.Time).UTC()
+			line.Sent, line.Doubt, line.Approval = &at, true, r.Intent.Approval
+		}
+	case r.Answer != nil:
+		c.now = time.UnixMicro(r.Answer.Now).UTC()
+		if line := c.lines[r.Answer.N]; line != nil && line.Answered == nil {
+			at := c.now
+			line.Answered, line.Doubt, line.Notes, line.Value, line.Result = &at, false, r.Answer.Notes, len(r.Answer.Value), r.Answer.Value
+			if r.Answer.Error != nil {
+				line.Error, line.Message = errText(r.Answer.Error)
+				line.Doubt = line.Error == frame.KindInDoubt
+			}
+			c.open--
+		}
+	}
+}
+
+// Calls returns the calls of a run behind a cursor, at most limit, without their values, and the cursor of the next page, which is empty
+// on the last one. The error wraps journal.ErrCursor for a cursor that no page returned.
+func (s *Service) Calls(ctx context.Context, id, cursor string, limit int) (lines []CallLine, next string, err error) {
+	c, err := s.calls(ctx, id, cursor, limit, func(c *Call) { c.Arguments, c.Result = nil, nil })
+	if err != nil {
+		return nil, "", err
+	}
+	lines = make([]CallLine, len(c.order))
+	for i, line := range c.order {
+		lines[i] = line.CallLine
+	}
+	return lines, c.next, nil
+}
+
+// Call returns a call of a run. seq is that of its CallLine, or 0, which reads the journal from its beginning. The error wraps
+// journal.ErrNotFound if there is no such call.
+func (s *Service) Call(ctx context.Context, id string, n int, seq int64) (Call, error) {
+	cursor, limit := "", MaxCalls
+	if seq > 0 {
+		cursor, limit = fmt.Sprintf("%d-0", seq-1), 1
+	}
+	c, err := s.calls(ctx, id, cursor, limit, func(c *Call) {
+		if c.N != n {
+			c.Arguments, c.Result = nil, nil
+		}
+	})
+	if err != nil {
+		return Call{}, err
+	}
+	if i := slices.IndexFunc(c.order, func(c *Call) bool { return c.N == n }); i >= 0 {
+		return *c.order[i], nil
+	}
+	return Call{}, fmt.Errorf("call %d of run %q: %w", n, id, journal.ErrNotFound)
+}
+
+// MaxCalls is the most calls that are read of a run: more than a program can make.
+const MaxCalls = 1 << 20
+
+// calls reads a journal until limit calls have their answers. seen is called with each call after each of its records.
+func (s *Service) calls(ctx context.Context, id, cursor string, limit int, seen func(*Call)) (*calling, error) {
+	c := &calling{lines: map[int]*Call{}, most: limit}
+	var after int64
+	if cursor != "" {
+		seq, now, _ := strings.Cut(cursor, "-")
+		at, err := strconv.ParseInt(now, 10, 64)
+		if after, _ = strconv.ParseInt(seq, 10, 64); err != nil || after <= 0 {
+			return nil, journal.ErrCursor
+		}
+		c.now = time.UnixMicro(at).UTC()
+	}
+	for !c.full || c.open > 0 {
+		page, err := s.JournalPage(ctx, id, after, MaxPage)
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, r := range page {
+			c.record(r)
+			n := 0
+			if r.Call != nil {
+				n = r.Call.N
+			} else if r.Answer != nil {
+				n = r.Answer.N
+			}
+			if line := c.lines[n]; line != nil {
+				seen(line)
+			}
+			if c.full && c.open == 0 {
+				break
+			}
+		}
+		after = page[len(page)-1].Seq
+	}
+	return c, nil
+}

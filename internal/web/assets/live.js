@@ -1,0 +1,107 @@
+// The script of the dashboard keeps a page up to date, shows times in local time, and takes keys. Everything works without it.
+
+const policy = window.trustedTypes?.createPolicy('harness', { createHTML: (text) => text });
+
+// localTimes puts the local time beside each time in UTC.
+function localTimes(under) {
+  for (const t of under.querySelectorAll('time:not([data-local])')) {
+    t.dataset.local = '';
+    const local = document.createElement('small');
+    local.textContent = new Date(t.dateTime).toLocaleString() + ' local';
+    t.append(local);
+  }
+}
+
+// refresh asks for the page again and takes over what has changed. What a person is typing in, has opened or chosen stays.
+let tag = '';
+let failures = 0;
+async function refresh() {
+  const main = document.querySelector('main[data-live]');
+  if (!main || document.hidden || typing()) return;
+  let answer;
+  try {
+    answer = await fetch(location.href, { headers: tag ? { 'If-None-Match': tag } : {}, cache: 'no-store' });
+    failures = 0;
+  } catch {
+    if (++failures === 2) behind(main);
+    return;
+  }
+  if (answer.redirected) return location.reload(); // the session has ended
+  if (answer.status === 304) return behind(main, true);
+  if (!answer.ok) return behind(main);
+  tag = answer.headers.get('ETag') ?? '';
+  const text = await answer.text();
+  const page = new DOMParser().parseFromString(policy ? policy.createHTML(text) : text, 'text/html');
+  const fresh = page.querySelector('main');
+  if (!fresh || typing()) return;
+  const focused = document.activeElement, place = focused?.id ? '#' + CSS.escape(focused.id) : where(focused);
+  const open = [...main.querySelectorAll('details')].map((d) => d.open);
+  const chosen = new Set([...main.querySelectorAll('input:checked')].map((c) => c.value));
+  const scrolled = [...main.querySelectorAll('pre, .scroll')].map((e) => [e.scrollLeft, e.scrollTop]);
+  main.replaceChildren(...fresh.childNodes);
+  if (!fresh.hasAttribute('data-live')) main.removeAttribute('data-live');
+  [...main.querySelectorAll('details')].forEach((d, i) => { if (open[i]) d.open = true; });
+  for (const c of main.querySelectorAll('input[type=checkbox]')) if (chosen.has(c.value)) c.checked = true;
+  [...main.querySelectorAll('pre, .scroll')].forEach((e, i) => { if (scrolled[i]) [e.scrollLeft, e.scrollTop] = scrolled[i]; });
+  const waiting = document.querySelector('nav[aria-label=Sections]'), now = page.querySelector('nav[aria-label=Sections]');
+  if (waiting && now && !waiting.contains(focused)) waiting.replaceChildren(...now.childNodes);
+  localTimes(main);
+  mark(row);
+  if (place && focused && !document.contains(focused)) main.querySelector(place)?.focus({ preventScroll: true });
+}
+
+// where is a selector for the element that has the focus: the same link or field of the fresh page.
+function where(e) {
+  if (!e || e === document.body) return '';
+  if (e.getAttribute('href')) return `a[href="${CSS.escape(e.getAttribute('href'))}"]`;
+  if (e.value && e.name) return `[name="${CSS.escape(e.name)}"][value="${CSS.escape(e.value)}"]`;
+  return '';
+}
+
+// typing says whether a person is in the middle of a form.
+function typing() {
+  const e = document.activeElement;
+  return !!e && (e.matches('textarea, select') || (e.matches('input') && e.type !== 'checkbox')) || !!document.querySelector('textarea[data-changed]');
+}
+
+// behind says on the page that it is not up to date.
+function behind(main, not) {
+  const is = document.querySelector('#behind');
+  if (not) return is?.remove();
+  if (is) return;
+  const p = document.createElement('p');
+  p.id = 'behind';
+  p.className = 'warning';
+  p.setAttribute('role', 'status');
+  p.textContent = 'The server does not answer: what is shown may be old.';
+  main.prepend(p);
+}
+
+// Keys: j and k move between the rows of requests, x chooses, Enter opens, a approves, d denies.
+let row = -1;
+function mark(at) {
+  const rows = [...document.querySelectorAll('tr[data-row]')];
+  rows.forEach((r) => r.removeAttribute('data-at'));
+  if (!rows.length || at < 0) return;
+  row = Math.min(at, rows.length - 1);
+  rows[row].setAttribute('data-at', '');
+  return rows[row];
+}
+document.addEventListener('keydown', (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || typing()) return;
+  const rows = document.querySelectorAll('tr[data-row]');
+  const decide = (value) => document.querySelector(`button[name=decision][value=${value}]`);
+  if (e.key === 'j' && !rows.length) document.querySelector('a[rel=next]')?.click();
+  else if ((e.key === 'j' || e.key === 'k') && rows.length) {
+    const at = mark(Math.max(0, row + (e.key === 'j' ? 1 : -1)));
+    at?.querySelector('a')?.focus();
+  } else if (e.key === 'x' && rows[row]) rows[row].querySelector('input[type=checkbox]')?.click();
+  else if (e.key === 'a' && decide('approve')) decide('approve').click();
+  else if (e.key === 'd' && decide('deny')) decide('deny').click();
+  else return;
+  e.preventDefault();
+});
+document.addEventListener('input', (e) => { if (e.target.matches('textarea')) e.target.dataset.changed = ''; });
+
+localTimes(document);
+setInterval(refresh, 2000);

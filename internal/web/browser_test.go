@@ -1,0 +1,262 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"mcp-code-exec-harness/internal/testing/npmtest"
+)
+
+// screenshotsVar names a directory that gets a picture of every page.
+const screenshotsVar = "HARNESS_SCREENSHOTS"
+
+// browserTime bounds what one test does in a browser.
+const browserTime = 4 * time.Minute
+
+// chromium returns a browser. Without one on the machine the test is skipped, or fails where CI=true.
+func chromium(t testing.TB) context.Context {
+	t.Helper()
+	i := slices.IndexFunc([]string{"chromium", "chromium-browser", "google-chrome"}, func(name string) bool {
+		_, err := exec.LookPath(name)
+		return err == nil
+	})
+	if i < 0 {
+		const message = "no Chromium: install it (Debian: apt install chromium) to test the dashboard in a browser"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	name, _ := exec.LookPath([]string{"chromium", "chromium-browser", "google-chrome"}[i])
+	dir, err := os.MkdirTemp("", "harness-chromium-")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // a process of the browser may still write there
+	ctx, cancel := context.WithTimeout(context.Background(), browserTime)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(name), chromedp.NoSandbox, chromedp.UserDataDir(dir), chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.WSURLReadTimeout(time.Minute),
+	)...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx) // waits for the end of the browser
+		cancel()
+	})
+	return ctx
+}
+
+// watched is what a browser has reported.
+type watched struct {
+	mu       sync.Mutex
+	foreign  []string // requests that leave the origin
+	problems []string // errors of scripts and of the policy of the page
+	dialogs  int
+}
+
+// watch notes what pages of a browser do. It begins before the first page.
+func (w *world) watch(t testing.TB, ctx context.Context) *watched {
+	t.Helper()
+	seen := &watched{}
+	chromedp.ListenTarget(ctx, func(event any) {
+		seen.mu.Lock()
+		defer seen.mu.Unlock()
+		switch e := event.(type) {
+		case *network.EventRequestWillBeSent:
+			if at := e.Request.URL; !strings.HasPrefix(at, w.url+"/") && !strings.HasPrefix(at, "data:") {
+				seen.foreign = append(seen.foreign, at)
+			}
+		case *log.EventEntryAdded:
+			if e.Entry.Level == log.LevelError && !strings.Contains(e.Entry.Text, "404") {
+				seen.problems = append(seen.problems, e.Entry.Text+" "+e.Entry.URL)
+			}
+		case *runtime.EventExceptionThrown:
+			seen.problems = append(seen.problems, e.ExceptionDetails.Error())
+		case *page.EventJavascriptDialogOpening:
+			seen.dialogs++
+		}
+	})
+	must(t, chromedp.Run(ctx, network.Enable(), log.Enable(), runtime.Enable(), page.Enable()))
+	return seen
+}
+
+func (s *watched) check(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.foreign)+len(s.problems)+s.dialogs > 0 {
+		t.Errorf("requests to elsewhere: %q, problems: %q, dialogs: %d", s.foreign, s.problems, s.dialogs)
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stepTime bounds one step of a person.
+const stepTime = 30 * time.Second
+
+// does runs the actions of one step. An error comes with what the page shows.
+func does(t testing.TB, ctx context.Context, actions ...chromedp.Action) {
+	t.Helper()
+	step, cancel := context.WithTimeout(ctx, stepTime)
+	defer cancel()
+	if err := chromedp.Run(step, actions...); err != nil {
+		var at, text, active string
+		_ = chromedp.Run(ctx, chromedp.Location(&at), chromedp.Evaluate("document.body.innerText", &text), chromedp.Evaluate("document.activeElement.outerHTML", &active))
+		t.Fatalf("%v at %s, with the focus on %.200s:\n%.3000s", err, at, active, text)
+	}
+}
+
+// logIn logs a browser in by the link that harness open prints, with the keyboard.
+func (w *world) logIn(t testing.TB, ctx context.Context) {
+	t.Helper()
+	link := strings.TrimSpace(w.command("open", "--print", "--listen", strings.TrimPrefix(w.url, "http://")))
+	does(t, ctx, chromedp.Navigate(link), chromedp.WaitVisible("button.primary"), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("header nav"))
+}
+
+// violation is what axe finds.
+type violation struct {
+	ID    string `json:"id"`
+	Help  string `json:"help"`
+	Nodes []struct {
+		HTML    string `json:"html"`
+		Failure string `json:"failureSummary"`
+	} `json:"nodes"`
+}
+
+// Every page can be read by everybody: axe finds nothing, in both schemes and on narrow and wide screens, no page is wider than the screen, no
+// script of a text executes, and no request leaves the server.
+func TestBrowserPages(t *testing.T) {
+	ctx := chromium(t)
+	axe, err := os.ReadFile(filepath.Join(npmtest.Install(t, "axe", os.DirFS("testdata/axe")), "node_modules", "axe-core", "axe.min.js"))
+	must(t, err)
+	w, paths := filled(t)
+	seen := w.watch(t, ctx)
+	// The checker is no script of the page: it is evaluated by the browser, past the policy.
+	w.logIn(t, ctx)
+	shots := os.Getenv(screenshotsVar)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{375, 1280} {
+			must(t, chromedp.Run(ctx, chromedp.EmulateViewport(width, 900), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})))
+			for _, path := range paths {
+				var title, found string
+				var wide float64
+				must(t, chromedp.Run(ctx, chromedp.Navigate(w.url+path), chromedp.WaitVisible("main"), chromedp.Title(&title),
+					chromedp.Evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth", &wide),
+					chromedp.Evaluate(string(axe)+";0", nil),
+					chromedp.Evaluate("axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations))", &found,
+						func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }),
+				))
+				var violations []violation
+				must(t, json.Unmarshal([]byte(found), &violations))
+				for _, v := range violations {
+					t.Errorf("%s, %s, %d: %s: %s: %.300s", path, scheme, width, v.ID, v.Help, fmt.Sprint(v.Nodes))
+				}
+				if wide > 0 {
+					t.Errorf("%s, %s, %d: the page is %g wider than the screen", path, scheme, width, wide)
+				}
+				if strings.Contains(title, "attacked") {
+					t.Errorf("%s: a text was executed", path)
+				}
+				if shots != "" {
+					var png []byte
+					must(t, chromedp.Run(ctx, chromedp.FullScreenshot(&png, 100)))
+					name := strings.Trim(strings.Map(func(r rune) rune {
+						if strings.ContainsRune("/?=&+", r) {
+							return '-'
+						}
+						return r
+					}, path), "-")
+					must(t, os.WriteFile(filepath.Join(shots, fmt.Sprintf("%s-%s-%d.png", name, scheme, width)), png, 0o600))
+				}
+			}
+		}
+	}
+	seen.check(t)
+}
+
+// A person writes a program, sees it fail with its line, mends it, finds its call, and approves a write with the keyboard.
+func TestBrowserProgram(t *testing.T) {
+	ctx := chromium(t)
+	w := setup(t, false)
+	seen := w.watch(t, ctx)
+	w.logIn(t, ctx)
+	var text string
+	write := func(code string) {
+		t.Helper()
+		does(t, ctx, chromedp.Navigate(w.url+"/runs"), chromedp.WaitVisible("main"),
+			chromedp.Evaluate("document.querySelector('details').open = true", nil),
+			chromedp.SendKeys("textarea[name=code]", code), chromedp.KeyEvent(kb.Tab+kb.Tab+kb.Enter), chromedp.WaitVisible("pre.code"))
+	}
+	write("const n = await tools.notes.list({});\nreturn n.map((x) => x.titel.length)")
+	does(t, ctx, chromedp.Text("main", &text))
+	if !strings.Contains(text, "line 2") || !strings.Contains(text, "failed") {
+		t.Errorf("a program that failed: %s", text)
+	}
+	write("return await tools.notes.write({title: 'from the page'})")
+	does(t, ctx, chromedp.Text("main", &text))
+	if !strings.Contains(text, "waiting approval") {
+		t.Fatalf("a write: %s", text)
+	}
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]"), chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter),
+		chromedp.WaitVisible(".fields"), chromedp.Text("main", &text))
+	if !strings.Contains(text, "from the page") {
+		t.Errorf("the request does not show its arguments: %s", text)
+	}
+	does(t, ctx, chromedp.KeyEvent("a"), chromedp.WaitVisible(".notice"))
+	w.eventually("the note is written", func() bool { return len(w.tools.notes()) == 1 })
+	seen.check(t)
+}
+
+// Requests are chosen and denied together, and the list follows what happens elsewhere without being asked.
+func TestBrowserApprovals(t *testing.T) {
+	ctx := chromium(t)
+	w := setup(t, false)
+	seen := w.watch(t, ctx)
+	w.logIn(t, ctx)
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible(".empty"))
+	for i := range 3 {
+		if _, status := w.run(w.token, fmt.Sprintf("return await tools.notes.write({title: 'note %d'})", i)); status != "waiting_approval" {
+			t.Fatalf("the write is %s", status)
+		}
+	}
+	does(t, ctx, chromedp.WaitVisible("tr[data-row]:nth-child(3)"), // the page asks by itself
+		chromedp.KeyEvent("j"), chromedp.KeyEvent("x"), chromedp.KeyEvent("j"), chromedp.KeyEvent("x"), chromedp.KeyEvent("d"),
+		chromedp.WaitVisible(".notice"))
+	w.waiting(t, 1)
+	does(t, ctx, chromedp.WaitNotPresent("tr[data-row]:nth-child(2)"), chromedp.KeyEvent("j"), chromedp.KeyEvent("x"), chromedp.KeyEvent("a"), chromedp.WaitVisible(".notice"))
+	w.eventually("one note is written", func() bool { return len(w.tools.notes()) == 1 })
+	seen.check(t)
+}
+
+// waiting checks how many requests wait.
+func (w *world) waiting(t testing.TB, want int) {
+	t.Helper()
+	var all struct{ Approvals []json.RawMessage }
+	w.api(w.token, "GET", "/v1/approvals?"+url.Values{"status": {"waiting"}}.Encode(), nil, &all)
+	if len(all.Approvals) != want {
+		t.Errorf("%d requests wait, want %d", len(all.Approvals), want)
+	}
+}

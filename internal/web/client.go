@@ -1,0 +1,129 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"mcp-code-exec-harness/internal/api"
+)
+
+// caller is who reads.
+type caller = api.Caller
+
+// refusal is an answer of the API that is no success.
+type refusal struct {
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Errors []struct {
+		Message  string `json:"message"`
+		Location string `json:"location"`
+	} `json:"errors"`
+	after string // Retry-After
+}
+
+func (r *refusal) Error() string {
+	text := r.Detail
+	for _, e := range r.Errors {
+		text += "; " + strings.TrimPrefix(e.Location, "body.") + ": " + e.Message
+	}
+	return text
+}
+
+// get reads what the API has at a path, with the parameters that are not empty.
+func (v *visit) get(path string, into any, parameters ...string) error {
+	query := url.Values{}
+	for i := 0; i+1 < len(parameters); i += 2 {
+		if parameters[i+1] != "" {
+			query.Set(parameters[i], parameters[i+1])
+		}
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return v.send(http.MethodGet, path, nil, into)
+}
+
+// send sends JSON to the API, in the name of the reader, and reads its answer. An answer that is no success is a *refusal.
+func (v *visit) send(method, path string, body, into any) error {
+	var sent io.Reader
+	size := int64(0)
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		sent, size = bytes.NewReader(text), int64(len(text))
+	}
+	got := &answer{header: http.Header{}}
+	if err := v.exchange(got, method, path, sent, size, "application/json"); err != nil {
+		return err
+	}
+	if err := got.refused(); err != nil {
+		return err
+	}
+	if into == nil || got.body.Len() == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(got.body.Bytes(), into); err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	return nil
+}
+
+// exchange has the API answer a request into w.
+func (v *visit) exchange(w http.ResponseWriter, method, path string, body io.Reader, size int64, kind string) error {
+	r, err := http.NewRequestWithContext(v.r.Context(), method, path, body)
+	if err != nil {
+		return &refusal{Status: http.StatusBadRequest, Detail: "the address is not well formed"}
+	}
+	r.Host, r.RemoteAddr, r.TLS = v.r.Host, v.r.RemoteAddr, v.r.TLS
+	r.Header["X-Forwarded-For"] = v.r.Header.Values("X-Forwarded-For")
+	r.Header.Set("Authorization", "Bearer "+v.reader.Credential)
+	if body != nil {
+		r.Header.Set("Content-Type", kind)
+		r.ContentLength = size
+	}
+	v.s.opt.API.ServeHTTP(w, r)
+	return nil
+}
+
+// answer keeps what the API answers.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (a *answer) Header() http.Header { return a.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}
+
+// refused is the answer as an error; nil: it is a success.
+func (a *answer) refused() error {
+	if a.status < 400 {
+		return nil
+	}
+	r := &refusal{}
+	if json.Unmarshal(a.body.Bytes(), r) != nil || r.Detail == "" {
+		r.Detail = http.StatusText(a.status)
+	}
+	r.Status, r.after = a.status, a.header.Get("Retry-After")
+	return r
+}

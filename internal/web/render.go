@@ -1,0 +1,255 @@
+package web
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/jsontext"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/task"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// templates has a set for each page: its own file, and the frame around it.
+var templates = func() map[string]*template.Template {
+	frame := template.Must(template.New("").Funcs(functions).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html"))
+	all := map[string]*template.Template{}
+	files, err := templateFiles.ReadDir("templates")
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range files {
+		all[strings.TrimSuffix(f.Name(), ".html")] = template.Must(template.Must(frame.Clone()).ParseFS(templateFiles, "templates/"+f.Name()))
+	}
+	return all
+}()
+
+// maxShown is how many bytes of a value or text a page shows.
+const maxShown = 64 << 10
+
+// functions are what templates can call. Texts that others control pass text or value, which make hidden characters visible.
+var functions = template.FuncMap{
+	"text": func(s any) string { return clip.Visible(clip.Counted(fmt.Sprint(s), maxShown)) },
+	"line": func(s any) string {
+		return clip.Visible(clip.Words(strings.Join(strings.Fields(fmt.Sprint(s)), " "), 160))
+	},
+	"value":    value,
+	"time":     moment,
+	"took":     took,
+	"size":     size,
+	"lower":    strings.ToLower,
+	"escape":   url.PathEscape,
+	"segments": func(p string) string { return (&url.URL{Path: p}).EscapedPath() },
+	"status":   func(s any) string { return strings.ReplaceAll(fmt.Sprint(s), "_", " ") },
+	"count": func(n int, one string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprintf("%d %ss", n, one)
+	},
+	"add":       func(a, b int) int { return a + b },
+	"usd":       func(cost *float64) string { return fmt.Sprintf("$%.4f", *cost) },
+	"codelines": func(code string) []string { return strings.Split(clip.Visible(clip.Counted(code, maxShown)), "\n") },
+	"fields":    fields,
+	"happened":  func(kind string) string { return cmp.Or(happened[kind], kind) },
+	"nav":       func() []section { return sections },
+}
+
+// section is a part of the dashboard.
+type section struct{ Name, Title, Path string }
+
+var sections = []section{
+	{"now", "Now", "/"},
+	{"tasks", "Tasks", "/tasks"},
+	{"runs", "Runs", "/runs"},
+	{"approvals", "Approvals", "/approvals"},
+	{"tools", "Tools", "/tools"},
+	{"servers", "Servers", "/servers"},
+	{"sessions", "Sessions", "/sessions"},
+	{"skills", "Skills", "/skills"},
+	{"schedules", "Schedules", "/schedules"},
+}
+
+// happened says in words what an event of a task is.
+var happened = map[string]string{
+	task.EventTurn: "The model", task.EventRunStarted: "A program begins", task.EventRunEnded: "The program has ended", task.EventNote: "The harness tells the model", task.EventEnded: "The task has ended",
+	task.EventApprovalRequested: "A person is asked", task.EventApprovalDecided: "A person has decided", task.EventLog: "The program's console",
+}
+
+// field is an argument of a call.
+type field struct{ Name, Value string }
+
+// fields are the arguments of a call, one by one and in their order, so that a text is read as a text.
+func fields(args json.RawMessage) (all []field) {
+	for name, v := range jsontext.Members(args) {
+		all = append(all, field{name, value(args[v.From:v.End])})
+	}
+	return all
+}
+
+// value is a JSON value as indented text.
+func value(raw any) string {
+	text, ok := raw.(json.RawMessage)
+	if !ok {
+		var err error
+		if text, err = json.Marshal(raw); err != nil {
+			return err.Error()
+		}
+	}
+	if len(text) == 0 {
+		return ""
+	}
+	var s string
+	if text[0] == '"' && json.Unmarshal(text, &s) == nil {
+		return clip.Visible(clip.Counted(s, maxShown))
+	}
+	var b bytes.Buffer
+	if len(text) > 16*maxShown || json.Indent(&b, text, "", "  ") != nil {
+		b.Reset()
+		b.Write(text)
+	}
+	return clip.Visible(clip.Counted(b.String(), maxShown))
+}
+
+// moment is an instant in UTC, which the script shows in local time as well.
+func moment(t any) template.HTML {
+	var at time.Time
+	switch t := t.(type) {
+	case time.Time:
+		at = t
+	case *time.Time:
+		if t != nil {
+			at = *t
+		}
+	}
+	if at.IsZero() {
+		return "–"
+	}
+	at = at.UTC()
+	return template.HTML(`<time datetime="` + at.Format(time.RFC3339Nano) + `">` + at.Format("2006-01-02 15:04:05") + ` UTC</time>`) //nolint:gosec // digits only
+}
+
+// took is a span of time, to three digits.
+func took(d any) string {
+	var span time.Duration
+	switch d := d.(type) {
+	case time.Duration:
+		span = d
+	case run.Millis:
+		span = time.Duration(d)
+	}
+	switch {
+	case span < time.Millisecond:
+		return fmt.Sprintf("%d µs", span.Microseconds())
+	case span < time.Second:
+		return fmt.Sprintf("%.3g ms", float64(span.Microseconds())/1000)
+	case span < time.Minute:
+		return fmt.Sprintf("%.3g s", span.Seconds())
+	}
+	return span.Round(time.Second).String()
+}
+
+// size is a number of bytes in words.
+func size(n any) string {
+	var bytes int64
+	switch n := n.(type) {
+	case int:
+		bytes = int64(n)
+	case int64:
+		bytes = n
+	}
+	switch {
+	case bytes < 1<<10:
+		return fmt.Sprintf("%d B", bytes)
+	case bytes < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(bytes)/(1<<10))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+}
+
+// view is what a template gets.
+type view struct {
+	Title string
+	Nav   string // name of the section that is shown
+	Live  bool   // the page is asked for again while it is looked at
+	Body  any
+
+	Me      caller
+	Form    string // token of forms
+	Waiting int    // approvals that wait
+	More    bool   // there are more of them
+	Version string
+	Path    string // of this page
+	Done    string // what the last form did
+}
+
+// done are the sentences that a page shows after a form; a link names one.
+var done = map[string]string{
+	"approved": "Approved: the run goes on.", "denied": "Denied: the program is told.", "cancelled": "The task is being cancelled.",
+	"added": "The server was added until the harness stops.", "reconnect": "The server is connected again.", "remove": "The server was removed.",
+	"review": "What was held is approved.", "uploaded": "The files are stored.", "ended": "The schedule has ended.",
+}
+
+// show renders a page of the dashboard.
+func (v *visit) show(name string, of view) error { return v.render(http.StatusOK, name, of) }
+
+// render renders a page whole before it sends it. A page that the browser has already is not sent again.
+func (v *visit) render(status int, name string, of view) error {
+	of.Me, of.Version, of.Path, of.Done = v.me, v.s.opt.Version, v.r.URL.Path, done[v.r.URL.Query().Get("done")]
+	if v.reader.ID != "" {
+		of.Form = v.s.sessions.formToken(v.reader)
+		if list, err := read[approvalList](v, "/v1/approvals", "status", "waiting", "limit", "100"); err == nil {
+			of.Waiting, of.More = len(list.Approvals), list.Next != ""
+		}
+	}
+	var b bytes.Buffer
+	if err := templates[name].ExecuteTemplate(&b, "frame", of); err != nil {
+		return err
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	if status == http.StatusOK {
+		sum := sha256.Sum256(b.Bytes())
+		tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+		h.Set("ETag", tag)
+		h.Set("Cache-Control", "private, no-cache, no-store")
+		if v.r.Header.Get("If-None-Match") == tag {
+			v.w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
+	v.w.WriteHeader(status)
+	_, _ = v.w.Write(b.Bytes()) // the browser may be gone
+	return nil
+}
+
+// fail shows an error. v is nil for a request that was refused before it was read.
+func (s *Server) fail(w http.ResponseWriter, v *visit, status int, why error) {
+	if v == nil || v.me.Principal == "" {
+		v = &visit{s: s, w: w, r: &http.Request{URL: &url.URL{Path: "/"}, Header: http.Header{}}}
+	}
+	title := cmp.Or(http.StatusText(status), "Error")
+	if err := v.render(status, "error", view{Title: title, Body: why.Error()}); err != nil {
+		http.Error(w, title, status)
+	}
+}
+
+// read reads what the API has at a path, as get does.
+func read[T any](v *visit, path string, parameters ...string) (T, error) {
+	var into T
+	err := v.get(path, &into, parameters...)
+	return into, err
+}

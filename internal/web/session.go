@@ -1,0 +1,244 @@
+package web
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// session is a reader's login: the credential, sealed in the cookie of the browser. The server keeps nothing of it, so that it holds over
+// restarts and for every server with the same key, and ends with the credential.
+type session struct {
+	Credential string    `json:"c"`
+	Expires    time.Time `json:"e"`
+	ID         string    `json:"i"` // random
+}
+
+const (
+	sessionLife = 12 * time.Hour
+	linkLife    = time.Minute
+	// cookieName is followed by the port: browsers send cookies of a host to all of its ports, and each server has its own.
+	cookieName = "harness_session"
+	// maxCookie is what browsers take.
+	maxCookie = 3800
+	// maxLinks is the most used links that are remembered. A link is remembered until it has expired.
+	maxLinks = 10_000
+)
+
+var errNoSession = errors.New("not logged in")
+
+// sessions seals and opens sessions.
+type sessions struct {
+	aead cipher.AEAD
+	mac  []byte
+	now  func() time.Time
+
+	mu   sync.Mutex
+	used map[string]time.Time // used links, until they expire
+}
+
+func newSessions(key []byte, now func() time.Time) (*sessions, error) {
+	if len(key) < 32 {
+		return nil, errors.New("the key of the dashboard's sessions has fewer than 32 bytes")
+	}
+	seal, err := hkdf.Key(sha256.New, key, nil, "dashboard session", 32)
+	if err != nil {
+		return nil, err
+	}
+	mac, err := hkdf.Key(sha256.New, key, nil, "dashboard form", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(seal)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return &sessions{aead: aead, mac: mac, now: now, used: map[string]time.Time{}}, err
+}
+
+// seal makes the text of a session for a purpose: a cookie or a link. One is not taken for the other.
+func (s *sessions) seal(purpose, credential string, life time.Duration) (string, error) {
+	text, err := json.Marshal(session{credential, s.now().Add(life), rand.Text()})
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, text, []byte(purpose))), nil
+}
+
+func (s *sessions) unseal(purpose, sealed string) (session, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil {
+		return session{}, errNoSession
+	}
+	text, err := s.aead.Open(nil, nil, raw, []byte(purpose))
+	if err != nil {
+		return session{}, errNoSession
+	}
+	var made session
+	if json.Unmarshal(text, &made) != nil || !s.now().Before(made.Expires) {
+		return session{}, errNoSession
+	}
+	return made, nil
+}
+
+// cookie is the name of the session's cookie in a request.
+func cookie(r *http.Request) string {
+	_, port, _ := strings.Cut(strings.TrimPrefix(r.Host, "["), ":")
+	if i := strings.LastIndexByte(port, ':'); i >= 0 { // an IPv6 address
+		port = port[i+1:]
+	}
+	return cookieName + strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, port)
+}
+
+// of opens the session of a request. The error is errNoSession.
+func (s *sessions) of(r *http.Request) (session, error) {
+	c, err := r.Cookie(cookie(r))
+	if err != nil {
+		return session{}, errNoSession
+	}
+	return s.unseal("cookie", c.Value)
+}
+
+// begin gives a browser a session.
+func (s *sessions) begin(w http.ResponseWriter, r *http.Request, credential string) error {
+	sealed, err := s.seal("cookie", credential, sessionLife)
+	if err != nil {
+		return err
+	}
+	if len(sealed) > maxCookie {
+		return &refusal{Status: http.StatusBadRequest, Detail: "the token is too long for a browser's cookie: use an API key"}
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: cookie(r), Value: sealed, Path: "/", HttpOnly: true, Secure: secure(r.TLS), SameSite: http.SameSiteStrictMode, MaxAge: int(sessionLife / time.Second),
+	})
+	return nil
+}
+
+// end takes the session away.
+func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, &http.Cookie{Name: cookie(r), Path: "/", HttpOnly: true, Secure: secure(r.TLS), SameSite: http.SameSiteStrictMode, MaxAge: -1})
+}
+
+// formToken is the text that forms of a session have, so that no form of another page passes for one.
+func (s *sessions) formToken(of session) string {
+	h := hmac.New(sha256.New, s.mac)
+	h.Write([]byte(of.ID))
+	return base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+}
+
+func (s *sessions) confirms(of session, token string) bool {
+	return hmac.Equal([]byte(token), []byte(s.formToken(of)))
+}
+
+// link makes the code of a one-time link.
+func (s *sessions) link(credential string) (string, error) {
+	return s.seal("link", credential, linkLife)
+}
+
+// redeem uses a code up and returns the credential for which it was made.
+func (s *sessions) redeem(code string) (string, error) {
+	made, err := s.unseal("link", code)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for id, expires := range s.used {
+		if !now.Before(expires) {
+			delete(s.used, id)
+		}
+	}
+	if _, again := s.used[made.ID]; again || len(s.used) >= maxLinks {
+		return "", errNoSession
+	}
+	s.used[made.ID] = made.Expires
+	return made.Credential, nil
+}
+
+// loginPage asks for a key, or takes the code of a one-time link.
+func (v *visit) loginPage() error {
+	return v.showLogin(http.StatusOK, "", v.r.URL.Query().Get("code"), "")
+}
+
+func (v *visit) showLogin(status int, why, code, to string) error {
+	if to == "" {
+		to = v.r.URL.Query().Get("to")
+	}
+	return v.render(status, "login", view{Title: "Log in", Body: map[string]string{"Error": why, "Code": code, "To": to}})
+}
+
+// login begins a session with a key, a token or the code of a link.
+func (v *visit) login() error {
+	if err := v.r.ParseForm(); err != nil {
+		return &refusal{Status: http.StatusBadRequest, Detail: "the form could not be read"}
+	}
+	credential, to := strings.TrimSpace(v.r.PostForm.Get("key")), v.r.PostForm.Get("to")
+	if code := v.r.PostForm.Get("code"); code != "" {
+		var err error
+		if credential, err = v.s.sessions.redeem(code); err != nil {
+			return v.showLogin(http.StatusUnauthorized, "The link was used before, or is older than a minute: harness open makes another.", "", to)
+		}
+	}
+	if credential == "" {
+		return v.showLogin(http.StatusBadRequest, "Give a key.", "", to)
+	}
+	v.reader = session{Credential: credential}
+	var refused *refusal
+	err := v.get("/v1/me", &v.me)
+	switch {
+	case errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden):
+		return v.showLogin(http.StatusUnauthorized, fmt.Sprintf("This is not accepted: %s.", refused.Detail), "", to)
+	case err != nil:
+		return err
+	}
+	if err := v.s.sessions.begin(v.w, v.r, credential); err != nil {
+		return err
+	}
+	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") {
+		to = "/"
+	}
+	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
+	return nil
+}
+
+// makeLink answers the holder of a credential, which is in the header of the request, with the path of a one-time link.
+func (v *visit) makeLink() error {
+	credential, ok := strings.CutPrefix(v.r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		return &refusal{Status: http.StatusUnauthorized, Detail: "send the token as Authorization: Bearer …"}
+	}
+	v.reader = session{Credential: credential}
+	if err := v.get("/v1/me", &v.me); err != nil {
+		return err
+	}
+	code, err := v.s.sessions.link(credential)
+	if err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(v.w).Encode(map[string]string{"path": "/login?code=" + code})
+}
+
+func (v *visit) logout() error {
+	v.s.sessions.end(v.w, v.r)
+	http.Redirect(v.w, v.r, "/login", http.StatusSeeOther)
+	return nil
+}

@@ -1,0 +1,174 @@
+package web_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// A form takes the cookie of a browser, its token, and an address that is the server's own; what misses one of them changes nothing.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	w := setup(t, false)
+	r := w.login(w.token)
+	code := url.Values{"csrf": {r.form}, "code": {"return 1"}}
+	const kind = "application/x-www-form-urlencoded"
+	wrong := url.Values{"csrf": {w.login(w.token).form}, "code": {"return 1"}}
+	for name, do := range map[string]func() answer{
+		"no token":               func() answer { return r.do("POST", "/runs", kind, strings.NewReader("code=return+1")) },
+		"token of another login": func() answer { return r.do("POST", "/runs", kind, strings.NewReader(wrong.Encode())) },
+		"page of another origin": func() answer {
+			return r.do("POST", "/runs", kind, strings.NewReader(code.Encode()), "Origin", "https://evil.example")
+		},
+		"another site, says the browser": func() answer {
+			return r.do("POST", "/runs", kind, strings.NewReader(code.Encode()), "Sec-Fetch-Site", "cross-site")
+		},
+		"same site, another port": func() answer {
+			return r.do("POST", "/runs", kind, strings.NewReader(code.Encode()), "Sec-Fetch-Site", "same-site", "Origin", "http://127.0.0.1:1")
+		},
+		"a name that resolves here": func() answer {
+			return r.do("POST", "/runs", kind, strings.NewReader(code.Encode()), "Host", "evil.example")
+		},
+	} {
+		if got := do(); got.status != http.StatusForbidden && got.status != http.StatusMisdirectedRequest {
+			t.Errorf("%s: %d", name, got.status)
+		}
+	}
+	if got := r.get("/", "Host", "evil.example"); got.status != http.StatusMisdirectedRequest || strings.Contains(got.text, r.form) {
+		t.Errorf("a page for a name that resolves here: %d", got.status)
+	}
+	var list struct{ Runs []json.RawMessage }
+	w.api(w.token, "GET", "/v1/runs", nil, &list)
+	if len(list.Runs) != 0 {
+		t.Errorf("%d programs were executed", len(list.Runs))
+	}
+	if got := r.post("/runs", "code", "return 1"); got.status != http.StatusSeeOther {
+		t.Errorf("the form itself: %d %s", got.status, got.text)
+	}
+}
+
+// Without a session every page leads to the login, and tells nothing. A link logs in once. A session ends with a logout and with its key.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	w := setup(t, false)
+	r := w.login(w.token)
+	anybody := &reader{w: w, client: &http.Client{CheckRedirect: r.client.CheckRedirect}}
+	for _, path := range []string{"/", "/runs", "/approvals", "/tools/notes__list", "/sessions/none/files/a.txt"} {
+		if got := anybody.get(path); got.status != http.StatusSeeOther || !strings.HasPrefix(got.header.Get("Location"), "/login") {
+			t.Errorf("%s without a session: %d to %s", path, got.status, got.header.Get("Location"))
+		}
+	}
+	if got := anybody.post("/runs", "code", "return 1"); got.status != http.StatusSeeOther || got.header.Get("Location") != "/login" {
+		t.Errorf("a form without a session: %d to %s", got.status, got.header.Get("Location"))
+	}
+	for _, key := range []string{"", "hk_wrong", "hl_wrong", strings.Repeat("x", 20_000)} {
+		if got := anybody.post("/login", "key", key); got.status < 400 || len(got.header.Values("Set-Cookie")) > 0 {
+			t.Errorf("a login with %.10q: %d", key, got.status)
+		}
+	}
+	for to, want := range map[string]string{"/runs?status=failed": "/runs?status=failed", "https://evil.example/": "/", "//evil.example": "/", `/\evil.example`: "/"} {
+		if got := anybody.post("/login", "key", w.token, "to", to); got.header.Get("Location") != want {
+			t.Errorf("after the login: %s, want %s", got.header.Get("Location"), want)
+		}
+	}
+	cookie := anybody.post("/login", "key", w.token).header.Get("Set-Cookie")
+	for _, part := range []string{"HttpOnly", "SameSite=Strict", "Path=/"} {
+		if !strings.Contains(cookie, part) {
+			t.Errorf("the cookie is not %s: %s", part, cookie)
+		}
+	}
+	if strings.Contains(cookie, w.token) {
+		t.Errorf("the cookie has the token: %s", cookie)
+	}
+	link := w.command("open", "--print", "--listen", strings.TrimPrefix(w.url, "http://"))
+	at, err := url.Parse(strings.TrimSpace(link))
+	if err != nil {
+		t.Fatal(err)
+	}
+	once := at.Query().Get("code")
+	if got := anybody.post("/login", "code", once); got.status != http.StatusSeeOther {
+		t.Errorf("the link: %d", got.status)
+	}
+	if got := anybody.post("/login", "code", once); got.status != http.StatusUnauthorized {
+		t.Errorf("the link for the second time: %d", got.status)
+	}
+	name, _, _ := strings.Cut(cookie, "=")
+	if got := anybody.get("/", "Cookie", name+"="+once); got.status != http.StatusSeeOther {
+		t.Errorf("the code of a link as a cookie: %d", got.status)
+	}
+	if got := r.post("/logout"); got.status != http.StatusSeeOther {
+		t.Errorf("log out: %d", got.status)
+	}
+	if got := r.get("/"); got.status != http.StatusSeeOther {
+		t.Errorf("a page after the logout: %d", got.status)
+	}
+}
+
+// A reader sees what the API shows to the same key, and a key that is revoked ends its open pages.
+func TestReaders(t *testing.T) {
+	t.Parallel()
+	w := setup(t, true)
+	ann, bob := w.key("ann", "user", "ann"), w.key("bob", "user", "bob")
+	id, _ := w.run(ann, "console.log('of ann'); return await tools.notes.list({})")
+	hers, his := w.login(ann), w.login(bob)
+	for _, path := range []string{"/runs/" + id, "/runs/" + id + "/calls/1"} {
+		if got := hers.get(path); got.status != http.StatusOK {
+			t.Errorf("%s for its owner: %d", path, got.status)
+		}
+		if got := his.get(path); got.status != http.StatusNotFound || strings.Contains(got.text, "of ann") || strings.Contains(got.text, "notes__list") {
+			t.Errorf("%s for another: %d", path, got.status)
+		}
+	}
+	for _, path := range []string{"/", "/runs", "/runs?userId=ann", "/tasks?userId=ann", "/sessions?userId=ann", "/skills?userId=ann"} {
+		if got := his.get(path); strings.Contains(got.text, id) {
+			t.Errorf("%s shows a run of another", path)
+		}
+	}
+	if got := his.post("/runs/"+id+"/replay", "x", "y"); got.status != http.StatusNotFound {
+		t.Errorf("the replay of another's run: %d", got.status)
+	}
+	if got := his.post("/servers", "name", "mine", "url", "http://127.0.0.1:1/mcp"); got.status != http.StatusForbidden {
+		t.Errorf("a server of a user: %d", got.status)
+	}
+	var keys struct {
+		Keys []struct{ ID, Name string } `json:"keys"`
+	}
+	if err := json.Unmarshal([]byte(w.command("keys", "list", "--json")), &keys); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys.Keys {
+		if k.Name == "bob" {
+			w.command("keys", "revoke", k.ID)
+		}
+	}
+	if got := his.get("/runs"); got.status != http.StatusSeeOther || !strings.HasPrefix(got.header.Get("Location"), "/login") {
+		t.Errorf("a page of a revoked key: %d", got.status)
+	}
+}
+
+// One request that cannot be decided stops no other, and the page says which.
+func TestDecideSeveral(t *testing.T) {
+	t.Parallel()
+	w := setup(t, false)
+	r := w.login(w.token)
+	for range 3 {
+		w.run(w.token, "return await tools.notes.write({title: 'x'})")
+	}
+	var list struct {
+		Approvals []struct{ ID string } `json:"approvals"`
+	}
+	w.api(w.token, "GET", "/v1/approvals?status=waiting", nil, &list)
+	if len(list.Approvals) != 3 {
+		t.Fatalf("%d requests wait", len(list.Approvals))
+	}
+	if got := r.post("/approvals", "decision", "deny", "reason", "not now", "id", list.Approvals[0].ID); got.status != http.StatusSeeOther {
+		t.Fatalf("deny: %d %s", got.status, got.text)
+	}
+	got := r.post("/approvals", "decision", "approve", "id", list.Approvals[0].ID, "id", list.Approvals[1].ID, "id", "apr_none", "id", list.Approvals[2].ID)
+	if got.status != http.StatusConflict || !strings.Contains(got.text, "2 of 4 decided; not "+list.Approvals[0].ID+", apr_none") {
+		t.Errorf("several: %d %s", got.status, got.text)
+	}
+	w.eventually("two notes are written", func() bool { return len(w.tools.notes()) == 2 })
+}

@@ -1,0 +1,359 @@
+package web_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/cli"
+	"mcp-code-exec-harness/internal/testing/child"
+	"mcp-code-exec-harness/internal/testing/fake"
+)
+
+// shared holds what all tests use: the compiled engine, which takes half a second to make.
+var shared string
+
+// TestMain makes the test binary worker and demo server, as the harness re-executes it.
+func TestMain(m *testing.M) {
+	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
+		os.Exit(code)
+	}
+	var err error
+	if shared, err = os.MkdirTemp("", "harness-web-test-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(shared)
+	os.Exit(code)
+}
+
+// world is harness serve with its dashboard, with an MCP server that says what the test wants, and a model that obeys.
+type world struct {
+	t       testing.TB
+	dir     string
+	url     string
+	token   string // the local token; empty once there are keys
+	environ []string
+	tools   *toolServer
+	out     *serverLog
+}
+
+const configuration = `
+store: {url: "sqlite:%[1]s/harness.db"}
+skills: {dir: "%[1]s/skills"}
+workspace: {dir: "%[1]s/workspace"}
+policy: {rules: [{tools: "*__write*", action: ask, reason: "writes are asked about"}]}
+quarantine: off
+mcpServers:
+  notes: {url: "%[2]s"}
+`
+
+// serverLog is what the server has written, with a signal for the line that says where it listens.
+type serverLog struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	ready chan string
+}
+
+var listening = regexp.MustCompile(`listening on (http://\S+)`)
+
+// Write implements io.Writer.
+func (l *serverLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	if at := listening.FindSubmatch(l.text.Bytes()); at != nil && l.ready != nil {
+		l.ready <- string(at[1])
+		l.ready = nil
+	}
+	return len(p), nil
+}
+
+func setup(t testing.TB, keys bool) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{t: t, dir: dir, tools: newToolServer(t)}
+	model := fake.Serve(func(r fake.Request) fake.Reply {
+		if r.Last().Role == "tool" {
+			return fake.Reply{Text: "There are **2** notes. " + payload, Usage: fake.Usage{Input: 200, Output: 9}}
+		}
+		input, _ := json.Marshal(map[string]string{"code": "const all = await tools.notes.list({});\nreturn all"})
+		return fake.Reply{Text: "I look.", Calls: []fake.Call{{Name: "execute_code", Input: string(input)}}, Usage: fake.Usage{Input: 100, Output: 20}}
+	})
+	t.Cleanup(model.Close)
+	w.environ = []string{
+		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "HARNESS_CACHE_DIR=" + filepath.Join(shared, "cache"),
+		"OPENAI_API_KEY=sk-test", "OPENAI_MODEL=test-model", "OPENAI_BASE_URL=" + model.URL + "/v1",
+	}
+	if err := os.WriteFile(filepath.Join(dir, "harness.yaml"), fmt.Appendf(nil, configuration, filepath.ToSlash(dir), w.tools.url), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.command("trust", dir)
+	if keys {
+		w.key("boss", "admin", "")
+	} else {
+		w.token = strings.TrimSpace(w.command("token"))
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	out := &serverLog{ready: make(chan string, 1)}
+	w.out = out
+	ready, exit := out.ready, make(chan int, 1)
+	go func() { exit <- w.main(ctx, io.Discard, out, "serve", "--listen", "127.0.0.1:0") }()
+	t.Cleanup(func() {
+		cancel(nil)
+		<-exit
+	})
+	select {
+	case w.url = <-ready:
+	case code := <-exit:
+		t.Fatalf("serve ended with %d: %s", code, out.text.String())
+	}
+	return w
+}
+
+func (w *world) main(ctx context.Context, stdout, stderr io.Writer, args ...string) int {
+	return cli.Main(ctx, cli.World{
+		Args: args, Environ: w.environ, Dir: w.dir, Executable: child.Executable(w.t), Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Now: time.Now,
+	})
+}
+
+// command is what a command prints.
+func (w *world) command(args ...string) string {
+	w.t.Helper()
+	var stdout, stderr bytes.Buffer
+	if code := w.main(context.Background(), &stdout, &stderr, args...); code != 0 {
+		w.t.Fatalf("harness %s: exit code %d\n%s", strings.Join(args, " "), code, stderr.String())
+	}
+	return stdout.String()
+}
+
+// key makes an API key; no user is any.
+func (w *world) key(name, role, user string) string {
+	w.t.Helper()
+	args := []string{"keys", "create", name, "--role", role, "--json"}
+	if user != "" {
+		args = append(args, "--user", user)
+	}
+	var made struct {
+		Key   string `json:"key"`
+		Value string `json:"value"`
+	}
+	if err := json.Unmarshal([]byte(w.command(args...)), &made); err != nil {
+		w.t.Fatal(err)
+	}
+	return made.Key + made.Value
+}
+
+// api sends JSON to the HTTP API and reads the answer.
+func (w *world) api(token, method, path string, body, into any) int {
+	w.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, bytes.NewReader(text))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set("Content-Type", "application/json")
+	if method == http.MethodGet {
+		r.Body, r.ContentLength = nil, 0
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	got, err := io.ReadAll(answer.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if into != nil {
+		if err := json.Unmarshal(got, into); err != nil {
+			w.t.Fatalf("%s %s: %d %s", method, path, answer.StatusCode, got)
+		}
+	}
+	return answer.StatusCode
+}
+
+// run executes a program and returns its id and status.
+func (w *world) run(token, code string) (id, status string) {
+	w.t.Helper()
+	var out struct {
+		RunID  string `json:"runId"`
+		Status string `json:"status"`
+	}
+	if got := w.api(token, "POST", "/v1/runs", map[string]any{"code": code}, &out); got != http.StatusOK {
+		w.t.Fatalf("run: %d", got)
+	}
+	return out.RunID, out.Status
+}
+
+// reader is a browser without a screen: it keeps cookies and follows no redirect.
+type reader struct {
+	w      *world
+	client *http.Client
+	form   string // token of forms
+}
+
+// login logs in with a credential.
+func (w *world) login(credential string) *reader {
+	w.t.Helper()
+	jar, _ := cookiejar.New(nil)
+	r := &reader{w: w, client: &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	if got := r.post("/login", "key", credential); got.status != http.StatusSeeOther {
+		w.t.Fatalf("log in: %d %s", got.status, got.text)
+	}
+	at := regexp.MustCompile(`name="csrf" value="([^"]+)"`).FindStringSubmatch(r.get("/").text)
+	if at == nil {
+		w.t.Fatal("the page has no form")
+	}
+	r.form = at[1]
+	return r
+}
+
+type answer struct {
+	status int
+	text   string
+	header http.Header
+}
+
+func (r *reader) do(method, path, kind string, body io.Reader, header ...string) answer {
+	r.w.t.Helper()
+	q, err := http.NewRequestWithContext(r.w.t.Context(), method, r.w.url+path, body)
+	if err != nil {
+		r.w.t.Fatal(err)
+	}
+	if kind != "" {
+		q.Header.Set("Content-Type", kind)
+	}
+	for i := 0; i < len(header); i += 2 {
+		if header[i] == "Host" {
+			q.Host = header[i+1]
+		}
+		q.Header.Set(header[i], header[i+1])
+	}
+	got, err := r.client.Do(q)
+	if err != nil {
+		r.w.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		r.w.t.Fatal(err)
+	}
+	return answer{got.StatusCode, string(text), got.Header}
+}
+
+func (r *reader) get(path string, header ...string) answer {
+	r.w.t.Helper()
+	return r.do(http.MethodGet, path, "", nil, header...)
+}
+
+// post sends a form with the session's token.
+func (r *reader) post(path string, fields ...string) answer {
+	r.w.t.Helper()
+	form := url.Values{"csrf": {r.form}}
+	for i := 0; i < len(fields); i += 2 {
+		form.Add(fields[i], fields[i+1])
+	}
+	return r.do(http.MethodPost, path, "application/x-www-form-urlencoded", strings.NewReader(form.Encode()))
+}
+
+// payload is what texts of servers, models and programs carry.
+const payload = `<img src=x onerror="document.title='attacked'"><script>document.title='attacked'</script>`
+
+// toolServer is an MCP server over HTTP whose texts attack who shows them.
+type toolServer struct {
+	url string
+	mu  sync.Mutex
+	// written are the texts of calls of write.
+	written []string
+}
+
+func newToolServer(t testing.TB) *toolServer {
+	s := &toolServer{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Name      string          `json:"name"`
+				Arguments json.RawMessage `json:"arguments"`
+			} `json:"params"`
+		}
+		if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&q) != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		if q.ID == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		object := map[string]any{"type": "object"}
+		var result any = map[string]any{}
+		switch q.Method {
+		case "initialize":
+			result = map[string]any{
+				"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{}},
+				"serverInfo": map[string]string{"name": "notes " + payload, "version": payload}, "instructions": "Use notes. " + payload,
+			}
+		case "tools/list":
+			result = map[string]any{"tools": []map[string]any{
+				{"name": "list", "description": "Lists all notes. " + payload, "inputSchema": object, "annotations": map[string]any{"readOnlyHint": true, "title": payload}},
+				{"name": "write", "description": "Writes a note. " + payload, "inputSchema": map[string]any{"type": "object", "properties": map[string]any{
+					"title": map[string]string{"type": "string", "description": payload}, "text": map[string]string{"type": "string"},
+				}}},
+				{"name": "fail", "description": "Fails.", "inputSchema": object, "annotations": map[string]any{"readOnlyHint": true}},
+			}}
+		case "tools/call":
+			text, failed := `[{"id":1,"title":"`+"<b>first</b>"+`"},{"id":2,"title":"second"}]`, false
+			switch q.Params.Name {
+			case "write":
+				s.mu.Lock()
+				s.written = append(s.written, string(q.Params.Arguments))
+				s.mu.Unlock()
+				text = "written"
+			case "fail":
+				text, failed = "no notes today: "+payload, true
+			}
+			result = map[string]any{"content": []map[string]string{{"type": "text", "text": text}}, "isError": failed}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": result})
+	}))
+	t.Cleanup(server.Close)
+	s.url = server.URL
+	return s
+}
+
+// notes are the texts of calls of write.
+func (s *toolServer) notes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.written...)
+}
+
+// eventually waits for what another goroutine does without a signal.
+func (w *world) eventually(what string, is func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			w.t.Fatalf("it does not come to pass that %s", what)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+// Package web is the dashboard: pages for browsers over the HTTP API. It has no query, no rule and no right of its own: a page asks the API
+// of the same process in the name of its reader, and shows what a client with the same credential would get. It renders on the server and
+// works without JavaScript; the script only keeps what is shown up to date.
+//
+// A request that no page is for goes to the API unchanged. One call of a page: ServeHTTP checks host and origin, opens the session from the
+// cookie, and calls the page; the page asks the API (client.go) and fills its template (render.go).
+package web
+
+import (
+	"crypto/tls"
+	"embed"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options are the parts of a dashboard.
+type Options struct {
+	// API serves everything that no page is for, and answers pages.
+	API http.Handler
+	// Key is the secret under which sessions are sealed: 32 bytes. Servers with the same key take each other's sessions.
+	Key []byte
+	// Hosts are the names under which browsers reach the server, besides localhost, the name of this machine and IP addresses.
+	Hosts   []string
+	Version string
+	Logger  *slog.Logger
+	Now     func() time.Time
+}
+
+// Server is the dashboard. It is safe for concurrent use.
+type Server struct {
+	opt      Options
+	pages    *http.ServeMux
+	sessions *sessions
+	origins  *http.CrossOriginProtection
+}
+
+// New makes a dashboard.
+func New(opt Options) (*Server, error) {
+	sealed, err := newSessions(opt.Key, opt.Now)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{opt: opt, pages: http.NewServeMux(), sessions: sealed, origins: http.NewCrossOriginProtection()}
+	s.addPages()
+	return s, nil
+}
+
+//go:embed assets
+var assets embed.FS
+
+// addPages names every page.
+func (s *Server) addPages() {
+	files := http.FileServerFS(assets)
+	s.pages.HandleFunc("GET /assets/{file}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache")
+		files.ServeHTTP(w, r)
+	})
+	s.pages.HandleFunc("GET /login", s.open((*visit).loginPage))
+	s.pages.HandleFunc("POST /login", s.open((*visit).login))
+	s.pages.HandleFunc("POST /login/links", s.open((*visit).makeLink))
+	for pattern, do := range map[string]page{
+		"GET /{$}": (*visit).now,
+
+		"GET /tasks": (*visit).tasks, "GET /tasks/{id}": (*visit).task,
+		"GET /runs": (*visit).runs, "GET /runs/{id}": (*visit).run, "GET /runs/{id}/calls/{n}": (*visit).call,
+		"GET /approvals": (*visit).approvals, "GET /approvals/{id}": (*visit).approval,
+		"GET /tools": (*visit).tools, "GET /tools/{name}": (*visit).tool,
+		"GET /servers": (*visit).servers, "GET /servers/{name}": (*visit).server,
+		"GET /sessions": (*visit).sessions, "GET /sessions/{id}": (*visit).session, "GET /sessions/{id}/files/{path...}": (*visit).file,
+		"GET /skills": (*visit).skills, "GET /skills/{path...}": (*visit).skillFile, "GET /schedules": (*visit).schedules,
+
+		"POST /tasks": (*visit).newTask, "POST /tasks/{id}/cancel": (*visit).cancelTask,
+		"POST /runs": (*visit).newRun, "POST /runs/{id}/replay": (*visit).replay,
+		"POST /approvals": (*visit).decide, "POST /tools/{name}": (*visit).try,
+		"POST /servers": (*visit).addServer, "POST /servers/{name}/{action}": (*visit).changeServer,
+		"POST /sessions/{id}/files": (*visit).upload, "POST /schedules/{id}/end": (*visit).endSchedule,
+		"POST /logout": (*visit).logout,
+	} {
+		s.pages.HandleFunc(pattern, s.page(do))
+	}
+}
+
+// The most bytes of a form without a session, and of one with a session.
+const (
+	openForm = 32 << 10
+	ownForm  = 2 << 20
+)
+
+// contentPolicy lets a page load its own script, style and images, ask its own server, and nothing else.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types harness"
+
+// writeTime is how long a browser may take to read a page.
+const writeTime = 30 * time.Second
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, pattern := s.pages.Handler(r); pattern == "" {
+		s.opt.API.ServeHTTP(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", contentPolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if r.TLS != nil {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime)) //nolint:errcheck // a test's recorder has none
+	switch {
+	case !s.knownHost(r.Host):
+		s.fail(w, nil, http.StatusMisdirectedRequest, errors.New("this server does not know itself by the name in the address: use localhost or its IP address, or add the name to server.hosts"))
+	case s.origins.Check(r) != nil:
+		s.fail(w, nil, http.StatusForbidden, errors.New("a page of another origin may not do this"))
+	default:
+		s.pages.ServeHTTP(w, r)
+	}
+}
+
+// knownHost says whether a Host header is one of this server's. A web page can make a name of its own resolve to this machine (DNS rebinding), but
+// no IP address.
+func (s *Server) knownHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return slices.ContainsFunc(s.opt.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// visit is one request of a reader. Only the goroutine of the request uses it.
+type visit struct {
+	s      *Server
+	w      http.ResponseWriter
+	r      *http.Request
+	reader session // the login of the reader
+	me     caller
+}
+
+// page answers a request of a reader who is logged in. An error is shown on a page of its own.
+type page func(*visit) error
+
+// open makes a handler of one that needs no session.
+func (s *Server) open(do page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, openForm)
+		s.answer(&visit{s: s, w: w, r: r}, do)
+	}
+}
+
+// page makes a handler of a page for readers. Who has no session is sent to log in.
+func (s *Server) page(do page) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v := &visit{s: s, w: w, r: r}
+		var err error
+		v.reader, err = s.sessions.of(r)
+		if err == nil {
+			err = v.get("/v1/me", &v.me)
+		}
+		var refused *refusal
+		switch {
+		case errors.Is(err, errNoSession), errors.As(err, &refused) && refused.Status == http.StatusUnauthorized:
+			s.sessions.end(w, r)
+			at := "/login"
+			if r.Method == http.MethodGet && r.URL.Path != "/" {
+				at += "?" + url.Values{"to": {r.URL.RequestURI()}}.Encode()
+			}
+			http.Redirect(w, r, at, http.StatusSeeOther)
+			return
+		case err != nil:
+			s.answer(v, func(*visit) error { return err })
+			return
+		}
+		if r.Method == http.MethodPost {
+			if !strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
+				r.Body = http.MaxBytesReader(w, r.Body, ownForm)
+				if err := r.ParseForm(); err != nil {
+					s.answer(v, func(*visit) error {
+						return &refusal{Status: http.StatusBadRequest, Detail: "the form could not be read: it may be longer than 2 MiB"}
+					})
+					return
+				}
+			}
+			if !s.sessions.confirms(v.reader, formToken(r)) {
+				s.answer(v, func(*visit) error {
+					return &refusal{Status: http.StatusForbidden, Detail: "the form is of another session: load the page again"}
+				})
+				return
+			}
+		}
+		s.answer(v, do)
+	}
+}
+
+// formToken is the token of a form. One with files has it in its address, because its body is not read at once.
+func formToken(r *http.Request) string {
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
+		return r.URL.Query().Get("csrf")
+	}
+	return r.PostForm.Get("csrf")
+}
+
+func (s *Server) answer(v *visit, do page) {
+	err := do(v)
+	if err == nil {
+		return
+	}
+	var refused *refusal
+	if errors.As(err, &refused) {
+		if after := refused.after; after != "" {
+			v.w.Header().Set("Retry-After", after)
+		}
+		s.fail(v.w, v, refused.Status, err)
+		return
+	}
+	s.opt.Logger.ErrorContext(v.r.Context(), "a page failed", "path", v.r.URL.Path, "error", err)
+	s.fail(v.w, v, http.StatusInternalServerError, errors.New("the page failed; the log of the server says why"))
+}
+
+// secure says whether the browser reaches the server over TLS.
+func secure(t *tls.ConnectionState) bool { return t != nil }

@@ -1,0 +1,83 @@
+package web_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// filled is a world with something on every page.
+func filled(t testing.TB) (w *world, paths []string) {
+	w = setup(t, false)
+	w.api(w.token, "GET", "/v1/tools", nil, nil)
+	good, _ := w.run(w.token, "console.log('"+`hello <b>you</b>`+"'); const all = await tools.notes.list({}); return all")
+	bad, _ := w.run(w.token, "await tools.notes.list({});\nawait tools.notes.fail({});")
+	waiting, status := w.run(w.token, `return await tools.notes.write({title: "a note <b>", text: "first line\nsecond line"})`)
+	if status != "waiting_approval" {
+		t.Fatalf("the write is %s", status)
+	}
+	var task struct {
+		ID        string `json:"id"`
+		SessionID string `json:"sessionId"`
+		Status    string `json:"status"`
+	}
+	w.api(w.token, "POST", "/v1/tasks", map[string]any{"userId": "local", "task": "Count the notes. " + payload}, &task)
+	w.eventually("the task ends", func() bool {
+		w.api(w.token, "GET", "/v1/tasks/"+task.ID, nil, &task)
+		return task.Status == "succeeded"
+	})
+	var approvals struct {
+		Approvals []struct{ ID string } `json:"approvals"`
+	}
+	w.api(w.token, "GET", "/v1/approvals?status=waiting", nil, &approvals)
+	if len(approvals.Approvals) != 1 {
+		t.Fatalf("%d approvals wait", len(approvals.Approvals))
+	}
+	return w, []string{
+		"/", "/tasks", "/tasks/" + task.ID, "/runs", "/runs/" + good, "/runs/" + bad, "/runs/" + waiting, "/runs/" + good + "/calls/1", "/runs/" + bad + "/calls/2",
+		"/approvals", "/approvals/" + approvals.Approvals[0].ID, "/approvals?status=denied", "/tools", "/tools?q=list+notes", "/tools?q=zzzz", "/tools/notes__list", "/tools/notes__write",
+		"/servers", "/servers/notes", "/sessions", "/sessions/" + task.SessionID + "?userId=local", "/skills", "/schedules", "/tasks/task_none", "/runs/run_none",
+	}
+}
+
+// What a server, a model or a program says is text on every page, and what a page is for is on it.
+func TestPagesShowTexts(t *testing.T) {
+	t.Parallel()
+	w, paths := filled(t)
+	r := w.login(w.token)
+	for _, path := range paths {
+		got := r.get(path)
+		want := http.StatusOK
+		if strings.Contains(path, "_none") {
+			want = http.StatusNotFound
+		}
+		if got.status != want {
+			t.Errorf("%s: %d\n%s", path, got.status, got.text)
+		}
+		for _, tag := range []string{"<img", "<b>", "<script>"} {
+			if strings.Contains(got.text, tag) {
+				t.Errorf("%s has %s", path, tag)
+			}
+		}
+		if policy := got.header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; script-src 'self'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: %s", path, policy)
+		}
+	}
+	for path, texts := range map[string][]string{
+		paths[4]:  {"hello &lt;b&gt;you&lt;/b&gt;", "notes__list", "const all"},
+		paths[5]:  {"no notes today", "notes__fail"},
+		paths[2]:  {"Count the notes.", "There are **2** notes.", "const all = await"},
+		paths[10]: {"first line\nsecond line", "writes are asked about", "Approve"},
+	} {
+		got := r.get(path).text
+		for _, text := range texts {
+			if !strings.Contains(got, text) {
+				t.Errorf("%s has no %q:\n%s", path, text, got)
+			}
+		}
+	}
+	same := r.get("/skills")
+	if again := r.get("/skills", "If-None-Match", same.header.Get("ETag")); again.status != http.StatusNotModified || again.text != "" {
+		t.Errorf("a page that has not changed is sent again: %d", again.status)
+	}
+}
