@@ -11,7 +11,8 @@
 // An attempt is a source, a sink and a form. The source is a tool of a server that others write into. The sink is an argument of a tool that says where a call
 // sends something (package destination). The form is the way in which the program takes the value from one to the other (forms.js): unchanged, in pieces,
 // encoded, through a file or an error, in the text of a later program. Each attempt has a value of its own. It got through if the simulated server of the sink was sent
-// the value. A call that the policy has a person decide on counts as stopped: the person denies it.
+// the value. A call that the policy has a person decide on counts as stopped: the person denies it. That a source is asked
+// for something a person would allow.
 //
 // Each attempt begins with a call of a tool of the package's own, so that World and Judge know which one a call belongs to.
 //

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Judge is the policy as the gate of the attempts has it. What it would put to a person it denies. It also judges by the policy with the suggested rules.
+// Judge is the policy as the gate of the attempts has it. What it would put to a person it denies, but for calls of sources, which a person is taken to allow. It also judges by the policy with the suggested rules.
 type Judge struct {
 	now, then *policy.Policy
 	world     *World
@@ -38,10 +38,19 @@ func (j *Judge) Decide(c policy.Call) policy.Verdict {
 		a.judged = true
 		j.world.mu.Unlock()
 	}
-	if v.Action == policy.Ask {
+	switch {
+	case v.Action != policy.Ask:
+	case reads(j.world.now(), c.Tool):
+		v.Action = policy.Allow // a person lets a program read
+	default:
 		v.Action, v.Reason = policy.Deny, asked+v.Reason
 	}
 	return v
+}
+
+// reads reports whether a tool is one that an attempt only reads from.
+func reads(a *attempt, tool string) bool {
+	return a != nil && tool != a.Sink && (tool == a.Source || a.ally != nil && tool == a.ally.tool.FullName())
 }
 
 // Origins reports whether rules look at where values come from.

@@ -249,10 +249,11 @@ func (s sink) mine(value string) string {
 	return candidates(s.at, user, 0)[0]
 }
 
-// Bounds of the attempts.
+// Bounds of the attempts of each part of a plan. Where there are more, a sample is made that has each sink, and each form or source.
 const (
+	maxCore   = 2000
+	maxForms  = 3000
 	maxDirect = 1500
-	maxForms  = 3500
 )
 
 // plan is the attempts, those that tell the most first.
@@ -279,26 +280,32 @@ func (p *planner) plan() (all []*attempt) {
 		}
 	}
 	servers := p.byServer()
-	// Each server with each sink, by the forms of the core; each sink by all forms; each source with each sink.
+	if len(sinks) == 0 || len(p.sources) == 0 {
+		return all
+	}
+	// Each server with each sink, by the forms of the core: all of them with one server, and as many as there is room for with the others.
 	for n, form := range Forms[:core] {
 		for i, s := range sinks {
-			for _, of := range servers {
-				add(p.attempt(s, &of[(i+n)%len(of)], form, false))
+			for k, of := range servers {
+				if k == (i+n)%len(servers) || len(all) < maxCore {
+					add(p.attempt(s, &of[(i+n)%len(of)], form, false))
+				}
 			}
 		}
 	}
-	for n, form := range Forms {
+	// Each sink by each form.
+	each := min(len(Forms), max(1, maxForms/len(sinks)))
+	for n := range each {
 		for i, s := range sinks {
-			if len(p.sources) > 0 && len(all) < maxForms {
-				add(p.attempt(s, &p.sources[(i+n)%len(p.sources)], form, false))
-			}
+			at := i*each + n
+			add(p.attempt(s, &p.sources[at%len(p.sources)], Forms[at%len(Forms)], false))
 		}
 	}
-	for n := range p.sources {
+	// Each source with each sink.
+	each = min(len(p.sources), max(1, maxDirect/len(sinks)))
+	for n := range each {
 		for i, s := range sinks {
-			if len(all) < maxForms+maxDirect {
-				add(p.attempt(s, &p.sources[(i+n)%len(p.sources)], Forms[0], false))
-			}
+			add(p.attempt(s, &p.sources[(i*each+n)%len(p.sources)], Forms[0], false))
 		}
 	}
 	return all

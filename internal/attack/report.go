@@ -29,11 +29,35 @@ type Pair struct {
 	Sink    string   `json:"sink"`
 	Path    string   `json:"path"`
 	Through []string `json:"through"` // forms
+	Passed  int      `json:"passed"`  // attempts that got through
 	Asked   int      `json:"asked"`
 	Denied  int      `json:"denied"`
 	Failed  int      `json:"failed"` // attempts that could not be made
 	// Errors are why, by form.
 	Errors map[string]string `json:"errors,omitempty"`
+}
+
+// Sinks are the pairs of all servers together. Source has the servers from which something got through, or else all.
+func (r *Report) Sinks() (all []*Pair) {
+	for _, p := range r.Pairs {
+		at := slices.IndexFunc(all, func(o *Pair) bool { return o.Sink == p.Sink && o.Path == p.Path })
+		if at < 0 {
+			at = len(all)
+			all = append(all, &Pair{Sink: p.Sink, Path: p.Path})
+		}
+		sum := all[at]
+		sum.Passed, sum.Asked, sum.Denied, sum.Failed = sum.Passed+p.Passed, sum.Asked+p.Asked, sum.Denied+p.Denied, sum.Failed+p.Failed
+	}
+	for _, sum := range all {
+		var from []string
+		for _, p := range r.Pairs {
+			if p.Sink == sum.Sink && p.Path == sum.Path && (p.Passed > 0 || sum.Passed == 0) {
+				from = append(from, p.Source)
+			}
+		}
+		sum.Source = strings.Join(from, ", ")
+	}
+	return all
 }
 
 // Hole is an argument that destinations of an attacker get to.
@@ -85,6 +109,7 @@ func (r *Report) count(a *attempt) {
 	pair := r.Pairs[at]
 	switch {
 	case a.through:
+		pair.Passed++
 		if !slices.Contains(pair.Through, a.Form.Name) {
 			pair.Through = append(pair.Through, a.Form.Name)
 		}

@@ -59,12 +59,14 @@ type maker struct {
 	text string // what texts say; empty: words that fit their names
 	// at are the values of arguments, by path; other is that of any other destination.
 	at    map[string]any
+	used  int // values of at that were used
 	other func(path string, v *schema.Value) (any, bool)
 }
 
 func (m *maker) value(v *schema.Value, name string, path []string, depth int) any {
 	at := "$" + strings.Join(path, "")
 	if is, ok := m.at[at]; ok {
+		m.used++
 		return is
 	}
 	if m.other != nil {
@@ -86,10 +88,19 @@ func (m *maker) value(v *schema.Value, name string, path []string, depth int) an
 	}
 	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
 		if of := v.Get(key); of.Is(schema.Array) && len(of.Items) > 0 && v.Get("properties") == nil {
+			var first any
 			for _, item := range of.Items {
-				if is := m.value(item, name, path, depth+1); is != nil {
+				before := m.used
+				is := m.value(item, name, path, depth+1)
+				if is != nil && (m.used > before || !m.leads(path)) {
 					return is
 				}
+				if first == nil {
+					first = is
+				}
+			}
+			if first != nil {
+				return first
 			}
 		}
 	}

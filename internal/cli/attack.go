@@ -196,13 +196,17 @@ func (h *attackedHarness) Execute(ctx context.Context, p attack.Program) (*run.O
 	return h.Runs().Execute(ctx, runs.Request{Code: p.Code, User: h.user, Session: p.Session, Roles: h.roles, Said: []string{said}})
 }
 
+// maxUntested is how many tools that could not be tried are printed.
+const maxUntested = 10
+
 // print prints a report.
 func (c *attackCmd) print(a *app, r *attack.Report) error {
 	if a.flags.JSON {
 		return a.json(r)
 	}
-	err := answerList(a, r, r.Pairs, "there is nothing to attack: no tool has a destination, or no server says anything; see harness policy destinations", "SOURCE\tSINK\tPATH\tTHROUGH\tASKED\tDENIED\tFAILED", func(p *attack.Pair) string {
-		return fmt.Sprintf("%s\t%s\t%s\t%d\t%d\t%d\t%d", p.Source, p.Sink, p.Path, len(p.Through), p.Asked, p.Denied, p.Failed)
+	const none = "there is nothing to attack: no tool has a destination, or no server says anything; see harness policy destinations"
+	err := answerList(a, r, r.Sinks(), none, "SINK\tPATH\tTHROUGH\tASKED\tDENIED\tFAILED\tFROM", func(p *attack.Pair) string {
+		return fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%d\t%s", p.Sink, p.Path, p.Passed, p.Asked, p.Denied, p.Failed, p.Source)
 	})
 	if err != nil {
 		return err
@@ -221,7 +225,11 @@ func (c *attackCmd) print(a *app, r *attack.Report) error {
 			fmt.Fprintf(a.Stdout, "  hinders  %s\n", program)
 		}
 	}
-	for _, u := range r.Untested {
+	for i, u := range r.Untested {
+		if i == maxUntested {
+			fmt.Fprintf(a.Stderr, "harness: warning: %d more were not tried; --json has them\n", len(r.Untested)-i)
+			break
+		}
 		fmt.Fprintf(a.Stderr, "harness: warning: %s %s was not tried: %s\n", u.Tool, u.Path, u.Reason)
 	}
 	if !r.Marked && len(r.Servers) > 0 {

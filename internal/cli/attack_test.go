@@ -39,7 +39,7 @@ func TestAttack(t *testing.T) {
 	}
 	r := f.run("attack").want(1)
 	for _, want := range []string{
-		"SOURCE  SINK          PATH", "mailer__send $.to: what crm says gets there", `  rule     - {tools: "mailer__send", destinations: ["$.to"], action: deny}`, "  hinders  const said = await callMCPTool('crm__",
+		"SINK          PATH   THROUGH  ASKED  DENIED  FAILED  FROM", "mailer__send $.to: what crm says gets there", `  rule     - {tools: "mailer__send", destinations: ["$.to"], action: deny}`, "  hinders  const said = await callMCPTool('crm__",
 	} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("no %q in\n%s", want, r.stdout)

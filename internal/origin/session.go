@@ -161,6 +161,11 @@ func (s *Session) Find(value string) (f Found) {
 			spellings = append(spellings, plain)
 		}
 	}
+	for _, scheme := range []string{"https://", "http://"} { // a user writes www.example.com
+		if len(value) > len(scheme) && strings.EqualFold(value[:len(scheme)], scheme) {
+			spellings = append(spellings, strings.TrimSuffix(value[len(scheme):], "/"))
+		}
+	}
 	var said uint16
 	for _, text := range spellings {
 		if h := s.parts.hash(s.memory.seed, text); h != 0 {
