@@ -147,6 +147,13 @@ func (a *API) Close() {
 
 // Handler serves every endpoint but those that the options leave to other listeners.
 func (a *API) Handler() http.Handler {
+	handler, _ := a.Handlers()
+	return handler
+}
+
+// Handlers are Handler, and the same without the limit of all requests: for the dashboard, which asks several things for one page and counts the
+// page.
+func (a *API) Handlers() (handler, uncounted http.Handler) {
 	mux := http.NewServeMux()
 	a.doc = humago.New(mux, a.document())
 	r := &routes{a, mux}
@@ -175,7 +182,9 @@ func (a *API) Handler() http.Handler {
 	a.finish()
 	mux.HandleFunc("/", a.nothing(mux))
 	mux.HandleFunc("/v1/skills", a.nothing(mux)) // else the pattern of the files below it redirects
-	return a.serve(mux, a.checkOrigin(), a.authenticate, a.checkOpenBody, a.checkQuery(), a.takeSlot, a.readBody)
+	origin, query := a.checkOrigin(), a.checkQuery()
+	return a.serve(mux, origin, a.authenticate, a.countRequest, a.checkOpenBody, query, a.takeSlot, a.readBody),
+		a.serve(mux, origin, a.authenticate, a.checkOpenBody, query, a.takeSlot, a.readBody)
 }
 
 // Internal serves /internal/mcp-call alone, for a listener of its own.

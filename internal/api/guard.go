@@ -100,7 +100,7 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 	})
 }
 
-// authenticate finds out who sent a request, and counts it against the limit of all requests.
+// authenticate finds out who sent a request.
 func (a *API) authenticate(_ http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	v := visitOf(ctx)
@@ -130,7 +130,15 @@ func (a *API) authenticate(_ http.ResponseWriter, r *http.Request) error {
 	if v.identity.May(auth.User) {
 		v.conn.identified()
 	}
-	return a.count(ctx, a.opt.Requests, v.identity.Caller())
+	return nil
+}
+
+// countRequest counts a request against the limit of all requests.
+func (a *API) countRequest(_ http.ResponseWriter, r *http.Request) error {
+	if v := visitOf(r.Context()); !isPublic(v.route) {
+		return a.count(r.Context(), a.opt.Requests, v.identity.Caller())
+	}
+	return nil
 }
 
 // openBody is the most bytes of a body without credentials.

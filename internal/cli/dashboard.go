@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/disk"
@@ -22,7 +23,7 @@ import (
 )
 
 // newDashboard puts the dashboard before the API.
-func newDashboard(cfg *config.Config, service http.Handler, log *slog.Logger) (http.Handler, error) {
+func newDashboard(cfg *config.Config, service *api.API, log *slog.Logger) (http.Handler, error) {
 	key := []byte(cfg.Server.Secret)
 	if len(key) == 0 {
 		var err error
@@ -34,7 +35,8 @@ func newDashboard(cfg *config.Config, service http.Handler, log *slog.Logger) (h
 	if name, err := os.Hostname(); err == nil {
 		hosts = append([]string{name}, hosts...)
 	}
-	return web.New(web.Options{API: service, Key: key, Hosts: hosts, Version: Version, Logger: log, Now: time.Now})
+	handler, uncounted := service.Handlers()
+	return web.New(web.Options{API: handler, Uncounted: uncounted, Key: key, Hosts: hosts, Version: Version, Logger: log, Now: time.Now})
 }
 
 type openCmd struct {

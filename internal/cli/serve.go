@@ -241,7 +241,7 @@ func listen(ctx context.Context, cfg *config.Config, service *api.API, metrics *
 			err = errors.Join(err, failed)
 		}
 	}
-	dashboard, err := newDashboard(cfg, service.Handler(), log)
+	dashboard, err := newDashboard(cfg, service, log)
 	if err != nil {
 		return nil, err
 	}

@@ -202,7 +202,7 @@ func (v *visit) login() error {
 	}
 	v.reader = session{Credential: credential}
 	var refused *refusal
-	err := v.get("/v1/me", &v.me)
+	err := v.identify()
 	switch {
 	case errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusForbidden):
 		return v.showLogin(http.StatusUnauthorized, fmt.Sprintf("This is not accepted: %s.", refused.Detail), "", to)
@@ -226,7 +226,7 @@ func (v *visit) makeLink() error {
 		return &refusal{Status: http.StatusUnauthorized, Detail: "send the token as Authorization: Bearer …"}
 	}
 	v.reader = session{Credential: credential}
-	if err := v.get("/v1/me", &v.me); err != nil {
+	if err := v.identify(); err != nil {
 		return err
 	}
 	code, err := v.s.sessions.link(credential)

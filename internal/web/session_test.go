@@ -172,3 +172,22 @@ func TestDecideSeveral(t *testing.T) {
 	}
 	w.eventually("two notes are written", func() bool { return len(w.tools.notes()) == 2 })
 }
+
+// A page counts as one request, however much it asks: the limit of requests is not used up by looking.
+func TestPagesAreCounted(t *testing.T) {
+	t.Parallel()
+	w := setup(t, false, "server: {rateLimit: {max: 1}}") // 100 requests
+	r := w.login(w.token)
+	for i := range 80 {
+		if got := r.get("/"); got.status != http.StatusOK {
+			t.Fatalf("page %d: %d", i, got.status)
+		}
+	}
+	var last answer
+	for range 40 {
+		last = r.get("/")
+	}
+	if last.status != http.StatusTooManyRequests || last.header.Get("Retry-After") == "" {
+		t.Errorf("pages without end: %d", last.status)
+	}
+}

@@ -82,7 +82,7 @@ func (l *serverLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func setup(t testing.TB, keys bool) *world {
+func setup(t testing.TB, keys bool, settings ...string) *world {
 	t.Helper()
 	dir := t.TempDir()
 	w := &world{t: t, dir: dir, tools: newToolServer(t)}
@@ -98,7 +98,7 @@ func setup(t testing.TB, keys bool) *world {
 		"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "HARNESS_CACHE_DIR=" + filepath.Join(shared, "cache"),
 		"OPENAI_API_KEY=sk-test", "OPENAI_MODEL=test-model", "OPENAI_BASE_URL=" + model.URL + "/v1",
 	}
-	if err := os.WriteFile(filepath.Join(dir, "harness.yaml"), fmt.Appendf(nil, configuration, filepath.ToSlash(dir), w.tools.url), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "harness.yaml"), fmt.Appendf(nil, configuration+strings.Join(settings, "\n")+"\n", filepath.ToSlash(dir), w.tools.url), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w.command("trust", dir)
@@ -318,6 +318,7 @@ func newToolServer(t testing.TB) *toolServer {
 				{"name": "write", "description": "Writes a note. " + payload, "inputSchema": map[string]any{"type": "object", "properties": map[string]any{
 					"title": map[string]string{"type": "string", "description": payload}, "text": map[string]string{"type": "string"},
 				}}},
+				{"name": "large", "description": "All notes at once.", "inputSchema": object, "annotations": map[string]any{"readOnlyHint": true}},
 				{"name": "fail", "description": "Fails.", "inputSchema": object, "annotations": map[string]any{"readOnlyHint": true}},
 			}}
 		case "tools/call":
@@ -328,6 +329,8 @@ func newToolServer(t testing.TB) *toolServer {
 				s.written = append(s.written, string(q.Params.Arguments))
 				s.mu.Unlock()
 				text = "written"
+			case "large":
+				text = strings.Repeat("text of a note\n", 8<<20/15)
 			case "fail":
 				text, failed = "no notes today: "+payload, true
 			}

@@ -22,8 +22,10 @@ import (
 
 // Options are the parts of a dashboard.
 type Options struct {
-	// API serves everything that no page is for, and answers pages.
+	// API serves everything that no page is for. It also says who reads a page, so that each page counts as one request.
 	API http.Handler
+	// Uncounted is the same without a limit of requests: what pages ask besides.
+	Uncounted http.Handler
 	// Key is the secret under which sessions are sealed: 32 bytes. Servers with the same key take each other's sessions.
 	Key []byte
 	// Hosts are the names under which browsers reach the server, besides localhost, the name of this machine and IP addresses.
@@ -171,7 +173,7 @@ func (s *Server) page(do page) http.HandlerFunc {
 		var err error
 		v.reader, err = s.sessions.of(r)
 		if err == nil {
-			err = v.get("/v1/me", &v.me)
+			err = v.identify()
 		}
 		var refused *refusal
 		switch {

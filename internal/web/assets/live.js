@@ -13,8 +13,15 @@ function localTimes(under) {
 }
 
 // refresh asks for the page again and takes over what has changed. What a person is typing in, has opened or chosen stays.
+// A page that does not change is asked for less often, down to every 5 seconds; what a person does there or a change of it begins anew.
 let tag = '';
 let failures = 0;
+const often = 1500, seldom = 5000;
+let pause = often;
+async function turn() {
+  await refresh();
+  setTimeout(turn, pause);
+}
 async function refresh() {
   const main = document.querySelector('main[data-live]');
   if (!main || document.hidden || typing()) return;
@@ -27,9 +34,13 @@ async function refresh() {
     return;
   }
   if (answer.redirected) return location.reload(); // the session has ended
-  if (answer.status === 304) return behind(main, true);
+  if (answer.status === 304) {
+    pause = Math.min(seldom, pause * 1.2);
+    return behind(main, true);
+  }
   if (!answer.ok) return behind(main);
   tag = answer.headers.get('ETag') ?? '';
+  pause = often;
   const text = await answer.text();
   const page = new DOMParser().parseFromString(policy ? policy.createHTML(text) : text, 'text/html');
   const fresh = page.querySelector('main');
@@ -104,4 +115,5 @@ document.addEventListener('keydown', (e) => {
 document.addEventListener('input', (e) => { if (e.target.matches('textarea')) e.target.dataset.changed = ''; });
 
 localTimes(document);
-setInterval(refresh, 2000);
+setTimeout(turn, pause);
+for (const sign of ['visibilitychange', 'keydown', 'pointerdown']) document.addEventListener(sign, () => { pause = often; });

@@ -1,0 +1,128 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+
+	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// The calls of a run come in pages without a gap, each with its times, and one by one with their values.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
+	var out run.Outcome
+	w.do("POST", "/v1/runs", map[string]any{
+		"userId": "alice", "sessionId": "s",
+		"code": "await Promise.all([1, 2, 3, 4, 5].map((n) => tools.bad.echo({text: 'number ' + n})));\n" +
+			"await fs.writeFile('/workspace/a.txt', 'x'); await tools.bad.none({}).catch(() => {}); return 1",
+	}).want(http.StatusOK).json(&out)
+	var whole api.CallList
+	w.do("GET", "/v1/runs/"+out.RunID+"/calls", nil).want(http.StatusOK).json(&whole)
+	if len(whole.Calls) != 7 || whole.Next != "" {
+		t.Fatalf("%d calls of %+v: %+v", len(whole.Calls), out, whole)
+	}
+	for i, c := range whole.Calls {
+		if c.N != i+1 || c.Answered == nil || c.Answered.Before(c.Began) || c.Doubt || (c.Error != "") != (i == 6) {
+			t.Errorf("call %d: %+v", i+1, c)
+		}
+	}
+	if first, file := whole.Calls[0], whole.Calls[5]; first.Name != "bad__echo" || first.Value == 0 || file.Name != "fs.writeFile" || file.Sent == nil {
+		t.Errorf("the first call and the one of a file: %+v, %+v", first, file)
+	}
+	var paged []runs.CallLine
+	for cursor := ""; ; {
+		var page api.CallList
+		w.do("GET", "/v1/runs/"+out.RunID+"/calls?limit=2&cursor="+cursor, nil).want(http.StatusOK).json(&page)
+		if len(page.Calls) == 0 || len(page.Calls) > 2 {
+			t.Fatalf("a page of %d calls", len(page.Calls))
+		}
+		paged = append(paged, page.Calls...)
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	if got, want := fmt.Sprintf("%+v", names(paged)), fmt.Sprintf("%+v", names(whole.Calls)); got != want {
+		t.Errorf("by pages: %s, at once: %s", got, want)
+	}
+	for _, query := range []string{"", fmt.Sprintf("?seq=%d", whole.Calls[2].Seq)} {
+		var one runs.Call
+		w.do("GET", "/v1/runs/"+out.RunID+"/calls/3"+query, nil).want(http.StatusOK).json(&one)
+		if one.N != 3 || string(one.Arguments) != `{"text":"number 3"}` || len(one.Result) != one.Value {
+			t.Errorf("call 3%s: %+v", query, one)
+		}
+	}
+	for _, path := range []string{"/calls/8", "/calls/3?seq=99999"} {
+		w.do("GET", "/v1/runs/"+out.RunID+path, nil).want(http.StatusNotFound)
+	}
+	for _, cursor := range []string{"x", "1", "0-0", "-1-5", "1-x"} {
+		w.do("GET", "/v1/runs/"+out.RunID+"/calls?cursor="+cursor, nil).want(http.StatusBadRequest)
+	}
+}
+
+// names are what pages of calls must agree on.
+func names(calls []runs.CallLine) (all []string) {
+	for _, c := range calls {
+		all = append(all, fmt.Sprint(c.N, c.Name, c.Answered, c.Value, c.Error))
+	}
+	return all
+}
+
+// A request that waits no longer gets a running run, which goes on without it.
+func TestRunWait(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{})
+	const slow = "await new Promise((r) => setTimeout(r, 300)); return 'done'"
+	var out run.Outcome
+	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": slow, "wait": 0}).want(http.StatusOK).json(&out)
+	if out.Status != "running" || out.RunID == "" {
+		t.Fatalf("without a wait: %+v", out)
+	}
+	w.eventually("the run ends", func() bool {
+		var kept api.RunDetails
+		got := w.do("GET", "/v1/runs/"+out.RunID, nil)
+		if got.status == http.StatusNotFound { // it is being prepared
+			return false
+		}
+		got.want(http.StatusOK).json(&kept)
+		return kept.Status == "succeeded" && string(kept.Output) == `"done"`
+	})
+	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "return 2", "wait": "1m"}).want(http.StatusOK).json(&out)
+	if out.Status != "succeeded" || string(out.Output) != "2" {
+		t.Errorf("with a wait that is long enough: %+v", out)
+	}
+	w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "return 2", "wait": "long"}).want(http.StatusBadRequest)
+}
+
+// A task's events so far come by pages, to its end.
+func TestTaskHistory(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{})
+	var asked task.Task
+	w.do("POST", "/v1/tasks", map[string]any{"userId": "alice", "task": "RUN<<console.log('x'); return 1>>"}).want(http.StatusAccepted).json(&asked)
+	w.task(asked.ID)
+	var types []string
+	for next, pages := int64(0), 0; ; pages++ {
+		var page api.EventList
+		w.do("GET", fmt.Sprintf("/v1/tasks/%s/history?limit=2&cursor=%d", asked.ID, next), nil).want(http.StatusOK).json(&page)
+		for _, e := range page.Events {
+			if e.ID != int64(len(types)+1) {
+				t.Errorf("event %d stands at place %d", e.ID, len(types)+1)
+			}
+			types = append(types, e.Type)
+		}
+		if next = page.Next; next == 0 {
+			break
+		} else if pages > 20 {
+			t.Fatal("the pages have no end")
+		}
+	}
+	if n := len(types); n < 6 || types[0] != task.EventQueued || types[n-1] != task.EventEnded {
+		t.Errorf("the events are %v", types)
+	}
+}
