@@ -27,11 +27,11 @@ type Harness interface {
 
 // Options are what is attacked.
 type Options struct {
-	Tools     []*catalog.Tool
-	Catalog   *catalog.Catalog // catalog of the tools
-	Untrusted []string         // servers that others write into; none: all servers are tried
-	Policy    *policy.Policy
-	// Suggested is the policy with rules before its own, where the servers are untrusted.
+	Tools   []*catalog.Tool
+	Catalog *catalog.Catalog // catalog of the tools
+	// Policy trusts what tools say but for some: those are tried as sources, or all if it trusts all.
+	Policy *policy.Policy
+	// Suggested is the policy with rules before its own, where these servers are untrusted, too.
 	Suggested func(rules []policy.Rule, untrusted []string) (*policy.Policy, error)
 	World     *World
 	// Open opens a harness whose gate asks judge.
@@ -48,22 +48,23 @@ const batch = 150
 // Run makes the attempts.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	began := time.Now()
-	marked := o.Untrusted
+	marked := slices.ContainsFunc(o.Tools, func(t *catalog.Tool) bool { return !o.Policy.Trusts(t.FullName()) })
 	p := &planner{
 		ctx: ctx, catalog: o.Catalog, policy: o.Policy, made: map[[4]string]bool{}, learned: o.World.learned,
-		attacks: func(server string) bool { return len(marked) == 0 || slices.Contains(marked, server) },
+		attacks: func(tool string) bool { return !marked || !o.Policy.Trusts(tool) },
 	}
 	p.look(o.Tools)
 	plan := p.plan()
-	servers := slices.Clone(marked)
-	if len(marked) == 0 {
-		for _, s := range p.sources {
-			if !slices.Contains(servers, s.tool.Server) {
-				servers = append(servers, s.tool.Server)
-			}
+	var servers, mark []string
+	for _, s := range p.sources {
+		if !slices.Contains(servers, s.tool.Server) {
+			servers = append(servers, s.tool.Server)
 		}
 	}
-	then, err := o.Suggested(p.rules(), servers)
+	if !marked {
+		mark = servers
+	}
+	then, err := o.Suggested(p.rules(), mark)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +87,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	r := p.report(plan[:made])
-	r.Planned, r.Marked, r.Servers = len(plan), len(marked) > 0, servers
+	r.Planned, r.Marked, r.Servers = len(plan), marked, servers
 	if !r.Marked {
 		for _, h := range r.Holes {
 			h.Untrusted = h.Sources

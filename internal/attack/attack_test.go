@@ -72,7 +72,7 @@ func try(t testing.TB, tools []catalog.Tool, text string, untrusted []string, fl
 	defer world.Close()
 	h := &attacked{}
 	report, err := attack.Run(t.Context(), attack.Options{
-		Tools: known.Tools(), Catalog: known, Untrusted: untrusted, Policy: defended.Compiled(parsed), World: world, Time: 10 * time.Minute,
+		Tools: known.Tools(), Catalog: known, Policy: defended.Compiled(parsed), World: world, Time: 10 * time.Minute,
 		Suggested: func(rules []policy.Rule, _ []string) (*policy.Policy, error) {
 			return defended.Compiled(config.Policy{Preset: parsed.Preset, Rules: slices.Concat(rules, parsed.Rules)}), nil
 		},

@@ -89,7 +89,7 @@ type planner struct {
 	ctx      context.Context
 	catalog  *catalog.Catalog
 	policy   *policy.Policy
-	attacks  func(server string) bool // others write what it says
+	attacks  func(tool string) bool // others write what it says
 	sinks    []sink
 	sources  []source // of servers that others write into
 	trusted  []source
@@ -119,7 +119,7 @@ func (p *planner) look(tools []*catalog.Tool) {
 			p.untested = append(p.untested, Untested{t.FullName(), "", "its answers have no place for a text, so it is no source"})
 			continue
 		}
-		if p.attacks(t.Server) {
+		if p.attacks(t.FullName()) {
 			p.sources = append(p.sources, source{t, args})
 			continue
 		}

@@ -109,7 +109,7 @@ func (m *maker) value(v *schema.Value, name string, path []string, depth int) an
 		kind = types[0]
 	}
 	switch {
-	case kind == "object" || kind == "" && v.Get("properties") != nil:
+	case kind == "object" || kind == "" && (v.Get("properties") != nil || len(path) == 0 && !m.all): // arguments are an object
 		return m.object(v, path, depth)
 	case kind == "array" || kind == "" && v.Get("items") != nil:
 		return m.list(v, name, path, depth)
@@ -146,6 +146,13 @@ func (m *maker) object(v *schema.Value, path []string, depth int) any {
 			if is := m.value(p.Value, p.Name, inner, depth+1); is != nil || slices.Contains(required, p.Name) {
 				out[p.Name] = is
 			}
+		}
+	}
+	// Rows of a table have names that the schema does not know.
+	if other := v.Get("additionalProperties"); m.all && len(out) == 0 && v.Get("properties") == nil && !other.IsFalse() {
+		out["text"] = m.text
+		if other.Is(schema.Object) {
+			out["text"] = m.value(other, "text", append(slices.Clone(path), ".text"), depth+1)
 		}
 	}
 	return out

@@ -91,7 +91,7 @@ func (c *attackCmd) Run(ctx context.Context, a *app, cfg *config.Config, h catal
 		}
 	}
 	report, err := attack.Run(ctx, attack.Options{
-		Tools: tools, Catalog: h.Catalog(), Untrusted: untrustedServers(cfg), Policy: defended.Compiled(defended.Policy), World: world, Time: c.Time,
+		Tools: tools, Catalog: h.Catalog(), Policy: defended.Compiled(defended.Policy), World: world, Time: c.Time,
 		Suggested: func(rules []policy.Rule, untrusted []string) (*policy.Policy, error) {
 			return suggestedPolicy(&defended, rules, untrusted)
 		},
@@ -106,15 +106,6 @@ func (c *attackCmd) Run(ctx context.Context, a *app, cfg *config.Config, h catal
 		return err
 	}
 	return ended(c.print(a, report), len(report.Holes) == 0)
-}
-
-func untrustedServers(cfg *config.Config) (names []string) {
-	for _, s := range cfg.MCPServers {
-		if s.Untrusted && !s.Disabled {
-			names = append(names, s.Name)
-		}
-	}
-	return names
 }
 
 // simulatedConfig is a configuration with simulated servers, whose files are in a directory of its own.
@@ -233,7 +224,7 @@ func (c *attackCmd) print(a *app, r *attack.Report) error {
 		fmt.Fprintf(a.Stderr, "harness: warning: %s %s was not tried: %s\n", u.Tool, u.Path, u.Reason)
 	}
 	if !r.Marked && len(r.Servers) > 0 {
-		fmt.Fprintf(a.Stderr, "no server is marked untrusted, so each was tried as a source; mark those that others write into (mcpServers.NAME.untrusted)\n")
+		fmt.Fprintf(a.Stderr, "no server is marked untrusted, so each was tried as a source; mark those that others write into (mcpServers.NAME.untrusted, untrustedTools)\n")
 	}
 	if r.Attempts < r.Planned {
 		fmt.Fprintf(a.Stderr, "harness: warning: after %s, %d of %d attempts were made; --time gives more\n", c.Time, r.Attempts, r.Planned)

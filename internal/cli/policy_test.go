@@ -269,6 +269,12 @@ func TestPolicyDestinations(t *testing.T) {
 			t.Errorf("%s, %s: %s", c[0], c[1], got)
 		}
 	}
+	f.write("harness.yaml", strings.Replace(f.read("harness.yaml"), "untrusted: true", "untrustedTools: [read*]", 1))
+	for from, want := range map[string]string{"mail__read_all": "deny: ", "mail__addresses": "allow: "} {
+		if got := send("strict", from); !strings.HasPrefix(got, want) {
+			t.Errorf("%s, of a server with untrusted tools: %s", from, got)
+		}
+	}
 	f.write("harness.yaml", strings.Replace(f.read("harness.yaml"), "  mailer:", "  mailer:\n    destinations: {'*': [], send: [$.subject]}", 1))
 	var shown []struct {
 		Tool         string

@@ -348,6 +348,7 @@ type MCPServer struct {
 	DisabledTools  []string            `key:"disabledTools" doc:"Tools not to offer; * stands for any text."`
 	Sandbox        *ServerSandbox      `key:"sandbox" doc:"What a server that is started here may reach, on Linux; without it, all that the user of the harness may. {} is no network and no files but those of the system."`
 	Untrusted      bool                `key:"untrusted" doc:"Others decide what it says, as in mail, web pages and tickets: what it alone has said is no destination, see policy."`
+	UntrustedTools []string            `key:"untrustedTools" doc:"The tools of which that holds, where it does not hold for all of the server; * stands for any text."`
 	Destinations   map[string][]string `key:"destinations" doc:"Arguments that say where calls send something, by the tool's name (* stands for any text) as paths such as $.to, in place of those that the tool's definition says; none: [], see policy."`
 	Stateful       bool                `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
 	// Guessed says that no type is given: a server with a url that refuses streamable HTTP is asked over SSE.

@@ -40,14 +40,15 @@ func (c *Config) ApprovalHash() string {
 type serverTrust struct {
 	Name         string
 	Untrusted    bool
+	Tools        []string `json:",omitempty"`
 	Destinations map[string][]string
 }
 
 // serverTrust is what the configuration says of servers, by name; servers of which it says nothing are left out.
 func (c *Config) serverTrust() (all []serverTrust) {
 	for _, s := range c.MCPServers {
-		if s.Untrusted || s.Destinations != nil {
-			all = append(all, serverTrust{s.Name, s.Untrusted, s.Destinations})
+		if s.Untrusted || s.UntrustedTools != nil || s.Destinations != nil {
+			all = append(all, serverTrust{s.Name, s.Untrusted, s.UntrustedTools, s.Destinations})
 		}
 	}
 	slices.SortFunc(all, func(a, b serverTrust) int { return strings.Compare(a.Name, b.Name) })

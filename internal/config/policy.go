@@ -19,7 +19,10 @@ func compilePolicy(p Policy, servers []*MCPServer) (*policy.Policy, error) {
 	of := policy.Servers{Destinations: map[string][]string{HTTPServer + "__*": {}}} // network.allow names them
 	for _, server := range servers {
 		if server.Untrusted {
-			of.Untrusted = append(of.Untrusted, server.Name)
+			of.Untrusted = append(of.Untrusted, server.Name+"__*")
+		}
+		for _, tool := range server.UntrustedTools {
+			of.Untrusted = append(of.Untrusted, server.Name+"__"+tool)
 		}
 		for tool, paths := range server.Destinations {
 			of.Destinations[server.Name+"__"+tool] = paths

@@ -130,3 +130,23 @@ func TestPolicyJudgesTheConnectedServer(t *testing.T) {
 		t.Errorf("called %v", f.servers.called)
 	}
 }
+
+// A tool whose connected server has other arguments that say where a call sends something is judged by those.
+func TestPolicyJudgesTheDestinationsOfTheConnectedServer(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.under(func(c policy.Call) policy.Verdict {
+		if len(c.Destinations) > 0 {
+			return policy.Verdict{Action: policy.Deny, Rule: 1, Reason: "rule 1 denies " + c.Destinations[0].Path}
+		}
+		return policy.Verdict{Action: policy.Allow}
+	})
+	f.servers.onConnect = func() {
+		f.catalog.SetServer(catalog.Server{Name: "crm", Tools: []catalog.Tool{{Server: "crm", Name: "create_note", InputSchema: []byte(`{"properties":{"to":{}}}`)}}})
+	}
+	_, err := f.do(frame.Tool, "crm__create_note", `{"input":{"text":"x"}}`)
+	wantError(t, err, "DeniedError", frame.KindDenied, "rule 1 denies $.to")
+	if len(f.servers.called) != 0 {
+		t.Errorf("called %v", f.servers.called)
+	}
+}

@@ -65,11 +65,11 @@ func (r *rule) compile(report func(err error, keys ...string)) {
 	}
 }
 
-// trusting makes the judgement of whether an origin is trusted: the user is, and so are tools of all servers but some.
+// trusting makes the judgement of whether an origin is trusted: the user is, and so are all tools but some.
 func trusting(untrusted []string) func(origin string) bool {
 	var others patterns
-	for _, server := range untrusted {
-		others = append(others, fullPattern(server+"__*"))
+	for _, tools := range untrusted {
+		others = append(others, fullPattern(tools))
 	}
 	return func(origin string) bool {
 		return origin == userOrigin || strings.Contains(origin, "__") && !others.match(full("", origin))

@@ -15,7 +15,7 @@ const Default = "default"
 
 // Servers is what a policy knows of servers.
 type Servers struct {
-	// Untrusted are the servers of which others decide what they say: what they alone say is no destination.
+	// Untrusted are full names of tools of which others decide what they say, such as mail__*: what they alone say is no destination.
 	Untrusted []string
 	// Destinations are paths by full names of tools; * stands for any text. They replace what the definition of a tool says, and none says that it has none.
 	Destinations map[string][]string

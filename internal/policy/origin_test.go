@@ -139,6 +139,8 @@ func TestDestinations(t *testing.T) {
 		{args: `{"to":"X"}`, x: said("crm__get"), trusted: true},
 		{args: `{"to":"X"}`, x: said("mail__read"), says: "$.to comes from mail__read"},
 		{args: `{"to":"X"}`, x: said("Mail__read")},
+		{args: `{"to":"X"}`, x: said("web__fetch")},
+		{args: `{"to":"X"}`, x: said("web__bookmarks"), trusted: true},
 		{args: `{"to":"X"}`, x: said("web__resources/read")},
 		{args: `{"to":"X"}`, x: said("mail__read", "crm__get"), trusted: true},
 		{args: `{"to":"X"}`, x: said("code"), says: "$.to is in the program's text alone"},
@@ -155,7 +157,7 @@ func TestDestinations(t *testing.T) {
 	} {
 		of := map[string]policy.ValueOrigin{"X": c.x, "Y": c.y}
 		for name, list := range rules {
-			p, err := policy.New(list, "", nil, policy.Servers{Untrusted: []string{"mail", "web"}})
+			p, err := policy.New(list, "", nil, policy.Servers{Untrusted: []string{"mail__*", "web__fetch", "web__resources/*"}})
 			if err != nil {
 				t.Fatal(err)
 			}

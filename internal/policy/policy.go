@@ -79,11 +79,13 @@ type Policy struct {
 	// origins says that rules look at where values of arguments come from.
 	origins      bool
 	destinations []override
+	trusts       func(origin string) bool
 }
 
 // New compiles a policy: its own rules, and behind them those of a preset. The error joins one *RuleError for each mistake in its own rules.
 func New(own []Rule, preset string, presetRules []Rule, of Servers) (*Policy, error) {
-	p, trusts := &Policy{destinations: overrides(of.Destinations)}, trusting(of.Untrusted)
+	trusts := trusting(of.Untrusted)
+	p := &Policy{destinations: overrides(of.Destinations), trusts: trusts}
 	err := p.add(own, "", trusts)
 	if failed := p.add(presetRules, preset, trusts); failed != nil {
 		return nil, fmt.Errorf("preset %s: %w", preset, failed)
@@ -118,6 +120,9 @@ func (p *Policy) Judgements(c Call) (all []Verdict) {
 	}
 	return all
 }
+
+// Trusts reports whether what a tool says can be a destination.
+func (p *Policy) Trusts(tool string) bool { return p.trusts(tool) }
 
 // Origins reports whether rules look at where values of arguments come from.
 func (p *Policy) Origins() bool { return p.origins }

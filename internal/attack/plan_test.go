@@ -1,0 +1,75 @@
+package attack
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/policy"
+)
+
+// The plan for a hundred tools is bounded, so that it takes less than a minute. It has each sink, each source, each form and each server.
+func TestPlanIsBounded(t *testing.T) {
+	t.Parallel()
+	rules, err := policy.New(nil, "", nil, policy.Servers{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := catalog.New()
+	const text = `{"type":"string"}`
+	for s := range 10 {
+		server := catalog.Server{Name: fmt.Sprintf("s%d", s)}
+		for i := range 5 {
+			server.Tools = append(server.Tools,
+				catalog.Tool{Server: server.Name, Name: fmt.Sprintf("get_%d", i), Annotations: catalog.Annotations{ReadOnly: new(true)}},
+				catalog.Tool{Server: server.Name, Name: fmt.Sprintf("send_%d", i), InputSchema: json.RawMessage(`{"type":"object","properties":{"to":` + text + `,"cc":` + text + `,"channel":` + text + `}}`)})
+		}
+		c.SetServer(server)
+	}
+	p := &planner{ctx: t.Context(), catalog: c, policy: rules, made: map[[4]string]bool{}, attacks: func(string) bool { return true }}
+	p.look(c.Tools())
+	all := p.plan()
+	if len(all) > maxCore+maxForms+maxDirect+10*len(p.sinks) {
+		t.Errorf("%d attempts", len(all))
+	}
+	if len(p.sinks) != 150 || len(p.sources) != 50 || len(p.untested) > 0 {
+		t.Fatalf("%d sinks, %d sources, not tried: %v", len(p.sinks), len(p.sources), p.untested)
+	}
+	has, numbers := map[string]map[string]bool{"form": {}, "source": {}, "sink": {}, "core": {}}, map[int]bool{}
+	for _, a := range all {
+		if a.Honest {
+			continue
+		}
+		has["form"][a.Form.Name], has["source"][a.Source], has["sink"][a.Sink+a.Path] = true, true, true
+		for _, form := range Forms[:core] {
+			if form == a.Form {
+				has["core"][form.Name+a.Sink+a.Path] = true
+			}
+		}
+		if numbers[a.N] {
+			t.Errorf("two attempts have number %d", a.N)
+		}
+		numbers[a.N] = true
+	}
+	// Two of the core need a trusted tool, or a recipient.
+	if want := len(Forms) - 1; len(has["form"]) != want || len(has["source"]) != 50 || len(has["sink"]) != 150 || len(has["core"]) < 150*(core-2) {
+		t.Errorf("%d of %d forms, %d sources, %d sinks, %d of the core", len(has["form"]), want, len(has["source"]), len(has["sink"]), len(has["core"]))
+	}
+}
+
+// What a server may take for the attacker's value counts as that; nothing else does.
+func TestHolds(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]bool{
+		`{"to":"evil00001@mail.example"}`: true, `{"a":[{"b":" EVIL00001@mail. example"}]}`: true, `{"to":"x, evil00001@mail.example"}`: true,
+		`{"to":"evil00002@mail.example"}`: false, `{"evil00001@mail.example":1}`: false, `{"to":"evil00001@mail"}`: false, `nonsense`: false,
+	} {
+		if got := holds(json.RawMessage(args), "evil00001@mail.example"); got != want {
+			t.Errorf("%s: %v", args, got)
+		}
+	}
+	if !holds(json.RawMessage(`{"n":990000007}`), "990000007") {
+		t.Error("a number")
+	}
+}
