@@ -345,6 +345,16 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 		for i, span := range spans {
 			v, raw := valueOf(text[span.Start:span.End], span, isJSON, f.opt.Natural)
 			tok, ok := span.Ref.(*token)
+			if !ok && len(span.Within) == 0 {
+				text, in, err := t.inPercent(v, raw, from, span.Value)
+				if err != nil {
+					return err
+				}
+				if in {
+					tokens = append(tokens, text)
+					continue
+				}
+			}
 			if !ok || v.form != tok.form {
 				of := span.Within
 				if ok {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,6 +114,11 @@ func splitAddress(spelling string) (local, separator, domain string, ok bool) {
 			continue
 		}
 		local, domain, _ = strings.Cut(spelling, separator)
+		if separator != "@" {
+			if plain, err := url.PathUnescape(local); err == nil && encodeComponent(plain) == local {
+				local = plain
+			}
+		}
 		ok = local != "" && domain != "" && !strings.ContainsFunc(local, unnatural) && !strings.ContainsFunc(domain, func(c rune) bool {
 			return c != '.' && c != '-' && !unicode.IsLetter(c) && !unicode.IsDigit(c)
 		})
@@ -126,10 +132,28 @@ func unnatural(c rune) bool {
 	return c <= ' ' || c == 0x7F || strings.ContainsRune("\"'\\<>&%@", c) || unicode.IsSpace(c)
 }
 
+// inPercent is the text of the token of a value that stood percent-encoded, as in a URL: %5BPHONE_1%5D, which a program may decode. ok is false where that
+// is not restored as raw.
+func (t *table) inPercent(v value, raw string, from Origin, canonical string) (text string, ok bool, err error) {
+	if !t.f.opt.Natural || v.form != asSpelled || !strings.Contains(raw, "%") {
+		return "", false, nil
+	}
+	plain, err := url.PathUnescape(raw)
+	if err != nil || encodeComponent(plain) != raw {
+		return "", false, nil
+	}
+	v.form, v.canonical, v.spelling = asText, canonical, plain
+	tok, err := t.token(v, from)
+	if err != nil || tok.spelling != plain || t.name(tok, plain) != tok.text {
+		return "", false, err
+	}
+	return encodeComponent(tok.text), true, nil
+}
+
 // naturalAddress is an address in the spelling that its token has, which is with an @, if it has a natural form.
 func naturalAddress(raw string) (spelling string, ok bool) {
 	local, separator, domain, ok := splitAddress(raw)
-	return local + "@" + domain, ok && (separator == "@" || encodeComponent(local) == local)
+	return local + "@" + domain, ok && (separator == "@" || encodeComponent(local)+separator+domain == raw)
 }
 
 // localName is the first part of the token of an address.

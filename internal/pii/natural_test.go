@@ -366,3 +366,28 @@ func TestNaturalSecrets(t *testing.T) {
 		t.Errorf("it is a %v", kind)
 	}
 }
+
+// A value that stands percent-encoded has a token that a program may decode, and that is restored as what stood there.
+func TestNaturalPercent(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	for _, step := range []struct{ text, hidden string }{
+		{"https://x.example/?to=ada%2Bnews%40acme.com&x=1", "https://x.example/?to=pii_1e%40d1.pii.invalid&x=1"},
+		{"https://x.example/?to=ada%2bnews%40acme.com&x=1", "https://x.example/?to=[EMAIL_2]&x=1"},
+		{"https://x.example/?card=4111%201111%201111%201111", "https://x.example/?card=%5BCREDIT_CARD_1%5D"},
+		{"the card 4111 1111 1111 1111", "the card [CREDIT_CARD_1]"},
+		{"https://x.example/?card=4111+1111+1111+1111", "https://x.example/?card=[CREDIT_CARD_2]"},
+		{"phone=%2B44%2020%207946%200958", "phone=%5BPHONE_1%5D"},
+	} {
+		if got := hide(t, s, crm, step.text); got != step.hidden {
+			t.Errorf("%q is hidden as %q, want %q", step.text, got, step.hidden)
+		}
+		if got := restore(t, s, step.hidden); got != step.text {
+			t.Errorf("%q is restored as %q, want %q", step.hidden, got, step.text)
+		}
+	}
+	decoded, err := url.PathUnescape("pii_1e%40d1.pii.invalid and %5BPHONE_1%5D")
+	if got := restore(t, s, decoded); err != nil || got != "ada+news@acme.com and +44 20 7946 0958" {
+		t.Errorf("decoded, they are restored as %s, %v", got, err)
+	}
+}

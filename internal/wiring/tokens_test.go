@@ -46,7 +46,12 @@ func TestTokensTold(t *testing.T) {
 
 		{"return rows.map((r) => `${r.name}: ${r.total}`).join('\\n')", ""},
 		{"return rows.filter((r) => r.note.includes('order')).map((r) => r.name.trim())", ""},
-		{"return rows.map((r) => r.note.split(' ').length)", ""},
+		{"return rows.map((r) => r.note.split(' ').length)", "`split` on [PHONE_1]"}, // values of this type have spaces
+		{"return rows.map((r) => r.note.split(',').length)", ""},
+		{"const re = /(\\d+)/g; const all = []; for (const r of rows) for (let m; (m = re.exec(r.note));) all.push(m[1]); return all", "`exec` on [PHONE_1]"},
+		{"const re = /order (\\d+)/g; const all = []; for (let m; (m = re.exec(rows[0].note));) all.push(m[1]); return all", ""},
+		{"return rows[0].note.replace(/\\d{4}/g, '#')", "`replace` on [PHONE_1]"},
+		{"return btoa('ann:' + rows[0].card)", "`btoa` on [CREDIT_CARD_1]"},
 		{"const n = {}; for (const r of rows) n[r.name] = (n[r.name] ?? 0) + r.total; return n", ""},
 		{"return [...new Set(rows.map((r) => r.email))].length", ""},
 		{"return rows.map((r) => [r.name, r.card].join(',')).join('\\n').split('\\n').map((l) => l.split(',')[0])", ""},

@@ -66,7 +66,7 @@ export const {
 } = methods(String.prototype);
 export const { exec: regExpExec, flags: regExpFlags, source: regExpSource } = methods(RegExp.prototype);
 export const {
-  delete: mapDelete, forEach: mapForEach, get: mapGet, has: mapHas, set: mapSet, size: mapSize,
+  clear: mapClear, delete: mapDelete, forEach: mapForEach, get: mapGet, has: mapHas, set: mapSet, size: mapSize,
 } = methods(Map.prototype);
 export const { next: mapIteratorNext } = methods(MapIteratorPrototype);
 export const { add: setAdd, delete: setDelete, forEach: setForEach, has: setHas, size: setSize } = methods(Set.prototype);

@@ -3,8 +3,8 @@
 // token on, so that other programs pay nothing.
 
 import {
-  apply, charCodeAt, construct, define, defineProperty, getOwnPropertyDescriptor, global, isArray, isInteger, lastIndexOf, list, mapGet, mapSet, max, min,
-  NativeMap, NativeRegExp, ownKeys, push, regExpExec, regExpFlags, regExpSource, startsWith, strIncludes, strIndexOf, strSlice, symbolIterator, toLowerCase,
+  apply, charCodeAt, construct, define, defineProperty, getOwnPropertyDescriptor, global, isArray, isInteger, lastIndexOf, list, mapClear, mapGet, mapSet, mapSize, max, min,
+  NativeMap, NativeRegExp, ownKeys, push, regExpExec, regExpFlags, regExpSource, sort, startsWith, strIncludes, strIndexOf, strSlice, symbolIterator, toLowerCase,
   toNumber, uncurry,
 } from './intrinsics.js';
 import { markNative } from './brands.js';
@@ -22,7 +22,7 @@ const ip6 = '3fff:0?[1-9a-f][0-9a-f]{2}(?::[1-9a-f][0-9a-f]{3}){0,2}(?:(?:::|:0:
 const secret = /^[a-zA-Z0-9._~-]{0,30}?pii_[1-9][0-9]{0,9}s$/; // behind the prefix of a service
 const address = new NativeRegExp(`^(?:(?:::ffff:)?${ip4}|${ip6})$`, 'i');
 const network = new NativeRegExp(`^(?:${ip4}|${ip6})[.:]{0,2}$`, 'i');
-const naturalIn = new NativeRegExp(`(?:\\b[a-z0-9._~-]{2,30}?)?pii_[1-9][0-9]{0,9}s|pii_[1-9][0-9]{0,9}e(?:@d[1-9][0-9]{0,9}\\.pii\\.invalid)?|d[1-9][0-9]{0,9}\\.pii\\.invalid|${ip4}|${ip6}`, 'gi');
+const naturalAt = new NativeRegExp(`pii_[1-9][0-9]{0,9}(?:s|e(?:@d[1-9][0-9]{0,9}\\.pii\\.invalid)?)|d[1-9][0-9]{0,9}\\.pii\\.invalid|${ip4}|${ip6}`, 'iy');
 
 const maxToken = 128;
 const maxText = 4096; // characters of a text in which tokens are looked for
@@ -84,17 +84,45 @@ function edges(text) {
   return all;
 }
 
-// mayHaveNatural is quick, and right where it says no.
-const mayHaveNatural = (text) => text.length <= maxText && ((known('EMAIL') || known('SECRET')) && test(/pii[_.]/i, text) || known('IP_ADDRESS') && test(/2[45][0-9]\.[0-2]|3fff:/i, text));
+// begins has where natural tokens of a text may begin, in order. Expressions take too long for that.
+function begins(text) {
+  const all = list();
+  if (text.length > maxText) return all;
+  const mails = known('EMAIL');
+  if (mails || known('SECRET')) for (let i = strIndexOf(text, '_'); i >= 0; i = strIndexOf(text, '_', i + 1)) if (i >= 3 && (charCodeAt(text, i - 1) | 0x20) === 0x69) push(all, i - 3);
+  const addresses = known('IP_ADDRESS');
+  if (mails || addresses) {
+    for (let i = strIndexOf(text, '.'); i >= 0; i = strIndexOf(text, '.', i + 1)) {
+      if (addresses && i >= 3 && text[i - 3] === '2' && (text[i - 2] === '4' || text[i - 2] === '5')) push(all, i - 3);
+      if (!mails || (charCodeAt(text, i + 1) | 0x20) !== 0x70) continue;
+      let from = i - 1;
+      while (from > 0 && charCodeAt(text, from) >= 0x30 && charCodeAt(text, from) <= 0x39) from--;
+      if (from < i - 1) push(all, from);
+    }
+  }
+  if (addresses) {
+    for (let i = strIndexOf(text, '3fff:'); i >= 0; i = strIndexOf(text, '3fff:', i + 1)) push(all, i);
+    for (let i = strIndexOf(text, '3FFF:'); i >= 0; i = strIndexOf(text, '3FFF:', i + 1)) push(all, i);
+  }
+  return sort(all, (a, b) => a - b);
+}
 
 // partsOf has the natural tokens of a text, each with where it begins and its edges.
 function partsOf(text) {
   const all = list();
-  if (!mayHaveNatural(text)) return all;
-  naturalIn.lastIndex = 0;
-  for (let m; (m = regExpExec(naturalIn, text)) !== null;) {
+  const at = begins(text);
+  for (let i = 0, end = 0; i < at.length; i++) {
+    if (at[i] < end) continue;
+    naturalAt.lastIndex = at[i];
+    const m = regExpExec(naturalAt, text);
+    if (m === null) continue;
+    end = at[i] + m[0].length;
     const kind = isSecret(m[0]) ? 'SECRET' : test(/^[pd]/i, m[0]) ? 'EMAIL' : 'IP_ADDRESS';
-    if (known(kind)) push(all, { __proto__: null, start: m.index, text: m[0], kind, edges: edges(m[0]) });
+    if (!known(kind)) continue;
+    let start = at[i];
+    if (kind === 'SECRET') while (start > 0 && at[i] - start < 30 && test(/[a-zA-Z0-9._~-]/, text[start - 1])) start--; // with the prefix of its service
+    const token = strSlice(text, start, end);
+    push(all, { __proto__: null, start, text: token, kind, edges: edges(token) });
   }
   return all;
 }
@@ -117,7 +145,31 @@ function has(items, item) {
 
 // again is a copy of an expression, or a pattern for a text, whose matches are all found, and that no program knows.
 function again(pattern, flags) {
-  return new NativeRegExp(regExpSource(pattern), flags);
+  const source = regExpSource(pattern);
+  const key = `${flags} ${source}`;
+  let copy = mapGet(copies, key);
+  if (copy === undefined) {
+    if (mapSize(copies) >= maxCopies) mapClear(copies);
+    copy = new NativeRegExp(source, flags);
+    mapSet(copies, key, copy);
+  }
+  copy.lastIndex = 0;
+  return copy;
+}
+
+const copies = new NativeMap(); // flags and source -> expression
+const maxCopies = 200;
+
+let counts = new NativeMap(); // method and pattern -> how many texts it was looked at with
+const maxOften = 25;
+
+// often reports whether a method has been looked at with a pattern for long enough: a program does the same with each row.
+function often(method, pattern) {
+  const key = `${method} ${typeof pattern === 'string' ? pattern : regExpSource(pattern)}`;
+  const count = mapGet(counts, key) ?? 0;
+  if (count >= maxOften) return true;
+  if (mapSize(counts) < maxCopies) mapSet(counts, key, count + 1);
+  return false;
 }
 
 // decoys are addresses as others have them: an expression that says the same of all of them says it of a value too.
@@ -143,6 +195,112 @@ function sure(kind, text, pattern, found) {
     if (test(re, other) !== found) return false;
   }
   return true;
+}
+
+// samples are values as others have them, two of a type, in whose place a text is looked at once more.
+const samples = {
+  __proto__: null,
+  EMAIL: ['ada.lovelace@mail.example.com', 'JOHN-99+x@GMAIL.COM'],
+  IP_ADDRESS: ['110.120.130.7', '192.168.100.99'],
+  IP6: ['2001:db8::1', 'fd00:0:0:0:1:2:3:4'],
+  CREDIT_CARD: ['4111 1111 1111 1111', '5500000000000004'],
+  PHONE: ['+44 20 7946 0958', '(202) 555-0143'],
+  US_SSN: ['219-09-9999', '219099999'],
+  IBAN: ['DE89370400440532013000', 'GB29 NWBK 6016 1331 9268 19'],
+  NAME: ['Ada Lovelace', 'Grace M. Hopper'],
+  ADDRESS: ['12 High Street, London', 'Hauptstr. 5'],
+  SECRET: ['sk_live_4eC39HqLyjWDarjtT1zdp7dc', 'hunter2!'],
+  MAC: ['00:1b:44:11:3a:b7', '00-1B-44-11-3A-B7'],
+  other: ['AB-123456', '1234567890'],
+};
+
+// sampleOf is what stands in place of a token.
+function sampleOf(token, n) {
+  const { kind, text } = token;
+  if (kind === 'IP_ADDRESS' && strIndexOf(text, ':') >= 0) return samples.IP6[n];
+  const sample = (samples[kind] ?? samples.other)[n];
+  if (kind !== 'EMAIL' || text[0] === '[' || strIndexOf(text, '@') >= 0) return sample;
+  return test(/^d/i, text) ? strSlice(sample, strIndexOf(sample, '@') + 1) : strSlice(sample, 0, strIndexOf(sample, '@'));
+}
+
+// tokensOf has all tokens of a text, those in brackets with no edge but the ends.
+function tokensOf(text) {
+  const natural = partsOf(text);
+  if (text.length > maxText || strIndexOf(text, '[') < 0) return natural;
+  const all = list();
+  let next = 0;
+  bracketedIn.lastIndex = 0;
+  for (let m; (m = regExpExec(bracketedIn, text)) !== null;) {
+    if (!known(m[1])) continue;
+    for (; next < natural.length && natural[next].start < m.index; next++) push(all, natural[next]);
+    push(all, { __proto__: null, start: m.index, text: m[0], kind: m[1], edges: list() });
+  }
+  for (; next < natural.length; next++) push(all, natural[next]);
+  return all;
+}
+
+let left = 0; // how many texts are looked at with samples
+
+// differs is a token of a longer text of which a pattern finds other parts than it finds of values.
+function differs(method, text, pattern) {
+  if (typeof text !== 'string' || left <= 0 || !(typeof pattern === 'string' && pattern !== '' || isRegExp(pattern))) return undefined;
+  const tokens = tokensOf(text);
+  if (tokens.length === 0 || often(method, pattern)) return undefined;
+  left--;
+  const re = typeof pattern === 'string' ? pattern : again(pattern, `${replaceAll(/[gy]/g, regExpFlags(pattern))}g`);
+  const here = spansOf(re, text);
+  for (let n = 0; n < 2; n++) {
+    let other = '';
+    let from = 0;
+    const moved = list(); // where each token begins, in the other text
+    for (let i = 0; i < tokens.length; i++) {
+      other += strSlice(text, from, tokens[i].start);
+      push(moved, other.length);
+      other += sampleOf(tokens[i], n);
+      from = tokens[i].start + tokens[i].text.length;
+    }
+    const there = spansOf(re, other + strSlice(text, from));
+    for (let i = 0, at = 0; i < max(here.length, there.length); i++) {
+      // The token is the last one before the place that differs, or the first one.
+      if (i < here.length && i < there.length && there[i] === move(here[i], tokens, moved, n)) continue;
+      while (at + 1 < tokens.length && moved[at + 1] <= (there[i] ?? move(here[i], tokens, moved, n))) at++;
+      return tokens[at];
+    }
+  }
+  return undefined;
+}
+
+// spansOf has where the matches of an expression, or the places of a text, begin and end: two numbers for each, of the first fifty.
+function spansOf(re, text) {
+  const all = list();
+  if (typeof re === 'string') {
+    for (let at = strIndexOf(text, re); at >= 0 && all.length < 100; at = strIndexOf(text, re, at + re.length)) push(all, at, at + re.length);
+    return all;
+  }
+  re.lastIndex = 0;
+  for (let m; all.length < 100 && (m = regExpExec(re, text)) !== null;) {
+    push(all, m.index, m.index + m[0].length);
+    if (m[0] === '') re.lastIndex++;
+  }
+  return all;
+}
+
+// move is a place of a text where samples stand in place of tokens; -1 for a place in a token that a sample has not.
+function move(at, tokens, moved, n) {
+  let shift = 0;
+  for (let i = 0; i < tokens.length && tokens[i].start < at; i++) {
+    const token = tokens[i];
+    const sample = sampleOf(token, n);
+    const end = token.start + token.text.length;
+    if (at < end) {
+      const sign = token.kind === 'EMAIL' ? '@' : '.';
+      const edge = lastIndexOf(token.text, sign);
+      const of = at - token.start - edge;
+      return has(token.edges, at - token.start) && edge >= 0 && (of === 0 || of === 1) ? moved[i] + lastIndexOf(sample, sign) + of : -1;
+    }
+    shift = moved[i] + sample.length - end;
+  }
+  return at + shift;
 }
 
 const replaceAll = (re, text) => replace(re, text, () => '');
@@ -225,7 +383,8 @@ function took(method, text, part, from) {
     tell(method, 'part', kind, text);
     return;
   }
-  const token = cut(partsOf(text), from, from + part.length);
+  const tokens = partsOf(text);
+  const token = cut(tokens, from, from + part.length) ?? within(tokens, from, from + part.length);
   if (token !== undefined && !(part.length === text.length - 1 && from === 1 && kind === 'EMAIL')) { // what is behind the first letter
     tell(method, 'part', token.kind, token.text);
     return;
@@ -274,21 +433,50 @@ function looked(method, text, pattern, found) {
   } else if (!found && typeof pattern !== 'string') {
     const token = first();
     if (countIn(text, token) > 0) tell(method, 'match', token.kind, token.text);
+    else unlike(method, text, pattern);
+  } else if (isRegExp(pattern)) {
+    unlike(method, text, pattern);
   }
+}
+
+// unlike looks at what a pattern finds in a longer text: it finds other parts of values.
+function unlike(method, text, pattern) {
+  if (kindOf(text) !== undefined || typeof pattern === 'string' && tokensOf(pattern).length > 0) return;
+  const token = differs(method, text, pattern);
+  if (token !== undefined) tell(method, 'match', token.kind, token.text);
+}
+
+let executed; // the last text that an expression was executed on: a program goes through its matches
+
+// exec looks at what an expression has found.
+function executes(method, pattern, text, result) {
+  if (typeof text !== 'string' || text === executed) return;
+  executed = text;
+  if (result === null) {
+    looked(method, text, pattern, false);
+    return;
+  }
+  const kind = kindOf(text);
+  if (kind !== undefined && !isNatural(text)) {
+    looked(method, text, pattern, true);
+    return;
+  }
+  matched(method, text, pattern, 'part', true);
+  unlike(method, text, pattern);
 }
 
 // matched looks at the matches of an expression in a text, and at their groups, if a program takes them.
 function matched(method, text, pattern, does, groups) {
   if (typeof text !== 'string' || text.length > maxText || !isRegExp(pattern)) return;
   const tokens = partsOf(text);
-  if (tokens.length === 0) return;
+  if (tokens.length === 0 || often(`${method} ${does}`, pattern)) return;
   const flags = replaceAll(/[gdy]/g, regExpFlags(pattern));
   const re = again(pattern, `${flags}gd`);
   const all = strIncludes(regExpFlags(pattern), 'g');
   for (let m, n = 0; n < 100 && (m = regExpExec(re, text)) !== null; n++) {
     for (let i = 0; i < m.indices.length; i++) {
       const span = m.indices[i];
-      const token = span === undefined || !groups && i > 0 ? undefined : cut(tokens, span[0], span[1]) ?? within(tokens, span[0], span[1]);
+      const token = span === undefined || !groups && i > 0 ? undefined : cut(tokens, span[0], span[1]) ?? (does === 'part' ? within(tokens, span[0], span[1]) : undefined);
       if (token === undefined) continue;
       tell(method, does, token.kind, token.text);
       return;
@@ -298,11 +486,13 @@ function matched(method, text, pattern, does, groups) {
   }
 }
 
-// within is the natural token that a part of a text lies within, without being a part of the token.
+// within is the token of an IP address whose end a part of a text takes without its beginning: the last number is none of the value.
 function within(tokens, from, to) {
   for (let i = 0; i < tokens.length; i++) {
-    const { start, text, edges: at } = tokens[i];
-    if (from < to && from >= start && to <= start + text.length && !(has(at, from - start) && has(at, to - start))) return tokens[i];
+    const { start, text, kind } = tokens[i];
+    const slash = strIndexOf(text, '/');
+    const end = start + (slash < 0 ? text.length : slash);
+    if (kind === 'IP_ADDRESS' && from < to && from > start && from < end && from - start !== '::ffff:'.length && to > from + (text[from - start] === '.' || text[from - start] === ':' ? 1 : 0)) return tokens[i];
   }
   return undefined;
 }
@@ -322,10 +512,12 @@ function changed(method, text, pattern, by, result) {
     const at = strIndexOf(text, pattern);
     const token = pattern === '' || at < 0 ? undefined : cut(partsOf(text), at, at + pattern.length);
     if (token !== undefined && result !== text) tell(method, 'change', token.kind, token.text);
+    else if (at < 0 || method === 'replaceAll') unlike(method, text, pattern);
     return;
   }
   matched(method, text, pattern, 'change', typeof by === 'function' ? by.length > 1 : typeof by === 'string' && strIndexOf(by, '$') >= 0);
   if (kind !== undefined) return;
+  unlike(method, text, pattern);
   const token = first();
   const count = countIn(text, token);
   if (count > 0 && result.length <= maxText && countIn(result) < count) tell(method, 'change', token.kind, token.text);
@@ -354,6 +546,7 @@ const lookers = {
       looked(method, text, separator, false);
       return;
     }
+    if (kind === undefined) unlike(method, text, separator);
     if (isRegExp(separator)) {
       matched(method, text, again(separator, `${replaceAll(/[gy]/g, regExpFlags(separator))}g`), 'part', true);
       return;
@@ -371,11 +564,20 @@ const lookers = {
   },
   match(method, text, pattern, _, result) {
     const found = result !== null && result !== false && result !== -1;
-    if (found && method === 'match' && isRegExp(pattern)) matched(method, text, pattern, 'part', true);
-    else looked(method, text, pattern, found);
+    const kind = kindOf(text);
+    if (found && method === 'match' && isRegExp(pattern) && (kind === undefined || isNatural(text))) {
+      matched(method, text, pattern, 'part', true);
+      unlike(method, text, pattern);
+    } else {
+      looked(method, text, pattern, found);
+    }
   },
-  matchAll: (method, text, pattern) => matched(method, text, pattern, 'part', true),
-  test: (method, pattern, text, __, result) => looked(method, text, pattern, result),
+  matchAll(method, text, pattern) {
+    executed = text;
+    matched(method, text, pattern, 'part', true);
+    unlike(method, text, pattern);
+  },
+  test: (method, pattern, text, __, result) => (method === 'exec' ? executes(method, pattern, text, result) : looked(method, text, pattern, result)),
   replace: (method, text, pattern, by, result) => changed(method, text, pattern, by, result),
   change(method, text) {
     const kind = kindOf(text);
@@ -420,7 +622,10 @@ function sorted(method, items) {
   for (let i = 0; i < names.length && i < 50; i++) {
     const kind = kindOf(getOwnPropertyDescriptor(one, names[i])?.value);
     if (!inOrder(items, names[i])) continue;
-    if (kind === undefined) return;
+    if (kind === undefined) {
+      if (typeof one[names[i]] === 'string' && tokensOf(one[names[i]]).length > 0) continue;
+      return;
+    }
     token ??= { __proto__: null, kind, text: one[names[i]] };
   }
   if (token !== undefined) tell(method, 'order', token.kind, token.text);
@@ -449,7 +654,12 @@ const isRow = (kind, separator) => kind !== 'NAME' && kind !== 'ADDRESS' && type
 // tokenTo looks at a conversion: to a number, or to bytes.
 export function tokenTo(does, method, text) {
   const kind = watching ? kindOf(text) : undefined;
-  if (kind !== undefined) tell(method, does, kind, text);
+  if (kind !== undefined) {
+    tell(method, does, kind, text);
+  } else if (watching && does === 'bytes' && typeof text === 'string') {
+    const tokens = tokensOf(text);
+    if (tokens.length > 0) tell(method, does, tokens[0].kind, tokens[0].text);
+  }
 }
 
 const engines = list(); // the functions to watch, as they were before the program: what it has put in place of one is not watched
@@ -474,7 +684,7 @@ export function rememberMethods() {
   remember(prototype, 'change', 'toUpperCase', 'toLowerCase', 'toLocaleUpperCase', 'toLocaleLowerCase');
   remember(prototype, 'measure', 'padStart', 'padEnd');
   remember(prototype, 'order', 'localeCompare');
-  remember(RegExp.prototype, 'test', 'test');
+  remember(RegExp.prototype, 'test', 'test', 'exec');
   remember(Array.prototype, 'sort', 'sort', 'toSorted');
   remember(global, 'number', 'parseInt', 'parseFloat');
   remember(global.Date, 'number', 'parse');
@@ -486,6 +696,7 @@ export function rememberMethods() {
 // maxLooks is how many calls of a method are looked at from one answer with new tokens to the next. A program that goes through more rows than that
 // does the same with each, and is not slowed down.
 const maxLooks = 500;
+const maxSampled = 100; // the same for texts that are looked at with samples
 
 // inTexts has the classes of methods whose texts may have tokens among other words.
 const inTexts = { __proto__: null, part: true, match: true, matchAll: true, split: true, replace: true, measure: true };
@@ -495,10 +706,12 @@ const mayBe = (text, inText) => {
   switch (text[0]) {
     case '[': case 'p': case 'P': case 'd': case 'D': case '2': case '3': case ':': return true;
   }
-  return text.length <= maxText && text[text.length - 1] === 's' && strIndexOf(text, 'pii_') >= 0 || inText && text.length <= maxText && (strIndexOf(text, '[') >= 0 || mayHaveNatural(text));
+  return text.length <= maxText && text[text.length - 1] === 's' && strIndexOf(text, 'pii_') >= 0 || inText && text.length <= maxText && (strIndexOf(text, '[') >= 0 || begins(text).length > 0);
 };
 
 // watch puts a function that looks in place of one of the engine's, until it has looked often enough.
+let inside = 0; // a watched method is at work, which may execute expressions itself
+
 function watch(entry) {
   const { object, name, does, value } = entry;
   entry.left = maxLooks;
@@ -515,7 +728,17 @@ function watch(entry) {
   if (does === 'order' || does === 'bytes' || does === 'sort' || does === 'test' || does === 'number') {
     methods = {
       [name](...args) {
-        const result = apply(value, this, args);
+        if (name === 'exec' && inside > 0) {
+          if (--entry.left <= 0) looks();
+          return apply(value, this, args);
+        }
+        let result;
+        inside++;
+        try {
+          result = apply(value, this, args);
+        } finally {
+          inside--;
+        }
         looks(this, args[0], args[1], result);
         return result;
       },
@@ -523,7 +746,13 @@ function watch(entry) {
   } else { // no method of strings that is left has more than two parameters
     methods = {
       [name](a, b) {
-        const result = call(this, a, b);
+        let result;
+        inside++;
+        try {
+          result = call(this, a, b);
+        } finally {
+          inside--;
+        }
         if (entry.left <= 0 || typeof this === 'string' && mayBe(this, inText)) looks(this, a, b, result);
         else entry.left--;
         return result;
@@ -562,6 +791,9 @@ export function watchTokens(from) {
   if (from === undefined) return;
   const kinds = ownKeys(from);
   for (let i = 0; i < kinds.length; i++) if (mapGet(places, kinds[i]) === undefined) mapSet(places, kinds[i], from[kinds[i]]);
+  left = maxSampled;
+  counts = new NativeMap();
+  executed = undefined;
   if (!watching) watchNumber();
   watching = true;
   for (let i = 0; i < engines.length; i++) watch(engines[i]);
