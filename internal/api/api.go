@@ -61,6 +61,8 @@ type Options struct {
 	BodyLimit int64
 	// AllowCommandServers lets admins add servers that are started by a command.
 	AllowCommandServers bool
+	// Policy is the rules in effect, in words.
+	Policy []PolicyRule
 	// Health adds /health and /ready.
 	Health bool
 	// InternalElsewhere leaves /internal/mcp-call to another listener.
@@ -174,6 +176,7 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	a.addSchedules()
 	a.addTickets()
 	a.addCaller()
+	a.addPolicy()
 	a.addMCP(r)
 	a.addOperations(r)
 	if !a.opt.InternalElsewhere {

@@ -8,6 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/telemetry"
 )
 
 // CallList is a page of the calls of a run.
@@ -41,19 +42,27 @@ func (a *API) addCalls() {
 
 	operation(a, endpoint{
 		"getCall", "GET /v1/runs/{id}/calls/{n}", "runs", http.StatusOK, "A call of a run, with its arguments and its answer",
-		"Personal data are tokens.",
+		"Personal data are tokens. With values, who acts for the user of the run gets the values in their place, and the audit log says so.",
 	}, func(ctx context.Context, in *struct {
 		ByID
-		N   int   `path:"n" minimum:"1" doc:"The number of the call."`
-		Seq int64 `query:"seq" minimum:"0" doc:"seq of the call in the list, so that it is found at once."`
+		N      int   `path:"n" minimum:"1" doc:"The number of the call."`
+		Seq    int64 `query:"seq" minimum:"0" doc:"seq of the call in the list, so that it is found at once."`
+		Values bool  `query:"values" doc:"Values in place of tokens."`
 	},
 	) (*body[runs.Call], error) {
-		if _, err := a.findRun(ctx, in.ID); err != nil {
+		info, err := a.findRun(ctx, in.ID)
+		if err != nil {
 			return nil, err
+		}
+		if in.Values && !owns(ctx, info.User) {
+			return nil, problem(http.StatusForbidden, "values are shown to the user of the run")
 		}
 		call, err := a.opt.Harness.Runs().Call(ctx, in.ID, in.N, in.Seq)
 		if errors.Is(err, journal.ErrNotFound) {
 			err = absent("call")
+		}
+		if err == nil && in.Values {
+			call, err = a.reveal(ctx, info, call)
 		}
 		return &body[runs.Call]{call}, err
 	})
@@ -88,4 +97,12 @@ func (a *API) addCalls() {
 		}
 		return &body[EventList]{out}, nil
 	})
+}
+
+// reveal puts the values of tokens into a call, and audits it.
+func (a *API) reveal(ctx context.Context, info journal.RunInfo, call runs.Call) (runs.Call, error) {
+	a.audit(ctx, telemetry.Event{
+		UserID: info.User, SessionID: info.Session, Type: telemetry.PIIAccess, Severity: telemetry.Medium, Details: map[string]any{"call": call.N, "run": info.ID, "shown": true},
+	})
+	return a.opt.Harness.Runs().ShownCall(ctx, info, call)
 }

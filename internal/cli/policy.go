@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/destination"
@@ -47,16 +48,31 @@ type shownRunRule struct {
 	Limits map[string]string `json:"limits"`
 }
 
-func (c *policyShowCmd) Run(a *app, cfg *config.Config) error {
-	var rules []shownRule
-	add := func(preset string, of []policy.Rule) {
-		for i, r := range of {
-			rules = append(rules, shownRule{i + 1, preset, r})
-		}
+// numbered are rules with their numbers; preset is empty for those of a configuration itself.
+func numbered(preset string, of []policy.Rule) []shownRule {
+	rules := make([]shownRule, len(of))
+	for i, r := range of {
+		rules[i] = shownRule{i + 1, preset, r}
 	}
+	return rules
+}
+
+// rulesOf are the rules of a configuration, its own before those of its preset.
+func rulesOf(cfg *config.Config) []shownRule {
+	return append(numbered("", cfg.Policy.Rules), numbered(cfg.Policy.Preset, config.PresetRules(cfg.Policy.Preset))...)
+}
+
+// rulesInWords are the rules as the dashboard shows them.
+func rulesInWords(cfg *config.Config) (rules []api.PolicyRule) {
+	for _, r := range rulesOf(cfg) {
+		rules = append(rules, api.PolicyRule{Number: r.Number, Preset: r.Preset, Action: string(r.Action), Text: r.String()})
+	}
+	return rules
+}
+
+func (c *policyShowCmd) Run(a *app, cfg *config.Config) error {
 	if c.Preset == "" {
-		add("", cfg.Policy.Rules)
-		add(cfg.Policy.Preset, config.PresetRules(cfg.Policy.Preset))
+		rules := rulesOf(cfg)
 		const none = "no rules: every call is allowed; harness policy show guarded prints a preset"
 		var rows []string
 		for _, r := range rules {
@@ -78,8 +94,7 @@ func (c *policyShowCmd) Run(a *app, cfg *config.Config) error {
 	if !ok {
 		return usage(fmt.Errorf("there is no preset %q; the presets are %s", c.Preset, strings.Join(policy.Presets(), ", ")))
 	}
-	add(c.Preset, config.PresetRules(c.Preset))
-	return a.answer(map[string]any{"preset": c.Preset, "rules": list(rules)}, "%s", text)
+	return a.answer(map[string]any{"preset": c.Preset, "rules": numbered(c.Preset, config.PresetRules(c.Preset))}, "%s", text)
 }
 
 type policyDestinationsCmd struct {

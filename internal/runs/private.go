@@ -3,8 +3,11 @@ package runs
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/run"
 )
 
@@ -15,8 +18,30 @@ func (s *Service) Shown(ctx context.Context, user, session string, out *run.Outc
 	}
 	shown := *out
 	var err error
-	shown.Output, _, err = s.opt.Privacy.In(cmp.Or(user, DefaultUser), cmp.Or(session, out.RunID)).RestoreJSON(ctx, out.Output)
+	shown.Output, _, err = s.tokens(user, session, out.RunID).RestoreJSON(ctx, out.Output)
 	return &shown, err
+}
+
+// ShownCall is a call of a run with values in place of tokens, as the owner of the run sees it.
+func (s *Service) ShownCall(ctx context.Context, of journal.RunInfo, c Call) (Call, error) {
+	tokens := s.tokens(of.User, of.Session, of.ID)
+	for _, text := range []*json.RawMessage{&c.Arguments, &c.Result} {
+		if len(*text) == 0 {
+			continue
+		}
+		var err error
+		if *text, _, err = tokens.RestoreJSON(ctx, *text); err != nil {
+			return c, err
+		}
+	}
+	var err error
+	c.Message, err = tokens.Restore(ctx, c.Message)
+	return c, err
+}
+
+// tokens are those of a run.
+func (s *Service) tokens(user, session, runID string) pii.Session {
+	return s.opt.Privacy.In(cmp.Or(user, DefaultUser), cmp.Or(session, runID))
 }
 
 // Forget removes the workspace and the tokens of a session.

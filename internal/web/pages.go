@@ -362,16 +362,22 @@ func bars(calls []runs.CallLine, open bool, now time.Time) (all []bar, span time
 	return all, span
 }
 
-func (v *visit) call() error {
+func (v *visit) call() error { return v.showCall("") }
+
+// reveal shows a call with the values of its tokens, which the audit log says.
+func (v *visit) reveal() error { return v.showCall("true") }
+
+func (v *visit) showCall(values string) error {
 	id := v.r.PathValue("id")
-	got, err := read[runs.Call](v, at("/v1/runs/", id, "/calls/", v.r.PathValue("n")), "seq", v.query("seq"))
+	got, err := read[runs.Call](v, at("/v1/runs/", id, "/calls/", v.r.PathValue("n")), "seq", v.query("seq"), "values", values)
 	if err != nil {
 		return err
 	}
-	return v.show("call", view{Title: "Call " + strconv.Itoa(got.N) + " of " + id, Nav: "runs", Live: got.Answered == nil && !got.Doubt, Body: struct {
+	return v.show("call", view{Title: "Call " + strconv.Itoa(got.N) + " of " + id, Nav: "runs", Live: got.Answered == nil && !got.Doubt && values == "", Body: struct {
 		runs.Call
-		Run string
-	}{got, id}})
+		Run    string
+		Values bool
+	}{got, id, values != ""}})
 }
 
 func (v *visit) replay() error {
@@ -711,4 +717,28 @@ func (v *visit) endSchedule() error {
 		return err
 	}
 	return v.to("/schedules", "ended")
+}
+
+func (v *visit) policy() error {
+	got, err := read[api.PolicyRules](v, "/v1/policy")
+	if err != nil {
+		return err
+	}
+	return v.show("policy", view{Title: "Policy", Nav: "policy", Body: got.Rules})
+}
+
+func (v *visit) privacy() error {
+	var body struct {
+		api.TokenStats
+		User, Session string
+		Problem       string
+	}
+	body.User, body.Session = v.query("userId"), v.query("sessionId")
+	err := v.get("/v1/pii/stats", &body.TokenStats, "userId", body.User, "sessionId", body.Session)
+	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusBadRequest { // who acts for all users names one
+		body.Problem = refused.Error()
+	} else if err != nil {
+		return err
+	}
+	return v.show("privacy", view{Title: "Privacy", Nav: "privacy", Body: body})
 }

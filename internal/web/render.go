@@ -81,6 +81,8 @@ var sections = []section{
 	{"sessions", "Sessions", "/sessions"},
 	{"skills", "Skills", "/skills"},
 	{"schedules", "Schedules", "/schedules"},
+	{"policy", "Policy", "/policy"},
+	{"privacy", "Privacy", "/privacy"},
 }
 
 // happened says in words what an event of a task is.

@@ -82,6 +82,12 @@ func (l *serverLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+func (l *serverLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func setup(t testing.TB, keys bool, settings ...string) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -119,7 +125,7 @@ func setup(t testing.TB, keys bool, settings ...string) *world {
 	select {
 	case w.url = <-ready:
 	case code := <-exit:
-		t.Fatalf("serve ended with %d: %s", code, out.text.String())
+		t.Fatalf("serve ended with %d: %s", code, out)
 	}
 	return w
 }

@@ -36,7 +36,7 @@ func filled(t testing.TB) (w *world, paths []string) {
 	return w, []string{
 		"/", "/tasks", "/tasks/" + task.ID, "/runs", "/runs/" + good, "/runs/" + bad, "/runs/" + waiting, "/runs/" + good + "/calls/1", "/runs/" + bad + "/calls/2",
 		"/approvals", "/approvals/" + approvals.Approvals[0].ID, "/approvals?status=denied", "/tools", "/tools?q=list+notes", "/tools?q=zzzz", "/tools/notes__list", "/tools/notes__write",
-		"/servers", "/servers/notes", "/sessions", "/sessions/" + task.SessionID + "?userId=local", "/skills", "/schedules", "/tasks/task_none", "/runs/run_none",
+		"/servers", "/servers/notes", "/sessions", "/sessions/" + task.SessionID + "?userId=local", "/skills", "/schedules", "/policy", "/privacy", "/privacy?userId=local", "/tasks/task_none", "/runs/run_none",
 	}
 }
 
@@ -79,5 +79,26 @@ func TestPagesShowTexts(t *testing.T) {
 	same := r.get("/skills")
 	if again := r.get("/skills", "If-None-Match", same.header.Get("ETag")); again.status != http.StatusNotModified || again.text != "" {
 		t.Errorf("a page that has not changed is sent again: %d", again.status)
+	}
+}
+
+// The owner of a run sees values in place of tokens on demand; the page and its journal keep the tokens.
+func TestReveal(t *testing.T) {
+	t.Parallel()
+	w := setup(t, false)
+	id, status := w.run(w.token, `return await tools.notes.list({about: "ann@example.org"})`)
+	if status != "succeeded" {
+		t.Fatal(status)
+	}
+	r := w.login(w.token)
+	at := "/runs/" + id + "/calls/1"
+	if got := r.get(at); got.status != http.StatusOK || strings.Contains(got.text, "ann@example.org") || !strings.Contains(got.text, "[EMAIL_1]") {
+		t.Errorf("the page: %d %s", got.status, got.text)
+	}
+	if got := r.post(at); got.status != http.StatusOK || !strings.Contains(got.text, "ann@example.org") {
+		t.Errorf("with values: %d %s", got.status, got.text)
+	}
+	if text := w.out.String(); !strings.Contains(text, "audit.eventType=pii_access") || !strings.Contains(text, "audit.details.shown=true") {
+		t.Errorf("the audit log has: %s", text)
 	}
 }
