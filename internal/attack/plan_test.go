@@ -3,6 +3,7 @@ package attack
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"mcp-code-exec-harness/internal/catalog"
@@ -55,6 +56,23 @@ func TestPlanIsBounded(t *testing.T) {
 	// Two of the core need a trusted tool, or a recipient.
 	if want := len(Forms) - 1; len(has["form"]) != want || len(has["source"]) != 50 || len(has["sink"]) != 150 || len(has["core"]) < 150*(core-2) {
 		t.Errorf("%d of %d forms, %d sources, %d sinks, %d of the core", len(has["form"]), want, len(has["source"]), len(has["sink"]), len(has["core"]))
+	}
+}
+
+// A hostile schema costs a bounded time.
+func TestHostileSchemas(t *testing.T) {
+	t.Parallel()
+	var wide []string
+	for i := range 40 {
+		wide = append(wide, fmt.Sprintf(`"p%d":{"$ref":"#"}`, i))
+	}
+	properties := `"properties":{` + strings.Join(wide, ",") + `,"to":{"type":"string"}},"required":["p0","p1","p2"]`
+	for _, text := range []string{`{` + properties + `}`, `{"anyOf":[{"$ref":"#"},{"$ref":"#"},{` + properties + `}]}`, `{"items":{"$ref":"#"},"minItems":9}`} {
+		s := newShape(json.RawMessage(text), true)
+		m := &maker{root: s.root}
+		if s.answer("x"); m.value(s.root, "", nil, 0) == nil {
+			t.Errorf("%.40s: nothing is made", text)
+		}
 	}
 }
 

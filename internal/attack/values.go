@@ -11,8 +11,11 @@ import (
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
-// maxNested is how deep values of schemas are made.
-const maxNested = 12
+// Bounds of the values that are made of a schema: how deep they are, and how many they are.
+const (
+	maxNested = 12
+	maxMade   = 2000
+)
 
 // shape makes values of a schema.
 type shape struct {
@@ -60,6 +63,7 @@ type maker struct {
 	// at are the values of arguments, by path; other is that of any other destination.
 	at    map[string]any
 	used  int // values of at that were used
+	made  int // values that were made
 	other func(path string, v *schema.Value) (any, bool)
 }
 
@@ -75,7 +79,7 @@ func (m *maker) value(v *schema.Value, name string, path []string, depth int) an
 		}
 	}
 	v = schema.Follow(m.root, v)
-	if depth > maxNested || v == nil {
+	if m.made++; depth > maxNested || m.made > maxMade || v == nil {
 		return nil
 	}
 	for _, key := range []string{"const", "default"} {

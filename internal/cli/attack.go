@@ -32,8 +32,8 @@ type attackCmd struct {
 
 func (attackCmd) Help() string {
 	return `Gullible programs take a destination from what a server says to the arguments of tools that say where a call sends something (harness policy
-destinations): unchanged, in pieces, encoded, through files, errors, skills, resources, later programs. Definitions of tools, policy, gate and sandbox
-are the real ones. Servers are simulated, so that none of yours is called and nothing is sent.
+destinations): unchanged, in pieces, encoded, through files, errors, skills, resources, later programs. Definitions of tools, policy, gate and the
+tier wasm are the real ones. Servers are simulated, so that none of yours is called and nothing is sent.
 
 Sources are the servers that are marked untrusted; if none is, every server. Printed is what got through, the rule that stops it and the honest
 programs that this rule would stop as well. A call that a person would be asked about counts as stopped. The exit code is 1 if something got through.
