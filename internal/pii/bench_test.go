@@ -10,7 +10,12 @@ import (
 
 // BenchmarkCall is what a tool call of 1 KiB costs: its input is hidden and restored, and its answer hidden.
 func BenchmarkCall(b *testing.B) {
-	s := filter(b, pii.NewMemory(1), nil).In("u", "s")
+	for name, change := range map[string]func(*pii.Options){"bracket": nil, "natural": natural} {
+		b.Run(name, func(b *testing.B) { benchmarkCall(b, filter(b, pii.NewMemory(1), change).In("u", "s")) })
+	}
+}
+
+func benchmarkCall(b *testing.B, s pii.Session) {
 	raw := json.RawMessage(`{"n":1,"name":"Ann","mail":"ann@example.com","phone":"+1 202-555-0143","ip":"203.0.113.9","text":"` +
 		strings.Repeat("All orders were shipped in time and nothing is left to be done. ", 14) + `"}`)
 	b.SetBytes(int64(len(raw)))

@@ -378,7 +378,7 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 			if i+1 < len(spans) && spans[i+1].Start == span.End {
 				after = "0"
 			}
-			if name != tok.text && !f.endsAt(name, after) {
+			if name != tok.text && mayRunOn(tok.kind, name) && !f.endsAt(name, after) {
 				v.form, v.canonical, v.spelling = asSpelled, raw, raw
 				if tok, err = t.derived(v, from, []any{tok}); err != nil {
 					return err

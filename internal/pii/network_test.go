@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"mcp-code-exec-harness/internal/pii"
@@ -406,5 +407,51 @@ func TestNetworkRoundTrip(t *testing.T) {
 		if want := restore(t, s, repeated); got != want {
 			t.Fatalf("%q\nin parts: %q\nwhole: %q", hidden, got, want)
 		}
+	}
+}
+
+// Processes that share a session agree on the tokens of addresses and networks, also where they meet the same networks at the same time.
+func TestSharedNetworks(t *testing.T) {
+	t.Parallel()
+	memory := pii.NewMemory(1)
+	const processes, addresses = 4, 60
+	var hidden [processes][addresses]string
+	var wg sync.WaitGroup
+	for p := range processes {
+		s := filter(t, memory, natural).In("u", "s")
+		wg.Go(func() {
+			for i := range addresses {
+				n := (i*7 + p*13) % addresses
+				text, err := s.Hide(t.Context(), crm, fmt.Sprintf("198.%d.%d.%d", n%2, n%5, n))
+				if err != nil {
+					t.Error(err)
+				}
+				hidden[p][n] = text
+			}
+		})
+	}
+	wg.Wait()
+	values := map[string]int{}
+	networks := map[string]string{}
+	for i := range addresses {
+		for p := range processes {
+			if hidden[p][i] != hidden[0][i] {
+				t.Errorf("address %d is hidden as %s and %s", i, hidden[0][i], hidden[p][i])
+			}
+		}
+		if of, twice := values[hidden[0][i]]; twice {
+			t.Errorf("%s stands for the addresses %d and %d", hidden[0][i], of, i)
+		}
+		values[hidden[0][i]] = i
+		network, of := hidden[0][i][:strings.LastIndexByte(hidden[0][i], '.')], fmt.Sprint(i%2, ".", i%5)
+		if networks[network] == "" {
+			networks[network] = of
+		}
+		if networks[network] != of {
+			t.Errorf("%s stands for the networks %s and %s", network, networks[network], of)
+		}
+	}
+	if len(networks) != 10 {
+		t.Errorf("there are %d networks, want 10", len(networks))
 	}
 }
