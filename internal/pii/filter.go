@@ -378,7 +378,8 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 			if i+1 < len(spans) && spans[i+1].Start == span.End {
 				after = "0"
 			}
-			if name != tok.text && mayRunOn(tok.kind, name) && !f.endsAt(name, after) {
+			if name != tok.text && mayRunOn(tok.kind, name) && !f.endsAt(name, after) ||
+				f.opt.Natural && tok.kind == ipKind && tok.form == asText && name == tok.text && raw != tok.spelling { // in brackets it would lose its spelling
 				v.form, v.canonical, v.spelling = asSpelled, raw, raw
 				if tok, err = t.derived(v, from, []any{tok}); err != nil {
 					return err

@@ -450,7 +450,8 @@ func (t *table) restoredIP(at found, text string) (tok *token, restored string, 
 // mayRunOn is quick, and right where it says no: what stands behind a name does not change how it is read. All addresses but those with a short last
 // number are of one length.
 func mayRunOn(kind, name string) bool {
-	return kind == networkKind || kind == ipKind && len(name) < len("240.100.100.100")
+	dot := strings.LastIndexByte(name, '.')
+	return kind == networkKind || kind == ipKind && dot >= 0 && len(name)-dot <= len(".99")
 }
 
 // endsAt reports whether a name that is the token of an address or a network is read as such before another text. Other names are always.

@@ -306,6 +306,19 @@ func TestManyNetworks(t *testing.T) {
 			}
 		}
 	}
+	for i, text := range texts[len(texts)-256:] { // a short last number before a digit, which would be another number
+		for _, before := range []string{"", "::ffff:"} {
+			glued := before + text + "5"
+			echo, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(`"`+hidden[len(hidden)-256+i]+`"`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := hideJSON(t, s, "echo__say", `"`+glued+`"`, tokens...)
+			if back := restoreJSON(t, s, got); back != `"`+glued+`"` {
+				t.Fatalf("%s (%s) is hidden as %s, restored as %s", glued, echo, got, back)
+			}
+		}
+	}
 	if brackets != 17 { // a network has 239 tokens
 		t.Errorf("%d tokens are in brackets", brackets)
 	}
