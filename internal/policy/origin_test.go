@@ -170,6 +170,18 @@ func TestDestinations(t *testing.T) {
 			}
 		}
 	}
+	// Where a token is denied, too, it is what the reason names; a token that is only asked about is not.
+	for action, want := range map[policy.Action]string{policy.Deny: "denies [EMAIL_1]", policy.Ask: "denies bank__transfer; $.to comes from mail__read"} {
+		p, err := policy.New([]policy.Rule{flow(action, "*", "*", ""), to(policy.Deny)}, "", nil, policy.Servers{Untrusted: []string{"mail__*"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := pay(`{"to":"X"}`, map[string]policy.ValueOrigin{"X": said("mail__read")})
+		c.Tokens = []policy.Token{email("crm__get")}
+		if v := p.Decide(c); v.Action != policy.Deny || !strings.Contains(v.Reason, want) {
+			t.Errorf("%s: %s %s", action, v.Action, v.Reason)
+		}
+	}
 	// A name that a server may take for that of the path keeps a rule that allows from matching, and leads one that denies to the value.
 	for name, list := range rules {
 		p, err := policy.New(list, "", nil, policy.Servers{})

@@ -103,7 +103,9 @@ func (p *Policy) Decide(c Call) Verdict {
 		if v.Token == "" && by != nil && by.Limit != nil {
 			call = by
 		}
-		if verdict.Action == "" || v.Action.StricterThan(verdict.Action) {
+		// Of a token and a destination that are judged alike, the token is named: its value is what would be lost.
+		instead := v.Token != "" && verdict.Token == "" && v.Action == verdict.Action && rule != nil && rule != by && len(rule.Destinations) > 0
+		if verdict.Action == "" || v.Action.StricterThan(verdict.Action) || instead && v.Action != Allow {
 			verdict, rule = v, by
 		}
 	}
