@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"mcp-code-exec-harness/internal/api"
 )
@@ -62,7 +63,7 @@ func (v *visit) send(method, path string, body, into any) error {
 		}
 		sent, size = bytes.NewReader(text), int64(len(text))
 	}
-	got := &answer{header: http.Header{}}
+	got := v.answer()
 	if err := v.exchange(got, method, path, sent, size, "application/json"); err != nil {
 		return err
 	}
@@ -101,10 +102,18 @@ func (v *visit) exchange(w http.ResponseWriter, method, path string, body io.Rea
 
 // answer keeps what the API answers.
 type answer struct {
+	conn   *http.ResponseController // connection of the browser, which the API gives time to send a body
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
+
+func (v *visit) answer() *answer {
+	return &answer{conn: http.NewResponseController(v.w), header: http.Header{}}
+}
+
+// SetReadDeadline lets http.ResponseController bound how long the browser may take to send.
+func (a *answer) SetReadDeadline(at time.Time) error { return a.conn.SetReadDeadline(at) }
 
 // Header implements http.ResponseWriter.
 func (a *answer) Header() http.Header { return a.header }

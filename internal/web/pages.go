@@ -685,7 +685,7 @@ func (v *visit) upload() error {
 		if name == "" {
 			continue
 		}
-		got := &answer{header: http.Header{}}
+		got := v.answer()
 		if err := v.exchange(got, http.MethodPut, at("/v1/sessions/", id, "/files/", name)+user, p, -1, "application/octet-stream"); err != nil {
 			return err
 		}

@@ -1,7 +1,11 @@
 package web_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"html"
+	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"strings"
@@ -189,5 +193,42 @@ func TestPagesAreCounted(t *testing.T) {
 	}
 	if last.status != http.StatusTooManyRequests || last.header.Get("Retry-After") == "" {
 		t.Errorf("pages without end: %d", last.status)
+	}
+}
+
+// Files are put into a session and fetched as files to save, whatever they hold and are called.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	w := setup(t, false)
+	r := w.login(w.token)
+	if got := w.api(w.token, "POST", "/v1/sessions", map[string]string{"userId": "local", "id": "work"}, nil); got != http.StatusCreated {
+		t.Fatalf("a session: %d", got)
+	}
+	files := map[string]string{"a & b's page.html": "<script>document.title='attacked'</script>", "große Datei.txt": strings.Repeat("0123456789", 300_000)}
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	for name, text := range files {
+		part, err := form.CreateFormFile("file", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.WriteString(part, text)
+	}
+	form.Close()
+	if got := r.do("POST", "/sessions/work/files?userId=local", form.FormDataContentType(), bytes.NewReader(body.Bytes())); got.status != http.StatusForbidden {
+		t.Errorf("without the token of forms: %d", got.status)
+	}
+	if got := r.do("POST", "/sessions/work/files?userId=local&csrf="+r.form, form.FormDataContentType(), &body); got.status != http.StatusSeeOther {
+		t.Fatalf("store: %d %s", got.status, got.text)
+	}
+	shown := r.get("/sessions/work?userId=local")
+	for name, text := range files {
+		if !strings.Contains(shown.text, html.EscapeString(name)) {
+			t.Errorf("the page does not name %q: %s", name, shown.text)
+		}
+		got := r.get("/sessions/work/files/" + url.PathEscape(name) + "?userId=local")
+		if got.status != http.StatusOK || got.text != text || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment") {
+			t.Errorf("%s: %d, %d bytes, %s", name, got.status, len(got.text), got.header.Get("Content-Disposition"))
+		}
 	}
 }
