@@ -29,7 +29,7 @@ import (
 const screenshotsVar = "HARNESS_SCREENSHOTS"
 
 // browserTime bounds what one test does in a browser.
-const browserTime = 4 * time.Minute
+const browserTime = 10 * time.Minute
 
 // chromium returns a browser. Without one on the machine the test is skipped, or fails where CI=true.
 func chromium(t testing.TB) context.Context {
@@ -53,7 +53,7 @@ func chromium(t testing.TB) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(name), chromedp.NoSandbox, chromedp.UserDataDir(dir), chromedp.Flag("disable-dev-shm-usage", true),
-		chromedp.WSURLReadTimeout(time.Minute),
+		chromedp.WSURLReadTimeout(2*time.Minute),
 	)...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -115,7 +115,7 @@ func must(t testing.TB, err error) {
 }
 
 // stepTime bounds one step of a person.
-const stepTime = 30 * time.Second
+const stepTime = 2 * time.Minute
 
 // does runs the actions of one step. An error comes with what the page shows.
 func does(t testing.TB, ctx context.Context, actions ...chromedp.Action) {
