@@ -38,7 +38,7 @@ type Options struct {
 	Open func(judge *Judge) (Harness, error)
 	// Time is how long attempts may take; those that are left then are not made.
 	Time time.Duration
-	// Progress is told how many attempts are made, of how many; nil: it is not.
+	// Progress gets the number of attempts made and planned; it may be nil.
 	Progress func(made, of int)
 }
 

@@ -89,7 +89,7 @@ func (s *shapes) revisionOf(user, server string) int64 {
 	return 0
 }
 
-// use is what is known of a tool's answers to a user, which has one more. A tool that is defined anew starts without a shape.
+// use is what is known of a tool's answers to a user, which has one more. A tool with a new definition starts without a shape.
 func (s *shapes) use(user string, t *Tool) *learned {
 	s.mu.Lock()
 	defer s.mu.Unlock()

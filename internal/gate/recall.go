@@ -10,7 +10,7 @@ import (
 )
 
 // Recall says where the values in recorded calls come from, without executing anything: it notes the records of a session's runs in their order, as the gate noted
-// what they record. Files and inputs are not read again: values that nobody else said are of unknown origin once a program has read one. It is not safe for
+// what they record. Files and inputs are not read again: once a program has read one, the origin of values that come from no recorded answer is unknown. It is not safe for
 // concurrent use.
 type Recall struct {
 	catalog *catalog.Catalog

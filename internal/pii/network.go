@@ -18,7 +18,7 @@ import (
 //	3fff:01A2:3B4C:5D6E:0000:0000:0000:7F8A  an address, in full and in upper case
 //	240.117.103, 3fff:1a2:3b4c               the numbers that a /24 and a /48 begin with
 //	240.117.103.0/24, 240.117.0.0/16         a network
-//	240.117.103.1, if no address has it      a network, and a number that a program put behind it
+//	240.117.103.1, if no address has it      a network, followed by a number that a program chose
 //
 // The first numbers of a /8 or a /16 of IPv4, 240 or 240.117, may be any number of a text and are none.
 const (
@@ -513,7 +513,7 @@ func ip4At(text string, i int) (f found) {
 	return f
 }
 
-// lastNumber reads the last number of an address and the dot before it; 0 if there is none. A fourth digit is one that a program put behind it.
+// lastNumber reads the last number of an address and the dot before it; 0 if there is none. A program appended a fourth digit.
 func lastNumber(text string, i int) (n uint16, end int) {
 	if i+1 >= len(text) || text[i] != '.' || text[i+1] == '0' {
 		return 0, i
@@ -529,7 +529,7 @@ func lastNumber(text string, i int) (n uint16, end int) {
 
 func startsWithDigit(text string) bool { return text != "" && isDigit(text[0]) }
 
-// withBits is the end of a network that ends at i, with /24 behind it if that is there.
+// withBits is the end of a network that ends at i, with its suffix /24 if it has one.
 func withBits(text string, i, bits int) int {
 	if suffix := "/" + strconv.Itoa(bits); strings.HasPrefix(text[i:], suffix) && !startsWithDigit(text[i+len(suffix):]) {
 		return i + len(suffix)

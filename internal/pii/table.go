@@ -240,7 +240,7 @@ func (t *table) load(ctx context.Context) error {
 func (t *table) take(entries []Entry) error {
 	for _, e := range entries {
 		known := t.byName[name{e.Type, e.N}]
-		// A session whose vault has lost tokens goes on with other numbers than those from 1.
+		// The next numbers of a session whose vault has lost tokens do not begin at 1.
 		t.whole = t.whole || e.N == 1 || e.N >= FirstCode || e.Origin == cleared
 		switch {
 		case known != nil:

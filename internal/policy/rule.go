@@ -176,7 +176,7 @@ func (r *rule) fits(c *Call, tool string) bool {
 		}
 	}
 	if r.Action != Allow && len(c.Destinations) == 0 && len(r.Destinations) == 1 && r.Destinations[0] == Default {
-		return false // a tool without destinations sends to nobody
+		return false // a tool without destinations sends nothing
 	}
 	if len(r.Sandbox) > 0 && !(slices.Contains(r.Sandbox, c.Sandbox) || c.Sandbox == "" && r.Action != Allow) {
 		return false

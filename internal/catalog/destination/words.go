@@ -87,7 +87,7 @@ func toward(words []string) bool {
 	return anyOf(words, set(`to destination recipient beneficiary target receiver payee external counterparty`))
 }
 
-// matches reports whether a noun is among the words, with nothing but tails behind it.
+// matches reports whether a noun is among the words and only tails follow.
 func matches(words []string, nouns, tails map[string]bool) bool {
 	for i := len(words) - 1; i >= 0; i-- {
 		if nouns[words[i]] {
