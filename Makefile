@@ -1,6 +1,6 @@
 # Everything a developer or a user of the source needs. Go is the only requirement; Node adds the tests against real
-# npm MCP servers, redis-server those of the vault in Redis (without them they skip and say so, except in CI, where a missing
-# part fails).
+# npm MCP servers, redis-server those of the vault in Redis, Chromium those of the dashboard (without them they skip and say so, except in CI,
+# where a missing part fails).
 
 GO ?= go
 export CGO_ENABLED ?= 0
