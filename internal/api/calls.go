@@ -45,9 +45,9 @@ func (a *API) addCalls() {
 		"Personal data are tokens. With values, who acts for the user of the run gets the values in their place, and the audit log says so.",
 	}, func(ctx context.Context, in *struct {
 		ByID
-		N      int   `path:"n" minimum:"1" doc:"The number of the call."`
-		Seq    int64 `query:"seq" minimum:"0" doc:"seq of the call in the list, so that it is found at once."`
-		Values bool  `query:"values" doc:"Values in place of tokens."`
+		N      int    `path:"n" minimum:"1" doc:"The number of the call."`
+		At     string `query:"at" maxLength:"50" doc:"at of the call in the list, so that it is found at once."`
+		Values bool   `query:"values" doc:"Values in place of tokens."`
 	},
 	) (*body[runs.Call], error) {
 		info, err := a.findRun(ctx, in.ID)
@@ -57,7 +57,7 @@ func (a *API) addCalls() {
 		if in.Values && !owns(ctx, info.User) {
 			return nil, problem(http.StatusForbidden, "values are shown to the user of the run")
 		}
-		call, err := a.opt.Harness.Runs().Call(ctx, in.ID, in.N, in.Seq)
+		call, err := a.opt.Harness.Runs().Call(ctx, in.ID, in.N, in.At)
 		if errors.Is(err, journal.ErrNotFound) {
 			err = absent("call")
 		}

@@ -50,14 +50,14 @@ func TestCalls(t *testing.T) {
 	if got, want := fmt.Sprintf("%+v", names(paged)), fmt.Sprintf("%+v", names(whole.Calls)); got != want {
 		t.Errorf("by pages: %s, at once: %s", got, want)
 	}
-	for _, query := range []string{"", fmt.Sprintf("?seq=%d", whole.Calls[2].Seq)} {
+	for _, query := range []string{"", "?at=" + whole.Calls[2].At} {
 		var one runs.Call
 		w.do("GET", "/v1/runs/"+out.RunID+"/calls/3"+query, nil).want(http.StatusOK).json(&one)
-		if one.N != 3 || string(one.Arguments) != `{"text":"number 3"}` || len(one.Result) != one.Value {
+		if one.N != 3 || string(one.Arguments) != `{"text":"number 3"}` || len(one.Result) != one.Value || !one.Began.Equal(whole.Calls[2].Began) || !one.Answered.Equal(*whole.Calls[2].Answered) {
 			t.Errorf("call 3%s: %+v", query, one)
 		}
 	}
-	for _, path := range []string{"/calls/8", "/calls/3?seq=99999"} {
+	for _, path := range []string{"/calls/8", "/calls/3?at=99999-1"} {
 		w.do("GET", "/v1/runs/"+out.RunID+path, nil).want(http.StatusNotFound)
 	}
 	for _, cursor := range []string{"x", "1", "0-0", "-1-5", "1-x"} {

@@ -161,7 +161,7 @@ func attempts(alice belongings, token string) map[string][]attempt {
 			{"/v1/runs/" + alice.run + "/journal", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/journal", nil, hidden},
 		},
 		"GET /v1/runs/{id}/calls":     {{"/v1/runs/" + alice.run + "/calls", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/calls?limit=1", nil, hidden}},
-		"GET /v1/runs/{id}/calls/{n}": {{"/v1/runs/" + alice.run + "/calls/1", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/calls/1?seq=2&values=true", nil, hidden}},
+		"GET /v1/runs/{id}/calls/{n}": {{"/v1/runs/" + alice.run + "/calls/1", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/calls/1?at=2-0&values=true", nil, hidden}},
 		"GET /v1/tasks/{id}/history":  {{"/v1/tasks/" + alice.ended + "/history", nil, hidden}, {"/v1/tasks/" + alice.held + "/history?cursor=1", nil, hidden}},
 		"GET /v1/policy":              {{"/v1/policy", nil, hidden}},
 		"GET /v1/me":                  {{"/v1/me", nil, fine}},

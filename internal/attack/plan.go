@@ -74,7 +74,7 @@ type source struct {
 // ally is a trusted tool that can be asked for any text.
 type ally struct {
 	tool *catalog.Tool
-	args json.RawMessage // with a hole
+	args json.RawMessage // Arguments with a hole for the text.
 }
 
 // Untested is a tool that could not be tried.
@@ -89,9 +89,9 @@ type planner struct {
 	ctx      context.Context
 	catalog  *catalog.Catalog
 	policy   *policy.Policy
-	attacks  func(tool string) bool // others write what it says
+	attacks  func(tool string) bool // attacks reports whether others write what a tool says.
 	sinks    []sink
-	sources  []source // of servers that others write into
+	sources  []source // tools of servers that others write into
 	trusted  []source
 	allies   []ally
 	untested []Untested

@@ -59,7 +59,7 @@ func (s *shape) says() bool {
 type maker struct {
 	root *schema.Value
 	all  bool   // properties that are not required, too
-	text string // what texts say; empty: words that fit their names
+	text string // text of every string; empty: words that fit the names
 	// at are the values of arguments, by path; other is that of any other destination.
 	at    map[string]any
 	used  int // values of at that were used
@@ -261,7 +261,7 @@ func candidates(d destination.Destination, who string, n int) []string {
 const (
 	attacker = "evil"
 	user     = "mine"
-	friend   = "good" // of whom a trusted server knows
+	friend   = "good" // somebody that a trusted server knows
 )
 
 // users has destinations be the user's, except for one.

@@ -13,9 +13,9 @@ import (
 // Bounds of the learned shapes, in places of shapes (shape.Size). A place takes about half a kilobyte of memory. Beyond them what has
 // not been answered for the longest time is forgotten.
 const (
-	maxUserPlaces = 16_000 // one user
-	maxPlaces     = 64_000 // all users
-	toolPlaces    = 4      // what a tool counts besides its shape
+	maxUserPlaces = 16_000 // places of one user
+	maxPlaces     = 64_000 // places of all users
+	toolPlaces    = 4      // places that a tool counts for besides its shape
 )
 
 // KeptShape is what was learned of one tool's answers to one user, as it is kept across restarts.

@@ -81,7 +81,7 @@ func (c *openCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	switch {
 	case err != nil:
 		return &exitError{exitUnavailable, err}
-	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden: // there are keys
+	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden: // the server has keys
 		link.Path = "/login"
 		fmt.Fprintln(a.Stderr, "harness: the server asks for an API key: harness keys create makes one")
 	case answer.StatusCode != http.StatusOK || json.Unmarshal(text, &link) != nil || link.Path == "":

@@ -135,15 +135,21 @@ func TestNaturalLiterals(t *testing.T) {
 		if got := restore(t, s, hidden); got != text {
 			t.Errorf("%q is hidden as %q and restored as %q", text, hidden, got)
 		}
-		raw := `{"text":"` + text + `"}`
-		hiddenRaw := hideJSON(t, s, crm, raw)
-		var want, got map[string]string
-		if err := json.Unmarshal([]byte(raw), &want); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal([]byte(restoreJSON(t, s, hiddenRaw)), &got); err != nil || got["text"] != want["text"] {
-			t.Errorf("%s is hidden as %s and restored as %v, %v", raw, hiddenRaw, got, err)
-		}
+		restoresInJSON(t, s, text)
+	}
+}
+
+// restoresInJSON checks that a text, which may have escapes of JSON, is hidden in a string and restored as the same string.
+func restoresInJSON(t *testing.T, s pii.Session, text string) {
+	t.Helper()
+	raw := `{"text":"` + text + `"}`
+	hidden := hideJSON(t, s, crm, raw)
+	var want, got map[string]string
+	if err := json.Unmarshal([]byte(raw), &want); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(restoreJSON(t, s, hidden)), &got); err != nil || got["text"] != want["text"] {
+		t.Errorf("%s is hidden as %s and restored as %v, %v", raw, hidden, got, err)
 	}
 }
 

@@ -151,15 +151,7 @@ func TestNetworkLiterals(t *testing.T) {
 		if got := restore(t, s, hidden); got != text || hidden == text {
 			t.Errorf("%q is hidden as %q and restored as %q", text, hidden, got)
 		}
-		raw := `{"text":"` + text + `"}`
-		hiddenRaw := hideJSON(t, s, crm, raw)
-		var want, got map[string]string
-		if err := json.Unmarshal([]byte(raw), &want); err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal([]byte(restoreJSON(t, s, hiddenRaw)), &got); err != nil || got["text"] != want["text"] {
-			t.Errorf("%s is hidden as %s and restored as %v, %v", raw, hiddenRaw, got, err)
-		}
+		restoresInJSON(t, s, text)
 	}
 }
 

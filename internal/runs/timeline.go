@@ -30,7 +30,7 @@ type CallLine struct {
 	Doubt    bool       `json:"doubt,omitempty" doc:"A write that was sent and has no answer."`
 	Approval string     `json:"approvalId,omitempty" doc:"The request by which a person approved it."`
 	Notes    []string   `json:"notes,omitempty" doc:"What the program was told beside the answer."`
-	Seq      int64      `json:"seq" doc:"The record of the call in the journal."`
+	At       string     `json:"at" doc:"Its place in the journal."`
 }
 
 // Call is a host call of a run with its values. Personal data are tokens.
@@ -81,16 +81,21 @@ func errText(text json.RawMessage) (kind, message string) {
 	return cmp.Or(e.Kind, frame.KindRuntime), e.Message
 }
 
+// place is the cursor of the page that begins with the record of a call: where it is, and the run's clock there.
+func (c *calling) place(r journal.Record) string {
+	return fmt.Sprintf("%d-%d", r.Seq-1, c.now.UnixMicro())
+}
+
 func (c *calling) record(r journal.Record) {
 	switch {
 	case r.Start != nil:
 		c.now = time.UnixMicro(r.Start.Time).UTC()
 	case r.Call != nil && len(c.order) == c.most:
 		c.full = true
-		c.next = cmp.Or(c.next, fmt.Sprintf("%d-%d", r.Seq-1, c.now.UnixMicro()))
+		c.next = cmp.Or(c.next, c.place(r))
 	case r.Call != nil:
 		name, args := Called(r.Call.Kind, r.Call.Name, r.Call.Args)
-		line := &Call{CallLine{N: r.Call.N, Kind: r.Call.Kind, Name: name, Sync: r.Call.Sync, Began: c.now, Args: len(args), Seq: r.Seq}, args, nil}
+		line := &Call{CallLine{N: r.Call.N, Kind: r.Call.Kind, Name: name, Sync: r.Call.Sync, Began: c.now, Args: len(args), At: c.place(r)}, args, nil}
 		c.lines[r.Call.N] = line
 		c.order = append(c.order, line)
 		c.open++
@@ -127,14 +132,14 @@ func (s *Service) Calls(ctx context.Context, id, cursor string, limit int) (line
 	return lines, c.next, nil
 }
 
-// Call returns a call of a run. seq is that of its CallLine, or 0, which reads the journal from its beginning. The error wraps
-// journal.ErrNotFound if there is no such call.
-func (s *Service) Call(ctx context.Context, id string, n int, seq int64) (Call, error) {
-	cursor, limit := "", MaxCalls
-	if seq > 0 {
-		cursor, limit = fmt.Sprintf("%d-0", seq-1), 1
+// Call returns a call of a run. at is that of its CallLine, or empty, which reads the journal from its beginning. The error wraps
+// journal.ErrNotFound if the run has no call of this number, or not there, and journal.ErrCursor for another at.
+func (s *Service) Call(ctx context.Context, id string, n int, at string) (Call, error) {
+	limit := 1
+	if at == "" {
+		limit = MaxCalls
 	}
-	c, err := s.calls(ctx, id, cursor, limit, func(c *Call) {
+	c, err := s.calls(ctx, id, at, limit, func(c *Call) {
 		if c.N != n {
 			c.Arguments, c.Result = nil, nil
 		}

@@ -215,10 +215,20 @@ func TestFiles(t *testing.T) {
 		_, _ = io.WriteString(part, text)
 	}
 	form.Close()
+	address := "/sessions/work/files?userId=local&csrf=" + r.form
+	for name, broken := range map[string]string{
+		"no file":         "--" + form.Boundary() + "--\r\n",
+		"a form cut off":  body.String()[:body.Len()-100],
+		"a nameless file": "--" + form.Boundary() + "\r\nContent-Disposition: form-data; name=\"file\"; filename=\"\"\r\n\r\nx\r\n--" + form.Boundary() + "--\r\n",
+	} {
+		if got := r.do("POST", address, form.FormDataContentType(), strings.NewReader(broken)); got.status != http.StatusBadRequest {
+			t.Errorf("%s: %d", name, got.status)
+		}
+	}
 	if got := r.do("POST", "/sessions/work/files?userId=local", form.FormDataContentType(), bytes.NewReader(body.Bytes())); got.status != http.StatusForbidden {
 		t.Errorf("without the token of forms: %d", got.status)
 	}
-	if got := r.do("POST", "/sessions/work/files?userId=local&csrf="+r.form, form.FormDataContentType(), &body); got.status != http.StatusSeeOther {
+	if got := r.do("POST", address, form.FormDataContentType(), &body); got.status != http.StatusSeeOther {
 		t.Fatalf("store: %d %s", got.status, got.text)
 	}
 	shown := r.get("/sessions/work?userId=local")

@@ -107,7 +107,7 @@ type finder struct {
 	tool                Tool
 	root                *schema.Value
 	verbs               []string // words of the tool's name
-	writes, sends, pays bool     // what the tool does
+	writes, sends, pays bool     // effects of the tool
 	left                int      // schemas that may still be looked at
 	found               []Destination
 }

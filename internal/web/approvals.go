@@ -1,0 +1,84 @@
+package web
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/approval"
+)
+
+func (v *visit) approvals() error {
+	status := v.query("status")
+	got, err := read[approvalList](v, "/v1/approvals", "limit", pageSize, "cursor", v.query("cursor"), "taskId", v.query("taskId"), "status", cmp.Or(status, "waiting"))
+	if err != nil {
+		return err
+	}
+	body := listOf(v, got.Approvals, got.Next, "waiting", "approved", "denied", "expired", "closed")
+	body.Filter["status"] = cmp.Or(status, "waiting")
+	return v.show("approvals", view{Title: "Approvals", Nav: "approvals", Live: body.First, Body: body})
+}
+
+func (v *visit) approval() error {
+	r, err := read[approval.Request](v, at("/v1/approvals/", v.r.PathValue("id")))
+	if err != nil {
+		return err
+	}
+	body := struct {
+		approval.Request
+		Code string
+		Next string // id of another request that waits
+	}{Request: r}
+	var details api.RunDetails
+	if err := v.get(at("/v1/runs/", r.Run), &details); err == nil {
+		body.Code = details.Code
+	}
+	if others, err := read[approvalList](v, "/v1/approvals", "status", "waiting", "limit", "2"); err == nil {
+		for _, o := range others.Approvals {
+			if o.ID != r.ID {
+				body.Next = o.ID
+			}
+		}
+	}
+	return v.show("approval", view{Title: "Approval " + r.ID, Nav: "approvals", Live: r.Status == approval.Waiting, Body: body})
+}
+
+// decide decides about one request or several. One that cannot be decided stops no other.
+func (v *visit) decide() error {
+	ids := v.r.PostForm["id"]
+	if len(ids) == 0 {
+		return &refusal{Status: http.StatusBadRequest, Detail: "no request is chosen: mark at least one"}
+	}
+	decision := map[string]any{"decision": v.form("decision")}
+	if reason := strings.TrimSpace(v.form("reason")); reason != "" {
+		decision["reason"] = reason
+	}
+	if v.form("remember") != "" {
+		decision["remember"] = true
+	}
+	var failed []string
+	var first *refusal
+	for _, id := range ids {
+		err := v.send(http.MethodPost, at("/v1/approvals/", id), decision, nil)
+		if refused, ok := errors.AsType[*refusal](err); ok {
+			failed, first = append(failed, id), cmp.Or(first, refused)
+		} else if err != nil {
+			return err
+		}
+	}
+	if first != nil {
+		return &refusal{Status: first.Status, Detail: strconv.Itoa(len(ids)-len(failed)) + " of " + strconv.Itoa(len(ids)) + " decided; not " + strings.Join(failed, ", ") + ": " + first.Detail}
+	}
+	did := "denied"
+	if decision["decision"] == "approve" {
+		did = "approved"
+	}
+	to := "/approvals"
+	if v.form("to") != "" && len(ids) == 1 {
+		to = at("/approvals/", ids[0])
+	}
+	return v.to(to, did)
+}

@@ -1,0 +1,148 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
+)
+
+// composer is the form for a program.
+type composer struct {
+	Code, Session, Error string
+}
+
+func (v *visit) runs() error {
+	return v.showRuns(http.StatusOK, composer{Session: v.query("sessionId")})
+}
+
+func (v *visit) showRuns(status int, form composer) error {
+	got, err := read[runList](v, "/v1/runs", v.filters("status", "sessionId", "userId")...)
+	if err != nil {
+		return err
+	}
+	return v.render(status, "runs", view{Title: "Runs", Nav: "runs", Live: v.query("cursor") == "" && form.Code == "", Body: struct {
+		list[api.RunLine]
+		Composer composer
+	}{listOf(v, got.Runs, got.Next, "running", "succeeded", "failed", "cancelled", "waiting_approval"), form}})
+}
+
+// runWait is how long a page waits for a run before it shows it as running.
+const runWait = "1s"
+
+func (v *visit) newRun() error {
+	form := composer{Code: v.form("code"), Session: strings.TrimSpace(v.form("sessionId"))}
+	ask := map[string]any{"code": form.Code, "wait": runWait}
+	if form.Session != "" {
+		ask["sessionId"] = form.Session
+	}
+	var out run.Outcome
+	err := v.send(http.MethodPost, "/v1/runs", ask, &out)
+	if refused, ok := errors.AsType[*refusal](err); ok { // what was typed stays
+		form.Error = refused.Error()
+		return v.showRuns(refused.Status, form)
+	}
+	if err != nil {
+		return err
+	}
+	return v.to(at("/runs/", out.RunID)+"?new=1", "")
+}
+
+// bar is a call in the picture of a run: its place and width in thousandths of the time shown.
+type bar struct {
+	runs.CallLine
+	X, Width int
+	Took     time.Duration
+}
+
+func (v *visit) run() error {
+	id := v.r.PathValue("id")
+	var body struct {
+		api.RunDetails
+		Bars  []bar
+		Span  time.Duration
+		Next  string // address of later calls; empty: there are none
+		First bool
+	}
+	err := v.get(at("/v1/runs/", id), &body.RunDetails)
+	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusNotFound && v.query("new") != "" {
+		return v.show("starting", view{Title: "Run " + id, Nav: "runs", Live: true, Body: id})
+	}
+	if err != nil {
+		return err
+	}
+	calls, err := read[api.CallList](v, at("/v1/runs/", id, "/calls"), "cursor", v.query("cursor"))
+	if err != nil {
+		return err
+	}
+	body.Next, body.First = v.next(calls.Next), v.query("cursor") == ""
+	body.Bars, body.Span = bars(calls.Calls, body.Ended == nil, v.s.opt.Now())
+	return v.show("run", view{Title: "Run " + id, Nav: "runs", Live: body.Ended == nil, Body: body})
+}
+
+// bars places calls on the time from the first one to the end of the last.
+func bars(calls []runs.CallLine, open bool, now time.Time) (all []bar, span time.Duration) {
+	if len(calls) == 0 {
+		return nil, 0
+	}
+	begin, end := calls[0].Began, calls[0].Began
+	last := func(c runs.CallLine) time.Time {
+		switch {
+		case c.Answered != nil:
+			return *c.Answered
+		case open:
+			return now
+		}
+		return c.Began
+	}
+	for _, c := range calls {
+		if at := last(c); at.After(end) {
+			end = at
+		}
+	}
+	span = end.Sub(begin)
+	for _, c := range calls {
+		b := bar{CallLine: c, Took: last(c).Sub(c.Began), Width: 4}
+		if span > 0 {
+			b.X = int(min(996, 1000*c.Began.Sub(begin)/span))
+			b.Width = max(4, int(1000*b.Took/span))
+		}
+		all = append(all, b)
+	}
+	return all, span
+}
+
+func (v *visit) call() error { return v.showCall("") }
+
+// reveal shows a call with the values of its tokens, which the audit log says.
+func (v *visit) reveal() error { return v.showCall("true") }
+
+func (v *visit) showCall(values string) error {
+	id := v.r.PathValue("id")
+	got, err := read[runs.Call](v, at("/v1/runs/", id, "/calls/", v.r.PathValue("n")), "at", v.query("at"), "values", values)
+	if err != nil {
+		return err
+	}
+	return v.show("call", view{Title: "Call " + strconv.Itoa(got.N) + " of " + id, Nav: "runs", Live: got.Answered == nil && !got.Doubt && values == "", Body: struct {
+		runs.Call
+		Run    string
+		Values bool
+	}{got, id, values != ""}})
+}
+
+func (v *visit) replay() error {
+	id := v.r.PathValue("id")
+	var out run.Outcome
+	if err := v.send(http.MethodPost, at("/v1/runs/", id, "/replay"), struct{}{}, &out); err != nil {
+		return err
+	}
+	return v.show("replay", view{Title: "Replay of " + id, Nav: "runs", Body: struct {
+		run.Outcome
+		Of string
+	}{out, id}})
+}
