@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -41,6 +43,17 @@ func (a *API) addEvents(r *routes) {
 		Parameters: []*huma.Param{id, param("query", "after", "The last event that the client has."), ticket},
 		Responses:  answers("101", "Each message is an event: {id, type, time, data}", nil),
 	}, a.socketEvents)
+	responses = answers("200", "Events", content("text/event-stream", &huma.Schema{Type: huma.TypeString}))
+	responses["204"] = &huma.Response{Description: "The run has ended and the client has all of its events"}
+	r.add(&huma.Operation{
+		OperationID: "runEvents", Method: http.MethodGet, Path: runEventsPath, Tags: []string{"runs"}, Summary: "Events of a run, over SSE",
+		Description: "run.call (a call as in the list of calls: when it is made, sent and answered), run.log and run.ended have an id and come exactly once and in " +
+			"order; run.status, and run.behind to a client that reads too slowly, have none. The stream ends after run.ended.",
+		Parameters: []*huma.Param{
+			param("path", "id", "Run id."), param("header", "Last-Event-ID", "The last event that the client has."), param("query", "after", "The same, for clients that cannot set headers."), ticket,
+		},
+		Responses: responses,
+	}, a.streamRun)
 	r.mux.HandleFunc("GET "+shortSocketPath, a.plain(a.socketEvents)) // the shorter name of the same
 }
 
@@ -48,11 +61,12 @@ const (
 	eventsPath      = "/v1/tasks/{id}/events"
 	socketPath      = eventsPath + "/ws"
 	shortSocketPath = "/v1/tasks/{id}/ws"
+	runEventsPath   = "/v1/runs/{id}/events"
 )
 
 // isStream says whether a route is a stream of events, which browsers open without headers of their own.
 func isStream(route string) bool {
-	return route == eventsPath || route == socketPath || route == shortSocketPath
+	return route == eventsPath || route == socketPath || route == shortSocketPath || route == runEventsPath
 }
 
 // stream writes server-sent events.
@@ -96,15 +110,34 @@ func (s *stream) data(v any) error {
 // event writes an event of a task.
 func (s *stream) event(e task.Event) error {
 	var b bytes.Buffer
-	if e.ID > 0 {
-		fmt.Fprintf(&b, "id: %d\n", e.ID)
+	if err := writeEvent(&b, e.ID, e.Type, e.Data); err != nil {
+		return err
 	}
-	fmt.Fprintf(&b, "event: %s\ndata: ", e.Type)
-	if err := json.Compact(&b, e.Data); err != nil {
+	return s.raw(b.String())
+}
+
+// runEvents writes events of a run.
+func (s *stream) runEvents(all []runs.Event) error {
+	var b bytes.Buffer
+	for _, e := range all {
+		if err := writeEvent(&b, e.ID, e.Type, e.Data); err != nil {
+			return err
+		}
+	}
+	return s.raw(b.String())
+}
+
+// writeEvent writes an event with its type; id 0: it has none.
+func writeEvent(b *bytes.Buffer, id int64, kind string, data json.RawMessage) error {
+	if id > 0 {
+		fmt.Fprintf(b, "id: %d\n", id)
+	}
+	fmt.Fprintf(b, "event: %s\ndata: ", kind)
+	if err := json.Compact(b, data); err != nil {
 		return err
 	}
 	b.WriteString("\n\n")
-	return s.raw(b.String())
+	return nil
 }
 
 // streamContext ends with a request, or when a stopping server ends the streams.
@@ -120,12 +153,21 @@ func (a *API) watched(r *http.Request) (t task.Task, after int64, err error) {
 	if t, err = a.ownTask(r.Context(), r.PathValue("id")); err != nil {
 		return t, 0, err
 	}
-	if text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after")); text != "" {
-		if after, err = strconv.ParseInt(text, 10, 64); err != nil || after < 0 {
-			return t, 0, problem(http.StatusBadRequest, "Last-Event-ID is not the id of an event")
-		}
+	after, err = lastEvent(r)
+	return t, after, err
+}
+
+// lastEvent is the id of the last event that a client has.
+func lastEvent(r *http.Request) (int64, error) {
+	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
+	if text == "" {
+		return 0, nil
 	}
-	return t, after, nil
+	after, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || after < 0 {
+		return 0, problem(http.StatusBadRequest, "Last-Event-ID is not the id of an event")
+	}
+	return after, nil
 }
 
 // streamEvents sends the events of a task over SSE: stored ones exactly once and in order. It answers 204 if there is and will be
@@ -152,19 +194,60 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// streamRun sends the events of a run over SSE, as streamEvents does those of a task.
+func (a *API) streamRun(w http.ResponseWriter, r *http.Request) error {
+	info, err := a.findRun(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	after, err := lastEvent(r)
+	if err != nil {
+		return err
+	}
+	if !info.Ended.IsZero() {
+		rest, err := a.opt.Harness.Runs().JournalPage(r.Context(), info.ID, after, 1)
+		if err != nil {
+			return err
+		}
+		if len(rest) == 0 {
+			w.WriteHeader(http.StatusNoContent)
+			return nil
+		}
+	}
+	ctx, stop := a.streamContext(r.Context())
+	defer stop()
+	s := startStream(ctx, w)
+	_ = forwardAll(ctx, a, func(ctx context.Context) iter.Seq2[[]runs.Event, error] {
+		return a.opt.Harness.Runs().Events(ctx, info.ID, after)
+	}, // the client is gone
+		s.runEvents, s.heartbeat)
+	return nil
+}
+
 // forward sends the events of a task, as its owner sees them, until it has ended, ctx ends, or the client reads no more. It returns the last event.
 func (a *API) forward(ctx context.Context, t task.Task, after int64, event func(task.Event) error, heartbeat func() error) (last task.Event, err error) {
 	shown := a.shownEvents(ctx, t)
+	err = forwardAll(ctx, a, func(ctx context.Context) iter.Seq2[task.Event, error] { return a.opt.Tasks.Events(ctx, t.ID, after) }, func(e task.Event) (err error) {
+		if last, err = shown(e); err == nil {
+			err = event(last)
+		}
+		return err
+	}, heartbeat)
+	return last, err
+}
+
+// forwardAll sends events until their sequence ends, ctx ends, the credential is no longer valid, or the client reads no more.
+func forwardAll[E any](ctx context.Context, a *API, all func(context.Context) iter.Seq2[E, error], event func(E) error, heartbeat func() error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type next struct {
-		event task.Event
+		event E
 		err   error
 	}
 	events := make(chan next)
 	go func() {
 		defer close(events)
-		for e, err := range a.opt.Tasks.Events(ctx, t.ID, after) {
+		for e, err := range all(ctx) {
 			select {
 			case events <- next{e, err}:
 			case <-ctx.Done():
@@ -180,24 +263,22 @@ func (a *API) forward(ctx context.Context, t task.Task, after int64, event func(
 		select {
 		case n, more := <-events:
 			if !more {
-				return last, ctx.Err()
+				return ctx.Err()
 			}
 			if n.err != nil {
 				if ctx.Err() == nil {
-					a.opt.Logger.ErrorContext(logged(ctx), "follow a task", "error", n.err)
+					a.opt.Logger.ErrorContext(logged(ctx), "follow events", "error", n.err)
 				}
-				return last, n.err
+				return n.err
 			}
-			if last, err = shown(n.event); err == nil {
-				err = event(last)
-			}
+			err = event(n.event)
 		case <-beat.C:
 			err = heartbeat()
 		case <-again.C:
 			err = revoked(ctx)
 		}
 	}
-	return last, err
+	return err
 }
 
 // revoked returns an error if the credential of a request is no longer valid. A store or issuer that does not answer is none.

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -355,4 +356,39 @@ func TestSlowClient(t *testing.T) {
 	if diff := cmp.Diff(want, read(&sse{resp, bufio.NewReader(resp.Body), make(chan struct{}, 1000), func() {}})); diff != "" {
 		t.Errorf("the slow client: %.1000s", diff)
 	}
+}
+
+// The events of a run come once and in order, behind the last one that a client has; behind its end there are none.
+func TestRunEvents(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{})
+	id := w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "console.log('a'); await fs.writeFile('/workspace/x', 'y'); console.log('b'); return 1"}).want(http.StatusOK).field("runId")
+	at := "/v1/runs/" + id + "/events"
+	all := w.do("GET", at, nil).want(http.StatusOK).body
+	var ids []string
+	for line := range strings.Lines(all) {
+		if value, ok := strings.CutPrefix(line, "id: "); ok {
+			ids = append(ids, strings.TrimSpace(value))
+		}
+	}
+	if !slices.Equal(ids, []string{"2", "3", "4", "5", "6", "7"}) && !slices.Equal(ids, []string{"2", "3", "4", "5", "6"}) {
+		t.Errorf("the events are %v: %s", ids, all)
+	}
+	for _, text := range []string{"event: run.log\ndata: {\"line\":2,\"level\":\"log\",\"text\":\"b\"}", "event: run.ended\ndata: {\"status\":\"succeeded\"}", `"name":"fs.writeFile"`} {
+		if !strings.Contains(all, text) {
+			t.Errorf("the events have no %s: %s", text, all)
+		}
+	}
+	for i, last := range ids {
+		if i == len(ids)-1 {
+			w.do("GET", at, nil, "Last-Event-ID", last).want(http.StatusNoContent)
+			w.do("GET", at+"?after="+last, nil).want(http.StatusNoContent)
+			break
+		}
+		if rest := w.do("GET", at, nil, "Last-Event-ID", last).want(http.StatusOK).body; rest != all[strings.Index(all, "id: "+ids[i+1]+"\n"):] {
+			t.Errorf("behind %s: %s", last, rest)
+		}
+	}
+	w.do("GET", at, nil, "Last-Event-ID", "x").want(http.StatusBadRequest)
+	w.do("GET", "/v1/runs/run_none/events", nil).want(http.StatusNotFound)
 }

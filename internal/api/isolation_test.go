@@ -157,6 +157,7 @@ func attempts(alice belongings, token string) map[string][]attempt {
 		"POST /v1/runs":                         {{"/v1/runs", inHerName, hidden}, {"/v1/runs", sameID, fine}, {"/v1/runs", own, fine}},
 		"GET /v1/runs":                          {{"/v1/runs", nil, fine}, {"/v1/runs" + asHer, nil, hidden}, {"/v1/runs" + inSession, nil, fine}},
 		"GET /v1/runs/{id}":                     {{"/v1/runs/" + alice.run, nil, hidden}, {"/v1/runs/" + alice.taskRun, nil, hidden}},
+		"GET /v1/runs/{id}/events":              {{"/v1/runs/" + alice.run + "/events", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/events?after=1", nil, hidden}},
 		"GET /v1/runs/{id}/journal": {
 			{"/v1/runs/" + alice.run + "/journal", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/journal", nil, hidden},
 		},

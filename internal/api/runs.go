@@ -222,7 +222,11 @@ func (a *API) addRuns() {
 			return nil, err
 		}
 		if recorded == nil {
-			recorded = &run.Outcome{RunID: in.ID, Status: running, Output: json.RawMessage("null"), Logs: []run.Log{}, Sandbox: info.Tier, Calls: info.Calls}
+			logs, err := a.opt.Harness.Runs().Console(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			recorded = &run.Outcome{RunID: in.ID, Status: running, Output: json.RawMessage("null"), Logs: logs, Sandbox: info.Tier, Calls: info.Calls}
 		}
 		line := lineOf(info)
 		if recorded, err = a.shownOutcome(ctx, line.UserID, line.SessionID, recorded); err != nil {

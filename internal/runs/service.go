@@ -140,12 +140,13 @@ type Options struct {
 // Service executes runs. Its methods are safe for concurrent use.
 type Service struct {
 	opt      Options
-	opening  sync.WaitGroup // parts that are opened ahead
+	opening  sync.WaitGroup // parts that are opened ahead, and readers of feeds
 	slots    *run.Slots     // slots of the runs of tasks
 	turns    *run.Turns     // turns of all runs
 	args     *run.Args      // arguments of all runs
 	detached *slots.Slots   // slots of runs that have given up their runners
 	decided  chan struct{}  // holds a token when a run may be resumed, or another one expires earlier
+	feeds    feeds          // feeds of watched runs
 	asked    atomic.Bool    // set when a run begins to wait for an approval
 
 	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes

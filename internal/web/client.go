@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -79,15 +80,24 @@ func (v *visit) send(method, path string, body, into any) error {
 	return nil
 }
 
-// exchange has the API answer a request into w.
-func (v *visit) exchange(w http.ResponseWriter, method, path string, body io.Reader, size int64, kind string) error {
-	r, err := http.NewRequestWithContext(v.r.Context(), method, path, body)
+// request is a request to the API in the name of the reader.
+func (v *visit) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, path, body)
 	if err != nil {
-		return &refusal{Status: http.StatusBadRequest, Detail: "the address is not well formed"}
+		return nil, &refusal{Status: http.StatusBadRequest, Detail: "the address is not well formed"}
 	}
 	r.Host, r.RemoteAddr, r.TLS = v.r.Host, v.r.RemoteAddr, v.r.TLS
 	r.Header["X-Forwarded-For"] = v.r.Header.Values("X-Forwarded-For")
 	r.Header.Set("Authorization", "Bearer "+v.reader.Credential)
+	return r, nil
+}
+
+// exchange has the API answer a request into w.
+func (v *visit) exchange(w http.ResponseWriter, method, path string, body io.Reader, size int64, kind string) error {
+	r, err := v.request(v.r.Context(), method, path, body)
+	if err != nil {
+		return err
+	}
 	if body != nil {
 		r.Header.Set("Content-Type", kind)
 		r.ContentLength = size

@@ -187,7 +187,9 @@ type view struct {
 	Title string
 	Nav   string // name of the section that is shown
 	Live  bool   // the page is asked for again while it is looked at
-	Body  any
+	// Stream is the address of the events that a live page follows; empty: it is asked for again.
+	Stream string
+	Body   any
 
 	Me      caller
 	Form    string // token of forms

@@ -56,6 +56,7 @@ func (v *visit) newRun() error {
 // bar is a call in the picture of a run: its place and width in thousandths of the time shown.
 type bar struct {
 	runs.CallLine
+	Run      string
 	X, Width int
 	Took     time.Duration
 }
@@ -81,12 +82,16 @@ func (v *visit) run() error {
 		return err
 	}
 	body.Next, body.First = v.next(calls.Next), v.query("cursor") == ""
-	body.Bars, body.Span = bars(calls.Calls, body.Ended == nil, v.s.opt.Now())
-	return v.show("run", view{Title: "Run " + id, Nav: "runs", Live: body.Ended == nil, Body: body})
+	body.Bars, body.Span = bars(id, calls.Calls, body.Ended == nil, v.s.opt.Now())
+	of := view{Title: "Run " + id, Nav: "runs", Live: body.Ended == nil, Body: body}
+	if of.Live && body.Next == "" && body.First {
+		of.Stream = at("/runs/", id, "/live")
+	}
+	return v.show("run", of)
 }
 
 // bars places calls on the time from the first one to the end of the last.
-func bars(calls []runs.CallLine, open bool, now time.Time) (all []bar, span time.Duration) {
+func bars(id string, calls []runs.CallLine, open bool, now time.Time) (all []bar, span time.Duration) {
 	if len(calls) == 0 {
 		return nil, 0
 	}
@@ -107,7 +112,7 @@ func bars(calls []runs.CallLine, open bool, now time.Time) (all []bar, span time
 	}
 	span = end.Sub(begin)
 	for _, c := range calls {
-		b := bar{CallLine: c, Took: last(c).Sub(c.Began), Width: 4}
+		b := bar{CallLine: c, Run: id, Took: last(c).Sub(c.Began), Width: 4}
 		if span > 0 {
 			b.X = int(min(996, 1000*c.Began.Sub(begin)/span))
 			b.Width = max(4, int(1000*b.Took/span))

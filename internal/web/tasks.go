@@ -53,35 +53,47 @@ func (v *visit) task() error {
 		body.After = v.with("after", strconv.FormatInt(events.Next, 10))
 	}
 	for _, e := range events.Events {
-		one := step{Event: e}
-		var of struct {
-			RunID  string          `json:"runId"`
-			Code   json.RawMessage `json:"code"`
-			Output json.RawMessage `json:"output"`
-			Error  json.RawMessage `json:"error"`
+		one, shown, err := stepOf(e)
+		if err != nil {
+			return err
 		}
-		switch e.Type {
-		case task.EventCall, task.EventAnswer, task.EventQueued, task.EventStarted: // the run's page has the calls
-			continue
-		case task.EventTurn:
-			if err := json.Unmarshal(e.Data, &one.Turn); err != nil {
-				return err
-			}
-		default:
-			if json.Unmarshal(e.Data, &of) == nil {
-				one.Run = of.RunID
-				_ = json.Unmarshal(of.Code, &one.Code) // another type has no program
-				if of.Output != nil && of.Error == nil {
-					one.Data = of.Output
-				}
-			}
-			if e.Type == task.EventEnded { // the page has it above
-				one.Data, one.Run, one.Code = nil, "", ""
-			}
+		if shown {
+			body.Steps = append(body.Steps, one)
 		}
-		body.Steps = append(body.Steps, one)
 	}
-	return v.show("task", view{Title: "Task " + t.ID, Nav: "tasks", Live: !t.Status.Ended(), Body: body})
+	of := view{Title: "Task " + t.ID, Nav: "tasks", Live: !t.Status.Ended(), Body: body}
+	if of.Live && body.After == "" {
+		of.Stream = at("/tasks/", t.ID, "/live")
+	}
+	return v.show("task", of)
+}
+
+// stepOf is an event as the page of its task shows it, and whether it does.
+func stepOf(e task.Event) (one step, shown bool, err error) {
+	one = step{Event: e}
+	var of struct {
+		RunID  string          `json:"runId"`
+		Code   json.RawMessage `json:"code"`
+		Output json.RawMessage `json:"output"`
+		Error  json.RawMessage `json:"error"`
+	}
+	switch e.Type {
+	case task.EventCall, task.EventAnswer, task.EventQueued, task.EventStarted: // the run's page has the calls
+		return one, false, nil
+	case task.EventTurn:
+		return one, true, json.Unmarshal(e.Data, &one.Turn)
+	}
+	if json.Unmarshal(e.Data, &of) == nil {
+		one.Run = of.RunID
+		_ = json.Unmarshal(of.Code, &one.Code) // another type has no program
+		if of.Output != nil && of.Error == nil {
+			one.Data = of.Output
+		}
+	}
+	if e.Type == task.EventEnded { // the page has it above
+		one.Data, one.Run, one.Code = nil, "", ""
+	}
+	return one, true, nil
 }
 
 func (v *visit) newTask() error {

@@ -41,6 +41,7 @@ type Server struct {
 	pages    *http.ServeMux
 	sessions *sessions
 	origins  *http.CrossOriginProtection
+	rendered rendered // parts of live pages
 }
 
 // New makes a dashboard.
@@ -70,8 +71,8 @@ func (s *Server) addPages() {
 	for pattern, do := range map[string]page{
 		"GET /{$}": (*visit).now,
 
-		"GET /tasks": (*visit).tasks, "GET /tasks/{id}": (*visit).task,
-		"GET /runs": (*visit).runs, "GET /runs/{id}": (*visit).run, "GET /runs/{id}/calls/{n}": (*visit).call,
+		"GET /tasks": (*visit).tasks, "GET /tasks/{id}": (*visit).task, "GET /tasks/{id}/live": (*visit).liveTask,
+		"GET /runs": (*visit).runs, "GET /runs/{id}": (*visit).run, "GET /runs/{id}/live": (*visit).liveRun, "GET /runs/{id}/calls/{n}": (*visit).call,
 		"GET /approvals": (*visit).approvals, "GET /approvals/{id}": (*visit).approval,
 		"GET /tools": (*visit).tools, "GET /tools/{name}": (*visit).tool,
 		"GET /servers": (*visit).servers, "GET /servers/{name}": (*visit).server,

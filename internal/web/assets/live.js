@@ -1,5 +1,7 @@
 // The script of the dashboard keeps a page up to date, shows times in local time, and takes keys. Everything works without it.
 
+import { follow } from './stream.js';
+
 const policy = window.trustedTypes?.createPolicy('harness', { createHTML: (text) => text });
 
 // localTimes puts the local time beside each time in UTC.
@@ -22,6 +24,7 @@ async function turn() {
   await refresh();
   setTimeout(turn, pause);
 }
+const parse = (text) => new DOMParser().parseFromString(policy ? policy.createHTML(text) : text, 'text/html');
 async function refresh() {
   const main = document.querySelector('main[data-live]');
   if (!main || document.hidden || typing()) return;
@@ -30,19 +33,19 @@ async function refresh() {
     answer = await fetch(location.href, { headers: tag ? { 'If-None-Match': tag } : {}, cache: 'no-store' });
     failures = 0;
   } catch {
-    if (++failures === 2) behind(main);
+    if (++failures === 2) behind(silent);
     return;
   }
   if (answer.redirected) return location.reload(); // the session has ended
   if (answer.status === 304) {
     pause = Math.min(seldom, pause * 1.2);
-    return behind(main, true);
+    return behind('');
   }
-  if (!answer.ok) return behind(main);
+  if (!answer.ok) return behind(silent);
   tag = answer.headers.get('ETag') ?? '';
   pause = often;
   const text = await answer.text();
-  const page = new DOMParser().parseFromString(policy ? policy.createHTML(text) : text, 'text/html');
+  const page = parse(text);
   const fresh = page.querySelector('main');
   if (!fresh || typing()) return;
   const focused = document.activeElement, place = focused?.id ? '#' + CSS.escape(focused.id) : where(focused);
@@ -75,17 +78,13 @@ function typing() {
   return !!e && (e.matches('textarea, select') || (e.matches('input') && e.type !== 'checkbox')) || !!document.querySelector('textarea[data-changed]');
 }
 
-// behind says on the page that it is not up to date.
-function behind(main, not) {
-  const is = document.querySelector('#behind');
-  if (not) return is?.remove();
-  if (is) return;
-  const p = document.createElement('p');
-  p.id = 'behind';
-  p.className = 'warning';
-  p.setAttribute('role', 'status');
-  p.textContent = 'The server does not answer: what is shown may be old.';
-  main.prepend(p);
+// behind says on the page why it is not up to date; '' that it is.
+const silent = 'The server does not answer: what is shown may be old.';
+function behind(why) {
+  const p = document.querySelector('#behind');
+  if (!p || p.textContent === why) return;
+  p.textContent = why;
+  p.hidden = !why;
 }
 
 // Keys: j and k move between the rows of requests, x chooses, Enter opens, a approves, d denies.
@@ -115,5 +114,15 @@ document.addEventListener('keydown', (e) => {
 document.addEventListener('input', (e) => { if (e.target.matches('textarea')) e.target.dataset.changed = ''; });
 
 localTimes(document);
-setTimeout(turn, pause);
+const live = document.querySelector('main[data-stream]');
+if (live && window.EventSource) {
+  follow(live, {
+    refresh, behind, gaveUp: turn,
+    element(html) {
+      const row = html.startsWith('<tr'), page = parse(row ? `<table>${html}</table>` : html);
+      localTimes(page);
+      return document.adoptNode(row ? page.querySelector('tr') : page.body.firstElementChild);
+    },
+  });
+} else setTimeout(turn, pause);
 for (const sign of ['visibilitychange', 'keydown', 'pointerdown']) document.addEventListener(sign, () => { pause = often; });

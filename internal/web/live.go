@@ -1,0 +1,233 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// liveRun sends what happens in a run as parts of its page.
+func (v *visit) liveRun() error {
+	id := v.r.PathValue("id")
+	return v.follow(at("/v1/runs/", id, "/events"), "run "+id, func(kind string, _ int64, data []byte) (part, error) {
+		switch kind {
+		case runs.EventCall:
+			var line runs.CallLine
+			if err := json.Unmarshal(data, &line); err != nil {
+				return part{}, err
+			}
+			row := bar{CallLine: line, Run: id, Width: 4}
+			if line.Answered != nil {
+				row.Took = line.Answered.Sub(line.Began)
+			}
+			html, err := fragment("callrow", row)
+			return part{To: "calls", ID: "c" + strconv.Itoa(line.N), HTML: html}, err
+		case runs.EventLog:
+			var line runs.LogLine
+			if err := json.Unmarshal(data, &line); err != nil {
+				return part{}, err
+			}
+			html, err := fragment("logline", line.Text)
+			return part{To: "console", N: line.N, HTML: html}, err
+		case runs.EventBehind:
+			return part{Behind: true}, nil
+		}
+		var status runs.StatusLine
+		err := json.Unmarshal(data, &status)
+		return part{Status: status.Status}, err
+	})
+}
+
+// liveTask sends what happens to a task as parts of its page.
+func (v *visit) liveTask() error {
+	id := v.r.PathValue("id")
+	return v.follow(at("/v1/tasks/", id, "/events"), "task "+id, func(kind string, id int64, data []byte) (part, error) {
+		switch kind {
+		case task.EventDelta:
+			var piece struct {
+				Text  string `json:"text"`
+				Reset bool   `json:"reset"`
+			}
+			err := json.Unmarshal(data, &piece)
+			return part{To: "pieces", Text: clip.Visible(piece.Text), Reset: piece.Reset}, err
+		case task.EventProgress, task.EventCall, task.EventAnswer:
+			return part{}, nil
+		case task.EventEnded, task.EventApprovalRequested, task.EventApprovalDecided, task.EventStarted, task.EventQueued:
+			return part{Status: kind}, nil
+		}
+		one, shown, err := stepOf(task.Event{ID: id, Type: kind, Data: data, Time: time.Time{}})
+		if err != nil || !shown {
+			return part{}, err
+		}
+		html, err := fragment("step", one)
+		return part{To: "steps", ID: "e" + strconv.FormatInt(id, 10), HTML: html}, err
+	})
+}
+
+// part is a change of a page: an element of a list, which has an id or a number and replaces the one with the same id, a piece of a text, or a
+// status, for which the page is asked for again.
+type part struct {
+	To     string `json:"to,omitempty"`
+	ID     string `json:"id,omitempty"`
+	N      int    `json:"n,omitempty"`
+	HTML   string `json:"html,omitempty"`
+	Text   string `json:"text,omitempty"`
+	Reset  bool   `json:"reset,omitempty"`
+	Status string `json:"status,omitempty"`
+	Behind bool   `json:"behind,omitempty"`
+}
+
+// fragment renders a part of a page.
+func fragment(name string, of any) (string, error) {
+	var b strings.Builder
+	err := templates["run"].ExecuteTemplate(&b, name, of)
+	return b.String(), err
+}
+
+// follow passes on a stream of events of the API, each as a part of a page. It ends with the session of the reader at the latest.
+func (v *visit) follow(path, of string, make func(kind string, id int64, data []byte) (part, error)) error {
+	ctx, cancel := context.WithDeadline(v.r.Context(), v.reader.Expires)
+	defer cancel()
+	r, err := v.request(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	if after := v.query("after"); after != "" {
+		r.URL.RawQuery = url.Values{"after": {after}}.Encode()
+	}
+	if last := v.r.Header.Get("Last-Event-ID"); last != "" { // newer than the one in the address
+		r.Header.Set("Last-Event-ID", last)
+	}
+	v.s.opt.Uncounted.ServeHTTP(&parts{ResponseWriter: v.w, of: of, rendered: &v.s.rendered, make: make}, r)
+	return nil
+}
+
+// maxEvent is the most bytes of an event. Those of runs and tasks are cut far below.
+const maxEvent = 16 << 20
+
+// parts writes a stream of events as parts of a page. It keeps no more than the event that is being written.
+type parts struct {
+	http.ResponseWriter
+	of       string // what the events are about
+	rendered *rendered
+	make     func(kind string, id int64, data []byte) (part, error)
+	event    bytes.Buffer // beginning of an event
+	status   int
+}
+
+// Unwrap lets http.ResponseController flush.
+func (p *parts) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (p *parts) WriteHeader(status int) {
+	p.status = status
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (p *parts) Write(text []byte) (int, error) {
+	if p.status != http.StatusOK {
+		return p.ResponseWriter.Write(text)
+	}
+	p.event.Write(text)
+	for {
+		event, _, whole := bytes.Cut(p.event.Bytes(), []byte("\n\n"))
+		if !whole {
+			break
+		}
+		if err := p.pass(string(event)); err != nil {
+			return 0, err
+		}
+		p.event.Next(len(event) + 2)
+	}
+	if p.event.Len() > maxEvent {
+		return 0, errors.New("an event is too long")
+	}
+	return len(text), nil
+}
+
+// pass writes an event as a part of the page.
+func (p *parts) pass(event string) error {
+	if strings.HasPrefix(event, ":") { // a heartbeat
+		_, err := p.ResponseWriter.Write([]byte(event + "\n\n"))
+		return err
+	}
+	out, err := p.rendered.of(p.of+"\n"+event, func() ([]byte, error) { return p.render(event) })
+	if err == nil {
+		_, err = p.ResponseWriter.Write(out)
+	}
+	return err
+}
+
+func (p *parts) render(event string) ([]byte, error) {
+	var id int64
+	var kind, data string
+	for line := range strings.Lines(event) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
+		switch name {
+		case "id":
+			id, _ = strconv.ParseInt(value, 10, 64)
+		case "event":
+			kind = value
+		case "data":
+			data = value
+		}
+	}
+	one, err := p.make(kind, id, []byte(data))
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(one)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if id > 0 {
+		b.WriteString("id: " + strconv.FormatInt(id, 10) + "\n")
+	}
+	b.WriteString("data: ")
+	b.Write(text)
+	b.WriteString("\n\n")
+	return b.Bytes(), nil
+}
+
+// rendered are the newest parts of live pages by what they were made of: tabs that show the same run share them. The zero value is ready.
+type rendered struct {
+	mu  sync.Mutex
+	all map[string][]byte
+	len int
+}
+
+// maxRendered is the most bytes that are kept. All are forgotten when there are more.
+const maxRendered = 2 << 20
+
+func (r *rendered) of(event string, render func() ([]byte, error)) ([]byte, error) {
+	r.mu.Lock()
+	out := r.all[event]
+	r.mu.Unlock()
+	if out != nil {
+		return out, nil
+	}
+	out, err := render()
+	if err != nil || len(event)+len(out) > maxRendered/4 {
+		return out, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.len += len(event) + len(out); r.all == nil || r.len > maxRendered {
+		r.all, r.len = map[string][]byte{}, len(event)+len(out)
+	}
+	r.all[event] = out
+	return out, nil
+}
