@@ -5,12 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
@@ -279,12 +276,11 @@ func (r *approvalArg) confirm(ctx context.Context, a *app, h harness, d *approva
 
 // asks says whether the command can ask its user.
 func (a *app) asks() bool {
-	f, ok := a.Stdin.(*os.File)
-	return a.approves || ok && !a.flags.JSON && a.stderr.terminal != nil && term.IsTerminal(int(f.Fd()))
+	return a.approves || !a.flags.JSON && a.stderr.terminal != nil && a.keyboard() != nil
 }
 
-// ask has the user of a terminal decide a request; ok is false if they leave it.
-func (a *app) ask(ctx context.Context, h harness, r approval.Request) (ok bool, err error) {
+// ask has the user of a terminal decide a request; ok is false if they leave it. deciding is called before the decision is known to others.
+func (a *app) ask(ctx context.Context, h harness, r approval.Request, deciding func()) (ok bool, err error) {
 	err = fill(ctx, h, &r)
 	if err == nil {
 		r, err = h.Runs().Replaced(ctx, r, true)
@@ -316,6 +312,7 @@ func (a *app) ask(ctx context.Context, h harness, r approval.Request) (ok bool, 
 				return false, err
 			}
 		}
+		deciding()
 		_, err = h.Runs().Decide(ctx, auth.Local(), r.ID, d)
 		if errors.Is(err, approval.ErrDecided) { // another process decided
 			err = nil
@@ -358,8 +355,11 @@ func readLine(ctx context.Context, r *bufio.Reader) (line string, err error) {
 
 // settle asks about the calls of a run until it has ended, if a person is at the terminal. observe gets the run's new events.
 func (a *app) settle(ctx context.Context, h harness, out *run.Outcome, observe func(run.Event)) (*run.Outcome, error) {
+	release := func() {}
+	defer func() { release() }()
 	for out.Status == run.WaitingApproval && a.asks() {
-		if ok, err := a.ask(ctx, h, *out.Approval); err != nil || !ok {
+		release()
+		if ok, err := a.ask(ctx, h, *out.Approval, func() { release = h.Runs().Hold(out.RunID) }); err != nil || !ok {
 			return out, err
 		}
 		seen := len(out.Logs)

@@ -169,7 +169,7 @@ func (a *app) source(ctx context.Context, file string) (io.ReadCloser, error) {
 	if file == "-" {
 		return io.NopCloser(interrupted{ctx, a.Stdin}), nil
 	}
-	f, err := openFile(a.path(file))
+	f, err := a.openFile(a.path(file))
 	if err != nil {
 		return nil, usage(fmt.Errorf("read the backup: %w", err))
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 )
@@ -182,7 +181,7 @@ func typesOf(value any) (types []string) {
 // argumentFile reads the file of @FILE.
 func (a *app) argumentFile(name string) ([]byte, error) {
 	path := a.path(name)
-	f, err := os.Open(path)
+	f, err := a.openPath(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the arguments: %w; @ stands before the name of a file", err)
 	}

@@ -26,6 +26,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/modelview"
+	"mcp-code-exec-harness/internal/remote"
 	"mcp-code-exec-harness/internal/secrets"
 	"mcp-code-exec-harness/internal/startup"
 	"mcp-code-exec-harness/internal/task"
@@ -54,6 +55,8 @@ type World struct {
 	Keyring    secrets.Keyring // keyring of the system; nil: none
 	// Browse opens an address in the user's browser and does not wait for it; nil: the system's.
 	Browse func(ctx context.Context, address string) error
+
+	served *servedCommand // command of another process that this server executes; nil: it is this process's own
 }
 
 // globals are the flags that every command has, before or behind its name.
@@ -132,6 +135,7 @@ type app struct {
 	filter         func(any) gojq.Iter    // values of the expression of --jq; nil: none
 	answered       bool                   // json has printed the result
 	config         *config.Config         // configuration that load has read
+	problems       []string               // warnings about the configuration that load has not printed yet
 	untrusted      *config.UntrustedError // why that is not the configuration of the folder; nil if it is, or there is none
 	opened         harness                // harness of the command; nil if it opened none
 	input          *bufio.Reader          // reader of Stdin for commands that ask their user
@@ -210,7 +214,7 @@ func Main(ctx context.Context, w World) int {
 		kong.Help(printHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100, NoExpandSubcommands: true}),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(decodeDuration)),
-		kong.Vars{"forModel": strconv.Itoa(modelview.DefaultLimit), "inputFormats": ",json,ndjson,csv,lines,text"},
+		kong.Vars{"localHelp": localHelp, "forModel": strconv.Itoa(modelview.DefaultLimit), "inputFormats": ",json,ndjson,csv,lines,text"},
 		kong.IgnoreFields(notNamed(w.Args)),
 		kong.PostBuild(func(k *kong.Kong) error { return kong.Visit(k.Model, showExample) }),
 		// The parameters of the commands' Run methods:
@@ -229,6 +233,7 @@ func Main(ctx context.Context, w World) int {
 	a.model = parser.Model.Node
 	args := w.Args
 	switch {
+	case w.served != nil: // its client has parsed them
 	case len(args) == 0:
 		args = []string{"--help"}
 	case args[0] == "help":
@@ -281,8 +286,20 @@ func (a *app) run(ctx context.Context, command *kong.Context) error {
 			a.settingFlags[key] = "--" + flag.Name
 		}
 	}
-	if err := a.askTrust(ctx); err != nil {
-		return err
+	target, ok := command.Selected().Target.Addr().Interface().(serving)
+	if a.served != nil {
+		if !ok || !target.served() || !a.served.admit(a) {
+			return errStopped
+		}
+	} else {
+		if err := a.askTrust(ctx); err != nil {
+			return err
+		}
+		if ok && target.served() {
+			if code, err := a.remote(ctx); !errors.Is(err, remote.ErrNone) {
+				return cmp.Or(err, exited(code))
+			}
+		}
 	}
 	defer a.close()
 	err := command.Run()

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/term"
-
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
@@ -23,48 +21,21 @@ import (
 // maxTries is how often a command asks for a passphrase.
 const maxTries = 3
 
-// keyboard is the terminal at which the command's user types; nil if standard input is none.
-func (a *app) keyboard() *os.File {
-	if f, ok := a.Stdin.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return f
-	}
-	return nil
-}
-
 // secretLine asks the user of a terminal for a text that the terminal does not show.
 func (a *app) secretLine(ctx context.Context, question string) (string, error) {
-	f := a.keyboard()
-	if f == nil {
+	k := a.keyboard()
+	if k == nil {
 		return "", usage(errors.New("a passphrase is asked on a terminal only, never taken from an argument, a variable, a file or a pipe: run this command yourself in a terminal"))
-	}
-	before, err := term.GetState(int(f.Fd()))
-	if err != nil {
-		return "", fmt.Errorf("ask on the terminal: %w", err)
 	}
 	to := a.Stderr
 	if a.stderr.terminal == nil {
-		to = f
+		to = k
 	}
-	fmt.Fprint(to, question)
-	type line struct {
-		text []byte
-		err  error
-	}
-	read := make(chan line, 1)
-	go func() { // ends with the line, or with the process
-		text, err := term.ReadPassword(int(f.Fd()))
-		read <- line{text, err}
-	}()
-	select {
-	case l := <-read:
+	text, read, err := k.secret(ctx, func() { fmt.Fprint(to, question) })
+	if read {
 		fmt.Fprintln(to)
-		if l.err != nil {
-			return "", fmt.Errorf("read the passphrase: %w", l.err)
-		}
-		return string(l.text), nil
-	case <-ctx.Done():
-		return "", errors.Join(context.Cause(ctx), term.Restore(int(f.Fd()), before))
 	}
+	return text, err
 }
 
 // confirm has the user prove by their passphrase that it is they who do something; what says what. The function signs it; it is nil where no

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -41,6 +40,7 @@ type execCmd struct {
 	Record   string         `help:"Write a recording of the run." xor:"recording" placeholder:"FILE"`
 	Replay   string         `help:"Answer every call from a recording; no server is contacted." xor:"recording" placeholder:"FILE"`
 	Force    bool           `help:"Replay a recording that another engine made."`
+	Local    localFlag      `help:"${localHelp}"`
 	ForModel modelTokens    `help:"Print the run as a model gets it: output, logs and errors, in at most so many model tokens (${forModel})."`
 }
 
@@ -105,6 +105,11 @@ func (c *execCmd) check() error {
 		return fmt.Errorf("--timeout %s is not positive; give a duration such as 30s", *c.Timeout)
 	}
 	return nil
+}
+
+// served implements serving. With --watch the command keeps what it opened, a replay calls no server, and a recording is written where the command runs.
+func (c *execCmd) served() bool {
+	return !bool(c.Local) && !c.Watch && c.Replay == "" && c.Record == ""
 }
 
 func (c *execCmd) Run(ctx context.Context, a *app) error {
@@ -228,7 +233,7 @@ func openInput(ctx context.Context, a *app, from, format string) (_ *runs.Input,
 		in.Text = interrupted{ctx, a.Stdin}
 		return in, func() {}, nil
 	}
-	f, err := openFile(a.path(from))
+	f, err := a.openFile(a.path(from))
 	if err != nil {
 		return nil, nil, usage(fmt.Errorf("read the input: %w", err))
 	}
@@ -261,16 +266,6 @@ func (i interrupted) Read(p []byte) (int, error) {
 	}
 }
 
-// piped reports whether standard input is a pipe or a file, and not a terminal or nothing.
-func (a *app) piped() bool {
-	f, ok := a.Stdin.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && (info.Mode()&os.ModeNamedPipe != 0 || info.Mode().IsRegular())
-}
-
 var errNoProgram = usage(errors.New("no program: give a file, - for standard input, or -e CODE"))
 
 func (c *execCmd) source(ctx context.Context, a *app) (code, file string, err error) {
@@ -290,7 +285,7 @@ func (c *execCmd) source(ctx context.Context, a *app) (code, file string, err er
 		}
 		return string(text), "", err
 	}
-	text, err := os.ReadFile(a.path(c.File))
+	text, err := a.readFile(a.path(c.File))
 	if err != nil {
 		err = usage(fmt.Errorf("read the program: %w; give the path of a .js or .ts file, or -e CODE", err))
 	}

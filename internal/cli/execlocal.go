@@ -11,10 +11,10 @@ import (
 // localFiles is the folder of a program, whose files it may import. Nothing leads out of it. It is safe for concurrent use.
 type localFiles struct {
 	dir  string
-	root *os.Root
+	root folder // nil: it could not be opened
 
 	mu   sync.Mutex
-	seen map[string]fileState // files that were read or looked for, by path
+	seen map[string]fileState // files that were read or looked for, by path; nil: nothing watches them
 }
 
 // fileState tells whether a file has changed.
@@ -34,13 +34,45 @@ func stateOf(name string) fileState {
 
 // local opens the folder of the program. There are no files in it for a program that is no file, or in a folder that cannot be opened.
 func (c *execCmd) local(a *app) *localFiles {
-	l := &localFiles{seen: map[string]fileState{}}
+	l := &localFiles{}
+	if c.Watch {
+		l.seen = map[string]fileState{}
+	}
 	if c.File != "" && c.File != "-" {
 		l.dir = filepath.Dir(a.path(c.File))
-		l.root, _ = os.OpenRoot(l.dir) // a missing folder is reported when a file in it is read
+		l.root = a.openFolder(l.dir) // a missing folder is reported when a file in it is read
 	}
 	return l
 }
+
+// folder is an open folder out of which nothing leads.
+type folder interface {
+	fs.StatFS
+	Close() error
+}
+
+// openFolder opens a folder of the command's user; nil: it cannot be opened.
+func (a *app) openFolder(dir string) folder {
+	if a.served != nil {
+		if f, err := a.served.session.Folder(dir); err == nil {
+			return f
+		}
+		return nil
+	}
+	if root, err := os.OpenRoot(dir); err == nil {
+		return ownFolder{root}
+	}
+	return nil
+}
+
+// ownFolder is a folder that this process opened.
+type ownFolder struct{ *os.Root }
+
+// Open implements fs.FS.
+func (f ownFolder) Open(name string) (fs.File, error) { return f.FS().Open(name) }
+
+// Stat implements fs.StatFS.
+func (f ownFolder) Stat(name string) (fs.FileInfo, error) { return fs.Stat(f.FS(), name) }
 
 // files are the files, nil for none.
 func (l *localFiles) files() fs.FS {
@@ -57,19 +89,19 @@ func (l *localFiles) close() {
 }
 
 // Open implements fs.FS.
-func (l *localFiles) Open(name string) (fs.File, error) { return l.root.FS().Open(name) }
+func (l *localFiles) Open(name string) (fs.File, error) { return l.root.Open(name) }
 
 // Stat implements fs.StatFS. The loader calls it before it reads a file.
 func (l *localFiles) Stat(name string) (fs.FileInfo, error) {
 	l.look(filepath.Join(l.dir, filepath.FromSlash(name)))
-	return fs.Stat(l.root.FS(), name)
+	return l.root.Stat(name)
 }
 
 // look remembers the state of a file.
 func (l *localFiles) look(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, seen := l.seen[name]; !seen {
+	if _, seen := l.seen[name]; !seen && l.seen != nil {
 		l.seen[name] = stateOf(name)
 	}
 }

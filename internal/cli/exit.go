@@ -46,6 +46,14 @@ func ended(err error, succeeded bool) error {
 	return err
 }
 
+// exited is the end of a command that a server has executed.
+func exited(code int) error {
+	if code == exitDone {
+		return nil
+	}
+	return failed(code)
+}
+
 // errStopped ends a server that a signal stopped.
 var errStopped = errors.New("stopped")
 

@@ -255,7 +255,7 @@ func (c *filesPutCmd) Run(ctx context.Context, a *app, h harness, tasks *task.Se
 	}
 	var from io.Reader = interrupted{ctx, a.Stdin}
 	if c.File != "-" {
-		f, err := openFile(a.path(c.File))
+		f, err := a.openFile(a.path(c.File))
 		if err != nil {
 			return usage(fmt.Errorf("read the file: %w", err))
 		}
@@ -282,7 +282,7 @@ func (c *filesPutCmd) Run(ctx context.Context, a *app, h harness, tasks *task.Se
 
 // sizeOf is the size of a regular file in bytes, 0 of anything else.
 func sizeOf(r io.Reader) int64 {
-	f, ok := r.(*os.File)
+	f, ok := r.(interface{ Stat() (fs.FileInfo, error) })
 	if !ok {
 		return 0
 	}
@@ -293,9 +293,30 @@ func sizeOf(r io.Reader) int64 {
 	return info.Size()
 }
 
+// openPath opens a file of the command's user.
+func (a *app) openPath(name string) (fs.File, error) {
+	if a.served != nil {
+		return a.served.session.Open(name)
+	}
+	return os.Open(name)
+}
+
+// readFile reads a file of the command's user.
+func (a *app) readFile(name string) ([]byte, error) {
+	if a.served == nil {
+		return os.ReadFile(name)
+	}
+	f, err := a.openPath(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
 // openFile opens what is no directory.
-func openFile(name string) (*os.File, error) {
-	f, err := os.Open(name)
+func (a *app) openFile(name string) (fs.File, error) {
+	f, err := a.openPath(name)
 	if err != nil {
 		return nil, err
 	}

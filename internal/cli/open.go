@@ -26,6 +26,16 @@ const closeTimeout = 5 * time.Second
 
 // load reads the configuration, once; warnings go to standard error.
 func (a *app) load() (*config.Config, error) {
+	cfg, err := a.read()
+	for _, problem := range a.problems {
+		fmt.Fprintln(a.Stderr, "harness: warning:", problem)
+	}
+	a.problems = nil
+	return cfg, err
+}
+
+// read reads the configuration, once, and leaves the warnings to load.
+func (a *app) read() (*config.Config, error) {
 	if a.config != nil {
 		return a.config, nil
 	}
@@ -33,7 +43,7 @@ func (a *app) load() (*config.Config, error) {
 	cfg, warnings, err := config.Load(source)
 	if u, ok := errors.AsType[*config.UntrustedError](err); ok && slices.Contains(withoutFolder, a.command) {
 		a.untrusted = u
-		fmt.Fprintln(a.Stderr, "harness: warning:", u)
+		a.problems = append(a.problems, u.Error())
 		source.PersonalOnly = true
 		cfg, warnings, err = config.Load(source)
 	}
@@ -41,7 +51,7 @@ func (a *app) load() (*config.Config, error) {
 		if foreignKey.MatchString(warning.Error()) && !aboutConfiguration.MatchString(a.command) {
 			continue
 		}
-		fmt.Fprintln(a.Stderr, "harness: warning:", warning)
+		a.problems = append(a.problems, warning.Error())
 	}
 	if err != nil {
 		return nil, usage(err)
@@ -77,6 +87,10 @@ func (a *app) open(ctx context.Context) (harness, error) {
 	cfg, err := a.load()
 	if err != nil {
 		return nil, err
+	}
+	if a.served != nil {
+		a.opened = a.served.harness()
+		return a.opened, nil
 	}
 	return a.openWith(ctx, cfg, outside{Logger: a.logger(cfg)})
 }

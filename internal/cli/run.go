@@ -19,15 +19,16 @@ import (
 )
 
 type runCmd struct {
-	Task     string  `arg:"" help:"What to do, in your own words; - reads it from standard input."`
-	User     string  `help:"Whose skills and files the programs see." default:"local"`
-	Input    string  `help:"File that the task is about, or - for standard input: programs find it in /workspace." placeholder:"FILE"`
-	Session  string  `help:"Session to continue, with its history and /workspace." placeholder:"ID" names:"sessions"`
-	Model    string  `help:"Model to use instead of the configured one." key:"model.name" placeholder:"NAME"`
-	MaxTurns int     `help:"Responses of the model, at most (model.maxTurns)." placeholder:"N"`
-	MaxCost  float64 `help:"US dollars that the task may cost, at most (model.maxCost)." placeholder:"USD"`
-	Record   string  `help:"Write a recording of the task: turns, programs, journals." xor:"recording" placeholder:"FILE"`
-	Replay   string  `help:"Work the task from a recording; no model and no server is contacted." xor:"recording" placeholder:"FILE"`
+	Task     string    `arg:"" help:"What to do, in your own words; - reads it from standard input."`
+	User     string    `help:"Whose skills and files the programs see." default:"local"`
+	Input    string    `help:"File that the task is about, or - for standard input: programs find it in /workspace." placeholder:"FILE"`
+	Session  string    `help:"Session to continue, with its history and /workspace." placeholder:"ID" names:"sessions"`
+	Model    string    `help:"Model to use instead of the configured one." key:"model.name" placeholder:"NAME"`
+	MaxTurns int       `help:"Responses of the model, at most (model.maxTurns)." placeholder:"N"`
+	MaxCost  float64   `help:"US dollars that the task may cost, at most (model.maxCost)." placeholder:"USD"`
+	Record   string    `help:"Write a recording of the task: turns, programs, journals." xor:"recording" placeholder:"FILE"`
+	Local    localFlag `help:"${localHelp}"`
+	Replay   string    `help:"Work the task from a recording; no model and no server is contacted." xor:"recording" placeholder:"FILE"`
 }
 
 func (runCmd) Help() string {
@@ -62,6 +63,9 @@ func (c *runCmd) check() error {
 
 // maxTaskInput is how much of standard input is read; the task service says how long a task may be.
 const maxTaskInput = 1 << 20
+
+// served implements serving. A replay calls no server, and a recording is written where the command runs.
+func (c *runCmd) served() bool { return !bool(c.Local) && c.Replay == "" && c.Record == "" }
 
 func (c *runCmd) Run(ctx context.Context, a *app) error {
 	if c.Task == "-" {
@@ -155,7 +159,7 @@ func (c *runCmd) putInput(ctx context.Context, a *app, h harness, tasks *task.Se
 	var from io.Reader = interrupted{ctx, a.Stdin}
 	name := "input.txt"
 	if c.Input != "-" {
-		f, err := openFile(a.path(c.Input))
+		f, err := a.openFile(a.path(c.Input))
 		if err != nil {
 			return usage(fmt.Errorf("read the input: %w", err))
 		}
@@ -198,7 +202,7 @@ func (a *app) work(ctx context.Context, h harness, tasks *task.Service, id strin
 		}
 		again := false
 		if a.asks() {
-			if again, err = a.ask(ctx, h, all[0]); err != nil {
+			if again, err = a.ask(ctx, h, all[0], func() {}); err != nil {
 				return err
 			}
 		}

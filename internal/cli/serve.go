@@ -16,6 +16,8 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/remote"
+	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/tiers"
 )
@@ -54,7 +56,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	}
 	defer closeAudit()
 	out := outside{Logger: log, Metrics: metrics, Audit: audit}
-	if !cfg.Server.Loopback() && cfg.Policy.Preset == "" && len(cfg.Policy.Rules) == 0 {
+	if guarded(cfg) {
 		if out.Policy, err = policy.New(nil, remotePreset, config.PresetRules(remotePreset), policy.Servers{}); err != nil {
 			return err
 		}
@@ -183,10 +185,14 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 	}()
 	select {
 	case <-begun:
+		commands := c.takeCommands(a, cfg, h, tasks, options.Logger)
 		a.announce(cfg, listeners[0], open, options.Logger)
 		var wg sync.WaitGroup
 		defer func() { fail(); wg.Wait() }()
 		wg.Go(func() { h.Runs().WatchOrphans(failed) })
+		if commands != nil {
+			wg.Go(func() { commands.Serve(failed, cfg.Server.ShutdownTimeout) })
+		}
 		wg.Go(func() { h.Runs().ResumeDecided(failed, func() { tasks.Decided("") }) })
 	case <-failed.Done(): // another process works the queue, or the stop came first
 	}
@@ -201,6 +207,32 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 		return &exitError{exitUnavailable, err}
 	}
 	return errStopped
+}
+
+// takeCommands begins to take the commands of other processes; nil: this server takes none, and says why in its log.
+func (c *serveCmd) takeCommands(a *app, cfg *config.Config, h harness, tasks *task.Service, log *slog.Logger) *remote.Listener {
+	if !remote.Supported {
+		return nil
+	}
+	if guarded(cfg) {
+		log.Info("commands of this machine are not executed by this server, because they have another policy; set policy.preset to have it otherwise")
+		return nil
+	}
+	l, err := newCommandServer(a, cfg, h, tasks, log)
+	switch {
+	case errors.Is(err, remote.ErrTaken):
+		log.Info("commands of this machine are executed by another server of this state directory", "directory", cfg.StateDir)
+	case err != nil:
+		log.Warn("commands of this machine are not executed by this server", "error", err)
+	default:
+		return l
+	}
+	return nil
+}
+
+// guarded reports whether a server has remotePreset in place of the policy of the configuration, which has none.
+func guarded(cfg *config.Config) bool {
+	return !cfg.Server.Loopback() && cfg.Policy.Preset == "" && len(cfg.Policy.Rules) == 0
 }
 
 // announce prints the address and the audience of a server: to people, or in a log for programs.

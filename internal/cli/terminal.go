@@ -61,7 +61,7 @@ func (s *screen) erase() {
 type console struct {
 	raw      io.Writer
 	screen   *screen
-	terminal *os.File // nil if the stream is none
+	terminal terminal // nil if the stream is none
 	live     bool     // lines can be drawn over: progress is shown
 	color    bool
 	signs    bool                  // signs such as → beside words
@@ -69,14 +69,47 @@ type console struct {
 	failed   atomic.Pointer[error] // first write that failed
 }
 
+// terminal is a terminal that is an output stream.
+type terminal interface {
+	// size returns zeros if it is not known.
+	size() (columns, lines int)
+	obeysSequences() bool
+}
+
+// fileTerminal is a terminal of this process.
+type fileTerminal struct{ *os.File }
+
+func (t fileTerminal) size() (columns, lines int) {
+	columns, lines, err := term.GetSize(int(t.Fd()))
+	if err != nil {
+		return 0, 0
+	}
+	return columns, lines
+}
+
+func (t fileTerminal) obeysSequences() bool { return obeysSequences(t.File) }
+
+// terminalOf is the terminal that a stream is; nil if it is none.
+func terminalOf(w io.Writer) terminal {
+	switch w := w.(type) {
+	case *os.File:
+		if term.IsTerminal(int(w.Fd())) {
+			return fileTerminal{w}
+		}
+	case remoteOutput:
+		if w.stream().Terminal {
+			return w
+		}
+	}
+	return nil
+}
+
 func newConsole(w io.Writer, s *screen, env func(string) string) *console {
-	c := &console{raw: w, screen: s}
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	c := &console{raw: w, screen: s, terminal: terminalOf(w)}
+	if c.terminal == nil {
 		return c
 	}
-	c.terminal = f
-	c.live = env("TERM") != "dumb" && obeysSequences(f)
+	c.live = env("TERM") != "dumb" && c.terminal.obeysSequences()
 	c.signs = c.live
 	c.color = c.live && env("NO_COLOR") == "" // https://no-color.org: any value that is not empty
 	return c
@@ -90,8 +123,8 @@ func (c *console) width() int {
 	if c.terminal == nil {
 		return 0
 	}
-	columns, _, err := term.GetSize(int(c.terminal.Fd()))
-	if err != nil || columns <= 0 {
+	columns, _ := c.terminal.size()
+	if columns <= 0 {
 		return 80
 	}
 	return columns
@@ -102,8 +135,8 @@ func (c *console) height() int {
 	if c.terminal == nil {
 		return 24
 	}
-	_, lines, err := term.GetSize(int(c.terminal.Fd()))
-	if err != nil || lines <= 0 {
+	_, lines := c.terminal.size()
+	if lines <= 0 {
 		return 24
 	}
 	return lines

@@ -149,8 +149,9 @@ type toolsCallCmd struct {
 	Raw  bool     `help:"The whole MCP result."`
 	User string   `help:"Who calls." default:"local"`
 
-	Session string `help:"Session whose /workspace gets images and other files of the answer." placeholder:"ID" xor:"kept" names:"sessions"`
-	Keep    bool   `help:"Keep such files, as those of a new session." xor:"kept"`
+	Session string    `help:"Session whose /workspace gets images and other files of the answer." placeholder:"ID" xor:"kept" names:"sessions"`
+	Keep    bool      `help:"Keep such files, as those of a new session." xor:"kept"`
+	Local   localFlag `help:"${localHelp}"`
 }
 
 func (toolsCallCmd) Help() string {
@@ -165,6 +166,9 @@ Examples:
 }
 
 func (c *toolsCallCmd) check() error { return c.Args.check() }
+
+// served implements serving.
+func (c *toolsCallCmd) served() bool { return !bool(c.Local) }
 
 func (c *toolsCallCmd) Run(ctx context.Context, a *app, h harness) error {
 	var schema json.RawMessage

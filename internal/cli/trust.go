@@ -6,12 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/term"
 
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/trust"
@@ -94,8 +91,7 @@ var needNoFolder = []string{"demo", "init", "trust", "untrust", "completion", "m
 // askTrust asks the user of a terminal whether the configuration of the folder may act, where that is not decided.
 func (a *app) askTrust(ctx context.Context) error {
 	name, _, _ := strings.Cut(a.command, " ")
-	in, ok := a.Stdin.(*os.File)
-	if !ok || a.flags.JSON || a.stderr.terminal == nil || !term.IsTerminal(int(in.Fd())) || slices.Contains(needNoFolder, name) {
+	if a.flags.JSON || a.stderr.terminal == nil || a.keyboard() == nil || slices.Contains(needNoFolder, name) {
 		return nil
 	}
 	_, err := config.Locate(a.configSource())

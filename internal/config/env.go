@@ -212,7 +212,7 @@ func configDir(e Env, environ map[string]string) string {
 }
 
 // stateDir is where state lives without a project's file; empty if the environment does not tell.
-func stateDir(e Env, environ map[string]string) string {
+func stateDirOf(e Env, environ map[string]string) string {
 	data := environ["XDG_DATA_HOME"]
 	switch {
 	case e.GOOS == "windows":

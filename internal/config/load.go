@@ -80,7 +80,7 @@ func loaderOf(e Env, environ map[string]string, files *sources, vars map[string]
 		}
 	}
 	if files.how == "" || files.personal {
-		l.config.StateDir = stateDir(e, environ)
+		l.config.StateDir = stateDirOf(e, environ)
 	}
 	if l.config.StateDir == "" {
 		return nil, position{source: "environment"}.errorf("", "set HOME (on Windows LOCALAPPDATA), or make a harness.yaml with `harness init`",

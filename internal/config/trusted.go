@@ -240,7 +240,7 @@ func matters(dotenv []byte, beside bool) bool {
 // and not a folder that came from elsewhere. .env has no say in it.
 func (e Env) surrounds(dir string, environ map[string]string) bool {
 	dir = realPath(dir)
-	for _, own := range []string{e.HomeDir, stateDir(e, environ), configDir(e, environ)} {
+	for _, own := range []string{e.HomeDir, stateDirOf(e, environ), configDir(e, environ)} {
 		if !filepath.IsAbs(own) {
 			continue
 		}

@@ -47,6 +47,9 @@ func inherited(name string) bool {
 	return false
 }
 
+// Inherited is the part of an environment that servers with a pattern of inherit get, sorted.
+func Inherited(environ, inherit []string) []string { return childEnv(environ, nil, inherit, nil) }
+
 // childEnv is the whole environment of a server: the part of host that every server gets, and that which matches a pattern of inherit,
 // overridden by own. Sorted, so that a start is the same every time. A server in a sandbox has a /tmp of its own; one without a network
 // need not try what it knows to fail.

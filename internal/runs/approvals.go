@@ -263,6 +263,28 @@ func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID strin
 	return r, nil
 }
 
+// Hold leaves a run to the caller, which resumes it when its request is decided: ResumeDecided of this process does not. release ends that, and is idempotent.
+func (s *Service) Hold(runID string) (release func()) {
+	s.holding.Lock()
+	defer s.holding.Unlock()
+	s.held[runID]++
+	return sync.OnceFunc(func() {
+		s.holding.Lock()
+		if s.held[runID]--; s.held[runID] == 0 {
+			delete(s.held, runID)
+		}
+		s.holding.Unlock()
+		wake(s.decided)
+	})
+}
+
+// isHeld reports whether a caller resumes a run, and how many runs have such callers.
+func (s *Service) isHeld(runID string) (held bool, all int) {
+	s.holding.Lock()
+	defer s.holding.Unlock()
+	return s.held[runID] > 0, len(s.held)
+}
+
 // ResumeDecided resumes runs without a task whose requests were decided or have expired, also by other processes, until ctx
 // ends. changed is called when there was a decision, or a run of this process began to wait. Only the process that works the queue calls it.
 func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
@@ -276,7 +298,8 @@ func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 		mu.Lock()
 		taken := len(busy)
 		mu.Unlock()
-		ids, next, decided, err := s.dueRuns(ctx, resumeEach+taken)
+		_, held := s.isHeld("")
+		ids, next, decided, err := s.dueRuns(ctx, resumeEach+taken+held)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			s.opt.Logger.Error("look for decided approvals", "error", err)
@@ -290,6 +313,9 @@ func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 			last = decided
 		}
 		for _, runID := range ids {
+			if held, _ := s.isHeld(runID); held {
+				continue
+			}
 			info, err := stored(s, func(store Store) (journal.RunInfo, error) { return store.Run(ctx, runID) })
 			if err != nil {
 				continue // the run was deleted, or the store is unavailable

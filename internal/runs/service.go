@@ -148,6 +148,8 @@ type Service struct {
 	decided  chan struct{}  // holds a token when a run may be resumed, or another one expires earlier
 	feeds    feeds          // feeds of watched runs
 	asked    atomic.Bool    // set when a run begins to wait for an approval
+	holding  sync.Mutex
+	held     map[string]int // runs that callers resume themselves, with the number of these; guarded by holding
 
 	wrap func(journal.Writer) journal.Writer // identity, but for tests of crashes
 }
@@ -167,7 +169,7 @@ func New(opt Options) *Service {
 		detached = slots.Limits{All: opt.MaxDetached * shareOfAll, Each: opt.MaxDetached}
 	}
 	return &Service{
-		opt: opt, detached: slots.New(detached, "calls of runs without a runner", "answered"), slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), args: run.NewArgs(), decided: make(chan struct{}, 1),
+		opt: opt, detached: slots.New(detached, "calls of runs without a runner", "answered"), slots: run.NewSlots(runtime.GOMAXPROCS(0)), turns: run.NewTurns(runtime.GOMAXPROCS(0)), args: run.NewArgs(), decided: make(chan struct{}, 1), held: map[string]int{},
 		wrap: func(w journal.Writer) journal.Writer { return w },
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog"
@@ -42,6 +43,7 @@ type Servers struct {
 	*mcpclient.Manager
 	opt Options
 
+	changed  atomic.Bool
 	changing sync.Mutex // held while a server is added or removed: its tools leave the catalog before its name is used again
 
 	mu       sync.Mutex
@@ -79,8 +81,15 @@ func (s *Servers) Add(c mcpclient.Config) error {
 // AddLater adds a server that the configuration does not name.
 func (s *Servers) AddLater(c mcpclient.Config) error {
 	c.Timeout, c.StartupTimeout = s.opt.CallTimeout, time.Minute
-	return s.Add(c)
+	err := s.Add(c)
+	if err == nil {
+		s.changed.Store(true)
+	}
+	return err
 }
+
+// Changed reports whether these are other servers than those of the configuration: some were added later, or removed.
+func (s *Servers) Changed() bool { return s.changed.Load() }
 
 // Remove ends a server and removes its tools. When ctx ends, its process is killed.
 func (s *Servers) Remove(ctx context.Context, name string) error {
@@ -89,6 +98,7 @@ func (s *Servers) Remove(ctx context.Context, name string) error {
 	if err := s.Manager.Remove(ctx, name); err != nil {
 		return err
 	}
+	s.changed.Store(true)
 	s.opt.Catalog.RemoveServer(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/remote"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// commandServer executes commands of other processes with the harness of this server.
+type commandServer struct {
+	app        *app // that of the server
+	cfg        *config.Config
+	h          harness
+	tasks      *task.Service
+	log        *slog.Logger
+	executable string // identity of this program when it started
+	prelude    []byte // texts of sandbox.prelude, as the harness has them
+}
+
+// newCommandServer begins to take commands. The error is remote.ErrTaken where another server of the state directory does.
+func newCommandServer(a *app, cfg *config.Config, h harness, tasks *task.Service, log *slog.Logger) (*remote.Listener, error) {
+	key, _, err := auth.LocalToken(cfg.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	c := &commandServer{app: a, cfg: cfg, h: h, tasks: tasks, log: log, executable: remote.Identity(a.Executable)}
+	if c.prelude, err = preludeOf(cfg); err != nil {
+		return nil, err
+	}
+	return remote.Listen(remote.Options{State: cfg.StateDir, Key: key, Execute: c.execute, Signal: signalNamed})
+}
+
+// preludeOf are the texts of sandbox.prelude.
+func preludeOf(cfg *config.Config) ([]byte, error) {
+	sources, err := program.ReadSources(cfg.Sandbox.Prelude)
+	var all []byte
+	for _, s := range sources {
+		all = fmt.Appendf(all, "%q", s)
+	}
+	return all, err
+}
+
+// execute executes a client's command, as the client would.
+func (c *commandServer) execute(ctx context.Context, s *remote.Session) (code int) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.log.Error("execute a command", "panic", p, "stack", string(debug.Stack()))
+			fmt.Fprintln(remoteOutput{s, true}, "harness: harness serve failed while it executed this command; its log says more")
+			code = exitFailed
+		}
+	}()
+	w := c.app.World
+	w.Args, w.Environ, w.Dir = s.Args, s.Environ, s.Dir
+	w.Stdin, w.Stdout, w.Stderr = remoteInput{s}, remoteOutput{s, false}, remoteOutput{s, true}
+	w.served = &servedCommand{server: c, session: s}
+	code = Main(ctx, w)
+	if !w.served.answered {
+		s.Refuse("it is not one that harness serve executes")
+	}
+	if errors.Is(context.Cause(ctx), remote.ErrStopped) {
+		fmt.Fprintln(remoteOutput{s, true}, "harness: harness serve was stopped while it executed this command, and what the command did until then is done: "+
+			"harness runs list shows its run; it is not executed again")
+		code = exitUnavailable
+	}
+	return code
+}
+
+// servedCommand is a command that this server executes for another process.
+type servedCommand struct {
+	server   *commandServer
+	session  *remote.Session
+	answered bool // the client knows whether the command is executed
+}
+
+// admit tells the client whether the command is executed here. It is if nothing but the time that it takes can differ.
+func (c *servedCommand) admit(a *app) bool {
+	c.answered = true
+	if why := c.server.differs(a, c.session); why != "" {
+		c.session.Refuse(why)
+		return false
+	}
+	return c.session.Accept() == nil
+}
+
+// harness is the one of the server. The command does not close it.
+func (c *servedCommand) harness() harness { return sharedHarness{c.server.h, c.server.tasks} }
+
+// sharedHarness is the harness of a server, as a command of another process has it.
+type sharedHarness struct {
+	harness
+	tasks *task.Service
+}
+
+// Tasks implements harness: the server's own service works the tasks, too.
+func (h sharedHarness) Tasks(taskOptions) (*task.Service, error) { return h.tasks, nil }
+
+// Close implements harness.
+func (sharedHarness) Close(context.Context) error { return nil }
+
+// differs says what would differ from the command in a process of its own; empty: nothing.
+func (c *commandServer) differs(a *app, s *remote.Session) string {
+	if s.Version != Version || s.Executable != c.executable {
+		return "it is another program or version"
+	}
+	if c.h.Servers().Changed() {
+		return "servers were added or removed while it runs"
+	}
+	file, state, err := config.Place(a.configSource())
+	if err != nil || file != c.cfg.File || state != c.cfg.StateDir { // nothing else is read: the client may not be allowed to
+		return "it has another configuration"
+	}
+	cfg, err := a.read()
+	switch {
+	case err != nil:
+		return "the configuration has changed and is not valid"
+	case !c.cfg.Same(cfg):
+		return "it has another configuration"
+	case cfg.Log.Level != "error" && slices.ContainsFunc(cfg.Effective(), func(e config.Entry) bool { return e.Key == "log.level" && e.Origin != "default" }):
+		return "log.level is set, and its log is its own"
+	}
+	if prelude, err := preludeOf(cfg); err != nil || !bytes.Equal(prelude, c.prelude) {
+		return "a file of sandbox.prelude has changed"
+	}
+	if names := differentVariables(cfg, a.Environ, c.app.Environ); len(names) > 0 {
+		return "other environment variables: " + strings.Join(names, ", ")
+	}
+	return ""
+}
+
+// ownVariables are those that this process reads and not the configuration: of its network, its engine of containers, its caches.
+var ownVariables = []string{
+	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "HOME", "XDG_CACHE_HOME", "HARNESS_CACHE_DIR", "TZ",
+}
+
+// sessionVariables differ between the terminals and sessions of one user, and mean nothing to what does not share them.
+var sessionVariables = []string{"TERM", "PWD", "OLDPWD", "SHLVL", "_", "XDG_SESSION_ID", "XDG_VTNR", "XDG_SEAT"}
+
+// differentVariables are the variables by which something that the configuration starts, or this process itself, would differ between two environments.
+func differentVariables(cfg *config.Config, one, other []string) (names []string) {
+	inherit := slices.Clone(ownVariables)
+	for _, s := range cfg.MCPServers {
+		inherit = append(inherit, s.Inherit...)
+		if s.Auth != nil && s.Auth.Type == "command" { // the command gets all
+			inherit = append(inherit, "*")
+		}
+	}
+	matter := func(environ []string) map[string]string {
+		all := map[string]string{}
+		for _, entry := range mcpclient.Inherited(environ, inherit) {
+			if name, value, ok := strings.Cut(entry, "="); ok && !slices.Contains(sessionVariables, name) {
+				all[name] = value
+			}
+		}
+		return all
+	}
+	a, b := matter(one), matter(other)
+	for name, value := range a {
+		if have, ok := b[name]; !ok || have != value {
+			names = append(names, name)
+		}
+	}
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

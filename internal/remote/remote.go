@@ -1,0 +1,245 @@
+// Package remote has a running server execute the commands of other processes of its user, over a socket in the server's state directory. The
+// client says what the command is and what is known of its standard streams; the server executes it, asks the client for what it reads (standard
+// input, files, a passphrase), and sends what it prints and the exit code. Nothing is sent that was not asked for, so neither side holds more than one
+// piece of each stream.
+//
+// Both sides prove that they can read a key in the state directory, and check that the other one is a process of the same user.
+package remote
+
+import (
+	"bufio"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// Command is what a client wants executed.
+type Command struct {
+	Args       []string
+	Environ    []string
+	Dir        string // working directory, absolute
+	Version    string // of the client's program
+	Executable string // identity of the client's program, see Identity
+	Stdin      Stream
+	Stdout     Stream
+	Stderr     Stream
+}
+
+// Stream is what is known of a standard stream of a client.
+type Stream struct {
+	Terminal bool `json:",omitempty"`
+	Piped    bool `json:",omitempty"` // a pipe or a file
+	Columns  int  `json:",omitempty"` // of a terminal; 0: unknown
+	Lines    int  `json:",omitempty"`
+}
+
+// The errors of clients.
+var (
+	// ErrNone says that no server took the command, which was not executed.
+	ErrNone = errors.New("no server takes commands here")
+	// ErrLost says that the connection ended while the command was executed: what it did is not known.
+	ErrLost = errors.New("the server ended while it executed the command")
+)
+
+// RefusedError says why the server did not execute a command. It wraps ErrNone.
+type RefusedError string
+
+func (e RefusedError) Error() string { return string(e) }
+
+// Unwrap makes errors.Is find ErrNone.
+func (RefusedError) Unwrap() error { return ErrNone }
+
+const (
+	// maxCommand bounds a command; operating systems allow 6 MiB of arguments and environment.
+	maxCommand = 8 << 20
+	// maxFrame bounds every other frame.
+	maxFrame = 128 << 10
+	// maxPiece is how much of a stream a frame carries at most.
+	maxPiece = 64 << 10
+)
+
+// kind is the kind of a frame.
+type kind byte
+
+// The handshake: client's nonce; server's nonce and proof; client's proof; command; accepted or refused; go.
+const (
+	frameNonce     kind = 'n'
+	frameChallenge kind = 'c'
+	frameProof     kind = 'p'
+	frameCommand   kind = 'C'
+	frameAccepted  kind = 'a'
+	frameRefused   kind = 'r'
+	frameGo        kind = 'g'
+)
+
+// What the server sends while it executes a command.
+const (
+	frameStdout   kind = '1'
+	frameStderr   kind = '2'
+	frameKeyboard kind = '0' // text for the terminal that is the client's standard input
+	frameAsk      kind = '?'
+	frameExit     kind = 'x'
+)
+
+// What the client sends meanwhile.
+const (
+	frameAnswer kind = '!'
+	frameSignal kind = 's' // its name
+	frameSizes  kind = 'z' // [2]Stream: standard output and standard error
+)
+
+// ask is a question of the server.
+type ask struct {
+	ID     uint32
+	Op     op
+	Handle int    `json:",omitempty"` // open file or folder
+	Path   string `json:",omitempty"`
+	N      int    `json:",omitempty"` // bytes to read at most
+}
+
+type op string
+
+const (
+	opStdin    op = "stdin"    // reads
+	opPassword op = "password" // reads a line that the terminal does not show
+	opOpen     op = "open"     // opens a file
+	opFolder   op = "folder"   // opens a folder, out of which nothing leads
+	opIn       op = "in"       // opens a file in a folder
+	opStatIn   op = "statIn"   // looks at a file in a folder
+	opRead     op = "read"     // reads an open file
+	opClose    op = "close"
+)
+
+// answer is that of the client; what was read follows it.
+type answer struct {
+	ID     uint32
+	Handle int       `json:",omitempty"`
+	Info   *fileInfo `json:",omitempty"`
+	EOF    bool      `json:",omitempty"`
+	Err    *failure  `json:",omitempty"`
+	data   []byte
+}
+
+// conn sends and receives frames. send is safe for concurrent use, receive is not.
+type conn struct {
+	net.Conn
+	in *bufio.Reader
+
+	mu sync.Mutex
+}
+
+func newConn(c net.Conn) *conn { return &conn{Conn: c, in: bufio.NewReader(c)} }
+
+const frameHead = 5 // length and kind
+
+func (c *conn) send(k kind, parts ...[]byte) error {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	frame := binary.BigEndian.AppendUint32(make([]byte, 0, frameHead+n), uint32(n))
+	frame = append(frame, byte(k))
+	for _, p := range parts {
+		frame = append(frame, p...)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, err := c.Write(frame)
+	return err
+}
+
+// sendJSON sends a value with its length, and what follows it.
+func (c *conn) sendJSON(k kind, v any, data []byte) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return c.send(k, binary.BigEndian.AppendUint32(nil, uint32(len(text))), text, data)
+}
+
+// decode is the inverse of sendJSON.
+func decode(body []byte, v any) (data []byte, err error) {
+	if len(body) < 4 || uint64(binary.BigEndian.Uint32(body)) > uint64(len(body)-4) {
+		return nil, errProtocol
+	}
+	n := binary.BigEndian.Uint32(body)
+	if json.Unmarshal(body[4:4+n], v) != nil {
+		return nil, errProtocol
+	}
+	return body[4+n:], nil
+}
+
+var errProtocol = errors.New("the other side sent what it may not")
+
+// receive reads a frame of at most so many bytes.
+func (c *conn) receive(most int) (kind, []byte, error) {
+	var head [frameHead]byte
+	if _, err := io.ReadFull(c.in, head[:]); err != nil {
+		return 0, nil, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if int64(n) > int64(most) {
+		return 0, nil, errProtocol
+	}
+	body := make([]byte, n)
+	_, err := io.ReadFull(c.in, body)
+	return kind(head[4]), body, err
+}
+
+// expect reads a frame of one kind.
+func (c *conn) expect(want kind, most int) ([]byte, error) {
+	got, body, err := c.receive(most)
+	if err == nil && got != want {
+		err = fmt.Errorf("%w: %q in place of %q", errProtocol, got, want)
+	}
+	return body, err
+}
+
+// Identity tells the file of a program from others of the same version: its size and time.
+func Identity(executable string) string {
+	info, err := os.Stat(executable)
+	if err != nil {
+		return "unknown"
+	}
+	return fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
+}
+
+const nonceSize = 32
+
+func nonce() []byte {
+	n := make([]byte, nonceSize)
+	_, _ = rand.Read(n) // rand.Read does not fail
+	return n
+}
+
+// proof shows that a side knows the key.
+func proof(key, side string, theirs, ours []byte) []byte {
+	mac := hmac.New(sha256.New, []byte(key))
+	for _, part := range [][]byte{[]byte("harness command socket, "), []byte(side), theirs, ours} {
+		mac.Write(part)
+	}
+	return mac.Sum(nil)
+}
+
+// folder is where the socket and what belongs to it are, in a state directory. Only its owner may enter it.
+func folder(state string) string { return filepath.Join(state, "serve") }
+
+const (
+	socketName    = "socket"
+	lockName      = "lock"      // held by the server that listens
+	elsewhereName = "elsewhere" // file with the path of a socket that cannot be in the folder
+)
+
+var (
+	errOther     = errors.New("the other side is another user's process")
+	errElsewhere = errors.New("the command would see other files there")
+)

@@ -1,0 +1,521 @@
+package remote
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/disk"
+)
+
+const (
+	// enterTime is how long a client has to prove itself and to say what it wants, and then to begin.
+	enterTime = 10 * time.Second
+	// stallTime is how long a client may read nothing of what a program prints while it runs: it holds a runner.
+	stallTime = time.Minute
+	// lastTime is how long a client has to read the end of a command that the stop of the server ended.
+	lastTime = 5 * time.Second
+	// maxPrinted is how much of standard error waits for a client that does not read.
+	maxPrinted = 1 << 20
+	// DefaultCommands bounds the commands at once; the client of one more executes it itself.
+	DefaultCommands = 64
+)
+
+// The causes of the end of a command.
+var (
+	// ErrGone says that the client is gone, or broke the protocol.
+	ErrGone = errors.New("the client is gone")
+	// ErrStopped says that the server stops.
+	ErrStopped = errors.New("harness serve was stopped")
+	// errStalled says that the client did not read what it was sent.
+	errStalled = errors.New("the client reads nothing")
+	// ErrTaken says that another server takes the commands of this state directory.
+	ErrTaken = errors.New("another server takes the commands of this state directory")
+)
+
+// Options say how a server executes commands.
+type Options struct {
+	State string // state directory
+	Key   string // what clients must know
+	Most  int    // commands at once; 0: DefaultCommands
+	// Execute executes a command: it calls Accept or Refuse of the session first, and returns the exit code. The context ends with a *Signal's name as
+	// Signal made it, ErrGone or ErrStopped as its cause.
+	Execute func(ctx context.Context, s *Session) int
+	// Signal makes the cause for a signal that the client got; nil for an unknown name.
+	Signal func(name string) error
+}
+
+// Listener takes commands.
+type Listener struct {
+	opt    Options
+	socket net.Listener
+	lock   *os.File
+	temp   string // directory of a socket that is elsewhere; empty: there is none
+}
+
+// Listen opens the socket of a state directory. The error is ErrTaken if another server has it.
+func Listen(opt Options) (_ *Listener, err error) {
+	if opt.Most == 0 {
+		opt.Most = DefaultCommands
+	}
+	dir := folder(opt.State)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return nil, err
+	}
+	l := &Listener{opt: opt}
+	if l.lock, err = os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			l.lock.Close()
+		}
+	}()
+	taken, err := disk.TryLock(l.lock, true)
+	switch {
+	case err != nil:
+		return nil, err
+	case !taken:
+		return nil, ErrTaken
+	}
+	forget(dir) // what a server that was killed left
+	if l.socket, err = listen(filepath.Join(dir, socketName)); err == nil {
+		return l, nil
+	}
+	// The path is too long for a socket, or the file system has none.
+	if l.temp, err = os.MkdirTemp("", "harness-"); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(l.temp, socketName)
+	if l.socket, err = listen(path); err == nil {
+		err = disk.Replace(filepath.Join(dir, elsewhereName), []byte(path+"\n"), 0o600)
+	}
+	if err != nil {
+		if l.socket != nil {
+			l.socket.Close()
+		}
+		os.RemoveAll(l.temp)
+		return nil, err
+	}
+	return l, nil
+}
+
+// forget removes the socket that a server left. The caller holds the lock.
+func forget(dir string) {
+	os.Remove(filepath.Join(dir, socketName))
+	file := filepath.Join(dir, elsewhereName)
+	if text, err := os.ReadFile(file); err == nil {
+		path := strings.TrimSpace(string(text))
+		if filepath.Base(path) == socketName && strings.HasPrefix(filepath.Base(filepath.Dir(path)), "harness-") {
+			os.Remove(path)
+			os.Remove(filepath.Dir(path))
+		}
+		os.Remove(file)
+	}
+}
+
+// listen makes a socket that its owner alone may use. Its directory is the owner's alone.
+func listen(path string) (net.Listener, error) {
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// Path is that of the socket.
+func (l *Listener) Path() string { return l.socket.Addr().String() }
+
+// Serve takes commands until ctx ends. Those under way may go on for the grace; then their contexts end. Serve returns when all have ended.
+func (l *Listener) Serve(ctx context.Context, grace time.Duration) {
+	dir := folder(l.opt.State)
+	work, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(nil)
+	var all sync.WaitGroup
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		l.socket.Close()
+		select {
+		case <-ended:
+		case <-time.After(grace):
+			cut(ErrStopped)
+		}
+	})
+	defer stop()
+	places := make(chan struct{}, l.opt.Most)
+	for {
+		c, err := l.socket.Accept()
+		if err != nil {
+			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
+				break
+			}
+			select { // files are short
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			continue
+		}
+		select {
+		case places <- struct{}{}:
+		default:
+			all.Go(func() { refuse(c, "harness serve is busy with other commands") })
+			continue
+		}
+		all.Go(func() {
+			defer func() { <-places }()
+			l.handle(work, c)
+		})
+	}
+	all.Wait()
+	close(ended)
+	forget(dir)
+	if l.temp != "" {
+		os.RemoveAll(l.temp)
+	}
+	l.lock.Close()
+}
+
+// refuse answers a client for which there is no place.
+func refuse(raw net.Conn, why string) {
+	defer raw.Close()
+	if raw.SetDeadline(time.Now().Add(time.Second)) == nil {
+		_ = newConn(raw).send(frameRefused, []byte(why)) // the client does without in any case
+	}
+}
+
+// handle serves a connection until its command has ended.
+func (l *Listener) handle(ctx context.Context, raw net.Conn) {
+	defer raw.Close()
+	peer, err := samePeer(raw)
+	if err != nil {
+		return
+	}
+	c := newConn(raw)
+	if c.SetDeadline(time.Now().Add(enterTime)) != nil {
+		return
+	}
+	command, err := l.admit(c)
+	if err != nil {
+		return
+	}
+	if err := sameFiles(peer); err != nil {
+		_ = c.send(frameRefused, []byte(err.Error()))
+		return
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s := &Session{Command: command, conn: c, cancel: cancel, pending: map[uint32]chan answer{}, printed: sync.NewCond(&sync.Mutex{}), done: make(chan struct{})}
+	s.sizes = [2]Stream{command.Stdout, command.Stderr}
+	s.signal = l.opt.Signal
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), ErrStopped) { // a client that does not read holds up no server
+			_ = c.SetDeadline(time.Now().Add(lastTime))
+		}
+	})()
+	code := l.opt.Execute(ctx, s)
+	s.finish(code)
+}
+
+// admit reads the command of a client that knows the key.
+func (l *Listener) admit(c *conn) (command Command, err error) {
+	theirs, err := c.expect(frameNonce, nonceSize)
+	if err != nil {
+		return command, err
+	}
+	if len(theirs) != nonceSize {
+		return command, errProtocol
+	}
+	ours := nonce()
+	if err := c.send(frameChallenge, ours, proof(l.opt.Key, "server", theirs, ours)); err != nil {
+		return command, err
+	}
+	given, err := c.expect(frameProof, nonceSize)
+	if err != nil {
+		return command, err
+	}
+	if !hmac.Equal(given, proof(l.opt.Key, "client", ours, theirs)) {
+		return command, errProtocol
+	}
+	text, err := c.expect(frameCommand, maxCommand)
+	if err != nil {
+		return command, err
+	}
+	if err := json.Unmarshal(text, &command); err != nil {
+		return command, err
+	}
+	return command, nil
+}
+
+// Session is a command that a client wants executed. Its methods are safe for concurrent use, unless they say otherwise.
+type Session struct {
+	Command
+
+	conn    *conn
+	cancel  context.CancelCauseFunc
+	signal  func(name string) error
+	reading sync.WaitGroup
+	done    chan struct{} // closed when the command has ended
+	begun   bool          // the client was told that its command is accepted, and began
+
+	mu      sync.Mutex
+	pending map[uint32]chan answer // questions that were not answered, by number; nil: the connection has ended
+	last    uint32
+	sizes   [2]Stream
+
+	// Standard error is sent by a goroutine of its own, because a run must not wait for its observer.
+	printed *sync.Cond // its lock is for the fields below
+	queue   []byte
+	sending bool
+	failed  error
+	ended   bool
+}
+
+// Refuse says why the server does not execute the command. Only one of Refuse and Accept is called, and only once.
+func (s *Session) Refuse(why string) {
+	_ = s.conn.send(frameRefused, []byte(why)) // the client does without in any case
+}
+
+// Accept says that the server executes the command. With an error it must not: the client did not wait.
+func (s *Session) Accept() error {
+	if err := s.conn.send(frameAccepted); err != nil {
+		return err
+	}
+	if _, err := s.conn.expect(frameGo, 0); err != nil {
+		return err
+	}
+	if err := s.conn.SetDeadline(time.Time{}); err != nil {
+		return err
+	}
+	s.begun = true
+	s.reading.Go(s.receive)
+	go s.send() // ends with finish, or with the connection
+	return nil
+}
+
+// receive reads what the client sends until the connection ends.
+func (s *Session) receive() {
+	defer func() {
+		s.cancel(ErrGone)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, answered := range s.pending {
+			close(answered)
+		}
+		s.pending = nil
+	}()
+	for {
+		k, body, err := s.conn.receive(maxFrame)
+		if err != nil {
+			return
+		}
+		switch k {
+		case frameAnswer:
+			var a answer
+			if a.data, err = decode(body, &a); err != nil {
+				return
+			}
+			s.mu.Lock()
+			answered := s.pending[a.ID]
+			delete(s.pending, a.ID)
+			s.mu.Unlock()
+			if answered == nil {
+				return
+			}
+			answered <- a
+		case frameSignal:
+			cause := s.signal(string(body))
+			if cause == nil {
+				return
+			}
+			s.cancel(cause)
+		case frameSizes:
+			var sizes [2]Stream
+			if _, err := decode(body, &sizes); err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.sizes = sizes
+			s.mu.Unlock()
+		default:
+			return
+		}
+	}
+}
+
+// ask asks the client and waits for the answer, until the command or the connection has ended.
+func (s *Session) ask(q ask) (answer, error) {
+	answered := make(chan answer, 1)
+	s.mu.Lock()
+	if s.pending == nil || !s.begun {
+		s.mu.Unlock()
+		return answer{}, ErrGone
+	}
+	s.last++
+	q.ID = s.last
+	s.pending[q.ID] = answered
+	s.mu.Unlock()
+	if err := s.conn.sendJSON(frameAsk, q, nil); err != nil {
+		return answer{}, ErrGone
+	}
+	select {
+	case a, ok := <-answered:
+		switch {
+		case !ok:
+			return a, ErrGone
+		case a.Err != nil:
+			return a, a.Err.error()
+		}
+		return a, nil
+	case <-s.done:
+		return answer{}, ErrGone
+	}
+}
+
+// read reads from the client into p.
+func (s *Session) read(q ask, p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	q.N = min(len(p), maxPiece)
+	a, err := s.ask(q)
+	if len(a.data) > q.N {
+		s.conn.Close()
+		return 0, ErrGone
+	}
+	if err == nil && a.EOF {
+		err = io.EOF
+	}
+	return copy(p, a.data), err
+}
+
+// Read reads the client's standard input.
+func (s *Session) Read(p []byte) (int, error) { return s.read(ask{Op: opStdin}, p) }
+
+// Password reads a line that the client's terminal does not show.
+func (s *Session) Password() (string, error) {
+	a, err := s.ask(ask{Op: opPassword})
+	return string(a.data), err
+}
+
+// Keyboard writes to the terminal that is the client's standard input.
+func (s *Session) Keyboard(p []byte) (int, error) { return s.pieces(frameKeyboard, p) }
+
+// Sizes are what is known of the client's standard output and standard error now.
+func (s *Session) Sizes() (stdout, stderr Stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sizes[0], s.sizes[1]
+}
+
+// Stdout writes to the client's standard output, after what was written to its standard error. It waits for the client to read.
+func (s *Session) Stdout(p []byte) (int, error) {
+	if err := s.flush(); err != nil {
+		return 0, err
+	}
+	return s.pieces(frameStdout, p)
+}
+
+func (s *Session) pieces(k kind, p []byte) (n int, err error) {
+	if !s.begun {
+		return 0, ErrGone
+	}
+	for n < len(p) {
+		piece := p[n:min(len(p), n+maxPiece)]
+		if err := s.conn.send(k, piece); err != nil {
+			return n, err
+		}
+		n += len(piece)
+	}
+	return n, nil
+}
+
+// Stderr writes to the client's standard error. It waits only for a client that has not read for long, and ends the command of one that does not.
+func (s *Session) Stderr(p []byte) (int, error) {
+	s.printed.L.Lock()
+	defer s.printed.L.Unlock()
+	if len(s.queue) > 0 && len(s.queue)+len(p) > maxPrinted {
+		timer := time.AfterFunc(stallTime, func() {
+			s.cancel(errStalled)
+			s.conn.Close()
+		})
+		defer timer.Stop()
+		for s.failed == nil && !s.ended && len(s.queue) > 0 && len(s.queue)+len(p) > maxPrinted {
+			s.printed.Wait()
+		}
+	}
+	if s.failed != nil || s.ended || !s.begun {
+		return 0, ErrGone
+	}
+	s.queue = append(s.queue, p...)
+	s.printed.Broadcast()
+	return len(p), nil
+}
+
+// send sends standard error.
+func (s *Session) send() {
+	s.printed.L.Lock()
+	defer s.printed.L.Unlock()
+	for {
+		for len(s.queue) == 0 && !s.ended && s.failed == nil {
+			s.printed.Wait()
+		}
+		if len(s.queue) == 0 || s.failed != nil {
+			return
+		}
+		piece := s.queue[:min(len(s.queue), maxPiece)]
+		s.sending = true
+		s.printed.L.Unlock()
+		err := s.conn.send(frameStderr, piece)
+		s.printed.L.Lock()
+		s.sending = false
+		if s.queue = s.queue[len(piece):]; len(s.queue) == 0 {
+			s.queue = nil
+		}
+		if err != nil {
+			s.failed = err
+		}
+		s.printed.Broadcast()
+	}
+}
+
+// flush waits until standard error is sent.
+func (s *Session) flush() error {
+	s.printed.L.Lock()
+	defer s.printed.L.Unlock()
+	for s.failed == nil && (len(s.queue) > 0 || s.sending) {
+		s.printed.Wait()
+	}
+	return s.failed
+}
+
+// finish sends the exit code.
+func (s *Session) finish(code int) {
+	if s.begun {
+		if s.flush() == nil {
+			_ = s.conn.send(frameExit, binary.BigEndian.AppendUint32(nil, uint32(code))) // a client that is gone needs none
+		}
+		s.printed.L.Lock()
+		s.ended = true
+		s.printed.Broadcast()
+		s.printed.L.Unlock()
+	}
+	close(s.done)
+	s.conn.Close()
+	s.reading.Wait()
+}
