@@ -117,7 +117,7 @@ func TestReaders(t *testing.T) {
 	ann, bob := w.key("ann", "user", "ann"), w.key("bob", "user", "bob")
 	id, _ := w.run(ann, "console.log('of ann'); return await tools.notes.list({})")
 	hers, his := w.login(ann), w.login(bob)
-	for _, path := range []string{"/runs/" + id, "/runs/" + id + "/calls/1"} {
+	for _, path := range []string{"/runs/" + id, "/runs/" + id + "/calls/1", "/runs/" + id + "/live", "/runs/" + id + "/recording"} {
 		if got := hers.get(path); got.status != http.StatusOK {
 			t.Errorf("%s for its owner: %d", path, got.status)
 		}

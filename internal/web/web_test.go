@@ -2,8 +2,12 @@ package web_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"mcp-code-exec-harness/internal/journal"
 )
 
 // filled is a world with something on every page.
@@ -79,6 +83,37 @@ func TestPagesShowTexts(t *testing.T) {
 	same := r.get("/skills")
 	if again := r.get("/skills", "If-None-Match", same.header.Get("ETag")); again.status != http.StatusNotModified || again.text != "" {
 		t.Errorf("a page that has not changed is sent again: %d", again.status)
+	}
+}
+
+// The recording of a run is a file that replays, also where its journal has several pages.
+func TestRecording(t *testing.T) {
+	t.Parallel()
+	w := setup(t, false, "server: {rateLimit: {enabled: false}}")
+	const code = "let n = 0;\nfor (let i = 0; i < 600; i++) n += (await tools.notes.list({i})).length;\nreturn n"
+	id, status := w.run(w.token, code)
+	if status != "succeeded" {
+		t.Fatal(status)
+	}
+	r := w.login(w.token)
+	got := r.get("/runs/" + id + "/recording")
+	if got.status != http.StatusOK || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment") {
+		t.Fatalf("the recording: %d %v", got.status, got.header)
+	}
+	recorded, err := journal.DecodeRecording(strings.NewReader(got.text))
+	if err != nil || len(recorded.Runs) != 1 || len(recorded.Runs[0].Records) < 1200 {
+		t.Fatalf("the recording of %d bytes: %v", len(got.text), err)
+	}
+	for name, text := range map[string]string{"recording.json": got.text, "program.js": code} {
+		if err := os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := w.command("exec", "program.js", "--replay", "recording.json"); strings.TrimSpace(out) != "1200" {
+		t.Errorf("the replay: %s", out)
+	}
+	if none := r.get("/runs/run_none/recording"); none.status != http.StatusNotFound {
+		t.Errorf("the recording of no run: %d", none.status)
 	}
 }
 
