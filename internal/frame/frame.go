@@ -55,6 +55,8 @@ type Frame struct {
 	// Start and Answer: where tokens of a type come from that the program has not had before, by type. The guest then tells it where it does
 	// with one what cannot work.
 	Tokens map[string]string `json:"tokens,omitempty"`
+	// Methods are, beside Tokens, those of Methods that the program's code names; nil for all of them.
+	Methods []string `json:"methods,omitzero"`
 
 	// Log
 	Level string `json:"level,omitempty"` // log, info, warn, error, debug

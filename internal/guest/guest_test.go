@@ -7,12 +7,14 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/guest"
 )
 
@@ -201,5 +203,25 @@ func xoshiro(state []byte) func() uint32 {
 		s[2] ^= t
 		s[3] = bits.RotateLeft32(s[3], 11)
 		return result
+	}
+}
+
+// What the guest can watch is what the host looks for in programs.
+func TestMethods(t *testing.T) {
+	text, err := os.ReadFile("prelude/tokens.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched := []string{"Number"}
+	for _, call := range regexp.MustCompile(`(?m)^  remember\(([^)]*)\);`).FindAllStringSubmatch(string(text), -1) {
+		for _, name := range regexp.MustCompile(`'(\w+)'`).FindAllStringSubmatch(call[1], -1)[1:] { // the first is the class
+			watched = append(watched, name[1])
+		}
+	}
+	slices.Sort(watched)
+	watched = slices.Compact(watched)
+	want := slices.Sorted(slices.Values(frame.Methods))
+	if !slices.Equal(watched, want) {
+		t.Errorf("the guest watches %q, the host looks for %q", watched, want)
 	}
 }

@@ -57,7 +57,8 @@ type loop struct {
 	latest     int64 // the clock of the last answer that was recorded
 	answers    int   // asynchronous ones that were recorded
 	calls      calls
-	timers     timers // pending timers
+	methods    func() []string // reads which methods the program's code names
+	timers     timers          // pending timers
 	results    chan result
 	jobs       chan func()       // calls for the goroutine that waits in serve
 	serving    atomic.Bool       // a goroutine waits there
@@ -219,9 +220,10 @@ func (l *loop) start() error {
 		input = &frame.Input{Name: in.Name, Format: in.Format, Size: in.Size}
 	}
 	l.compute()
+	l.methods = program.Named
 	l.send(&frame.Frame{
 		T: frame.Start, Run: l.spec.Start.Run, Now: l.now, Program: &program, Seed: l.spec.Start.Seed, Env: l.spec.Start.Env, Input: input,
-		Tokens: l.spec.Start.Tokens,
+		Tokens: l.spec.Start.Tokens, Methods: l.named(l.spec.Start.Tokens),
 		Limits: &frame.Limits{Memory: limits.Memory, InFlight: limits.MaxInFlight, MaxValue: limits.MaxValue},
 	})
 	return nil
@@ -520,8 +522,16 @@ func (l *loop) deliver(a *journal.Answer) {
 	}
 	l.send(&frame.Frame{
 		T: frame.Answer, Run: l.spec.Start.Run, ID: a.N, Sync: c.Sync, Now: a.Now, Value: value, Error: failed, Exact: a.Exact, Beside: a.Beside, Notes: a.Notes,
-		Tokens: a.Tokens,
+		Tokens: a.Tokens, Methods: l.named(a.Tokens),
 	})
+}
+
+// named is what the guest is told beside tokens.
+func (l *loop) named(tokens map[string]string) []string {
+	if tokens == nil {
+		return nil
+	}
+	return l.methods()
 }
 
 func (l *loop) log(ctx context.Context, line Log) {

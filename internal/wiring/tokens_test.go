@@ -62,6 +62,9 @@ func TestTokensTold(t *testing.T) {
 		{"return rows.map((r) => r.note.replace('order', 'Order').toLowerCase().length > 0)", ""},
 		{"return String.prototype.slice.toString() + Number.toString() + (5).constructor.name + (Number === (5).constructor) + String.prototype.slice.length", ""},
 		{"Object.freeze(String.prototype); Object.freeze(Number.prototype); let n = 0; for (let i = 0; i < 5000; i++) n += Number('12').toFixed(1).slice(1).length; return n", ""},
+		{"for (let i = 0; i < 5000; i++) 'a,b'.slice(1); return rows.map((r) => 'x'.padEnd(30) + r.card.slice(-4))", "`slice` on [CREDIT_CARD_1]"},
+		{"for (let i = 0; i < 5000; i++) 'a,b'.slice(1); const more = await callMCPTool('crm__list', {}); return rows.map((r) => 'x'.at(0) + r.card.slice(-4))", "`slice` on [CREDIT_CARD_1]"},
+		{"return rows.map((r) => r.card['sl' + 'ice'](-4) + String.fromCharCode(65))", "`slice` on [CREDIT_CARD_1]"},
 		{"return rows.map((r) => Number.parseFloat(r.card))", "`parseFloat` on [CREDIT_CARD_1]"},
 		{"String.prototype.slice = function () { return 'own' }; return (await callMCPTool('crm__list', {})).rows[0].card.slice(1)", ""},
 	})

@@ -135,8 +135,8 @@ function read(text) {
 }
 
 // tell prints what the host says of an answer.
-function tell({ notes, tokens }) {
-  watchTokens(tokens);
+function tell({ notes, tokens, methods }) {
+  watchTokens(tokens, methods);
   if (notes === undefined) return;
   for (let i = 0; i < notes.length; i++) sendNote(notes[i]);
 }

@@ -143,7 +143,7 @@ export default function boot(host) {
       startRandom(frame);
       env(own(frame, 'env') ?? {});
       startInput(own(frame, 'input'));
-      watchTokens(own(frame, 'tokens'));
+      watchTokens(own(frame, 'tokens'), own(frame, 'methods'));
       startProgram(own(frame, 'program') ?? {});
     },
     deliver,

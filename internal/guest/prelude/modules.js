@@ -13,6 +13,7 @@ import { setLines } from './errors.js';
 import { parse } from './exact.js';
 import { setKind, setModule } from './outcome.js';
 import { serverNamespace } from './servers.js';
+import { watchAll } from './tokens.js';
 import { tools } from './tools.js';
 import { quote, record } from './text.js';
 
@@ -49,6 +50,7 @@ function known(from, specifier) {
 
 function learn(from, specifier, answer) {
   addModules(own(answer, 'modules') ?? list());
+  watchAll(); // the host has read the names of the program's own modules only
   const id = own(answer, 'id');
   if (!mapHas(modules, id)) {
     throw new NativeError(`module '${specifier}' was resolved to '${id}', which the host did not send`);

@@ -22,10 +22,18 @@ const ip6 = '3fff:0?[1-9a-f][0-9a-f]{2}(?::[1-9a-f][0-9a-f]{3}){0,2}(?:(?:::|:0:
 const secret = /^[a-zA-Z0-9._~-]{0,30}?pii_[1-9][0-9]{0,9}s$/; // behind the prefix of a service
 const address = new NativeRegExp(`^(?:(?:::ffff:)?${ip4}|${ip6})$`, 'i');
 const network = new NativeRegExp(`^(?:${ip4}|${ip6})[.:]{0,2}$`, 'i');
-const naturalAt = new NativeRegExp(`pii_[1-9][0-9]{0,9}(?:s|e(?:@d[1-9][0-9]{0,9}\\.pii\\.invalid)?)|d[1-9][0-9]{0,9}\\.pii\\.invalid|${ip4}|${ip6}`, 'iy');
+// Natural tokens at a place, by their first sign.
+const naturalAt = {
+  __proto__: null,
+  p: /pii_[1-9][0-9]{0,9}(?:s|e(?:@d[1-9][0-9]{0,9}\.pii\.invalid)?)/iy,
+  d: /d[1-9][0-9]{0,9}\.pii\.invalid/iy,
+  2: new NativeRegExp(ip4, 'iy'),
+  3: new NativeRegExp(ip6, 'iy'),
+};
 
 const maxToken = 128;
 const maxText = 4096; // characters of a text in which tokens are looked for
+const maxBeginning = 240; // of them, those that are looked at: what comes then is much the same
 const maxNotes = 20;
 
 const places = new NativeMap(); // type of tokens -> where the program has the first one from
@@ -35,9 +43,20 @@ let notes = 0;
 
 const known = (kind) => mapGet(places, kind === 'IP_NETWORK' ? 'IP_ADDRESS' : kind) !== undefined;
 
+let lastText; // the last text that kindOf was asked of, and what it has answered
+let lastKind;
+
 // kindOf is the type of the token that a text is; undefined for any other value. Only types that the host has named are those of tokens.
 function kindOf(text) {
   if (typeof text !== 'string' || text.length > maxToken || text.length < 5) return undefined;
+  if (text !== lastText) {
+    lastText = text;
+    lastKind = readKind(text);
+  }
+  return lastKind;
+}
+
+function readKind(text) {
   let kind;
   if (isSecret(text)) return known('SECRET') ? 'SECRET' : undefined;
   switch (charCodeAt(text, 0) | 0x20) {
@@ -84,40 +103,58 @@ function edges(text) {
   return all;
 }
 
-// begins has where natural tokens of a text may begin, in order. Expressions take too long for that.
+// begins has where natural tokens of the beginning of a text may begin, in order. Expressions take too long for that.
 function begins(text) {
   const all = list();
   if (text.length > maxText) return all;
-  const mails = known('EMAIL');
-  if (mails || known('SECRET')) for (let i = strIndexOf(text, '_'); i >= 0; i = strIndexOf(text, '_', i + 1)) if (i >= 3 && (charCodeAt(text, i - 1) | 0x20) === 0x69) push(all, i - 3);
   const addresses = known('IP_ADDRESS');
-  if (mails || addresses) {
-    for (let i = strIndexOf(text, '.'); i >= 0; i = strIndexOf(text, '.', i + 1)) {
-      if (addresses && i >= 3 && text[i - 3] === '2' && (text[i - 2] === '4' || text[i - 2] === '5')) push(all, i - 3);
-      if (!mails || (charCodeAt(text, i + 1) | 0x20) !== 0x70) continue;
-      let from = i - 1;
-      while (from > 0 && charCodeAt(text, from) >= 0x30 && charCodeAt(text, from) <= 0x39) from--;
-      if (from < i - 1) push(all, from);
+  const mails = known('EMAIL');
+  const under = mails || known('SECRET') ? '_' : undefined;
+  for (let u = next(text, under, 0), dot = next(text, mails || addresses ? '.' : undefined, 0); u < maxBeginning || dot < maxBeginning;) {
+    if (u < dot) {
+      if (u >= 3 && (charCodeAt(text, u - 1) | 0x20) === 0x69) push(all, u - 3);
+      u = next(text, under, u + 1);
+      continue;
     }
+    if (addresses && dot >= 3 && text[dot - 3] === '2' && (text[dot - 2] === '4' || text[dot - 2] === '5')) push(all, dot - 3);
+    if (mails && (charCodeAt(text, dot + 1) | 0x20) === 0x70) {
+      let from = dot - 1;
+      while (from > 0 && charCodeAt(text, from) >= 0x30 && charCodeAt(text, from) <= 0x39) from--;
+      if (from < dot - 1) push(all, from);
+    }
+    dot = next(text, '.', dot + 1);
   }
-  if (addresses) {
-    for (let i = strIndexOf(text, '3fff:'); i >= 0; i = strIndexOf(text, '3fff:', i + 1)) push(all, i);
-    for (let i = strIndexOf(text, '3FFF:'); i >= 0; i = strIndexOf(text, '3FFF:', i + 1)) push(all, i);
-  }
+  if (!addresses || !strIncludes(text, '3fff:') && !strIncludes(text, '3FFF:')) return all;
+  for (let i = next(text, '3fff:', 0); i < maxBeginning; i = next(text, '3fff:', i + 1)) push(all, i);
+  for (let i = next(text, '3FFF:', 0); i < maxBeginning; i = next(text, '3FFF:', i + 1)) push(all, i);
   return sort(all, (a, b) => a - b);
+}
+
+// next is where a sign is next in a text; too far for none.
+function next(text, sign, from) {
+  const at = sign === undefined ? -1 : strIndexOf(text, sign, from);
+  return at < 0 ? maxText : at;
 }
 
 // partsOf has the natural tokens of a text, each with where it begins and its edges.
 function partsOf(text) {
   const all = list();
+  const whole = kindOf(text);
+  if (whole !== undefined) {
+    if (isNatural(text)) push(all, { __proto__: null, start: 0, text, kind: whole, edges: edges(text) });
+    return all;
+  }
   const at = begins(text);
   for (let i = 0, end = 0; i < at.length; i++) {
     if (at[i] < end) continue;
-    naturalAt.lastIndex = at[i];
-    const m = regExpExec(naturalAt, text);
+    const sign = text[at[i]];
+    const re = naturalAt[sign] ?? naturalAt[toLowerCase(sign)];
+    if (re === undefined) continue;
+    re.lastIndex = at[i];
+    const m = regExpExec(re, text);
     if (m === null) continue;
     end = at[i] + m[0].length;
-    const kind = isSecret(m[0]) ? 'SECRET' : test(/^[pd]/i, m[0]) ? 'EMAIL' : 'IP_ADDRESS';
+    const kind = sign === '2' || sign === '3' ? 'IP_ADDRESS' : isSecret(m[0]) ? 'SECRET' : 'EMAIL';
     if (!known(kind)) continue;
     let start = at[i];
     if (kind === 'SECRET') while (start > 0 && at[i] - start < 30 && test(/[a-zA-Z0-9._~-]/, text[start - 1])) start--; // with the prefix of its service
@@ -161,7 +198,7 @@ const copies = new NativeMap(); // flags and source -> expression
 const maxCopies = 200;
 
 let counts = new NativeMap(); // method and pattern -> how many texts it was looked at with
-const maxOften = 25;
+const maxOften = 4;
 
 // often reports whether a method has been looked at with a pattern for long enough: a program does the same with each row.
 function often(method, pattern) {
@@ -241,34 +278,44 @@ function tokensOf(text) {
 
 let left = 0; // how many texts are looked at with samples
 
-// differs is a token of a longer text of which a pattern finds other parts than it finds of values.
+// differs is a token of a longer text of which a pattern finds other parts than it finds of values. Only the beginning of the text is looked at.
 function differs(method, text, pattern) {
   if (typeof text !== 'string' || left <= 0 || !(typeof pattern === 'string' && pattern !== '' || isRegExp(pattern))) return undefined;
+  if (often(method, pattern)) return undefined;
+  text = beginning(text);
   const tokens = tokensOf(text);
-  if (tokens.length === 0 || often(method, pattern)) return undefined;
+  if (tokens.length === 0) return undefined;
   left--;
   const re = typeof pattern === 'string' ? pattern : again(pattern, `${replaceAll(/[gy]/g, regExpFlags(pattern))}g`);
   const here = spansOf(re, text);
   for (let n = 0; n < 2; n++) {
     let other = '';
     let from = 0;
-    const moved = list(); // where each token begins, in the other text
+    const moved = list(); // where the samples begin, in the other text
+    const lengths = list(); // of samples
     for (let i = 0; i < tokens.length; i++) {
+      const sample = sampleOf(tokens[i], n);
       other += strSlice(text, from, tokens[i].start);
       push(moved, other.length);
-      other += sampleOf(tokens[i], n);
+      push(lengths, sample.length);
+      other += sample;
       from = tokens[i].start + tokens[i].text.length;
     }
     const there = spansOf(re, other + strSlice(text, from));
-    for (let i = 0, at = 0; i < max(here.length, there.length); i++) {
+    for (let i = 0, at = 0, last = -1; i < max(here.length, there.length); i++) {
+      while (i < here.length && last + 1 < tokens.length && tokens[last + 1].start < here[i]) last++;
+      const to = i < here.length ? move(here[i], tokens[last], moved[last], lengths[last], n) : undefined;
       // The token is the last one before the place that differs, or the first one.
-      if (i < here.length && i < there.length && there[i] === move(here[i], tokens, moved, n)) continue;
-      while (at + 1 < tokens.length && moved[at + 1] <= (there[i] ?? move(here[i], tokens, moved, n))) at++;
+      if (to !== undefined && i < there.length && there[i] === to) continue;
+      while (at + 1 < tokens.length && moved[at + 1] <= (there[i] ?? to)) at++;
       return tokens[at];
     }
   }
   return undefined;
 }
+
+// beginning is what is looked at of a text. It ends with no token.
+const beginning = (text) => (text.length <= maxBeginning ? text : replace(/[^\s,;|]*$/g, strSlice(text, 0, maxBeginning), () => ''));
 
 // spansOf has where the matches of an expression, or the places of a text, begin and end: two numbers for each, of the first fifty.
 function spansOf(re, text) {
@@ -285,22 +332,16 @@ function spansOf(re, text) {
   return all;
 }
 
-// move is a place of a text where samples stand in place of tokens; -1 for a place in a token that a sample has not.
-function move(at, tokens, moved, n) {
-  let shift = 0;
-  for (let i = 0; i < tokens.length && tokens[i].start < at; i++) {
-    const token = tokens[i];
-    const sample = sampleOf(token, n);
-    const end = token.start + token.text.length;
-    if (at < end) {
-      const sign = token.kind === 'EMAIL' ? '@' : '.';
-      const edge = lastIndexOf(token.text, sign);
-      const of = at - token.start - edge;
-      return has(token.edges, at - token.start) && edge >= 0 && (of === 0 || of === 1) ? moved[i] + lastIndexOf(sample, sign) + of : -1;
-    }
-    shift = moved[i] + sample.length - end;
-  }
-  return at + shift;
+// move is a place of a text where a sample stands in place of the last token that begins before it, if there is one; -1 for a place in a token that the
+// sample has not.
+function move(at, token, moved, length, n) {
+  if (token === undefined) return at;
+  const end = token.start + token.text.length;
+  if (at >= end) return at - end + moved + length;
+  const sign = token.kind === 'EMAIL' ? '@' : '.';
+  const edge = lastIndexOf(token.text, sign);
+  const of = at - token.start - edge;
+  return has(token.edges, at - token.start) && edge >= 0 && (of === 0 || of === 1) ? moved + lastIndexOf(sampleOf(token, n), sign) + of : -1;
 }
 
 const replaceAll = (re, text) => replace(re, text, () => '');
@@ -552,7 +593,7 @@ const lookers = {
       return;
     }
     const tokens = typeof separator === 'string' && separator !== '' ? partsOf(text) : list();
-    for (let i = 0, at = 0; tokens.length > 0 && i < result.length && i < 1000; i++) {
+    for (let i = 0, at = 0; tokens.length > 0 && i < result.length && at < maxBeginning; i++) {
       const token = cut(tokens, at, at + result[i].length) ?? within(tokens, at, at + result[i].length);
       if (token !== undefined) {
         tell(method, 'part', token.kind, token.text);
@@ -636,7 +677,7 @@ function inOrder(items, name) {
   let up = true;
   let down = true;
   let last;
-  for (let i = 0; i < items.length && i < 1000; i++) {
+  for (let i = 0; i < items.length && i < 100 && (up || down); i++) {
     const value = name === undefined ? items[i] : typeof items[i] === 'object' && items[i] !== null ? getOwnPropertyDescriptor(items[i], name)?.value : undefined;
     if (typeof value !== 'string' && typeof value !== 'number') return false;
     if (i > 0) {
@@ -667,7 +708,8 @@ const engines = list(); // the functions to watch, as they were before the progr
 function remember(object, does, ...names) {
   for (let i = 0; i < names.length; i++) {
     const value = getOwnPropertyDescriptor(object, names[i])?.value;
-    if (typeof value === 'function') push(engines, { __proto__: null, object, name: names[i], does, value, left: 0 });
+    if (typeof value !== 'function') continue;
+    push(engines, { __proto__: null, object, name: names[i], does, value, called: false, method: undefined, left: 0, looks: 0 });
   }
 }
 
@@ -693,108 +735,160 @@ export function rememberMethods() {
   remember(global.TextEncoder.prototype, 'bytes', 'encode');
 }
 
-// maxLooks is how many calls of a method are looked at from one answer with new tokens to the next. A program that goes through more rows than that
-// does the same with each, and is not slowed down.
-const maxLooks = 500;
-const maxSampled = 100; // the same for texts that are looked at with samples
+// Bounds of what is looked at from one answer with new tokens, or from the first call of another method, to the next. A program that goes through more
+// rows than that does the same with each, and is not slowed down.
+const maxCalls = 120; // calls of a method
+const maxLooks = 8; // of them, those on a text with tokens; a text with other words counts as two
+const maxSampled = 100; // texts that are looked at with samples
 
 // inTexts has the classes of methods whose texts may have tokens among other words.
 const inTexts = { __proto__: null, part: true, match: true, matchAll: true, split: true, replace: true, measure: true };
 
 // mayBe is quick, and right where it says no: a text is no token, and has none if inText is set.
-const mayBe = (text, inText) => {
+function mayBe(text, inText) {
   switch (text[0]) {
     case '[': case 'p': case 'P': case 'd': case 'D': case '2': case '3': case ':': return true;
   }
-  return text.length <= maxText && text[text.length - 1] === 's' && strIndexOf(text, 'pii_') >= 0 || inText && text.length <= maxText && (strIndexOf(text, '[') >= 0 || begins(text).length > 0);
-};
+  if (text.length > maxText) return false;
+  if (!inText) return text[text.length - 1] === 's' && strIncludes(text, 'pii_');
+  if (text.length < 5) return false;
+  if (strIncludes(text, '[') || strIncludes(text, 'pii') || strIncludes(text, 'PII')) return true;
+  return known('IP_ADDRESS') && (strIncludes(text, '24') || strIncludes(text, '25') || strIncludes(text, '3fff:') || strIncludes(text, '3FFF:'));
+}
+
+let inside = 0; // watched methods at work, which may execute expressions themselves
 
 // watch puts a function that looks in place of one of the engine's, until it has looked often enough.
-let inside = 0; // a watched method is at work, which may execute expressions itself
-
 function watch(entry) {
   const { object, name, does, value } = entry;
-  entry.left = maxLooks;
+  entry.left = maxCalls;
+  entry.looks = maxLooks;
   const descriptor = getOwnPropertyDescriptor(object, name);
   if (descriptor === undefined || descriptor.value !== value || !descriptor.configurable) return;
-  const call = uncurry(value);
-  const look = lookers[does];
-  const inText = inTexts[does] === true;
-  const looks = (self, a, b, result) => {
-    if (entry.left-- > 0) look(name, self, a, b, result);
-    else if (getOwnPropertyDescriptor(object, name)?.value === method) define(object, name, value, false);
-  };
-  let methods;
-  if (does === 'order' || does === 'bytes' || does === 'sort' || does === 'test' || does === 'number') {
-    methods = {
-      [name](...args) {
-        if (name === 'exec' && inside > 0) {
-          if (--entry.left <= 0) looks();
-          return apply(value, this, args);
-        }
-        let result;
-        inside++;
-        try {
-          result = apply(value, this, args);
-        } finally {
-          inside--;
-        }
-        looks(this, args[0], args[1], result);
-        return result;
-      },
-    };
-  } else { // no method of strings that is left has more than two parameters
-    methods = {
-      [name](a, b) {
-        let result;
-        inside++;
-        try {
-          result = call(this, a, b);
-        } finally {
-          inside--;
-        }
-        if (entry.left <= 0 || typeof this === 'string' && mayBe(this, inText)) looks(this, a, b, result);
-        else entry.left--;
-        return result;
-      },
-    };
+  if (entry.method === undefined) {
+    entry.method = does === 'order' || does === 'bytes' || does === 'sort' || does === 'test' || does === 'number' ? watched(entry) : watchedText(entry);
+    hide(entry.method, value);
   }
-  const method = methods[name];
-  replaceBy(object, name, method, value);
+  define(object, name, entry.method, false);
+}
+
+// unwatch puts the engine's function back.
+function unwatch({ object, name, value, method }) {
+  if (getOwnPropertyDescriptor(object, name)?.value === method) define(object, name, value, false);
+}
+
+// called begins anew when a method is called for the first time: the program does something else now.
+function called(entry) {
+  entry.called = true;
+  watchNamed();
+}
+
+// look looks at a call, and ends the looking when it has been enough.
+function look(entry, self, a, b, result) {
+  if (entry.left <= 0 || entry.looks <= 0) {
+    unwatch(entry);
+    return;
+  }
+  const before = notes;
+  entry.looks -= kindOf(self) === undefined ? 2 : 1;
+  lookers[entry.does](entry.name, self, a, b, result);
+  if (notes > before) entry.looks -= 4; // it is told once
+}
+
+// watchedText is a method of strings in place of the engine's. None has more than two parameters.
+function watchedText(entry) {
+  const { name, does, value } = entry;
+  const call = uncurry(value);
+  const inText = inTexts[does] === true;
+  return {
+    [name](a, b) {
+      if (!entry.called) called(entry);
+      let result;
+      inside++;
+      try {
+        result = call(this, a, b);
+      } finally {
+        inside--;
+      }
+      if (--entry.left <= 0 || typeof this === 'string' && mayBe(this, inText)) look(entry, this, a, b, result);
+      return result;
+    },
+  }[name];
+}
+
+// watched is any other function in place of the engine's.
+function watched(entry) {
+  const { name, value } = entry;
+  return {
+    [name](...args) {
+      if (!entry.called) called(entry);
+      let result;
+      inside++;
+      try {
+        result = apply(value, this, args);
+      } finally {
+        inside--;
+      }
+      if (--entry.left <= 0 || name !== 'exec' || inside === 0) look(entry, this, args[0], args[1], result);
+      return result;
+    },
+  }[name];
 }
 
 // watchNumber replaces Number by a function of the same shape, whose parseInt and parseFloat are watched like the global ones.
 function watchNumber() {
   const constructor = getOwnPropertyDescriptor(toNumber.prototype, 'constructor');
   if (getOwnPropertyDescriptor(global, 'Number')?.value !== toNumber || constructor?.value !== toNumber || !constructor.configurable) return;
+  let left = 1000; // calls with texts that are looked at
   const Number = function Number(...args) {
-    if (typeof args[0] === 'string') tokenTo('number', 'Number', args[0]);
+    if (left > 0 && typeof args[0] === 'string') {
+      left--;
+      tokenTo('number', 'Number', args[0]);
+    }
     if (new.target === undefined) return args.length === 0 ? 0 : toNumber(args[0]);
     return construct(toNumber, args, new.target === Number ? toNumber : new.target);
   };
   const statics = ownKeys(toNumber);
   for (let i = 0; i < statics.length; i++) defineProperty(Number, statics[i], getOwnPropertyDescriptor(toNumber, statics[i]));
   define(toNumber.prototype, 'constructor', Number, false);
-  replaceBy(global, 'Number', Number, toNumber);
+  hide(Number, toNumber);
+  define(global, 'Number', Number, false);
   remember(Number, 'number', 'parseInt', 'parseFloat');
 }
 
-function replaceBy(object, name, f, engine) {
+// hide makes a function look like the engine's that it stands for.
+function hide(f, engine) {
   defineProperty(f, 'length', { __proto__: null, value: engine.length, configurable: true });
   hideSource(f);
   markNative(f);
-  define(object, name, f, false);
 }
 
-// watchTokens begins to watch, or begins anew: from has, by type of tokens, where the program has got the first one from.
-export function watchTokens(from) {
+// watchTokens begins to watch, or begins anew: from has, by type of tokens, where the program has got the first one from, and methods those that its code
+// names; undefined for all.
+export function watchTokens(from, methods) {
   if (from === undefined) return;
   const kinds = ownKeys(from);
   for (let i = 0; i < kinds.length; i++) if (mapGet(places, kinds[i]) === undefined) mapSet(places, kinds[i], from[kinds[i]]);
   left = maxSampled;
   counts = new NativeMap();
   executed = undefined;
-  if (!watching) watchNumber();
   watching = true;
-  for (let i = 0; i < engines.length; i++) watch(engines[i]);
+  lastText = undefined;
+  if (methods === undefined) namesAll = true;
+  for (let i = 0; !namesAll && i < methods.length; i++) names[methods[i]] = true;
+  watchNamed();
+}
+
+// watchAll watches all methods from now on: code has come that nobody has read for names.
+export function watchAll() {
+  namesAll = true;
+  if (watching) watchNamed();
+}
+
+const names = { __proto__: null, [symbolIterator]: true }; // the methods that the program's code names
+let namesAll = false;
+
+function watchNamed() {
+  if (namesAll || names.Number) watchNumber();
+  for (let i = 0; i < engines.length; i++) if (namesAll || names[engines[i].name]) watch(engines[i]);
 }
