@@ -10,20 +10,22 @@ export function connectLibraries(theHost) {
   host = theHost;
 }
 
-// library calls a function of the libraries.
-export function library(name, a, b, c, d) {
+// library calls a function of the libraries. It is read within the guard: a getter that runs out of stack throws an error of their realm.
+export const library = guarded((name, a, b, c, d) => {
   loaded ??= host.libraries;
-  return guarded(loaded[name])(a, b, c, d);
-}
+  return loaded[name](a, b, c, d);
+});
 
 // guarded makes a function of the libraries throw errors of this realm.
-export const guarded = (f) => (a, b, c, d) => {
-  let thrown;
-  try {
-    return f(a, b, c, d);
-  } catch (error) {
-    thrown = error;
-  }
-  const message = toStr(thrown.message);
-  throw thrown.name === 'RangeError' ? new NativeRangeError(message) : new NativeError(message);
-};
+export function guarded(f) {
+  return (a, b, c, d, e) => {
+    let thrown;
+    try {
+      return f(a, b, c, d, e);
+    } catch (error) {
+      thrown = error;
+    }
+    const message = toStr(thrown.message);
+    throw thrown.name === 'RangeError' ? new NativeRangeError(message) : new NativeError(message);
+  };
+}
