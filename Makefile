@@ -36,7 +36,7 @@ RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/a
 RELEASE_URL ?=
 RELEASE_FLAGS ?=
 
-.PHONY: release release-try npm-servers all build demo test test-process test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp n8n
+.PHONY: release release-try npm-servers all build demo test test-process test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
 
 all: build
 
@@ -95,6 +95,9 @@ platforms: ## whether the types are right on every platform
 
 conformance: ## rates of test262 and web-platform-tests in the guest, the bare engine and Node.js: TEST262=DIR WPT=DIR ARGS="-every 20"
 	$(GO) run ./internal/testing/conformance $(if $(TEST262),-test262 $(TEST262)) $(if $(WPT),-wpt $(WPT)) $(ARGS)
+
+agentdojo: ## what the presets of policy stop on the benchmark AgentDojo, of which it needs a checkout: DIR=path ARGS="-presets strict -v"
+	$(GO) run ./internal/testing/agentdojo -dir '$(DIR)' $(ARGS)
 
 conformance-mcp: build ## the official conformance suite of MCP against /mcp and our client, with what passed
 	$(GO) test ./internal/cli -run 'TestConformance|TestTypeScriptClient' -count 1 -v
