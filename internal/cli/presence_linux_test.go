@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"database/sql"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/creack/pty"
@@ -136,16 +138,55 @@ func TestPassphraseLarge(t *testing.T) {
 	}
 }
 
-// At a terminal the command that waits asks for the decision, and then for the passphrase.
+// At a terminal the command that waits asks for the decision, and then for the passphrase, also where a server executes it.
 func TestPassphraseAsked(t *testing.T) {
 	t.Parallel()
-	f := setup(t)
-	f.asking()
-	f.confirmed()
-	shown := f.typed("y\n"+passphrase+"\n", "exec", "-e", sendMail("one"))
-	if f.mails() != 1 || strings.Count(shown, "Passphrase") != 1 {
-		t.Errorf("%d mails: %s", f.mails(), shown)
+	for _, where := range []string{"by itself", "by a server"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			f.asking()
+			f.confirmed()
+			runs := func() int { return strings.Count(f.read("data/audit.jsonl"), `"eventType":"code_execution"`) }
+			if where == "by a server" {
+				f.serveProcess()
+			}
+			shown := f.typed("y\n"+passphrase+"\n", "exec", "-e", sendMail("one"))
+			if f.mails() != 1 || strings.Count(shown, "Passphrase") != 1 {
+				t.Errorf("%d mails: %s", f.mails(), shown)
+			}
+			if served := runs() > 0; served != (where == "by a server") {
+				t.Errorf("executed by a server: %t: %s%s", served, shown, f.read("data/audit.jsonl"))
+			}
+		})
 	}
+}
+
+// serveProcess starts a server in a process of its own, which is stopped at the end of the test.
+func (f *fixture) serveProcess() {
+	f.t.Helper()
+	cmd := f.process("serve", "--listen", "127.0.0.1:0")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_, _ = io.Copy(io.Discard, stderr)
+		if err := cmd.Wait(); err != nil {
+			f.t.Errorf("the server: %v", err)
+		}
+	})
+	lines := bufio.NewScanner(stderr)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), "http://127.0.0.1:") {
+			return
+		}
+	}
+	f.t.Fatal("the server does not start")
 }
 
 // A policy that nobody has confirmed allows nothing by itself; a confirmed one does.

@@ -91,7 +91,7 @@ type part struct {
 // fragment renders a part of a page.
 func fragment(name string, of any) (string, error) {
 	var b strings.Builder
-	err := templates["run"].ExecuteTemplate(&b, name, of)
+	err := templates()["run"].ExecuteTemplate(&b, name, of)
 	return b.String(), err
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/clip"
@@ -24,7 +25,7 @@ import (
 var templateFiles embed.FS
 
 // templates has a set for each page: its own file, and the frame around it.
-var templates = func() map[string]*template.Template {
+var templates = sync.OnceValue(func() map[string]*template.Template {
 	frame := template.Must(template.New("").Funcs(functions).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html"))
 	all := map[string]*template.Template{}
 	files, err := templateFiles.ReadDir("templates")
@@ -35,7 +36,7 @@ var templates = func() map[string]*template.Template {
 		all[strings.TrimSuffix(f.Name(), ".html")] = template.Must(template.Must(frame.Clone()).ParseFS(templateFiles, "templates/"+f.Name()))
 	}
 	return all
-}()
+})
 
 // maxShown is how many bytes of a value or text a page shows.
 const maxShown = 64 << 10
@@ -220,7 +221,7 @@ func (v *visit) render(status int, name string, of view) error {
 		}
 	}
 	var b bytes.Buffer
-	if err := templates[name].ExecuteTemplate(&b, "frame", of); err != nil {
+	if err := templates()[name].ExecuteTemplate(&b, "frame", of); err != nil {
 		return err
 	}
 	http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(writeTime)) // what the page is about may have taken longer

@@ -321,7 +321,7 @@ func (f *finder) judge(at place, a *argument) (kind Kind, reason string, ok bool
 		}
 	case !a.number && !senders(a.words) && !anyOf(a.words, contents):
 		for _, d := range descriptions {
-			if said := d.says.FindString(a.description); said != "" && !strings.Contains(a.description, "sender") {
+			if said := d.says().FindString(a.description); said != "" && !strings.Contains(a.description, "sender") {
 				return d.kind, `described as "` + said + `"`, true
 			}
 		}
@@ -332,7 +332,7 @@ func (f *finder) judge(at place, a *argument) (kind Kind, reason string, ok bool
 // named is the kind of destination that the name of an argument says; "" if it says none.
 func (f *finder) named(at place, a *argument) Kind {
 	last := a.words
-	if senders(last) || ownAccount.MatchString(a.description) {
+	if senders(last) || ownAccount().MatchString(a.description) {
 		return ""
 	}
 	switch {
@@ -351,7 +351,7 @@ func (f *finder) named(at place, a *argument) Kind {
 		return Repository
 	case matches(last, projects, idTails) && strings.Contains(a.description, "url-encoded path"):
 		return Repository
-	case matches(last, ends, idTails) && !otherEnds.MatchString(a.description) && (f.pays || !a.siblings["source"]):
+	case matches(last, ends, idTails) && !otherEnds().MatchString(a.description) && (f.pays || !a.siblings["source"]):
 		return Recipient
 	case len(last) == 1 && last[0] == "number" && strings.Contains(a.description, "phone"):
 		return Recipient
@@ -362,7 +362,7 @@ func (f *finder) named(at place, a *argument) Kind {
 // directed reports whether an argument is named to, or with such words as sendTo and to_user.
 func (f *finder) directed(place place, a *argument) bool {
 	at := slices.Index(a.words, "to")
-	if at < 0 || a.format != "" && !strings.Contains(a.format, "email") || otherEnds.MatchString(a.description) ||
+	if at < 0 || a.format != "" && !strings.Contains(a.format, "email") || otherEnds().MatchString(a.description) ||
 		!a.scalar && (a.siblings["from"] || strings.Contains(strings.ToLower(place.path), "associations")) {
 		return false // the end of a relation
 	}

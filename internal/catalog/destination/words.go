@@ -3,6 +3,7 @@ package destination
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -139,18 +140,23 @@ func words(name string) (all []string) {
 var urlFormats = set("uri url uri-reference iri iri-reference hostname idn-hostname ipv4 ipv6")
 
 // otherEnds finds in the description of an argument such as to or destination that it is no recipient.
-var otherEnds = regexp.MustCompile(`\b(date|time|timestamp|line|index|position|offset|language|locale|currency|unit|units|branch|status|state|path|file|folder|directory|version|range|format|location|station|airport|coordinates?|node|entity|page|element|ref|block)\b`)
+var otherEnds = expression(`\b(date|time|timestamp|line|index|position|offset|language|locale|currency|unit|units|branch|status|state|path|file|folder|directory|version|range|format|location|station|airport|coordinates?|node|entity|page|element|ref|block)\b`)
 
 // ownAccount finds in a description that an argument chooses among the user's own accounts.
-var ownAccount = regexp.MustCompile(`\b(authenticated user|send(ing)? from|to send from|which account|account to use|special value)\b|['"]me['"]`)
+var ownAccount = expression(`\b(authenticated user|send(ing)? from|to send from|which account|account to use|special value)\b|['"]me['"]`)
 
 // descriptions are what descriptions of arguments without a telling name say.
 var descriptions = []struct {
-	says *regexp.Regexp
+	says func() *regexp.Regexp
 	kind Kind
 }{
-	{regexp.MustCompile(`\bwebhook url\b|\burl to (post|send|push)\b`), URL},
-	{regexp.MustCompile(`\b(recipients?|send (it |this |the \w+ )?to|delivered to|whom? to|who (will )?receives?|shared? (it |this |the \w+ )?with|beneficiary|e-?mail address(es)? to|phone number to|addressee|invitees?)\b`), Recipient},
-	{regexp.MustCompile(`\b(iban|destination account|wallet address|account to (credit|pay|send))\b`), Account},
-	{regexp.MustCompile(`\bchannel (id|name|to)\b|\bchat id\b`), Channel},
+	{expression(`\bwebhook url\b|\burl to (post|send|push)\b`), URL},
+	{expression(`\b(recipients?|send (it |this |the \w+ )?to|delivered to|whom? to|who (will )?receives?|shared? (it |this |the \w+ )?with|beneficiary|e-?mail address(es)? to|phone number to|addressee|invitees?)\b`), Recipient},
+	{expression(`\b(iban|destination account|wallet address|account to (credit|pay|send))\b`), Account},
+	{expression(`\bchannel (id|name|to)\b|\bchat id\b`), Channel},
+}
+
+// expression is compiled when it is first needed: few commands look at definitions.
+func expression(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
