@@ -22,11 +22,11 @@ const hostileQuotas = "quotas: {journal: 512MiB, tasks: 30, sessions: 40, schedu
 // runBody is the body of a run in one of many sessions. n makes each text another one, so that no cache has it.
 func runBody(code string) func(int) map[string]any {
 	return func(n int) map[string]any {
-		return map[string]any{"code": fmt.Sprintf("const n = %d\n", n) + code, "sessionId": fmt.Sprint("s", n%20), "timeout": "500ms"}
+		return map[string]any{"code": fmt.Sprintf("const n = %d\n", n) + code, "sessionId": fmt.Sprint("s", n%20), "timeout": "200ms"}
 	}
 }
 
-// hostileRequests are what the hostile user sends. Its programs compute for half a second; the default timeout would allow 30 s.
+// hostileRequests are what the hostile user sends. Its programs compute for a fifth of a second; the default timeout would allow 30 s.
 var hostileRequests = []struct {
 	method, path string
 	body         func(n int) map[string]any
@@ -96,7 +96,7 @@ func (s *soaked) attack(ctx context.Context, count int) (endings map[string]int)
 // hour, in the long form in a day. During that time all requests of another user are answered right, the server's memory stays small,
 // and what the hostile user stores stays within the quotas.
 //
-// What is shortened: the requests of all the time come as fast as they are answered, and programs compute for half a second instead
+// What is shortened: the requests of all the time come as fast as they are answered, and programs compute for a fifth of a second instead
 // of 30. How much slower the other user is says "make load".
 func TestHostileUser(t *testing.T) {
 	t.Parallel()
