@@ -26,7 +26,7 @@ func (p *Policy) add(rules []Rule, preset string, trusts func(origin string) boo
 		r.compileDestinations(trusts, report)
 		p.rules = append(p.rules, r)
 		p.args = p.args || len(r.conditions) > 0
-		p.origins = p.origins || slices.ContainsFunc(r.conditions, (*condition).traced)
+		p.origins = p.origins || r.Tokens != nil && r.Tokens.As != "" || slices.ContainsFunc(r.conditions, (*condition).traced)
 	}
 	return errors.Join(problems...)
 }
@@ -89,6 +89,13 @@ func (r *rule) compileDestinations(trusts func(origin string) bool, report func(
 }
 
 func (r *rule) compileTokens(report func(err error, keys ...string)) {
+	switch {
+	case r.Tokens.As == "":
+	case r.Tokens.As != asDestination:
+		report(fmt.Errorf("%q is not %s", r.Tokens.As, asDestination), "tokens", "as")
+	case r.Action != Allow:
+		report(errors.New("it is for rules that allow"), "tokens", "as")
+	}
 	for _, text := range r.Tokens.Type {
 		r.kinds = append(r.kinds, singlePattern(text))
 	}

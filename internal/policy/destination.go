@@ -1,10 +1,13 @@
 package policy
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"mcp-code-exec-harness/internal/catalog/destination"
 	"mcp-code-exec-harness/internal/jsonpath"
@@ -64,4 +67,32 @@ func (p *Policy) Destinations(tool string, defined []destination.Destination) []
 		}
 	}
 	return defined
+}
+
+// asDestination is what Tokens.As can be.
+const asDestination = "destination"
+
+// addressed reports whether the user said a token, and each place of it in the arguments is a whole value at a destination of the tool: it says where the
+// call sends something, and is not what is sent.
+func (c *Call) addressed(token string) bool {
+	if c.Origin == nil || !slices.Contains(c.Origin(token).Said, userOrigin) {
+		return false
+	}
+	at := &condition{Condition: Condition{Equals: []string{token}}, defaults: true, allows: true}
+	found := look(c, []*rule{{conditions: []*condition{at}}})
+	if found == nil {
+		return false
+	}
+	places := 0
+	for dec := json.NewDecoder(bytes.NewReader(c.Args)); ; { // names are among them
+		next, err := dec.Token()
+		if err != nil {
+			break // the end: look has read it to there
+		}
+		if text, ok := next.(string); ok {
+			places += strings.Count(text, token)
+		}
+	}
+	seen := found.conditions[at]
+	return seen.holding > 0 && seen.alike == 0 && seen.holding == places
 }

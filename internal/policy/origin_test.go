@@ -1,11 +1,12 @@
 package policy_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	diff "github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/policy"
 )
@@ -92,7 +93,7 @@ func TestValueOrigins(t *testing.T) {
 	p := compile(t, from(policy.Allow, "crm__*", "$.no", "user"), from(policy.Allow, "bank__*", "$.items[*].id", "user"), from(policy.Ask, "bank__*", "$.to", "computed"), deny)
 	v = p.Decide(pay(`{"to":"X","items":[{"id":12},{"id":12},{"id":13}]}`, map[string]policy.ValueOrigin{"X": parts, "12": said("user"), "13": more}))
 	want := []policy.Value{{Path: "$.to", ValueOrigin: parts}, {Path: "$.items[*].id", ValueOrigin: said("user")}, {Path: "$.items[*].id", ValueOrigin: more}}
-	if diff := cmp.Diff(want, v.Values); diff != "" || v.Action != policy.Ask {
+	if diff := diff.Diff(want, v.Values); diff != "" || v.Action != policy.Ask {
 		t.Errorf("%s %s (-want +got)\n%s", v.Action, v.Reason, diff)
 	}
 	if !p.Origins() || compile(t, deny).Origins() {
@@ -194,5 +195,59 @@ func TestDestinations(t *testing.T) {
 	}
 	if _, err := policy.New([]policy.Rule{{Tools: []string{"*"}, Destinations: []string{"to"}, Action: policy.Ask}}, "", nil, policy.Servers{}); err == nil || !strings.Contains(err.Error(), "rule 1: destinations: ") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A token that the user said may be a destination, where it is nothing else in the call.
+func TestAddressed(t *testing.T) {
+	t.Parallel()
+	allow := policy.Rule{Tools: []string{"*"}, Tokens: &policy.Tokens{Type: []string{"email"}, As: "destination"}, Action: policy.Allow}
+	deny := policy.Rule{Tools: []string{"*"}, Tokens: &policy.Tokens{}, Action: policy.Deny}
+	p, err := policy.New([]policy.Rule{allow, deny}, "", nil, policy.Servers{Destinations: map[string][]string{"mail__send": {"$.to", "$.cc[*]"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.Origins() {
+		t.Error("it does not look at origins")
+	}
+	for name, c := range map[string]struct {
+		args string
+		is   policy.ValueOrigin
+		kind string
+		tool string
+		want policy.Action
+	}{
+		"recipient":                   {args: `{"to":"[EMAIL_1]","body":"x"}`, is: said("user"), want: policy.Allow},
+		"also from elsewhere":         {args: `{"to":"[EMAIL_1]"}`, is: said("user", "crm__list"), want: policy.Allow},
+		"one of a list":               {args: `{"cc":["x","[EMAIL_1]"]}`, is: said("user"), want: policy.Allow},
+		"twice":                       {args: `{"to":"[EMAIL_1]","cc":["[EMAIL_1]"]}`, is: said("user"), want: policy.Allow},
+		"not the user's":              {args: `{"to":"[EMAIL_1]"}`, is: said("crm__list"), want: policy.Deny},
+		"of unknown origin":           {args: `{"to":"[EMAIL_1]"}`, want: policy.Deny},
+		"in the program":              {args: `{"to":"[EMAIL_1]"}`, is: said("code"), want: policy.Deny},
+		"content":                     {args: `{"to":"x","body":"[EMAIL_1]"}`, is: said("user"), want: policy.Deny},
+		"content as well":             {args: `{"to":"[EMAIL_1]","body":"of [EMAIL_1]"}`, is: said("user"), want: policy.Deny},
+		"content, escaped":            {args: `{"to":"[EMAIL_1]","body":"\\u005bEMAIL_1]"}`, is: said("user"), want: policy.Deny},
+		"a name":                      {args: `{"to":"[EMAIL_1]","[EMAIL_1]":1}`, is: said("user"), want: policy.Deny},
+		"a part":                      {args: `{"to":"Ann <[EMAIL_1]>"}`, is: said("user"), want: policy.Deny},
+		"a name of another case":      {args: `{"To":"[EMAIL_1]"}`, is: said("user"), want: policy.Deny},
+		"twice the same name":         {args: `{"to":"[EMAIL_1]","body":"[EMAIL_1]","body":"x"}`, is: said("user"), want: policy.Deny},
+		"no JSON":                     {args: `{"to":"[EMAIL_1]"`, is: said("user"), want: policy.Deny},
+		"another type":                {args: `{"to":"[EMAIL_1]"}`, is: said("user"), kind: "PHONE", want: policy.Deny},
+		"a tool without destinations": {args: `{"to":"[EMAIL_1]"}`, is: said("user"), tool: "notes__add", want: policy.Deny},
+	} {
+		args := strings.ReplaceAll(c.args, `\\u`, `\u`)
+		in := pay(args, map[string]policy.ValueOrigin{"[EMAIL_1]": c.is})
+		in.Server, in.Tool = "mail", cmp.Or(c.tool, "mail__send")
+		in.Tokens = []policy.Token{{Text: "[EMAIL_1]", Type: cmp.Or(c.kind, "EMAIL"), Origins: []string{"crm__list", "task"}}}
+		if got := p.Decide(in); got.Action != c.want {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	for _, r := range []policy.Rule{
+		{Tools: []string{"*"}, Tokens: &policy.Tokens{As: "destination"}, Action: policy.Deny}, {Tools: []string{"*"}, Tokens: &policy.Tokens{As: "recipient"}, Action: policy.Allow},
+	} {
+		if _, err := policy.New([]policy.Rule{r}, "", nil, policy.Servers{}); err == nil {
+			t.Errorf("%s is accepted", r)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"sync"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog/destination"
@@ -152,12 +153,13 @@ func (p *Policy) judge(c *Call) iter.Seq2[Verdict, *rule] {
 		}
 		for _, t := range c.Tokens {
 			kind, origins := single(t.Type), t.Origins
+			addressed := sync.OnceValue(func() bool { return c.addressed(t.Text) })
 			if len(origins) == 0 {
 				origins = []string{""}
 			}
 			for _, origin := range origins {
 				from := full("", origin)
-				if !first(func(r *rule) bool { return r.flows(kind, from) }, Verdict{Token: t.Text, Origin: origin}) {
+				if !first(func(r *rule) bool { return r.flows(kind, from, addressed) }, Verdict{Token: t.Text, Origin: origin}) {
 					return
 				}
 			}

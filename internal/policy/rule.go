@@ -49,6 +49,8 @@ type Condition struct {
 type Tokens struct {
 	Type []string `json:"type,omitempty" key:"type" doc:"Types of tokens, such as email; * stands for any text."`
 	From []string `json:"from,omitempty" key:"from" doc:"Where the value came from: full names of tools such as crm__*, task, file, program; resource is what servers answer but by tools."`
+	// As limits a rule that allows to tokens that say where the call sends something, in the words of the user.
+	As string `json:"as,omitempty" key:"as" oneof:"destination" doc:"destination: only a token that the user said and that is, as a whole value, nothing but a destination of the call, such as a recipient; wherever else its value came from. For rules that allow."`
 }
 
 // origins are the names of origins that are not tools.
@@ -100,6 +102,9 @@ func (r Rule) String() string {
 		text := "tokens " + either(r.Tokens.Type)
 		if len(r.Tokens.From) > 0 {
 			text += " from " + either(r.Tokens.From)
+		}
+		if r.Tokens.As != "" {
+			text += " as " + r.Tokens.As
 		}
 		parts = append(parts, text)
 	}
@@ -190,12 +195,15 @@ func (r *rule) fits(c *Call, tool string) bool {
 	return slices.ContainsFunc(c.Roles, func(role auth.Role) bool { return slices.Contains(r.Roles, string(role)) })
 }
 
-// flows reports whether a rule counts for a token of a type and an origin, both normalized; an empty origin is not known.
-func (r *rule) flows(kind, from string) bool {
+// flows reports whether a rule counts for a token of a type and an origin, both normalized; an empty origin is not known. addressed reports whether the
+// user said the token, which is nothing but a destination of the call.
+func (r *rule) flows(kind, from string, addressed func() bool) bool {
 	switch {
 	case r.Tokens == nil:
 		return r.Action != Ask
 	case len(r.kinds) > 0 && !r.kinds.match(kind):
+		return false
+	case r.Tokens.As != "" && !addressed():
 		return false
 	case len(r.from) == 0:
 		return true
