@@ -154,7 +154,7 @@ func setup(t *testing.T) (*scripted, Deps) {
 			},
 		},
 		{
-			Failed: true, Read: "failed\nDeniedError (denied): web__post was not called: rule 2 of preset strict denies [EMAIL_1] from crm__get\n",
+			Failed: true, Read: "failed\nDeniedError (denied): web__post was not called: rule 3 of preset strict denies [EMAIL_1] from crm__get\n",
 			Calls: []Call{{Tool: "web__post", Args: json.RawMessage(`{"body":"[EMAIL_1]"}`)}},
 		},
 		{Read: "output:\n\"mailed [EMAIL_1]\"\n", Calls: []Call{call("mailer__send", `{"to":"[EMAIL_1]"}`, "sent")}},
