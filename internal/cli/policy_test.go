@@ -49,7 +49,7 @@ func TestPolicyShow(t *testing.T) {
 	// A preset's file is itself a policy.
 	f.write("copy.yaml", f.run("policy", "show", "strict").want(0).stdout)
 	r := f.run("policy", "test", "a__b", "--token", "[EMAIL_1]", "--policy", "copy.yaml").want(0)
-	if !strings.HasPrefix(r.stdout, "deny: rule 2 (tools *, tokens *) denies [EMAIL_1] of unknown origin: no rule allows this flow\n") {
+	if !strings.HasPrefix(r.stdout, "deny: rule 3 (tools *, tokens *) denies [EMAIL_1] of unknown origin: no rule allows this flow\n") {
 		t.Errorf("with a copy of the preset: %s", r.stdout)
 	}
 	if r := f.run("policy", "show", "none").want(2); !strings.Contains(r.stderr, "open, guarded, careful, strict") {
@@ -258,8 +258,8 @@ func TestPolicyDestinations(t *testing.T) {
 		return f.run("policy", "test", "mailer__send", "--args", `{"to":"X"}`, "--value", "X="+from, "--policy", f.write(preset+".yaml", "preset: "+preset)).want(0).stdout
 	}
 	for _, c := range [][3]string{
-		{"strict", "mail__read", "deny: rule 3 of preset strict (tools *, destinations default) denies mailer__send: neither the user nor a trusted server has named this destination; $.to comes from mail__read\n"},
-		{"careful", "mail__read", "ask: rule 3 of preset careful"},
+		{"strict", "mail__read", "deny: rule 4 of preset strict (tools *, destinations default) denies mailer__send: neither the user nor a trusted server has named this destination; $.to comes from mail__read\n"},
+		{"careful", "mail__read", "ask: rule 4 of preset careful"},
 		{"strict", "user", "allow: no rule is about mailer__send"},
 		{"careful", "crm__get", "allow: "},
 		{"guarded", "mail__read", "allow: "},
