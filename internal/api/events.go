@@ -217,10 +217,10 @@ func (a *API) streamRun(w http.ResponseWriter, r *http.Request) error {
 	ctx, stop := a.streamContext(r.Context())
 	defer stop()
 	s := startStream(ctx, w)
-	_ = forwardAll(ctx, a, func(ctx context.Context) iter.Seq2[[]runs.Event, error] {
+	events := func(ctx context.Context) iter.Seq2[[]runs.Event, error] {
 		return a.opt.Harness.Runs().Events(ctx, info.ID, after)
-	}, // the client is gone
-		s.runEvents, s.heartbeat)
+	}
+	_ = forwardAll(ctx, a, events, s.runEvents, s.heartbeat) // An answer that has begun cannot become an error.
 	return nil
 }
 

@@ -233,7 +233,7 @@ func Main(ctx context.Context, w World) int {
 	a.model = parser.Model.Node
 	args := w.Args
 	switch {
-	case w.served != nil: // its client has parsed them
+	case w.served != nil: // The client has parsed the arguments.
 	case len(args) == 0:
 		args = []string{"--help"}
 	case args[0] == "help":

@@ -20,7 +20,7 @@ import (
 
 // commandServer executes commands of other processes with the harness of this server.
 type commandServer struct {
-	app        *app // that of the server
+	app        *app // app of the server
 	cfg        *config.Config
 	h          harness
 	tasks      *task.Service

@@ -35,7 +35,7 @@ type Streams struct {
 }
 
 // Do has the server of a state directory execute a command, and returns its exit code. An error that wraps ErrNone says that the command was not executed;
-// one that wraps ErrLost, that nobody knows. The end of ctx is passed on to the command, whose end Do awaits. key is read when there is a server.
+// one that wraps ErrLost says that it may have been. When ctx ends the server cancels the command, and Do waits for the command's end. key is called when there is a server.
 func Do(ctx context.Context, state string, key func() (string, error), c Command, s Streams) (code int, err error) {
 	raw, err := dial(state)
 	if err != nil {
@@ -181,7 +181,7 @@ func (c *client) serve() (int, error) {
 		case frameStdout:
 			_, err = c.streams.Stdout.Write(body)
 		case frameStderr:
-			_, _ = c.streams.Stderr.Write(body) // as in a command that executes itself
+			_, _ = c.streams.Stderr.Write(body) // A command in a process of its own does not fail for standard error either.
 		case frameKeyboard:
 			if c.streams.Keyboard != nil {
 				_, err = c.streams.Keyboard.Write(body)

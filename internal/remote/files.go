@@ -39,7 +39,7 @@ func (i *fileInfo) Sys() any { return nil }
 
 // failure is an error of the client: the server's has the same text, and errors.Is and errors.As find the same in it.
 type failure struct {
-	Op    string `json:",omitempty"` // of a path error
+	Op    string `json:",omitempty"` // operation of a path error
 	Path  string `json:",omitempty"`
 	Errno uint64 `json:",omitempty"`
 	Text  string

@@ -27,7 +27,7 @@ type Command struct {
 	Args       []string
 	Environ    []string
 	Dir        string // working directory, absolute
-	Version    string // of the client's program
+	Version    string // version of the client's program
 	Executable string // identity of the client's program, see Identity
 	Stdin      Stream
 	Stdout     Stream
@@ -38,7 +38,7 @@ type Command struct {
 type Stream struct {
 	Terminal bool `json:",omitempty"`
 	Piped    bool `json:",omitempty"` // a pipe or a file
-	Columns  int  `json:",omitempty"` // of a terminal; 0: unknown
+	Columns  int  `json:",omitempty"` // width of a terminal; 0: unknown
 	Lines    int  `json:",omitempty"`
 }
 
@@ -93,7 +93,7 @@ const (
 // What the client sends meanwhile.
 const (
 	frameAnswer kind = '!'
-	frameSignal kind = 's' // its name
+	frameSignal kind = 's' // name of the signal
 	frameSizes  kind = 'z' // [2]Stream: standard output and standard error
 )
 

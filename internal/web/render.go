@@ -224,7 +224,7 @@ func (v *visit) render(status int, name string, of view) error {
 	if err := templates()[name].ExecuteTemplate(&b, "frame", of); err != nil {
 		return err
 	}
-	http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(writeTime)) // what the page is about may have taken longer
+	http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(writeTime)) // What the page shows may have taken longer than a write may.
 	h := v.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	if status == http.StatusOK {

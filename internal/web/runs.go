@@ -43,7 +43,7 @@ func (v *visit) newRun() error {
 	}
 	var out run.Outcome
 	err := v.send(http.MethodPost, "/v1/runs", ask, &out)
-	if refused, ok := errors.AsType[*refusal](err); ok { // what was typed stays
+	if refused, ok := errors.AsType[*refusal](err); ok { // The form keeps what was typed.
 		form.Error = refused.Error()
 		return v.showRuns(refused.Status, form)
 	}
