@@ -17,6 +17,19 @@ type CallList struct {
 	Next  string          `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
 }
 
+// DoubtList is a page of writes in doubt.
+type DoubtList struct {
+	Doubts []runs.Doubt `json:"doubts"`
+	Next   string       `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
+}
+
+// NewSettlement settles a doubt.
+type NewSettlement struct {
+	_       struct{} `additionalProperties:"true"`
+	Verdict string   `json:"verdict" enum:"done,not_done" doc:"Whether the write was done."`
+	Note    string   `json:"note,omitempty" maxLength:"1000" doc:"How that was found out. Personal data in it become tokens."`
+}
+
 // EventList is a page of the events of a task.
 type EventList struct {
 	Events []task.Event `json:"events"`
@@ -65,6 +78,41 @@ func (a *API) addCalls() {
 			call, err = a.reveal(ctx, info, call)
 		}
 		return &body[runs.Call]{call}, err
+	})
+
+	operation(a, endpoint{
+		"listDoubts", "GET /v1/doubts", "runs", http.StatusOK, "List writes in doubt, the latest first",
+		"Writes that were sent and whose outcome is unknown, until a person has settled them. A write without an answer is among them once its run has ended.",
+	}, func(ctx context.Context, in *struct {
+		UserID string `query:"userId"`
+		Paging
+	},
+	) (*body[DoubtList], error) {
+		all, next, err := a.opt.Harness.Runs().Doubts(ctx, identity(ctx), journal.DoubtFilter{User: in.UserID, Limit: in.Limit, Cursor: in.Cursor})
+		return &body[DoubtList]{DoubtList{list(all), next}}, err
+	})
+
+	operation(a, endpoint{
+		"settleCall", "POST /v1/runs/{id}/calls/{n}/settle", "runs", http.StatusOK, "Settle a write in doubt",
+		"Says whether it was done, after a look at the server. Takes the role approver. Nothing is sent or repeated. A doubt is settled once: the same verdict again changes nothing, another one is refused (409), as is a call that is not in doubt.",
+	}, func(ctx context.Context, in *struct {
+		ByID
+		N    int `path:"n" minimum:"1" doc:"The number of the call."`
+		Body NewSettlement
+	},
+	) (*body[journal.Settlement], error) {
+		settled, err := a.opt.Harness.Runs().Settle(ctx, identity(ctx), in.ID, in.N, journal.Verdict(in.Body.Verdict), in.Body.Note)
+		switch {
+		case err == nil:
+			visitOf(ctx).run = in.ID
+		case errors.Is(err, journal.ErrNotFound):
+			err = absent("run")
+		case errors.Is(err, journal.ErrNoDoubt):
+			err = problem(http.StatusConflict, "the call is not in doubt: it has an answer, may still get one, or is no write")
+		case errors.Is(err, journal.ErrSettled):
+			err = problem(http.StatusConflict, "it was settled with another verdict before")
+		}
+		return &body[journal.Settlement]{settled}, err
 	})
 
 	operation(a, endpoint{

@@ -24,7 +24,7 @@ const secret = "alices-secret"
 
 // belongings are what a user has.
 type belongings struct {
-	key, session, ended, held, queued, run, taskRun, schedule, skill, approval, file string
+	key, session, ended, held, queued, run, taskRun, schedule, skill, approval, doubt, file string
 }
 
 // furnish gives a user one of everything, with a mark in it.
@@ -50,6 +50,7 @@ func (w *world) furnish(user, mark string) belongings {
 	var waiting run.Outcome
 	w.as(b.key, "POST", "/v1/runs", map[string]string{"code": asks(1) + "// " + mark, "sessionId": b.session}).want(http.StatusOK).json(&waiting)
 	b.approval = waiting.Approval.ID
+	b.doubt = w.as(b.key, "POST", "/v1/runs", map[string]string{"code": doubtful(mark), "sessionId": b.session}).want(http.StatusOK).field("runId")
 	w.as(b.key, "PUT", b.skill, "export default '"+mark+"'").want(http.StatusNoContent)
 	b.file = "/v1/sessions/" + b.session + "/files/" + mark + ".txt"
 	w.as(b.key, "PUT", b.file, mark).want(http.StatusCreated)
@@ -63,7 +64,7 @@ func (w *world) all(b belongings) string {
 	for _, at := range []string{
 		"/v1/tasks", "/v1/sessions", "/v1/runs", "/v1/schedules", "/v1/skills", b.skill, "/v1/tasks/" + b.ended, "/v1/tasks/" + b.held,
 		"/v1/tasks/" + b.queued, "/v1/runs/" + b.run, "/v1/runs/" + b.run + "/journal", "/v1/sessions/" + b.session,
-		"/v1/approvals", "/v1/approvals/" + b.approval,
+		"/v1/approvals", "/v1/approvals/" + b.approval, "/v1/doubts", "/v1/runs/" + b.doubt + "/calls",
 		b.file, path.Dir(b.file),
 	} {
 		fmt.Fprintf(&text, "%s\n%s\n", at, w.as(b.key, "GET", at, nil).want(http.StatusOK).body)
@@ -170,9 +171,13 @@ func attempts(alice belongings, token string) map[string][]attempt {
 		"POST /v1/runs/{id}/capability": {
 			{"/v1/runs/" + alice.run + "/capability", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/capability", nil, hidden},
 		},
-		"GET /v1/approvals":         {{"/v1/approvals", nil, fine}, {"/v1/approvals" + asHer, nil, hidden}},
-		"GET /v1/approvals/{id}":    {{"/v1/approvals/" + alice.approval, nil, hidden}},
-		"POST /v1/approvals/{id}":   {{"/v1/approvals/" + alice.approval, map[string]any{"decision": "approve"}, hidden}},
+		"GET /v1/approvals":       {{"/v1/approvals", nil, fine}, {"/v1/approvals" + asHer, nil, hidden}},
+		"GET /v1/approvals/{id}":  {{"/v1/approvals/" + alice.approval, nil, hidden}},
+		"POST /v1/approvals/{id}": {{"/v1/approvals/" + alice.approval, map[string]any{"decision": "approve"}, hidden}},
+		"GET /v1/doubts":          {{"/v1/doubts", nil, fine}, {"/v1/doubts" + asHer, nil, hidden}, {"/v1/doubts?limit=1&cursor=999999", nil, fine}},
+		"POST /v1/runs/{id}/calls/{n}/settle": {
+			{"/v1/runs/" + alice.doubt + "/calls/1/settle", map[string]any{"verdict": "done"}, hidden}, {"/v1/runs/" + alice.run + "/calls/1/settle", map[string]any{"verdict": "not_done"}, hidden},
+		},
 		"GET /v1/pii/stats":         {{"/v1/pii/stats", nil, fine}, {"/v1/pii/stats" + asHer, nil, hidden}, {"/v1/pii/stats" + inSession, nil, fine}},
 		"DELETE /v1/pii":            {{"/v1/pii" + asHer + "&sessionId=" + alice.session, nil, hidden}, {"/v1/pii" + inSession, nil, fine}},
 		"POST /v1/tickets":          {{"/v1/tickets", nil, fine}},
@@ -213,7 +218,7 @@ func TestIsolation(t *testing.T) {
 	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
 	alice := w.furnish("alice", secret)
 	bob := w.furnish("bob", "bobs-own")
-	ids := []string{alice.ended, alice.held, alice.queued, alice.run, alice.taskRun, alice.schedule, alice.approval}
+	ids := []string{alice.ended, alice.held, alice.queued, alice.run, alice.taskRun, alice.schedule, alice.approval, alice.doubt}
 	before, began := w.all(alice), time.Now()
 	cases := attempts(alice, "hc1.x.y")
 	for _, o := range w.contract.operations() {
@@ -266,7 +271,7 @@ var uses = regexp.MustCompile(`"usedAt":"([^"]+)","expiresAt":"[^"]+"`)
 
 // absentLike is a path to what nobody has.
 func absentLike(path string, b belongings) string {
-	for _, id := range []string{b.ended, b.held, b.queued, b.run, b.taskRun, b.schedule, b.approval, b.session, secret} {
+	for _, id := range []string{b.ended, b.held, b.queued, b.run, b.taskRun, b.schedule, b.approval, b.doubt, b.session, secret} {
 		none := "none"
 		if kind, _, found := strings.Cut(id, "_"); found && id != b.session && id != secret {
 			none = kind + "_none"
@@ -427,6 +432,8 @@ func TestRefusalsInPlainWords(t *testing.T) {
 		{"GET /v1/runs?cursor=x", nil, 400, "invalid cursor: use next of the page before"},
 		{"GET /v1/sessions?cursor=x", nil, 400, "invalid cursor: use next of the page before"},
 		{"GET /v1/approvals?cursor=x", nil, 400, "invalid cursor: use next of the page before"},
+		{"GET /v1/doubts?cursor=x", nil, 400, "invalid cursor: use next of the page before"},
+		{"POST /v1/runs/run_1/calls/1/settle", map[string]string{"verdict": "done"}, 404, `no run "run_1" for this key`},
 		{"GET /metrics", nil, 403, `role "admin" required`},
 		{"DELETE /v1/servers/crm", nil, 403, `role "admin" required`},
 	} {

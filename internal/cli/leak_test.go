@@ -154,7 +154,7 @@ return said`
 			"servers", "servers/guarded", "servers/bykey", "servers/byheader", "servers/bycommand", "servers/bykey/review", "tools", "tools.d.ts", "tools/search?q=repeat",
 			"tools/bykey__repeat", "runs", "runs/" + last.RunID, "runs/" + last.RunID + "/journal", "tasks", "tasks/" + worked.TaskID,
 			"tasks/" + worked.TaskID + "/events", "sessions", "sessions/" + worked.SessionID,
-			"skills?userId=ann", "schedules", "approvals", "pii/stats?userId=ann",
+			"skills?userId=ann", "schedules", "approvals", "doubts", "pii/stats?userId=ann",
 		} {
 			do("GET", "/v1/"+path, "", http.StatusOK)
 		}

@@ -36,7 +36,8 @@
 //  8. In doubt is a write whose outcome is unknown. The program gets an InDoubtError; only read-only calls, and idempotent
 //     ones within five minutes of their intent, are repeated. What provably did not arrive is not in doubt, nor what an HTTP
 //     server refused with a status of the client's fault; after 408, 499 and 5xx (but 501 and 505) a server or gateway may
-//     have done a part. What the server said over HTTP is the error's data, {status, headers, body}, in both cases.
+//     have done a part. What the server said over HTTP is the error's data, {status, headers, body}, in both cases. The store lists what stays in doubt
+//     until a person has settled it, which is no record of the journal (journal.Doubt).
 //  9. Files. Calls that change files go one after another, each answer committed before the next changes anything. Append, rename and
 //     the like are repeated after a crash only if their recorded precondition still holds.
 //  10. The end. A program ends when its value has settled and no call and no one-shot timer is pending, as in Node; timers

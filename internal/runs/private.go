@@ -35,7 +35,11 @@ func (s *Service) ShownCall(ctx context.Context, of journal.RunInfo, c Call) (Ca
 		}
 	}
 	var err error
-	c.Message, err = tokens.Restore(ctx, c.Message)
+	if c.Message, err = tokens.Restore(ctx, c.Message); err == nil && c.Settlement != nil {
+		settled := *c.Settlement
+		settled.Note, err = tokens.Restore(ctx, settled.Note)
+		c.Settlement = &settled
+	}
 	return c, err
 }
 

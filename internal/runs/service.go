@@ -72,6 +72,13 @@ type Store interface {
 	// DueRuns lists runs of no task that may go on at now: their requests were decided, or have expired. next is when another request
 	// expires, decided the time of the last decision; zero for never.
 	DueRuns(ctx context.Context, now time.Time, limit int) (runs []string, next, decided time.Time, err error)
+	// Doubts lists the writes in doubt that nobody has settled, the latest doubt first; next continues the list and is empty at its end.
+	Doubts(ctx context.Context, f journal.DoubtFilter) (doubts []journal.Doubt, next string, err error)
+	// Settlements returns those of the calls of a run that are in doubt, by call, settled or not.
+	Settlements(ctx context.Context, run string, calls []int) (map[int]journal.Settlement, error)
+	// Settle stores what a person said about a write in doubt, once: changed is false for the verdict that it has already, which stays as it was.
+	// The error wraps journal.ErrNoDoubt or ErrSettled.
+	Settle(ctx context.Context, run string, call int, of journal.Settlement) (now journal.Settlement, changed bool, err error)
 	// Strays lists the unfinished runs of dead processes that belong to no unfinished task and that DueRuns does not list, oldest first.
 	Strays(ctx context.Context) ([]journal.RunInfo, error)
 }

@@ -28,9 +28,11 @@ type CallLine struct {
 	Args     int        `json:"argsBytes"`
 	Value    int        `json:"valueBytes"`
 	Doubt    bool       `json:"doubt,omitempty" doc:"A write that was sent and has no answer."`
-	Approval string     `json:"approvalId,omitempty" doc:"The request by which a person approved it."`
-	Notes    []string   `json:"notes,omitempty" doc:"What the program was told beside the answer."`
-	At       string     `json:"at" doc:"Its place in the journal."`
+	// Settlement is nil while the run may still get the answer.
+	Settlement *journal.Settlement `json:"settlement,omitempty" doc:"Of a write that stays in doubt: what a person said about it."`
+	Approval   string              `json:"approvalId,omitempty" doc:"The request by which a person approved it."`
+	Notes      []string            `json:"notes,omitempty" doc:"What the program was told beside the answer."`
+	At         string              `json:"at" doc:"Its place in the journal."`
 }
 
 // Call is a host call of a run with its values. Personal data are tokens.
@@ -125,6 +127,9 @@ func (s *Service) Calls(ctx context.Context, id, cursor string, limit int) (line
 	if err != nil {
 		return nil, "", err
 	}
+	if err := s.settlements(ctx, id, c.order); err != nil {
+		return nil, "", err
+	}
 	lines = make([]CallLine, len(c.order))
 	for i, line := range c.order {
 		lines[i] = line.CallLine
@@ -148,7 +153,8 @@ func (s *Service) Call(ctx context.Context, id string, n int, at string) (Call, 
 		return Call{}, err
 	}
 	if i := slices.IndexFunc(c.order, func(c *Call) bool { return c.N == n }); i >= 0 {
-		return *c.order[i], nil
+		err := s.settlements(ctx, id, c.order[i:i+1])
+		return *c.order[i], err
 	}
 	return Call{}, fmt.Errorf("call %d of run %q: %w", n, id, journal.ErrNotFound)
 }

@@ -35,6 +35,7 @@ const (
 
 	ApprovalRequested EventType = "approval_requested"
 	ApprovalDecided   EventType = "approval_decided"
+	DoubtSettled      EventType = "doubt_settled" // a person said whether a write in doubt was done
 
 	BackupMade     EventType = "backup_made"
 	BackupRestored EventType = "backup_restored"

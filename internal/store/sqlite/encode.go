@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 )
 
@@ -19,6 +20,9 @@ type row struct {
 	n     int // number of the call
 	data  []byte
 	blobs []blob
+
+	sent    int64 // time of an intent
+	inDoubt bool  // The answer says that the outcome of the write is unknown.
 }
 
 type blob struct {
@@ -79,6 +83,12 @@ func own[T any](p **T) *T {
 func encode(r journal.Record) (row, error) {
 	kind, n, body, fields := split(&r)
 	out := row{seq: r.Seq, kind: kind, n: n}
+	switch {
+	case r.Intent != nil:
+		out.sent = r.Intent.Time
+	case r.Answer != nil:
+		out.inDoubt = errorKind(r.Answer.Error) == frame.KindInDoubt
+	}
 	for _, f := range fields {
 		var data []byte
 		switch {

@@ -69,7 +69,7 @@ func (s *Store) Resume(ctx context.Context, run string) (_ journal.Writer, recor
 	if w.seq, err = journal.Continue(records); err != nil {
 		return nil, nil, err
 	}
-	w.stored = w.seq.Last()
+	w.stored, w.writes = w.seq.Last(), unanswered(records)
 	return w, records, nil
 }
 
@@ -176,10 +176,11 @@ type runWriter struct {
 
 // progress is what is stored of a run.
 type progress struct {
-	num       int64 // runs.num, 0 before the run is stored
-	stored    int64 // number of the last stored record
-	over      error // the quota that ended the run
-	uncounted int   // bytes of stored records that runs.bytes does not have
+	num       int64         // runs.num, 0 before the run is stored
+	stored    int64         // number of the last stored record
+	over      error         // the quota that ended the run
+	uncounted int           // bytes of stored records that runs.bytes does not have
+	writes    map[int]int64 // times of the intents without an answer, by call; never changed in place
 }
 
 // Append implements journal.Writer. It encodes the record, which spares the transaction that stores it the work.
@@ -299,10 +300,11 @@ func (w *runWriter) store(c *conn, rows []row, bytes int, start *journal.Start, 
 	}
 	for i := range rows {
 		w.insertRow(c, &rows[i], i == 0 && start == nil)
+		w.settleWrites(c, &rows[i])
 	}
 	if start == nil && end != nil {
 		c.exec("UPDATE runs SET ended = ?, status = ?, calls = ?, duration_us = ?, error_kind = ?, bytes = bytes + ? WHERE num = ?",
-			end.Time, end.Status, end.Calls, end.DurationUS, errorKind(end), w.uncounted, w.num)
+			end.Time, end.Status, end.Calls, end.DurationUS, errorKind(end.Error), w.uncounted, w.num)
 		w.uncounted = 0
 		if w.asked {
 			closeApprovals(c, w.num)
@@ -357,7 +359,7 @@ func (w *runWriter) insertRun(c *conn, start *journal.Start, end *journal.End) {
 		(id, user, session, file, tier, started, owner, bytes, ended, status, calls, duration_us, error_kind)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		w.run, start.User, start.Session, start.File, start.Tier, start.Time, w.s.lease.ID(), w.uncounted,
-		ended, end.Status, end.Calls, end.DurationUS, errorKind(end)).id
+		ended, end.Status, end.Calls, end.DurationUS, errorKind(end.Error)).id
 	if isUnique(c.err) {
 		c.err = journal.ErrExists
 	}
@@ -386,11 +388,12 @@ func insertBlob(c *conn, run, seq int64, b *blob) {
 	c.exec("INSERT INTO blob_refs (run, seq, field, blob) VALUES (?, ?, ?, ?)", run, seq, b.field, id)
 }
 
-func errorKind(end *journal.End) string {
+// errorKind is the kind of an error as it is recorded; empty where there is none.
+func errorKind(text json.RawMessage) string {
 	var e struct {
 		Kind string `json:"kind"`
 	}
-	if len(end.Error) > 0 && json.Unmarshal(end.Error, &e) != nil {
+	if len(text) > 0 && json.Unmarshal(text, &e) != nil {
 		return ""
 	}
 	return e.Kind

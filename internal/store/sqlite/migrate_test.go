@@ -2,15 +2,19 @@ package sqlite
 
 import (
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/journal"
@@ -97,6 +101,41 @@ func TestMigration(t *testing.T) {
 			_, _, err = s.Resume(t.Context(), "run_cut")
 			wantIs(t, "resume of a run that has ended", err, journal.ErrEnded)
 		})
+	}
+}
+
+// TestMigrationOfDoubts: what is in doubt in the journals of a store from before doubts had a table is found.
+func TestMigrationOfDoubts(t *testing.T) {
+	t.Parallel()
+	s := setup(t, Options{})
+	sure := journaltest.Answer(5)
+	large := journaltest.Answer(3)
+	large.Answer.Error = json.RawMessage(`{"kind":"in_doubt","message":"` + strings.Repeat("x", maxInline) + `"}`)
+	small := journaltest.Answer(1)
+	small.Answer.Error = json.RawMessage(`{"kind":"in_doubt"}`)
+	var calls []journal.Record
+	for n := range 5 {
+		calls = append(calls, journaltest.Call(n+1), journaltest.Intent(n+1))
+	}
+	put(t, s, "ended", append(append([]journal.Record{startAt("ended", 10)}, calls...), small, journaltest.Answer(2), large, sure, endAt(100))...)
+	put(t, s, "cut", append([]journal.Record{startAt("cut", 10)}, calls[:4]...)...)
+	doubts, _, err := s.Doubts(t.Context(), journal.DoubtFilter{})
+	if err != nil || len(doubts) != 3 {
+		t.Fatalf("%d doubts, %v", len(doubts), err)
+	}
+	text, err := migrations.ReadFile("migrations/0017_doubts.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.write(t.Context(), 0, func(c *conn) { c.script("DROP TABLE doubts;" + string(text)) }); err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := s.Doubts(t.Context(), journal.DoubtFilter{})
+	byCall := func(a, b journal.Doubt) int { return a.Call.N - b.Call.N }
+	slices.SortFunc(doubts, byCall)
+	slices.SortFunc(again, byCall)
+	if diff := cmp.Diff(doubts, again); err != nil || diff != "" {
+		t.Errorf("after the migration: %v %s", err, diff)
 	}
 }
 

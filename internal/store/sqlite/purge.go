@@ -117,6 +117,7 @@ func deleteRuns(c *conn) bool {
 		}
 		if n == 0 {
 			c.exec("DELETE FROM approvals WHERE run = ?", run)
+			c.exec("DELETE FROM doubts WHERE run = ?", run)
 			c.exec("DELETE FROM runs WHERE num = ?", run)
 		}
 		records += n + 1

@@ -44,6 +44,24 @@ func TestPurge(t *testing.T) {
 	}
 }
 
+// What is in doubt goes with its run.
+func TestPurgeDoubts(t *testing.T) {
+	t.Parallel()
+	s := setup(t, Options{})
+	put(t, s, "old", startAt("old", 10), journaltest.Call(1), journaltest.Intent(1), endAt(100))
+	put(t, s, "new", startAt("new", 20), journaltest.Call(1), journaltest.Intent(1), endAt(2000))
+	if n, err := s.Purge(t.Context(), time.UnixMicro(1000)); err != nil || n != 1 {
+		t.Fatalf("Purge = %d, %v, want 1", n, err)
+	}
+	doubts, _, err := s.Doubts(t.Context(), journal.DoubtFilter{})
+	if err != nil || len(doubts) != 1 || doubts[0].Run != "new" {
+		t.Errorf("in doubt: %+v, %v", doubts, err)
+	}
+	if n := count(t, s, "SELECT count(*) FROM doubts"); n != 1 {
+		t.Errorf("%d rows are left", n)
+	}
+}
+
 // Runs of more records and bytes than one step deletes, and more runs than one step marks.
 func TestPurgeInSteps(t *testing.T) {
 	t.Parallel()

@@ -103,6 +103,10 @@ func Exercise(t *testing.T, newPlace func(t *testing.T) Place) {
 		"webhooks of approvals":     approvalWebhooks,
 		"waiting tasks":             waitingTasks,
 		"decide at once":            decideAtOnce,
+		"doubts":                    doubts,
+		"doubts of dead processes":  doubtsOfDead,
+		"lists of doubts":           doubtLists,
+		"settle at once":            settleAtOnce,
 		"closed":                    closed,
 	} {
 		t.Run(name, func(t *testing.T) {
