@@ -50,10 +50,13 @@ func (a *API) addApprovals() {
 		return &body[ApprovalList]{ApprovalList{list(all), next}}, err
 	})
 
-	operation(a, endpoint{"getApproval", "GET /v1/approvals/{id}", "approvals", http.StatusOK, "An approval request", "With the places where tokens in arguments are replaced."}, func(ctx context.Context, in *ByID) (*body[approval.Request], error) {
+	operation(a, endpoint{"getApproval", "GET /v1/approvals/{id}", "approvals", http.StatusOK, "An approval request", "With the places where tokens in arguments are replaced, and with how arguments change what the run has read before."}, func(ctx context.Context, in *ByID) (*body[approval.Request], error) {
 		r, err := a.opt.Harness.Runs().Approval(ctx, identity(ctx), in.ID)
 		if err == nil {
 			r, err = a.opt.Harness.Runs().Replaced(ctx, r, owns(ctx, r.User))
+		}
+		if err == nil {
+			r, err = a.opt.Harness.Runs().Compared(ctx, r)
 		}
 		return &body[approval.Request]{r}, ownApproval(err)
 	})

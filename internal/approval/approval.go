@@ -3,6 +3,8 @@ package approval
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -66,9 +68,44 @@ type Call struct {
 	Binding     Binding         `json:"binding"`
 	Values      []Value         `json:"values,omitempty" doc:"Where values in the arguments come from, at the paths that rules of the policy name with from: the first 100."`
 
-	// Replaced and Unread are filled in where one request is shown; they are not stored.
+	// Replaced, Unread and Compared are filled in where one request is shown; they are not stored.
 	Replaced []Replacement `json:"replaced,omitempty" doc:"Where tokens in the arguments are replaced by values before the call is made: the first 100 places. Not in lists."`
 	Unread   string        `json:"unread,omitempty" doc:"Why it cannot be told where tokens are replaced: their values cannot be read. The call fails then, unless they can be read where it is made."`
+
+	Compared []Comparison `json:"compared,omitempty" doc:"How texts in the arguments differ from what the run has read before, or from an old text that the call has as well: the first 20. Not in lists."`
+}
+
+// Comparison is how a text in the arguments of a call differs from an earlier one. Both have tokens in place of personal data.
+type Comparison struct {
+	Path    string `json:"path,omitempty" doc:"Where the text is in the arguments." example:"$.content"`
+	Tool    string `json:"tool,omitempty" doc:"What the run has read the earlier text with: the latest read whose arguments this call has as well." example:"files__read"`
+	Call    int    `json:"call,omitempty" doc:"The number of that call."`
+	Since   int    `json:"since,omitempty" doc:"A later call of the run that may have changed it."`
+	Old     string `json:"old,omitempty" doc:"Where the earlier text is in the arguments of the same call." example:"$.oldText"`
+	Diff    string `json:"diff,omitempty" doc:"Unified difference by lines, with three lines of context. Empty without a problem: the texts are equal."`
+	Problem string `json:"problem,omitempty" doc:"Why there is no difference, or only a part."`
+}
+
+// Words says what is compared, and how far.
+func (c Comparison) Words() string {
+	var b strings.Builder
+	switch {
+	case c.Tool != "":
+		fmt.Fprintf(&b, "%s, compared with what the program read with %s before (call %d)", c.Path, c.Tool, c.Call)
+	case c.Old != "":
+		fmt.Fprintf(&b, "%s, compared with %s", c.Path, c.Old)
+	default:
+		b.WriteString("not compared")
+	}
+	if c.Since != 0 {
+		fmt.Fprintf(&b, "; call %d may have changed it since", c.Since)
+	}
+	if c.Problem != "" {
+		b.WriteString(": " + c.Problem)
+	} else if c.Diff == "" {
+		b.WriteString(": the same")
+	}
+	return b.String()
 }
 
 // Replacement is a place in the arguments of a call where a token is replaced by its value.

@@ -61,12 +61,21 @@ type approvalArg struct {
 func (r *approvalArg) find(ctx context.Context, a *app, h harness) (approval.Request, error) {
 	request, err := h.Runs().Approval(ctx, auth.Local(), r.ID)
 	if err == nil {
-		err = fill(ctx, h, &request)
-	}
-	if err == nil {
-		request, err = h.Runs().Replaced(ctx, request, true)
+		request, err = shown(ctx, h, request)
 	}
 	return request, r.explain(a, err)
+}
+
+// shown is a request with all that a person is shown of it.
+func shown(ctx context.Context, h harness, r approval.Request) (approval.Request, error) {
+	r, err := h.Runs().Compared(ctx, r)
+	if err == nil {
+		err = fill(ctx, h, &r)
+	}
+	if err == nil {
+		r, err = h.Runs().Replaced(ctx, r, true)
+	}
+	return r, err
 }
 
 // explain says where the id was looked for, and how to find it.
@@ -138,6 +147,9 @@ func preview(r approval.Request) string {
 			args = fmt.Sprintf("(%d bytes; harness approvals show %s shows them)", c.ArgsBytes, r.ID)
 		}
 		fmt.Fprintf(&b, "  call %d: %s %s  (%s)\n", c.N, c.Tool, args, annotations(c))
+		for _, of := range c.Compared {
+			fmt.Fprintf(&b, "    %s%s", of.Words(), moved("\n"+of.Diff))
+		}
 		for _, of := range c.Replaced {
 			fmt.Fprintf(&b, "    %s\n", replaced(of))
 		}
@@ -158,6 +170,11 @@ func preview(r approval.Request) string {
 		fmt.Fprintf(&b, "  so far: call %d, %s %s, %s\n", e.Call, e.Kind, e.Name, strings.ReplaceAll(e.State, "_", " "))
 	}
 	return clip.Visible(b.String())
+}
+
+// moved is a text with lines that begin further right.
+func moved(text string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n      ") + "\n"
 }
 
 // replaced says where a token is replaced, by what, and what that may do.
@@ -281,11 +298,7 @@ func (a *app) asks() bool {
 
 // ask has the user of a terminal decide a request; ok is false if they leave it. deciding is called before the decision is known to others.
 func (a *app) ask(ctx context.Context, h harness, r approval.Request, deciding func()) (ok bool, err error) {
-	err = fill(ctx, h, &r)
-	if err == nil {
-		r, err = h.Runs().Replaced(ctx, r, true)
-	}
-	if err != nil {
+	if r, err = shown(ctx, h, r); err != nil {
 		return false, err
 	}
 	fmt.Fprint(a.Stderr, preview(r))

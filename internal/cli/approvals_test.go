@@ -60,6 +60,30 @@ func TestApprovalReplaced(t *testing.T) {
 	f.run("approvals", "approve", out.Approval.ID).want(0)
 }
 
+// What a call changes of a record that the run has read is shown by lines.
+func TestApprovalCompared(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.write("harness.yaml", "policy: [{tools: crm__update_note, action: ask}]\nmcpServers:\n  crm: {command: "+quoted(self(f.t))+", args: [__demo-server, crm, "+quoted(f.dir)+"]}\n")
+	ask := func(note string) (shown, id string) {
+		t.Helper()
+		var out run.Outcome
+		f.run("exec", "--json", "-e", fmt.Sprintf("await tools.crm.get({id: 1001}); return await tools.crm.update_note({id: 1001, note: %q})", note)).want(4).value(&out)
+		return f.run("approvals", "show", out.Approval.ID).want(0).stdout, out.Approval.ID
+	}
+	shown, id := ask("calls on Mondays\nlikes tea")
+	if strings.Contains(shown, "compared") {
+		t.Errorf("a note that was not there before: %s", shown)
+	}
+	f.run("approvals", "approve", id).want(0)
+	shown, _ = ask("calls on Mondays\nlikes coffee")
+	for _, want := range []string{"    $.note, compared with what the program read with crm__get before (call 1)\n      @@ -1,2 +1,2 @@\n       calls on Mondays\n      -likes tea\n", "      +likes coffee\n"} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("shown: %s\nwant %s", shown, want)
+		}
+	}
+}
+
 // A request whose values cannot be read, because the key is that of another directory, says so; it can be shown and denied.
 func TestApprovalUnread(t *testing.T) {
 	t.Parallel()

@@ -110,7 +110,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 	failed, _ := w.run(w.token, "try { await tools.notes.fail({}) } catch {}\nthrow new Error("+quoted(payload)+") // "+strings.NewReplacer("\n", " ", "\r", " ").Replace(payload))
 	broken, _ := w.run(w.token, "<script>attacked('code')</script> = 1")
 	w.run(w.token, "return await tools.notes.write("+quoted(payload)+")")
-	asks, status := w.run(w.token, "return await tools.notes.write({title: "+quoted(payload)+", "+quoted(payload)+": 1})")
+	asks, status := w.run(w.token, "await tools.notes.read({title: "+quoted(payload)+"});\nreturn await tools.notes.write({title: "+quoted(payload)+", "+quoted(payload)+": 1, text: "+quoted(strings.Join(payloads[1:], "\n"))+"})")
 	if status != "waiting_approval" {
 		t.Fatalf("the write is %s", status)
 	}

@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -64,6 +65,7 @@ var functions = template.FuncMap{
 	"add":       func(a, b int) int { return a + b },
 	"usd":       func(cost *float64) string { return fmt.Sprintf("$%.4f", *cost) },
 	"codelines": func(code string) []string { return strings.Split(clip.Visible(clip.Counted(code, maxShown)), "\n") },
+	"difflines": diffLines,
 	"fields":    fields,
 	"happened":  func(kind string) string { return cmp.Or(happened[kind], kind) },
 	"nav":       func() []section { return sections },
@@ -95,10 +97,47 @@ var happened = map[string]string{
 // field is an argument of a call.
 type field struct{ Name, Value string }
 
-// fields are the arguments of a call, one by one and in their order, so that a text is read as a text.
+// maxFields is how many texts within arguments a page shows by themselves.
+const maxFields = 100
+
+// fields are the arguments of a call, one by one and in their order, so that a text is read as a text. An argument with a text of several lines
+// within is shown by its parts.
 func fields(args json.RawMessage) (all []field) {
 	for name, v := range jsontext.Members(args) {
-		all = append(all, field{name, value(args[v.From:v.End])})
+		all = partsOf(all, name, args[v.From:v.End], 4)
+	}
+	return all
+}
+
+// partsOf are a value, or what it consists of, down to so many levels.
+func partsOf(all []field, path string, of json.RawMessage, levels int) []field {
+	if levels == 0 || len(all) >= maxFields || !bytes.Contains(of, []byte(`\n`)) {
+		return append(all, field{path, value(of)})
+	}
+	switch of[0] {
+	case '{':
+		for name, v := range jsontext.Members(of) {
+			all = partsOf(all, path+"."+name, of[v.From:v.End], levels-1)
+		}
+	case '[':
+		var items []json.RawMessage
+		_ = json.Unmarshal(of, &items) // it is an array
+		for i, item := range items {
+			all = partsOf(all, path+"["+strconv.Itoa(i)+"]", item, levels-1)
+		}
+	default:
+		all = append(all, field{path, value(of)})
+	}
+	return all
+}
+
+// diffLine is a line of a unified difference.
+type diffLine struct{ Kind, Text string }
+
+func diffLines(diff string) (all []diffLine) {
+	kinds := map[byte]string{'+': "added", '-': "removed", '@': "hunk", '\\': "hunk"}
+	for line := range strings.Lines(clip.Counted(diff, maxShown)) {
+		all = append(all, diffLine{cmp.Or(kinds[line[0]], "kept"), clip.Visible(strings.TrimSuffix(line, "\n"))})
 	}
 	return all
 }

@@ -332,6 +332,7 @@ func newToolServer(t testing.TB) *toolServer {
 				{"name": "write", "description": "Writes a note. " + payload, "inputSchema": map[string]any{"type": "object", "properties": map[string]any{
 					"title": map[string]string{"type": "string", "description": payload}, "text": map[string]string{"type": "string"},
 				}}},
+				{"name": "read", "description": "Reads a note.", "inputSchema": object, "annotations": map[string]any{"readOnlyHint": true}},
 				{"name": "large", "description": "All notes at once.", "inputSchema": object, "annotations": map[string]any{"readOnlyHint": true}},
 				{"name": "fail", "description": "Fails.", "inputSchema": object, "annotations": map[string]any{"readOnlyHint": true}},
 				{"name": payloads[1], "description": payload, "inputSchema": object},
@@ -350,6 +351,8 @@ func newToolServer(t testing.TB) *toolServer {
 				s.written = append(s.written, string(q.Params.Arguments))
 				s.mu.Unlock()
 				text = "written"
+			case "read":
+				text = strings.Join(payloads, "\n") + "\nann@example.org\nsecond line"
 			case "large":
 				text = strings.Repeat("text of a note\n", 8<<20/15)
 			case "fail":

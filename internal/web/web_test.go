@@ -16,7 +16,8 @@ func filled(t testing.TB) (w *world, paths []string) {
 	w.api(w.token, "GET", "/v1/tools", nil, nil)
 	good, _ := w.run(w.token, "console.log('"+`hello <b>you</b>`+"'); const all = await tools.notes.list({}); return all")
 	bad, _ := w.run(w.token, "await tools.notes.list({});\nawait tools.notes.fail({});")
-	waiting, status := w.run(w.token, `return await tools.notes.write({title: "a note <b>", text: "first line\nsecond line"})`)
+	waiting, status := w.run(w.token, `await tools.notes.read({title: "a note <b>"});
+return await tools.notes.write({title: "a note <b>", text: "first line\nsecond line", edits: [{old: "one\n<b>", new: "two\n<b>"}]})`)
 	if status != "waiting_approval" {
 		t.Fatalf("the write is %s", status)
 	}
@@ -68,10 +69,14 @@ func TestPagesShowTexts(t *testing.T) {
 		}
 	}
 	for path, texts := range map[string][]string{
-		paths[4]:  {"hello &lt;b&gt;you&lt;/b&gt;", "notes__list", "const all"},
-		paths[5]:  {"no notes today", "notes__fail"},
-		paths[2]:  {"Count the notes.", "There are **2** notes.", "const all = await"},
-		paths[10]: {"first line\nsecond line", "writes are asked about", "Approve"},
+		paths[4]: {"hello &lt;b&gt;you&lt;/b&gt;", "notes__list", "const all"},
+		paths[5]: {"no notes today", "notes__fail"},
+		paths[2]: {"Count the notes.", "There are **2** notes.", "const all = await"},
+		paths[10]: {
+			"first line\nsecond line", "writes are asked about", "Approve", "edits[0].new", "two\n&lt;b&gt;", "$.text, compared with what the program read with notes__read before (call 1)",
+			`<span class="removed">-&lt;script&gt;attacked(1)&lt;/script&gt;`, `<span class="removed">-[EMAIL_1]`, `<span class="added">&#43;first line`, `<span class="kept"> second line`,
+			"$.edits[0].new, compared with $.edits[0].old", `<span class="removed">-one`,
+		},
 	} {
 		got := r.get(path).text
 		for _, text := range texts {

@@ -1,0 +1,224 @@
+package runs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/jsontext"
+	"mcp-code-exec-harness/internal/linediff"
+)
+
+// Bounds of what is compared for one request.
+const (
+	maxSearched  = 5000     // calls of the run among which a read is looked for
+	maxCompared  = 20       // texts of a call
+	maxShownDiff = 64 << 10 // bytes of a difference
+)
+
+// Compared returns a request whose calls say how they change what the run has read before: a call is compared with the latest read whose
+// arguments, all of them, the call has as well, such as the path of a file or the id of a record. Both texts are as the journal has them, with
+// tokens in place of personal data.
+func (s *Service) Compared(ctx context.Context, r approval.Request) (approval.Request, error) {
+	r.Calls = slices.Clone(r.Calls)
+	all := make([]comparing, len(r.Calls))
+	for i, c := range r.Calls {
+		args := c.Args
+		if args == nil && c.ArgsBytes > 0 {
+			call, err := s.Call(ctx, r.Run, c.N, "")
+			if err != nil && !errors.Is(err, journal.ErrNotFound) { // A request outlives the journal of a run that was deleted.
+				return r, err
+			}
+			args = call.Arguments
+		}
+		all[i] = newComparing(c.N, args)
+	}
+	searched, err := s.calls(ctx, r.Run, "", maxSearched, func(c *Call) {
+		related := false
+		for i := range all {
+			related = all[i].see(c) || related
+		}
+		if !related || c.Answered != nil {
+			c.Arguments, c.Result = nil, nil
+		}
+	})
+	if err != nil {
+		return r, err
+	}
+	for i := range all {
+		r.Calls[i].Compared = all[i].texts()
+		if searched.full {
+			r.Calls[i].Compared = append(r.Calls[i].Compared, approval.Comparison{Problem: fmt.Sprintf("the run has made more calls than the %d among which a read is looked for", maxSearched)})
+		}
+	}
+	return r, nil
+}
+
+// comparing is a call that waits, and what was read before of what it changes.
+type comparing struct {
+	n     int
+	args  []member
+	read  Call // the latest read; its number is 0 if there is none
+	since int  // number of a later call that may have changed what was read; 0: none
+	whole any  // decoded arguments; nil where they are large
+}
+
+func newComparing(n int, args json.RawMessage) comparing {
+	w := comparing{n: n, args: members(args)}
+	if len(args) <= 4*linediff.MaxText {
+		_ = json.Unmarshal(args, &w.whole) // arguments are JSON
+	}
+	return w
+}
+
+// member is a member of a JSON object.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// members are the members of an object; there are none of another value.
+func members(text json.RawMessage) (all []member) {
+	for name, v := range jsontext.Members(text) {
+		all = append(all, member{name, text[v.From:v.End]})
+	}
+	return all
+}
+
+// find returns the value of a member; nil: there is none.
+func find(all []member, name string) json.RawMessage {
+	if i := slices.IndexFunc(all, func(m member) bool { return m.name == name }); i >= 0 {
+		return all[i].value
+	}
+	return nil
+}
+
+// within says whether all arguments of a call are texts or numbers that others have as well.
+func within(args, others []member) bool {
+	for _, a := range args {
+		other := find(others, a.name)
+		text, isText := jsontext.String(a.value)
+		otherText, otherIsText := jsontext.String(other)
+		isNumber := len(a.value) > 0 && strings.IndexByte("-0123456789", a.value[0]) >= 0
+		if !isText && !isNumber || isText != otherIsText || text != otherText || isNumber && !bytes.Equal(a.value, other) {
+			return false
+		}
+	}
+	return len(args) > 0
+}
+
+// see takes a call of the journal, once when it is made and once with its answer, and says whether it has to do with the one that waits.
+func (w *comparing) see(c *Call) bool {
+	if c.N >= w.n {
+		return false
+	}
+	args := members(c.Arguments)
+	reads := c.Sent == nil && within(args, w.args)
+	writes := w.read.N != 0 && within(members(w.read.Arguments), args)
+	switch {
+	case c.Answered == nil:
+		return reads || w.read.N != 0 && writes
+	case reads && c.Error == "":
+		w.read, w.since = *c, 0
+	case writes && (c.Sent != nil || c.Kind == string(frame.FS)):
+		w.since = c.N
+	}
+	return true
+}
+
+// texts compares the arguments with what was read: a text with the only text of the call, a record with the members of the same names. Besides,
+// it compares texts of which the call has the old and the new one.
+func (w *comparing) texts() (all []approval.Comparison) {
+	if w.read.N != 0 {
+		known := members(w.read.Arguments)
+		args := slices.DeleteFunc(slices.Clone(w.args), func(m member) bool { return find(known, m.name) != nil })
+		of := approval.Comparison{Tool: w.read.Name, Call: w.read.N, Since: w.since}
+		if before, ok := jsontext.String(w.read.Result); ok {
+			args = slices.DeleteFunc(args, func(m member) bool { _, text := jsontext.String(m.value); return !text })
+			if len(args) == 1 {
+				all = append(all, difference(of, memberPath("$", args[0].name), before, readable(args[0].value)))
+			}
+		} else {
+			all = records(all, of, "$", args, members(w.read.Result), 1)
+		}
+	}
+	return pairs(all, "$", w.whole)
+}
+
+// records compares members with those of a record, and those of members that the record does not have, down to so many levels.
+func records(all []approval.Comparison, of approval.Comparison, path string, args, record []member, levels int) []approval.Comparison {
+	for _, m := range args {
+		at := memberPath(path, m.name)
+		if before := find(record, m.name); before != nil && len(all) < maxCompared {
+			all = append(all, difference(of, at, readable(before), readable(m.value)))
+		} else if before == nil && levels > 0 {
+			all = records(all, of, at, members(m.value), record, levels-1)
+		}
+	}
+	return all
+}
+
+// pairs compares two members of an object of which one is named as the new and the other as the old one: oldText and newText, old_string and new_string.
+func pairs(all []approval.Comparison, path string, value any) []approval.Comparison {
+	switch value := value.(type) {
+	case []any:
+		for i, item := range value {
+			all = pairs(all, fmt.Sprintf("%s[%d]", path, i), item)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			after, ok := value[name].(string)
+			if !ok {
+				all = pairs(all, memberPath(path, name), value[name])
+				continue
+			}
+			old := strings.NewReplacer("new", "old", "New", "Old").Replace(name)
+			if before, ok := value[old].(string); ok && old != name && len(all) < maxCompared {
+				all = append(all, difference(approval.Comparison{Old: memberPath(path, old)}, memberPath(path, name), before, after))
+			}
+		}
+	}
+	return all
+}
+
+// difference compares two texts.
+func difference(of approval.Comparison, path, before, after string) approval.Comparison {
+	of.Path = path
+	text, err := linediff.Of(before, after)
+	if err != nil {
+		of.Problem = err.Error()
+	}
+	if of.Diff = text; len(text) > maxShownDiff {
+		of.Diff = text[:strings.LastIndexByte(text[:maxShownDiff], '\n')+1]
+		of.Problem = fmt.Sprintf("this is the beginning: the difference has %d bytes", len(text))
+	}
+	return of
+}
+
+// readable is a string, or another value as indented JSON.
+func readable(value json.RawMessage) string {
+	if text, ok := jsontext.String(value); ok {
+		return text
+	}
+	var b bytes.Buffer
+	if len(value) > linediff.MaxText || json.Indent(&b, value, "", "  ") != nil {
+		return string(value)
+	}
+	return b.String()
+}
+
+// memberPath is the path of a member of an object.
+func memberPath(path, name string) string {
+	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c != '_' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') }) {
+		return fmt.Sprintf("%s[%q]", path, name)
+	}
+	return path + "." + name
+}
