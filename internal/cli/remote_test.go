@@ -141,15 +141,20 @@ func TestServedCommandsSameOnly(t *testing.T) {
 		}
 	}
 	environ := f.environ
-	for _, variable := range []string{"HARNESS_SANDBOX_MAXCALLS=7", "HTTPS_PROXY=http://127.0.0.1:9", "PATH=/elsewhere"} {
+	other := filepath.Join(f.dir, "other")
+	if err := os.Chmod(f.write("other/node", ""), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := string(filepath.ListSeparator) + os.Getenv("PATH")
+	for _, variable := range []string{"HARNESS_SANDBOX_MAXCALLS=7", "HTTPS_PROXY=http://127.0.0.1:9", "PATH=" + other + path} {
 		f.environ = append(environ[:len(environ):len(environ)], variable)
 		if f.served(program...) {
 			t.Errorf("%s: the server executed the command", variable)
 		}
 	}
-	f.environ = append(environ[:len(environ):len(environ)], "TERM=dumb", "PWD=/x")
+	f.environ = append(environ[:len(environ):len(environ)], "TERM=dumb", "PWD=/x", "LC_CTYPE=C.UTF-8", "PATH="+filepath.Join(f.dir, "none")+path)
 	if !f.served(program...) {
-		t.Error("the terminal matters")
+		t.Error("the terminal, or a PATH with the same programs, matters")
 	}
 	f.environ = environ
 	f.write("harness.yaml", "audit: {file: data/audit.jsonl}\nsandbox: {maxCalls: 5}\n")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/remote"
 	"mcp-code-exec-harness/internal/task"
@@ -145,14 +148,23 @@ var ownVariables = []string{
 	"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "HOME", "XDG_CACHE_HOME", "HARNESS_CACHE_DIR", "TZ",
 }
 
-// sessionVariables differ between the terminals and sessions of one user, and mean nothing to what does not share them.
-var sessionVariables = []string{"TERM", "PWD", "OLDPWD", "SHLVL", "_", "XDG_SESSION_ID", "XDG_VTNR", "XDG_SEAT"}
+// placeVariables say where and for whom a terminal or session works: screen, language, directory. A server has those with which it was started.
+var placeVariables = regexp.MustCompile(`^(TERM|PWD|OLDPWD|SHLVL|_|SHELL|LANG|LC_\w+|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_(SESSION|CURRENT|RUNTIME|VTNR|SEAT|MENU|GREETER)\w*)$`)
+
+// What tiers start, and what commands of MCP servers start besides.
+var (
+	tierPrograms   = []string{"node", "docker"}
+	serverPrograms = []string{"npm", "npx", "bun", "deno", "python", "python3", "uv", "uvx", "podman", "git", "sh", "bash"}
+)
 
 // differentVariables are the variables by which something that the configuration starts, or this process itself, would differ between two environments.
 func differentVariables(cfg *config.Config, one, other []string) (names []string) {
-	inherit := slices.Clone(ownVariables)
+	inherit, programs := slices.Clone(ownVariables), slices.Clone(tierPrograms)
 	for _, s := range cfg.MCPServers {
 		inherit = append(inherit, s.Inherit...)
+		if s.Command != "" {
+			programs = append(append(programs, serverPrograms...), s.Command)
+		}
 		if s.Auth != nil && s.Auth.Type == "command" { // the command gets all
 			inherit = append(inherit, "*")
 		}
@@ -160,7 +172,7 @@ func differentVariables(cfg *config.Config, one, other []string) (names []string
 	matter := func(environ []string) map[string]string {
 		all := map[string]string{}
 		for _, entry := range mcpclient.Inherited(environ, inherit) {
-			if name, value, ok := strings.Cut(entry, "="); ok && !slices.Contains(sessionVariables, name) {
+			if name, value, ok := strings.Cut(entry, "="); ok && !placeVariables.MatchString(name) {
 				all[name] = value
 			}
 		}
@@ -168,7 +180,8 @@ func differentVariables(cfg *config.Config, one, other []string) (names []string
 	}
 	a, b := matter(one), matter(other)
 	for name, value := range a {
-		if have, ok := b[name]; !ok || have != value {
+		have, ok := b[name]
+		if !ok || have != value && (name != "PATH" || !samePrograms(programs, filepath.Dir(cfg.File), one, other)) {
 			names = append(names, name)
 		}
 	}
@@ -179,4 +192,13 @@ func differentVariables(cfg *config.Config, one, other []string) (names []string
 	}
 	slices.Sort(names)
 	return names
+}
+
+// samePrograms reports whether commands mean the same files in two environments.
+func samePrograms(commands []string, dir string, one, other []string) bool {
+	return !slices.ContainsFunc(commands, func(command string) bool {
+		a, _ := process.Find(command, dir, one)
+		b, _ := process.Find(command, dir, other)
+		return a != b
+	})
 }

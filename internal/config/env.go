@@ -75,9 +75,9 @@ func reason(err error) string {
 }
 
 // fold reduces a name to what tells it from others: MAX_CALLS, max-calls and MAXCALLS are the same.
-func fold(name string) string {
-	return strings.NewReplacer("_", "", "-", "", ".", "").Replace(strings.ToUpper(name))
-}
+func fold(name string) string { return separators.Replace(strings.ToUpper(name)) }
+
+var separators = strings.NewReplacer("_", "", "-", "", ".", "")
 
 // variableOf is the name that a key is called by in messages.
 func variableOf(k key) string {
