@@ -30,6 +30,14 @@ type NewSettlement struct {
 	Note    string   `json:"note,omitempty" maxLength:"1000" doc:"How that was found out. Personal data in it become tokens."`
 }
 
+// RunComparison is a page of the calls of two runs.
+type RunComparison struct {
+	Pairs    []runs.CallPair `json:"pairs" doc:"In the order of the calls."`
+	Next     int             `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
+	Diverges *runs.CallPair  `json:"diverges,omitempty" doc:"The first pair that differs; absent: none does."`
+	Counts   map[string]int  `json:"counts" doc:"How many pairs there are by what differs, on all pages."`
+}
+
 // EventList is a page of the events of a task.
 type EventList struct {
 	Events []task.Event `json:"events"`
@@ -113,6 +121,39 @@ func (a *API) addCalls() {
 			err = problem(http.StatusConflict, "it was settled with another verdict before")
 		}
 		return &body[journal.Settlement]{settled}, err
+	})
+
+	operation(a, endpoint{
+		"compareRuns", "GET /v1/runs/{id}/compare", "runs", http.StatusOK, "How the calls of another run differ, without their values",
+		"Calls are aligned in their order: those of the same name and arguments, and between them those of the same name. For runs of up to 20,000 calls.",
+	}, func(ctx context.Context, in *struct {
+		ByID
+		With   string `query:"with" required:"true" doc:"The other run."`
+		Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+		Cursor int    `query:"cursor" minimum:"0" doc:"next of the page before."`
+	},
+	) (*body[RunComparison], error) {
+		for _, id := range []string{in.With, in.ID} {
+			if _, err := a.findRun(ctx, id); err != nil {
+				return nil, err
+			}
+		}
+		all, err := a.opt.Harness.Runs().Pairs(ctx, in.ID, in.With)
+		if err != nil {
+			return nil, err
+		}
+		out := RunComparison{Counts: map[string]int{}}
+		for i, p := range all {
+			if out.Counts[p.Differs]++; p.Differs != runs.SameCall && out.Diverges == nil {
+				out.Diverges = &all[i]
+			}
+		}
+		from := min(in.Cursor, len(all))
+		until := min(from+in.Limit, len(all))
+		if out.Pairs = list(all[from:until]); until < len(all) {
+			out.Next = until
+		}
+		return &body[RunComparison]{out}, nil
 	})
 
 	operation(a, endpoint{

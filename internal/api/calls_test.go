@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 
 	"mcp-code-exec-harness/internal/api"
@@ -63,6 +64,40 @@ func TestCalls(t *testing.T) {
 	for _, cursor := range []string{"x", "1", "0-0", "-1-5", "1-x"} {
 		w.do("GET", "/v1/runs/"+out.RunID+"/calls?cursor="+cursor, nil).want(http.StatusBadRequest)
 	}
+}
+
+// The calls of two runs are compared without their values, by pages that agree.
+func TestCompareRuns(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
+	program := func(texts string) (id string) {
+		return w.do("POST", "/v1/runs", map[string]any{"userId": "alice", "code": "for (const text of " + texts + ") await tools.bad.echo({text}); return 1"}).want(http.StatusOK).field("runId")
+	}
+	first, second := program("['a', 'b', 'd']"), program("['a', 'b', 'c', 'e']")
+	at := "/v1/runs/" + first + "/compare?with=" + second
+	var whole api.RunComparison
+	w.do("GET", at, nil).want(http.StatusOK).json(&whole)
+	differ := func(pairs []runs.CallPair) (all []string) {
+		for _, p := range pairs {
+			all = append(all, p.Differs)
+		}
+		return all
+	}
+	if got := fmt.Sprint(differ(whole.Pairs), whole.Counts, whole.Next); got != "[nothing nothing arguments onlySecond] map[arguments:1 nothing:2 onlySecond:1] 0" {
+		t.Errorf("the comparison is %s", got)
+	}
+	if d := whole.Diverges; d == nil || d.First.N != 3 || d.Second.N != 3 || d.First.At == "" {
+		t.Errorf("the first pair that differs is %+v", d)
+	}
+	var page, last api.RunComparison
+	w.do("GET", at+"&limit=3", nil).want(http.StatusOK).json(&page)
+	w.do("GET", fmt.Sprintf("%s&limit=3&cursor=%d", at, page.Next), nil).want(http.StatusOK).json(&last)
+	if got := differ(append(page.Pairs, last.Pairs...)); !slices.Equal(got, differ(whole.Pairs)) || len(last.Pairs) != 1 || last.Diverges == nil {
+		t.Errorf("by pages: %v, %+v", got, last)
+	}
+	w.do("GET", at+"&cursor=1000", nil).want(http.StatusOK)
+	w.do("GET", "/v1/runs/"+first+"/compare?with=run_none", nil).want(http.StatusNotFound)
+	w.do("GET", "/v1/runs/run_none/compare?with="+first, nil).want(http.StatusNotFound)
 }
 
 // names are what pages of calls must agree on.

@@ -87,8 +87,8 @@ var (
 )
 
 // attempts are what bob tries at every operation: with alice's ids, in alice's name, and for himself. Session ids are each user's own:
-// with the id of alice's session bob gets one of his.
-func attempts(alice belongings, token string) map[string][]attempt {
+// with the id of alice's session bob gets one of his. bobs is a run of his.
+func attempts(alice belongings, token, bobs string) map[string][]attempt {
 	inHerName := map[string]any{"userId": "alice", "task": "SAY<<x>>", "code": "return 1", "cron": "@daily", "id": "bobs-own"}
 	sameID := map[string]any{"sessionId": alice.session, "task": "SAY<<x>>", "code": "return await fs.listFiles('/workspace')", "cron": "@daily"}
 	own := map[string]any{"task": "SAY<<x>>", "code": "return await fs.listFiles('/skills')", "cron": "@daily"}
@@ -164,10 +164,16 @@ func attempts(alice belongings, token string) map[string][]attempt {
 		},
 		"GET /v1/runs/{id}/calls":     {{"/v1/runs/" + alice.run + "/calls", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/calls?limit=1", nil, hidden}},
 		"GET /v1/runs/{id}/calls/{n}": {{"/v1/runs/" + alice.run + "/calls/1", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/calls/1?at=2-0&values=true", nil, hidden}},
-		"GET /v1/tasks/{id}/history":  {{"/v1/tasks/" + alice.ended + "/history", nil, hidden}, {"/v1/tasks/" + alice.held + "/history?cursor=1", nil, hidden}},
-		"GET /v1/policy":              {{"/v1/policy", nil, hidden}},
-		"GET /v1/me":                  {{"/v1/me", nil, fine}},
-		"POST /v1/runs/{id}/replay":   {{"/v1/runs/" + alice.run + "/replay", nil, hidden}, {"/v1/runs/" + alice.run + "/replay?force=true", nil, hidden}},
+		"GET /v1/runs/{id}/compare": {
+			{"/v1/runs/" + alice.run + "/compare?with=" + alice.taskRun, nil, hidden},
+			{"/v1/runs/" + bobs + "/compare?with=" + alice.run, nil, hidden},
+			{"/v1/runs/" + alice.run + "/compare?with=" + bobs, nil, hidden},
+			{"/v1/runs/" + bobs + "/compare?with=" + bobs, nil, fine},
+		},
+		"GET /v1/tasks/{id}/history": {{"/v1/tasks/" + alice.ended + "/history", nil, hidden}, {"/v1/tasks/" + alice.held + "/history?cursor=1", nil, hidden}},
+		"GET /v1/policy":             {{"/v1/policy", nil, hidden}},
+		"GET /v1/me":                 {{"/v1/me", nil, fine}},
+		"POST /v1/runs/{id}/replay":  {{"/v1/runs/" + alice.run + "/replay", nil, hidden}, {"/v1/runs/" + alice.run + "/replay?force=true", nil, hidden}},
 		"POST /v1/runs/{id}/capability": {
 			{"/v1/runs/" + alice.run + "/capability", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/capability", nil, hidden},
 		},
@@ -220,7 +226,7 @@ func TestIsolation(t *testing.T) {
 	bob := w.furnish("bob", "bobs-own")
 	ids := []string{alice.ended, alice.held, alice.queued, alice.run, alice.taskRun, alice.schedule, alice.approval, alice.doubt}
 	before, began := w.all(alice), time.Now()
-	cases := attempts(alice, "hc1.x.y")
+	cases := attempts(alice, "hc1.x.y", bob.run)
 	for _, o := range w.contract.operations() {
 		name := o.Method + " " + o.Path
 		tries, there := cases[name]

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"mcp-code-exec-harness/internal/approval"
-	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/linediff"
@@ -128,7 +127,7 @@ func (w *comparing) see(c *Call) bool {
 		return reads || w.read.N != 0 && writes
 	case reads && c.Error == "":
 		w.read, w.since = *c, 0
-	case writes && (c.Sent != nil || c.Kind == string(frame.FS)):
+	case writes && c.Sent != nil:
 		w.since = c.N
 	}
 	return true

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -36,10 +37,10 @@ func BenchmarkPages(b *testing.B) {
 		b.Fatalf("a large answer: %s", status)
 	}
 	r := w.login(w.token)
-	for _, path := range []string{"/", "/runs", "/runs?status=failed", "/runs?userId=user-7", "/tasks", "/approvals", "/tools", "/sessions", "/runs/" + calls, "/runs/" + calls + "/calls/4000", "/runs/" + large, "/runs/" + large + "/calls/1"} {
+	for _, path := range []string{"/", "/runs", "/runs?status=failed", "/runs?userId=user-7", "/tasks", "/approvals", "/tools", "/sessions", "/runs/" + calls, "/runs/" + calls + "/calls/4000", "/runs/" + calls + "/compare?with=" + calls, "/runs/" + large, "/runs/" + large + "/calls/1"} {
 		name := path
 		if len(name) > 24 {
-			name = name[:5] + map[bool]string{true: "CALLS", false: "LARGE"}[path[6:6+len(calls)] == calls] + path[6+len(calls):]
+			name = strings.ReplaceAll(name[:5]+map[bool]string{true: "CALLS", false: "LARGE"}[path[6:6+len(calls)] == calls]+path[6+len(calls):], calls, "CALLS")
 		}
 		b.Run(name, func(b *testing.B) {
 			var size int

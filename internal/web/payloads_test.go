@@ -142,11 +142,11 @@ func attacked(t testing.TB) (w *world, paths []string) {
 
 	asked := url.QueryEscape(payload[:1500])
 	return w, []string{
-		"/", "/tasks", "/tasks/" + task.ID, "/runs", "/runs?userId=" + url.QueryEscape(names[1]), "/runs/" + said, "/runs/" + failed, "/runs/" + broken, "/runs/" + asks, "/runs/" + said + "/calls/1",
-		"/runs/" + said + "/calls/2", "/runs/" + failed + "/calls/1", "/approvals", "/approvals?status=denied", "/approvals/" + approvals.Approvals[0].ID, "/approvals/" + approvals.Approvals[1].ID, "/approvals/" + approvals.Approvals[2].ID,
+		"/", "/tasks", "/tasks/" + task.ID, "/runs", "/runs?userId=" + url.QueryEscape(names[1]), "/runs/" + said, "/runs/" + failed, "/runs/" + broken, "/runs/" + asks, "/runs/" + said + "/calls/1", "/runs/" + said + "/calls/2", "/runs/" + failed + "/calls/1", "/approvals", "/approvals?status=denied", "/approvals/" + approvals.Approvals[0].ID, "/approvals/" + approvals.Approvals[1].ID, "/approvals/" + approvals.Approvals[2].ID,
 		"/tools", "/tools?q=notes", "/tools?q=" + asked, "/tools?server=" + asked, "/tools/notes__list", "/tools/notes__write",
 		"/servers", "/servers/notes", "/servers/broken", "/servers/moody", "/sessions", "/sessions/work?userId=local", "/skills", "/schedules", "/policy", "/privacy?userId=local", "/privacy?userId=" + asked,
 		"/runs?sessionId=" + asked + "&userId=" + asked, "/tasks?status=" + asked, "/runs/" + url.PathEscape(payloads[0]), "/tools/" + url.PathEscape(payloads[2]), "/login?to=" + asked, "/login?code=" + asked, "/?done=" + asked,
+		"/runs/" + said + "/compare?with=" + failed, "/runs/" + said + "/compare?with=" + asked,
 	}
 }
 
@@ -178,7 +178,7 @@ func printable(s string) string {
 // that hide or change the order of a text.
 const structure = `(() => {
 	const known = new Set(('html head meta title link script body a header nav form input span button main h1 h2 h3 h4 p dl div dt dd section table thead tbody tr th td pre code ul ol li small strong time details summary ' +
-		'label select option textarea article svg rect footer kbd').split(' '));
+		'label select option datalist textarea article svg rect footer kbd').split(' '));
 	const wrong = [];
 	for (const e of document.querySelectorAll('*')) {
 		if (!known.has(e.localName)) wrong.push('<' + e.localName + '>');

@@ -19,6 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -66,9 +67,16 @@ var functions = template.FuncMap{
 	"usd":       func(cost *float64) string { return fmt.Sprintf("$%.4f", *cost) },
 	"codelines": func(code string) []string { return strings.Split(clip.Visible(clip.Counted(code, maxShown)), "\n") },
 	"difflines": diffLines,
-	"fields":    fields,
-	"happened":  func(kind string) string { return cmp.Or(happened[kind], kind) },
-	"nav":       func() []section { return sections },
+	"differs":   func(what string) string { return cmp.Or(differ[what], what) },
+	"tookof": func(c *runs.CallLine) string {
+		if c.Answered == nil {
+			return "–"
+		}
+		return took(c.Answered.Sub(c.Began))
+	},
+	"fields":   fields,
+	"happened": func(kind string) string { return cmp.Or(happened[kind], kind) },
+	"nav":      func() []section { return sections },
 }
 
 // section is a part of the dashboard.
@@ -92,6 +100,11 @@ var sections = []section{
 var happened = map[string]string{
 	task.EventTurn: "The model", task.EventRunStarted: "A program begins", task.EventRunEnded: "The program has ended", task.EventNote: "The harness tells the model", task.EventEnded: "The task has ended",
 	task.EventApprovalRequested: "A person is asked", task.EventApprovalDecided: "A person has decided", task.EventLog: "The program's console",
+}
+
+// differ says in words how the calls of a pair differ.
+var differ = map[string]string{
+	runs.SameCall: "same", runs.OtherArguments: "other arguments", runs.OtherAnswer: "another answer", runs.OnlyFirst: "only in the first", runs.OnlySecond: "only in the second",
 }
 
 // field is an argument of a call.

@@ -65,10 +65,11 @@ func (v *visit) run() error {
 	id := v.r.PathValue("id")
 	var body struct {
 		api.RunDetails
-		Bars  []bar
-		Span  time.Duration
-		Next  string // address of later calls; empty: there are none
-		First bool
+		Bars   []bar
+		Span   time.Duration
+		Next   string // address of later calls; empty: there are none
+		First  bool
+		Others []api.RunLine // runs to compare it with
 	}
 	err := v.get(at("/v1/runs/", id), &body.RunDetails)
 	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusNotFound && v.query("new") != "" {
@@ -82,6 +83,9 @@ func (v *visit) run() error {
 		return err
 	}
 	body.Next, body.First = v.next(calls.Next), v.query("cursor") == ""
+	if body.Ended != nil {
+		body.Others = v.others(body.RunDetails)
+	}
 	body.Bars, body.Span = bars(id, calls.Calls, body.Ended == nil, v.s.opt.Now())
 	of := view{Title: "Run " + id, Nav: "runs", Live: body.Ended == nil, Body: body}
 	if of.Live && body.Next == "" && body.First {

@@ -42,6 +42,7 @@ return await tools.notes.write({title: "a note <b>", text: "first line\nsecond l
 		"/", "/tasks", "/tasks/" + task.ID, "/runs", "/runs/" + good, "/runs/" + bad, "/runs/" + waiting, "/runs/" + good + "/calls/1", "/runs/" + bad + "/calls/2",
 		"/approvals", "/approvals/" + approvals.Approvals[0].ID, "/approvals?status=denied", "/tools", "/tools?q=list+notes", "/tools?q=zzzz", "/tools/notes__list", "/tools/notes__write",
 		"/servers", "/servers/notes", "/sessions", "/sessions/" + task.SessionID + "?userId=local", "/skills", "/schedules", "/policy", "/privacy", "/privacy?userId=local", "/tasks/task_none", "/runs/run_none",
+		"/runs/" + good + "/compare?with=" + bad, "/runs/" + good + "/compare?with=run_none",
 	}
 }
 
@@ -76,6 +77,9 @@ func TestPagesShowTexts(t *testing.T) {
 			"first line\nsecond line", "writes are asked about", "Approve", "edits[0].new", "two\n&lt;b&gt;", "$.text, compared with what the program read with notes__read before (call 1)",
 			`<span class="removed">-&lt;script&gt;attacked(1)&lt;/script&gt;`, `<span class="removed">-[EMAIL_1]`, `<span class="added">&#43;first line`, `<span class="kept"> second line`,
 			"$.edits[0].new, compared with $.edits[0].old", `<span class="removed">-one`,
+		},
+		paths[28]: {
+			`<span class="removed">-hello &lt;b&gt;you`, `<span class="added">&#43;await tools.notes.list({});`, "<dd>1</dd>", "only in the second", "The calls differ from <a", "call 2 of the second</a> on", "no notes today",
 		},
 	} {
 		got := r.get(path).text
