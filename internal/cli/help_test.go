@@ -75,6 +75,8 @@ func TestHelp(t *testing.T) {
 		{"runs", "journal"},
 		{"runs", "replay"},
 		{"runs", "resume"},
+		{"runs", "doubts"},
+		{"runs", "settle"},
 		{"sandbox"},
 		{"sandbox", "build"},
 		{"sandbox", "list"},

@@ -3,12 +3,15 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
@@ -21,6 +24,8 @@ type runsCmd struct {
 	Journal runsJournalCmd `cmd:"" help:"Every record of a run, as JSON lines; with --json as one list." example:"runs journal run_4f2a | jq .call"`
 	Replay  runsReplayCmd  `cmd:"" help:"Execute a run again from its journal and compare; nothing is contacted." example:"runs replay run_4f2a"`
 	Resume  runsResumeCmd  `cmd:"" help:"Continue a run whose process died. A running server cancels such runs after an hour, but for those that wait for an approval." example:"runs resume run_4f2a"`
+	Doubts  runsDoubtsCmd  `cmd:"" help:"Writes in doubt that nobody has settled, the latest first: they were sent, and whether they were done is unknown." example:"runs doubts"`
+	Settle  runsSettleCmd  `cmd:"" help:"Say whether a write in doubt was done, after a look at its server. Nothing is sent." example:"runs settle run_4f2a 3 done --note 'the invoice is there'"`
 }
 
 type runsListCmd struct {
@@ -133,7 +138,7 @@ func (c *runsShowCmd) Run(ctx context.Context, a *app, h harness) error {
 	if a.flags.JSON {
 		err = c.show(ctx, a, h, info, records)
 	} else {
-		err = effects(a, records)
+		err = effects(ctx, a, h, info.ID, records)
 	}
 	return ended(err, info.Status == run.Succeeded)
 }
@@ -215,19 +220,50 @@ func (c *runsShowCmd) show(ctx context.Context, a *app, h harness, info journal.
 	for _, r := range records {
 		view.record(r)
 	}
-	return effects(a, records)
+	return effects(ctx, a, h, info.ID, records)
 }
 
-// effects prints what a run that did not succeed has changed.
-func effects(a *app, records []journal.Record) error {
+// effects prints what a run that did not succeed has changed, and what is in doubt of any run.
+func effects(ctx context.Context, a *app, h harness, id string, records []journal.Record) error {
 	out, err := run.Recorded(records)
-	if err != nil || out == nil {
+	if err != nil {
 		return err
 	}
-	for _, e := range out.Effects {
-		fmt.Fprintf(a.Stdout, "effect of call %d: %s %s, %s\n", e.Call, e.Kind, e.Name, strings.ReplaceAll(e.State, "_", " "))
+	if out != nil {
+		for _, e := range out.Effects {
+			fmt.Fprintf(a.Stdout, "effect of call %d: %s %s, %s\n", e.Call, e.Kind, e.Name, strings.ReplaceAll(e.State, "_", " "))
+		}
+	}
+	var writes []int
+	for _, r := range records {
+		if r.Intent != nil {
+			writes = append(writes, r.Intent.N)
+		}
+	}
+	settled, err := h.Runs().Settlements(ctx, id, writes)
+	if err != nil {
+		return err
+	}
+	for _, n := range slices.Sorted(maps.Keys(settled)) {
+		if s := settled[n]; s.Verdict == journal.Open {
+			fmt.Fprintf(a.Stdout, "call %d is in doubt; when you have looked at its server: %s, or not-done\n", n, a.commandLine(fmt.Sprintf("runs settle %s %d done", id, n)))
+		} else {
+			fmt.Fprintf(a.Stdout, "call %d was in doubt; %s\n", n, said(s))
+		}
 	}
 	return nil
+}
+
+// said is a settlement for people.
+func said(s journal.Settlement) string {
+	text := fmt.Sprintf("%s says that it was %s", s.By, strings.ReplaceAll(string(s.Verdict), "_", " "))
+	if s.At != nil {
+		text = s.At.Local().Format(time.DateTime) + "  " + text
+	}
+	if s.Note != "" {
+		text += ": " + clip.Visible(s.Note)
+	}
+	return text
 }
 
 type runsJournalCmd struct{ runArg }
@@ -297,4 +333,57 @@ func (c *runsResumeCmd) Run(ctx context.Context, a *app, h harness) error {
 		return err
 	}
 	return a.outcome(out)
+}
+
+type runsDoubtsCmd struct {
+	User string `help:"Only of this user." placeholder:"NAME"`
+	page
+}
+
+func (c *runsDoubtsCmd) Run(ctx context.Context, a *app, h harness) error {
+	all, next, err := h.Runs().Doubts(ctx, auth.Local(), journal.DoubtFilter{User: c.User, Limit: c.Limit, Cursor: c.Cursor})
+	if err != nil {
+		return c.explain(err)
+	}
+	defer a.more(next)
+	const none, header = "nothing is in doubt", "RUN\tCALL\tSENT\tUSER\tWRITE"
+	return answerShort(a, map[string]any{"doubts": list(all), "next": next}, all, none, header, func(d runs.Doubt) string {
+		return fmt.Sprintf("%s\t%d\t%s\t%s\t%s", d.Run, d.N, d.Sent.Local().Format(time.DateTime), d.User, cut(d.Name+" "+string(d.Arguments), shownText))
+	})
+}
+
+type runsSettleCmd struct {
+	runArg
+	Call    int    `arg:"" help:"Number of the call."`
+	Verdict string `arg:"" help:"Whether the write was done: ${enum}." enum:"done,not-done"`
+	Note    string `help:"How you found out. Personal data in it become tokens." placeholder:"TEXT"`
+}
+
+func (c *runsSettleCmd) Run(ctx context.Context, a *app, h harness) error {
+	info, err := c.find(ctx, a, h)
+	if err != nil {
+		return err
+	}
+	verdict := journal.NotDone
+	if c.Verdict == "done" {
+		verdict = journal.Done
+	}
+	settled, err := h.Runs().Settle(ctx, auth.Local(), info.ID, c.Call, verdict, c.Note)
+	_, invalid := errors.AsType[runs.InvalidError](err)
+	switch {
+	case errors.Is(err, journal.ErrNoDoubt) && info.Ended.IsZero():
+		return usage(fmt.Errorf("%w, and %s has not ended; %s shows what is in doubt", err, info.ID, a.commandLine("runs doubts")))
+	case errors.Is(err, journal.ErrNoDoubt):
+		return usage(fmt.Errorf("%w; %s shows what is in doubt", err, a.commandLine("runs doubts")))
+	case errors.Is(err, journal.ErrSettled):
+		return usage(fmt.Errorf("%w; %s says by whom", err, a.commandLine("runs show "+info.ID)))
+	case invalid:
+		return usage(err)
+	case err != nil:
+		return err
+	case a.flags.JSON:
+		return a.json(settled)
+	}
+	fmt.Fprintf(a.Stdout, "call %d of %s: %s\n", c.Call, info.ID, said(settled))
+	return nil
 }

@@ -84,18 +84,23 @@ func (s *Service) Settle(ctx context.Context, who auth.Identity, runID string, c
 	return settled, err
 }
 
-// settlements adds what people said about calls in doubt to calls of a run.
-func (s *Service) settlements(ctx context.Context, runID string, calls []*Call) error {
+// Settlements returns those of the calls of a run that are in doubt, by call, settled or not.
+func (s *Service) Settlements(ctx context.Context, runID string, calls []int) (map[int]journal.Settlement, error) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
+	return stored(s, func(store Store) (map[int]journal.Settlement, error) { return store.Settlements(ctx, runID, calls) })
+}
+
+// addSettlements adds what people said about calls in doubt to calls of a run.
+func (s *Service) addSettlements(ctx context.Context, runID string, calls []*Call) error {
 	var doubts []int
 	for _, c := range calls {
 		if c.Doubt {
 			doubts = append(doubts, c.N)
 		}
 	}
-	if len(doubts) == 0 {
-		return nil
-	}
-	of, err := stored(s, func(store Store) (map[int]journal.Settlement, error) { return store.Settlements(ctx, runID, doubts) })
+	of, err := s.Settlements(ctx, runID, doubts)
 	for _, c := range calls {
 		if settled, ok := of[c.N]; ok {
 			c.Settlement = &settled

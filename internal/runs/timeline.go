@@ -127,7 +127,7 @@ func (s *Service) Calls(ctx context.Context, id, cursor string, limit int) (line
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.settlements(ctx, id, c.order); err != nil {
+	if err := s.addSettlements(ctx, id, c.order); err != nil {
 		return nil, "", err
 	}
 	lines = make([]CallLine, len(c.order))
@@ -153,7 +153,7 @@ func (s *Service) Call(ctx context.Context, id string, n int, at string) (Call, 
 		return Call{}, err
 	}
 	if i := slices.IndexFunc(c.order, func(c *Call) bool { return c.N == n }); i >= 0 {
-		err := s.settlements(ctx, id, c.order[i:i+1])
+		err := s.addSettlements(ctx, id, c.order[i:i+1])
 		return *c.order[i], err
 	}
 	return Call{}, fmt.Errorf("call %d of run %q: %w", n, id, journal.ErrNotFound)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -180,6 +181,21 @@ func resumed(t *testing.T, dir string, at int) {
 	}
 	if got.N != 42 || got.Log != "start,one,par," {
 		t.Errorf("killed at %d: got %+v", at, got)
+	}
+	listed, _, err := keep.Doubts(t.Context(), journal.DoubtFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subjects := []string{}
+	for _, d := range listed {
+		var of struct{ Input struct{ Subject string } }
+		if err := json.Unmarshal(d.Call.Args, &of); err != nil {
+			t.Fatal(err)
+		}
+		subjects = append(subjects, of.Input.Subject)
+	}
+	if slices.Sort(subjects); !slices.Equal(subjects, got.Doubts) {
+		t.Errorf("killed at %d: %v are in doubt, and %v are listed", at, got.Doubts, subjects)
 	}
 	if len(got.Doubts) > 2 {
 		t.Errorf("killed at %d: %v are in doubt, but at most two were under way", at, got.Doubts)
