@@ -251,6 +251,30 @@ func TestBrowserApprovals(t *testing.T) {
 	seen.check(t)
 }
 
+// What is in doubt is opened and settled with the keyboard, and the list follows what happens elsewhere.
+func TestBrowserDoubts(t *testing.T) {
+	ctx := chromium(t)
+	w := setup(t, false)
+	seen := w.watch(t, ctx)
+	w.logIn(t, ctx)
+	does(t, ctx, chromedp.Navigate(w.url+"/doubts"), chromedp.WaitVisible(".empty"))
+	w.run(w.token, "return await tools.notes.lose({title: 'one'})")
+	w.run(w.token, "return await tools.notes.lose({title: 'two'})")
+	var text string
+	does(t, ctx, chromedp.WaitVisible("tr[data-row]:nth-child(2)"), // the page asks by itself
+		chromedp.SendKeys("tr[data-row]:nth-child(2) textarea", "it is there"), chromedp.KeyEvent(kb.Tab+kb.Enter), chromedp.WaitVisible(".notice"),
+		chromedp.WaitNotPresent("tr[data-row]:nth-child(2)"), chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("form.decide"), chromedp.Text("main", &text))
+	if !strings.Contains(text, "two") {
+		t.Errorf("the call: %s", text)
+	}
+	does(t, ctx, chromedp.Focus("textarea[name=note]"), chromedp.KeyEvent(kb.Tab+kb.Tab+kb.Enter), chromedp.WaitVisible(".settled"), chromedp.Text(".settled", &text))
+	if !strings.Contains(text, "not done") {
+		t.Errorf("settled: %s", text)
+	}
+	does(t, ctx, chromedp.Navigate(w.url+"/doubts"), chromedp.WaitVisible(".empty"))
+	seen.check(t)
+}
+
 // waiting checks how many requests wait.
 func (w *world) waiting(t testing.TB, want int) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -15,6 +16,8 @@ func (v *visit) now() error {
 		Running, Recent []api.RunLine
 		Tasks           []task.Task
 		Waiting         []approval.Request
+		Doubts          []runs.Doubt
+		MoreDoubts      bool
 		Failing         []mcpclient.Status
 		Servers         int
 		Runs, Failed    int
@@ -50,6 +53,11 @@ func (v *visit) now() error {
 		return err
 	}
 	body.Waiting = waiting.Approvals
+	doubts, err := read[api.DoubtList](v, "/v1/doubts", "limit", "20")
+	if err != nil {
+		return err
+	}
+	body.Doubts, body.MoreDoubts = doubts.Doubts, doubts.Next != ""
 	servers, err := read[api.ServerList](v, "/v1/servers")
 	if err != nil {
 		return err

@@ -140,6 +140,11 @@ func attacked(t testing.TB) (w *world, paths []string) {
 	w.api(w.token, "GET", "/v1/approvals?status=waiting", nil, &approvals)
 	post("/v1/approvals/"+approvals.Approvals[0].ID, map[string]string{"decision": "deny", "reason": payload[:1000]}, nil)
 
+	w.run(w.token, "return await tools.notes.lose({title: "+quoted(payload)+"})")
+	lost, _ := w.run(w.token, "return await tools.notes.lose({title: "+quoted(payload)+", "+quoted(payload)+": 1})")
+	settled, _ := w.run(w.token, "return await tools.notes.lose({})")
+	post("/v1/runs/"+settled+"/calls/1/settle", map[string]string{"verdict": "done", "note": payload[:1000]}, nil)
+
 	asked := url.QueryEscape(payload[:1500])
 	return w, []string{
 		"/", "/tasks", "/tasks/" + task.ID, "/runs", "/runs?userId=" + url.QueryEscape(names[1]), "/runs/" + said, "/runs/" + failed, "/runs/" + broken, "/runs/" + asks, "/runs/" + said + "/calls/1", "/runs/" + said + "/calls/2", "/runs/" + failed + "/calls/1", "/approvals", "/approvals?status=denied", "/approvals/" + approvals.Approvals[0].ID, "/approvals/" + approvals.Approvals[1].ID, "/approvals/" + approvals.Approvals[2].ID,
@@ -147,6 +152,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 		"/servers", "/servers/notes", "/servers/broken", "/servers/moody", "/sessions", "/sessions/work?userId=local", "/skills", "/schedules", "/policy", "/privacy?userId=local", "/privacy?userId=" + asked,
 		"/runs?sessionId=" + asked + "&userId=" + asked, "/tasks?status=" + asked, "/runs/" + url.PathEscape(payloads[0]), "/tools/" + url.PathEscape(payloads[2]), "/login?to=" + asked, "/login?code=" + asked, "/?done=" + asked,
 		"/runs/" + said + "/compare?with=" + failed, "/runs/" + said + "/compare?with=" + asked,
+		"/doubts", "/runs/" + lost + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
 	}
 }
 
@@ -270,7 +276,7 @@ func TestBrowserPayloads(t *testing.T) {
 			}
 		}
 		for path, button := range map[string]string{
-			paths[5]: "form[action$=replay] button", paths[9]: "form[action*=calls] button", paths[15+pass]: "button[value=deny]", "/schedules": "td button", "/tools?q=": "form button",
+			paths[5]: "form[action$=replay] button", paths[9]: "form[action*=calls] button", paths[15+pass]: "button[value=deny]", "/schedules": "td button", "/doubts": "form[action$=settle] button", "/tools?q=": "form button",
 		} {
 			var wrong []string
 			does(t, ctx, chromedp.Navigate(w.url+path))

@@ -87,6 +87,7 @@ var sections = []section{
 	{"tasks", "Tasks", "/tasks"},
 	{"runs", "Runs", "/runs"},
 	{"approvals", "Approvals", "/approvals"},
+	{"doubts", "In doubt", "/doubts"},
 	{"tools", "Tools", "/tools"},
 	{"servers", "Servers", "/servers"},
 	{"sessions", "Sessions", "/sessions"},
@@ -255,7 +256,7 @@ type view struct {
 
 // done are the sentences that a page shows after a form; a link names one.
 var done = map[string]string{
-	"approved": "Approved: the run goes on.", "denied": "Denied: the program is told.", "cancelled": "The task is being cancelled.",
+	"approved": "Approved: the run goes on.", "denied": "Denied: the program is told.", "settled": "What you said is recorded.", "cancelled": "The task is being cancelled.",
 	"added": "The server was added until the harness stops.", "reconnect": "The server is connected again.", "remove": "The server was removed.",
 	"review": "What was held is approved.", "uploaded": "The files are stored.", "ended": "The schedule has ended.",
 }

@@ -137,7 +137,7 @@ func (v *visit) showCall(values string) error {
 	if err != nil {
 		return err
 	}
-	return v.show("call", view{Title: "Call " + strconv.Itoa(got.N) + " of " + id, Nav: "runs", Live: got.Answered == nil && !got.Doubt && values == "", Body: struct {
+	return v.show("call", view{Title: "Call " + strconv.Itoa(got.N) + " of " + id, Nav: "runs", Live: got.Answered == nil && got.Settlement == nil && values == "", Body: struct {
 		runs.Call
 		Run    string
 		Values bool

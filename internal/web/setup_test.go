@@ -333,6 +333,7 @@ func newToolServer(t testing.TB) *toolServer {
 					"title": map[string]string{"type": "string", "description": payload}, "text": map[string]string{"type": "string"},
 				}}},
 				{"name": "read", "description": "Reads a note.", "inputSchema": object, "annotations": map[string]any{"readOnlyHint": true}},
+				{"name": "lose", "description": "Gives no answer.", "inputSchema": object},
 				{"name": "large", "description": "All notes at once.", "inputSchema": object, "annotations": map[string]any{"readOnlyHint": true}},
 				{"name": "fail", "description": "Fails.", "inputSchema": object, "annotations": map[string]any{"readOnlyHint": true}},
 				{"name": payloads[1], "description": payload, "inputSchema": object},
@@ -353,6 +354,8 @@ func newToolServer(t testing.TB) *toolServer {
 				text = "written"
 			case "read":
 				text = strings.Join(payloads, "\n") + "\nann@example.org\nsecond line"
+			case "lose":
+				panic(http.ErrAbortHandler)
 			case "large":
 				text = strings.Repeat("text of a note\n", 8<<20/15)
 			case "fail":

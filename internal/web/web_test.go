@@ -38,11 +38,17 @@ return await tools.notes.write({title: "a note <b>", text: "first line\nsecond l
 	if len(approvals.Approvals) != 1 {
 		t.Fatalf("%d approvals wait", len(approvals.Approvals))
 	}
+	open, _ := w.run(w.token, `return await tools.notes.lose({title: "lost <b>"})`)
+	settled, _ := w.run(w.token, "try { await tools.notes.lose({}) } catch (e) { return e.kind }")
+	if got := w.api(w.token, "POST", "/v1/runs/"+settled+"/calls/1/settle", map[string]string{"verdict": "not_done", "note": "looked <b>twice</b>"}, nil); got != http.StatusOK {
+		t.Fatalf("settle: %d", got)
+	}
 	return w, []string{
 		"/", "/tasks", "/tasks/" + task.ID, "/runs", "/runs/" + good, "/runs/" + bad, "/runs/" + waiting, "/runs/" + good + "/calls/1", "/runs/" + bad + "/calls/2",
 		"/approvals", "/approvals/" + approvals.Approvals[0].ID, "/approvals?status=denied", "/tools", "/tools?q=list+notes", "/tools?q=zzzz", "/tools/notes__list", "/tools/notes__write",
 		"/servers", "/servers/notes", "/sessions", "/sessions/" + task.SessionID + "?userId=local", "/skills", "/schedules", "/policy", "/privacy", "/privacy?userId=local", "/tasks/task_none", "/runs/run_none",
 		"/runs/" + good + "/compare?with=" + bad, "/runs/" + good + "/compare?with=run_none",
+		"/doubts", "/runs/" + open + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
 	}
 }
 
@@ -70,9 +76,14 @@ func TestPagesShowTexts(t *testing.T) {
 		}
 	}
 	for path, texts := range map[string][]string{
-		paths[4]: {"hello &lt;b&gt;you&lt;/b&gt;", "notes__list", "const all"},
-		paths[5]: {"no notes today", "notes__fail"},
-		paths[2]: {"Count the notes.", "There are **2** notes.", "const all = await"},
+		paths[4]:            {"hello &lt;b&gt;you&lt;/b&gt;", "notes__list", "const all"},
+		paths[5]:            {"no notes today", "notes__fail"},
+		paths[2]:            {"Count the notes.", "There are **2** notes.", "const all = await"},
+		"/":                 {"notes__lose"},
+		"/doubts":           {"notes__lose", "lost &lt;b&gt;", "It was not done"},
+		paths[len(paths)-3]: {"lost &lt;b&gt;", "It was not done"},
+		paths[len(paths)-2]: {"in doubt", "not done"},
+		paths[len(paths)-1]: {"in doubt", "not done", "looked &lt;b&gt;twice&lt;/b&gt;"},
 		paths[10]: {
 			"first line\nsecond line", "writes are asked about", "Approve", "edits[0].new", "two\n&lt;b&gt;", "$.text, compared with what the program read with notes__read before (call 1)",
 			`<span class="removed">-&lt;script&gt;attacked(1)&lt;/script&gt;`, `<span class="removed">-[EMAIL_1]`, `<span class="added">&#43;first line`, `<span class="kept"> second line`,
