@@ -220,12 +220,12 @@ func TestBrowserProgram(t *testing.T) {
 	if !strings.Contains(text, "waiting approval") {
 		t.Fatalf("a write: %s", text)
 	}
-	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]"), chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter),
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]"), keys("j"), keys(kb.Enter),
 		chromedp.WaitVisible(".fields"), chromedp.Text("main", &text))
 	if !strings.Contains(text, "from the page") {
 		t.Errorf("the request does not show its arguments: %s", text)
 	}
-	does(t, ctx, chromedp.KeyEvent("a"), chromedp.WaitVisible(".notice"))
+	does(t, ctx, keys("a"), chromedp.WaitVisible(".notice"))
 	w.eventually("the note is written", func() bool { return len(w.tools.notes()) == 1 })
 	seen.check(t)
 }
@@ -243,10 +243,10 @@ func TestBrowserApprovals(t *testing.T) {
 		}
 	}
 	does(t, ctx, chromedp.WaitVisible("tr[data-row]:nth-child(3)"), // the page asks by itself
-		chromedp.KeyEvent("j"), chromedp.KeyEvent("x"), chromedp.KeyEvent("j"), chromedp.KeyEvent("x"), chromedp.KeyEvent("d"),
+		keys("a"), chromedp.WaitVisible("#behind"), keys("jxjxd"),
 		chromedp.WaitVisible(".notice"))
 	w.waiting(t, 1)
-	does(t, ctx, chromedp.WaitNotPresent("tr[data-row]:nth-child(2)"), chromedp.KeyEvent("j"), chromedp.KeyEvent("x"), chromedp.KeyEvent("a"), chromedp.WaitVisible(".notice"))
+	does(t, ctx, chromedp.WaitNotPresent("tr[data-row]:nth-child(2)"), keys("jxa"), chromedp.WaitVisible(".notice"))
 	w.eventually("one note is written", func() bool { return len(w.tools.notes()) == 1 })
 	seen.check(t)
 }
@@ -263,7 +263,7 @@ func TestBrowserDoubts(t *testing.T) {
 	var text string
 	does(t, ctx, chromedp.WaitVisible("tr[data-row]:nth-child(2)"), // the page asks by itself
 		chromedp.SendKeys("tr[data-row]:nth-child(2) textarea", "it is there"), chromedp.KeyEvent(kb.Tab+kb.Enter), chromedp.WaitVisible(".notice"),
-		chromedp.WaitNotPresent("tr[data-row]:nth-child(2)"), chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("form.decide"), chromedp.Text("main", &text))
+		chromedp.WaitNotPresent("tr[data-row]:nth-child(2)"), keys("j"), keys(kb.Enter), chromedp.WaitVisible("form.decide"), chromedp.Text("main", &text))
 	if !strings.Contains(text, "two") {
 		t.Errorf("the call: %s", text)
 	}
@@ -273,6 +273,11 @@ func TestBrowserDoubts(t *testing.T) {
 	}
 	does(t, ctx, chromedp.Navigate(w.url+"/doubts"), chromedp.WaitVisible(".empty"))
 	seen.check(t)
+}
+
+// keys presses keys, one after another, once the script of the page takes them.
+func keys(all string) chromedp.Action {
+	return chromedp.Tasks{chromedp.WaitReady("html[data-keys]"), chromedp.KeyEvent(all)}
 }
 
 // waiting checks how many requests wait.

@@ -106,11 +106,14 @@ document.addEventListener('keydown', (e) => {
     const at = mark(Math.max(0, row + (e.key === 'j' ? 1 : -1)));
     at?.querySelector('a')?.focus();
   } else if (e.key === 'x' && rows[row]) rows[row].querySelector('input[type=checkbox]')?.click();
-  else if (e.key === 'a' && decide('approve')) decide('approve').click();
-  else if (e.key === 'd' && decide('deny')) decide('deny').click();
-  else return;
+  else if ((e.key === 'a' || e.key === 'd') && decide('approve')) {
+    const choosing = document.querySelectorAll('tr[data-row] input[type=checkbox]');
+    if (choosing.length && ![...choosing].some((c) => c.checked)) behind('No request is chosen: x chooses the marked one.');
+    else decide(e.key === 'a' ? 'approve' : 'deny').click();
+  } else return;
   e.preventDefault();
 });
+document.documentElement.dataset.keys = ''; // keys are taken from here on
 document.addEventListener('input', (e) => { if (e.target.matches('textarea')) e.target.dataset.changed = ''; });
 
 localTimes(document);
