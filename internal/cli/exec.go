@@ -190,6 +190,7 @@ func (c *execCmd) execute(ctx context.Context, a *app, h harness, local *localFi
 	if searched.Load() { // the search found no tools of missing servers
 		a.warnServers(h)
 	}
+	a.tellPage("/runs/" + out.RunID)
 	// The outcome is printed in any case.
 	err = errors.Join(c.record(ctx, a, h, out), c.answer(a, h, out))
 	a.tellWritten(written, c.Session, c.User)

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -154,6 +155,9 @@ func TestPassphraseAsked(t *testing.T) {
 			shown := f.typed("y\n"+passphrase+"\n", "exec", "-e", sendMail("one"))
 			if f.mails() != 1 || strings.Count(shown, "Passphrase") != 1 {
 				t.Errorf("%d mails: %s", f.mails(), shown)
+			}
+			if page := regexp.MustCompile(`http://127\.0\.0\.1:\d+/runs/run_`).MatchString(shown); page != (where == "by a server") {
+				t.Errorf("the page of the run: %t: %s", page, shown)
 			}
 			if served := runs() > 0; served != (where == "by a server") {
 				t.Errorf("executed by a server: %t: %s%s", served, shown, f.read("data/audit.jsonl"))

@@ -148,6 +148,7 @@ func (c *runCmd) submit(ctx context.Context, a *app, h harness, opt taskOptions)
 	if err != nil {
 		return err
 	}
+	a.tellPage("/tasks/" + t.ID)
 	return a.work(ctx, h, tasks, t.ID)
 }
 

@@ -185,7 +185,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 	}()
 	select {
 	case <-begun:
-		commands := c.takeCommands(a, cfg, h, tasks, options.Logger)
+		commands := c.takeCommands(a, cfg, h, tasks, listeners[0], options.Logger)
 		a.announce(cfg, listeners[0], open, options.Logger)
 		var wg sync.WaitGroup
 		defer func() { fail(); wg.Wait() }()
@@ -210,7 +210,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 }
 
 // takeCommands begins to take the commands of other processes; nil: this server takes none, and says why in its log.
-func (c *serveCmd) takeCommands(a *app, cfg *config.Config, h harness, tasks *task.Service, log *slog.Logger) *remote.Listener {
+func (c *serveCmd) takeCommands(a *app, cfg *config.Config, h harness, tasks *task.Service, at *api.Listener, log *slog.Logger) *remote.Listener {
 	if !remote.Supported {
 		return nil
 	}
@@ -218,7 +218,9 @@ func (c *serveCmd) takeCommands(a *app, cfg *config.Config, h harness, tasks *ta
 		log.Info("commands of this machine are not executed by this server, because they have another policy; set policy.preset to have it otherwise")
 		return nil
 	}
-	l, err := newCommandServer(a, cfg, h, tasks, log)
+	dashboard := cfg.Server
+	dashboard.Listen = at.Addr().String()
+	l, err := newCommandServer(a, cfg, h, tasks, address(dashboard), log)
 	switch {
 	case errors.Is(err, remote.ErrTaken):
 		log.Info("commands of this machine are executed by another server of this state directory", "directory", cfg.StateDir)

@@ -27,18 +27,19 @@ type commandServer struct {
 	cfg        *config.Config
 	h          harness
 	tasks      *task.Service
+	address    string // of the dashboard: http://127.0.0.1:3000
 	log        *slog.Logger
 	executable string // identity of this program when it started
 	prelude    []byte // texts of sandbox.prelude, as the harness has them
 }
 
 // newCommandServer begins to take commands. The error is remote.ErrTaken where another server of the state directory does.
-func newCommandServer(a *app, cfg *config.Config, h harness, tasks *task.Service, log *slog.Logger) (*remote.Listener, error) {
+func newCommandServer(a *app, cfg *config.Config, h harness, tasks *task.Service, address string, log *slog.Logger) (*remote.Listener, error) {
 	key, _, err := auth.LocalToken(cfg.StateDir)
 	if err != nil {
 		return nil, err
 	}
-	c := &commandServer{app: a, cfg: cfg, h: h, tasks: tasks, log: log, executable: remote.Identity(a.Executable)}
+	c := &commandServer{app: a, cfg: cfg, h: h, tasks: tasks, address: address, log: log, executable: remote.Identity(a.Executable)}
 	if c.prelude, err = preludeOf(cfg); err != nil {
 		return nil, err
 	}
@@ -95,6 +96,13 @@ func (c *servedCommand) admit(a *app) bool {
 		return false
 	}
 	return c.session.Accept() == nil
+}
+
+// tellPage names the page of a run or task on a terminal, where a server with a dashboard executes the command.
+func (a *app) tellPage(path string) {
+	if a.served != nil && a.stderr.terminal != nil {
+		fmt.Fprintf(a.Stderr, "harness: %s%s\n", a.served.server.address, path)
+	}
 }
 
 // harness is the one of the server. The command does not close it.
