@@ -59,6 +59,10 @@ func TestRunsSettle(t *testing.T) {
 	if r := f.run("runs", "show", out.RunID).want(0); strings.Contains(r.stdout, settle) || !strings.Contains(r.stdout, "local says that it was not done: [EMAIL_1] got nothing") {
 		t.Errorf("the run is shown as %s", r.stdout)
 	}
+	var shown struct{ Settlements map[int]journal.Settlement }
+	if f.run("runs", "show", out.RunID, "--json").want(0).value(&shown); shown.Settlements[1].Verdict != journal.NotDone {
+		t.Errorf("the run as JSON has %+v", shown.Settlements)
+	}
 	if r := f.run("runs", "doubts").want(0); r.stdout != "" {
 		t.Errorf("after: %s", r.stdout)
 	}

@@ -210,6 +210,13 @@ func (c *runsShowCmd) show(ctx context.Context, a *app, h harness, info journal.
 		if out != nil {
 			shown["outcome"] = out
 		}
+		settled, err := settlements(ctx, h, info.ID, records)
+		if err != nil {
+			return err
+		}
+		if len(settled) > 0 {
+			shown["settlements"] = settled
+		}
 		return a.json(shown)
 	}
 	c.headline(a, info)
@@ -234,13 +241,7 @@ func effects(ctx context.Context, a *app, h harness, id string, records []journa
 			fmt.Fprintf(a.Stdout, "effect of call %d: %s %s, %s\n", e.Call, e.Kind, e.Name, strings.ReplaceAll(e.State, "_", " "))
 		}
 	}
-	var writes []int
-	for _, r := range records {
-		if r.Intent != nil {
-			writes = append(writes, r.Intent.N)
-		}
-	}
-	settled, err := h.Runs().Settlements(ctx, id, writes)
+	settled, err := settlements(ctx, h, id, records)
 	if err != nil {
 		return err
 	}
@@ -252,6 +253,17 @@ func effects(ctx context.Context, a *app, h harness, id string, records []journa
 		}
 	}
 	return nil
+}
+
+// settlements are those of the calls of a run that are in doubt, by call, settled or not.
+func settlements(ctx context.Context, h harness, id string, records []journal.Record) (map[int]journal.Settlement, error) {
+	var writes []int
+	for _, r := range records {
+		if r.Intent != nil {
+			writes = append(writes, r.Intent.N)
+		}
+	}
+	return h.Runs().Settlements(ctx, id, writes)
 }
 
 // said is a settlement for people.
