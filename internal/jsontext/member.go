@@ -32,6 +32,29 @@ func Members(text []byte) iter.Seq2[string, Value] {
 	}
 }
 
+// Items are the items of a valid JSON text that is an array, in order; of any other text there are none.
+func Items(text []byte) iter.Seq[Value] {
+	return func(yield func(Value) bool) {
+		at := space(text, 0)
+		if at == len(text) || text[at] != '[' {
+			return
+		}
+		for {
+			from := space(text, at+1)
+			if from == len(text) || text[from] == ']' {
+				return
+			}
+			end := endOfValue(text, from)
+			if !yield(Value{from, end}) {
+				return
+			}
+			if at = space(text, end); at == len(text) || text[at] != ',' {
+				return
+			}
+		}
+	}
+}
+
 // String is the text of a JSON string; ok is false for another value.
 func String(text []byte) (_ string, ok bool) {
 	at := space(text, 0)

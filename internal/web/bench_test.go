@@ -36,11 +36,15 @@ func BenchmarkPages(b *testing.B) {
 	if status != "succeeded" {
 		b.Fatalf("a large answer: %s", status)
 	}
+	many, status := w.run(w.token, "return (await tools.notes.large({count: 40_000})).items.length")
+	if status != "succeeded" {
+		b.Fatalf("a large answer of many parts: %s", status)
+	}
 	r := w.login(w.token)
-	for _, path := range []string{"/", "/runs", "/runs?status=failed", "/runs?userId=user-7", "/tasks", "/approvals", "/tools", "/sessions", "/runs/" + calls, "/runs/" + calls + "/calls/4000", "/runs/" + calls + "/compare?with=" + calls, "/runs/" + large, "/runs/" + large + "/calls/1"} {
+	for _, path := range []string{"/", "/runs", "/runs?status=failed", "/runs?userId=user-7", "/tasks", "/approvals", "/tools", "/sessions", "/runs/" + calls, "/runs/" + calls + "/calls/4000", "/runs/" + calls + "/compare?with=" + calls, "/runs/" + large, "/runs/" + large + "/calls/1", "/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/items&from=39000"} {
 		name := path
 		if len(name) > 24 {
-			name = strings.ReplaceAll(name[:5]+map[bool]string{true: "CALLS", false: "LARGE"}[path[6:6+len(calls)] == calls]+path[6+len(calls):], calls, "CALLS")
+			name = strings.NewReplacer(calls, "CALLS", large, "LARGE", many, "MANY").Replace(path)
 		}
 		b.Run(name, func(b *testing.B) {
 			var size int

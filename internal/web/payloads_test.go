@@ -107,6 +107,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 	}
 	said, _ := w.run(w.token, "for (const text of ["+strings.Join(mapped(payloads, quoted), ",\n")+"]) { console.log(text); console.error({[text]: text}); }\nconsole.log('\\ud800')\n"+
 		"await fs.writeFile('/workspace/notes.txt', "+quoted(payload)+");\nconst all = await tools.notes.list({about: "+quoted(payload)+", "+quoted(payload)+": '\\udfff'});\nreturn {all, said: "+quoted(payload)+"}")
+	many, _ := w.run(w.token, "return (await tools.notes.large({count: 300})).items.length")
 	failed, _ := w.run(w.token, "try { await tools.notes.fail({}) } catch {}\nthrow new Error("+quoted(payload)+") // "+strings.NewReplacer("\n", " ", "\r", " ").Replace(payload))
 	broken, _ := w.run(w.token, "<script>attacked('code')</script> = 1")
 	w.run(w.token, "return await tools.notes.write("+quoted(payload)+")")
@@ -153,6 +154,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 		"/runs?sessionId=" + asked + "&userId=" + asked, "/tasks?status=" + asked, "/runs/" + url.PathEscape(payloads[0]), "/tools/" + url.PathEscape(payloads[2]), "/login?to=" + asked, "/login?code=" + asked, "/?done=" + asked,
 		"/runs/" + said + "/compare?with=" + failed, "/runs/" + said + "/compare?with=" + asked,
 		"/doubts", "/runs/" + lost + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
+		"/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/texts", "/runs/" + many + "/calls/1/value?of=result&path=/items/1", "/runs/" + many + "/calls/1/value?of=result&path=" + asked,
 	}
 }
 

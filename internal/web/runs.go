@@ -137,11 +137,14 @@ func (v *visit) showCall(values string) error {
 	if err != nil {
 		return err
 	}
+	args, _ := treeOf(got.Arguments, valuePage(id, got, "args"), "", 0)
+	result, _ := treeOf(got.Result, valuePage(id, got, "result"), "", 0)
 	return v.show("call", view{Title: "Call " + strconv.Itoa(got.N) + " of " + id, Nav: "runs", Live: got.Answered == nil && got.Settlement == nil && values == "", Body: struct {
 		runs.Call
-		Run    string
-		Values bool
-	}{got, id, values != ""}})
+		Run          string
+		Values       bool
+		Args, Answer tree
+	}{got, id, values != "", args, result}})
 }
 
 func (v *visit) replay() error {

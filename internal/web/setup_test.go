@@ -357,7 +357,11 @@ func newToolServer(t testing.TB) *toolServer {
 			case "lose":
 				panic(http.ErrAbortHandler)
 			case "large":
-				text = strings.Repeat("text of a note\n", 8<<20/15)
+				text = strings.Repeat("text of a note ", (8<<20-1<<10)/15)
+				var asked struct{ Count int }
+				if json.Unmarshal(q.Params.Arguments, &asked) == nil && asked.Count > 0 {
+					text = manyNotes(asked.Count)
+				}
 			case "fail":
 				text, failed = "no notes today: "+payload, true
 			}
@@ -369,6 +373,19 @@ func newToolServer(t testing.TB) *toolServer {
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	return s
+}
+
+// manyNotes is a JSON value with many items, and keys that attack.
+func manyNotes(count int) string {
+	texts, items := map[string]string{}, make([]map[string]any, count)
+	for _, p := range payloads {
+		texts[p] = p
+	}
+	for i := range items {
+		items[i] = map[string]any{"id": i, "title": payloads[i%len(payloads)], "tags": []string{"a", "b"}}
+	}
+	text, _ := json.Marshal(map[string]any{"items": items, "texts": texts}) // texts and numbers
+	return string(text)
 }
 
 // change changes the description of the tool of /moody.

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ return await tools.notes.write({title: "a note <b>", text: "first line\nsecond l
 	if status != "waiting_approval" {
 		t.Fatalf("the write is %s", status)
 	}
+	many, _ := w.run(w.token, "return (await tools.notes.large({count: 300})).items.length")
 	var task struct {
 		ID        string `json:"id"`
 		SessionID string `json:"sessionId"`
@@ -48,6 +50,7 @@ return await tools.notes.write({title: "a note <b>", text: "first line\nsecond l
 		"/approvals", "/approvals/" + approvals.Approvals[0].ID, "/approvals?status=denied", "/tools", "/tools?q=list+notes", "/tools?q=zzzz", "/tools/notes__list", "/tools/notes__write",
 		"/servers", "/servers/notes", "/sessions", "/sessions/" + task.SessionID + "?userId=local", "/skills", "/schedules", "/policy", "/privacy", "/privacy?userId=local", "/tasks/task_none", "/runs/run_none",
 		"/runs/" + good + "/compare?with=" + bad, "/runs/" + good + "/compare?with=run_none",
+		"/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/items&from=100", "/runs/" + many + "/calls/1/value?of=result&path=/items/44/title", "/runs/" + many + "/calls/1/value?path=/items/_none",
 		"/doubts", "/runs/" + open + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
 	}
 }
@@ -92,6 +95,9 @@ func TestPagesShowTexts(t *testing.T) {
 		paths[28]: {
 			`<span class="removed">-hello &lt;b&gt;you`, `<span class="added">&#43;await tools.notes.list({});`, "<dd>1</dd>", "only in the second", "The calls differ from <a", "call 2 of the second</a> on", "no notes today",
 		},
+		paths[30]: {"<code>items</code> <a href=", "array, 300 parts</a>", "<code>texts</code> object, 45 parts", "<code>&lt;script&gt;attacked(1)&lt;/script&gt;</code>", "Save as JSON"},
+		paths[31]: {"array, 300 parts, from 101 to 200", "<code>100</code> <a", "from=200", "from=0"},
+		paths[32]: {strings.Repeat("W", 3000), ">title</a>"},
 	} {
 		got := r.get(path).text
 		for _, text := range texts {
@@ -99,6 +105,11 @@ func TestPagesShowTexts(t *testing.T) {
 				t.Errorf("%s has no %q:\n%s", path, text, got)
 			}
 		}
+	}
+	var whole struct{ Items []any }
+	raw := r.get(paths[30] + "/value?of=result&raw=1")
+	if err := json.Unmarshal([]byte(raw.text), &whole); err != nil || len(whole.Items) != 300 || !strings.HasPrefix(raw.header.Get("Content-Disposition"), "attachment") {
+		t.Errorf("the whole value: %v, %d items, %v", err, len(whole.Items), raw.header)
 	}
 	same := r.get("/skills")
 	if again := r.get("/skills", "If-None-Match", same.header.Get("ETag")); again.status != http.StatusNotModified || again.text != "" {
