@@ -17,6 +17,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/catalog/destination"
 	"mcp-code-exec-harness/internal/mcpserver"
 	"mcp-code-exec-harness/internal/quarantine"
 	"mcp-code-exec-harness/internal/task"
@@ -63,6 +64,8 @@ type Options struct {
 	AllowCommandServers bool
 	// Policy is the rules in effect, in words.
 	Policy []PolicyRule
+	// Destinations are the destinations of a tool for the policy, of those that its definition says; nil: the same.
+	Destinations func(tool string, defined []destination.Destination) []destination.Destination
 	// Health adds /health and /ready.
 	Health bool
 	// InternalElsewhere leaves /internal/mcp-call to another listener.

@@ -61,7 +61,10 @@ func (a *API) addTools() {
 	},
 	) (*body[*catalog.Details], error) {
 		a.opt.Harness.EnsureTools(ctx, identity(ctx).User)
-		details, err := a.opt.Harness.Catalog().For(known(ctx)).Details(in.Name)
+		details, err := a.opt.Harness.Catalog().For(known(ctx)).Reviewed(in.Name)
+		if err == nil && a.opt.Destinations != nil {
+			details.Destinations = a.opt.Destinations(details.Name, details.Destinations)
+		}
 		return &body[*catalog.Details]{details}, err
 	})
 

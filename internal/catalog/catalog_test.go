@@ -247,6 +247,13 @@ func TestDetails(t *testing.T) {
 	if err != nil || in.Name != "web-shop__get-customer" || in.Annotations != nil {
 		t.Errorf("got %+v, %v", in, err)
 	}
+	mail := catalogOf(Server{Name: "mail", Tools: []Tool{{Name: "send", InputSchema: json.RawMessage(`{"type":"object","properties":{"to":{"type":"string"}}}`)}}})
+	if of, err := mail.For("").Reviewed("mail__send"); err != nil || len(of.Destinations) != 1 || of.Destinations[0].Path != "$.to" {
+		t.Errorf("destinations for people: %+v, %v", of, err)
+	}
+	if of, err := mail.Details("mail__send"); err != nil || of.Destinations != nil {
+		t.Errorf("destinations for programs: %+v, %v", of, err)
+	}
 	bad, err := c.Details("bad__t")
 	if err != nil || string(bad.Schema) != `{}` || bad.SchemaProblem == "" {
 		t.Errorf("got %+v, %v", bad, err)

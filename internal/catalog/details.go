@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"mcp-code-exec-harness/internal/catalog/destination"
 	"mcp-code-exec-harness/internal/catalog/dts"
 )
 
@@ -22,6 +23,8 @@ type Details struct {
 	Call          string          `json:"call"` // how to write a call
 	Instructions  string          `json:"instructions,omitempty"`
 	SchemaProblem string          `json:"schemaProblem,omitempty"`
+	// Destinations are filled in by Reviewed. Programs and models are not told them.
+	Destinations []destination.Destination `json:"destinations,omitempty" doc:"Arguments that say where a call sends something: what rules with destinations: default are about."`
 }
 
 // View is a catalog with what was learned of the answers to one user. It is safe for concurrent use.
@@ -54,6 +57,18 @@ func (c *Catalog) DetailsIn(server, tool string) (*Details, error) {
 
 // Details describes a tool; the name is matched as by Resolve.
 func (v View) Details(name string) (*Details, error) { return v.DetailsIn("", name) }
+
+// Reviewed is Details with the destinations that the tool's definition says, for people.
+func (v View) Reviewed(name string) (*Details, error) {
+	snap := v.now.Load()
+	t, err := snap.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	d := v.details(snap.byName[t.Server], t)
+	d.Destinations = t.Destinations()
+	return d, nil
+}
 
 // DetailsIn describes a tool of a server; the names are matched as by ResolveIn.
 func (v View) DetailsIn(server, tool string) (*Details, error) {

@@ -254,6 +254,9 @@ func TestPolicyDestinations(t *testing.T) {
 		t.Errorf("of a server that reads: %s%s", r.stdout, r.stderr)
 	}
 	f.run("policy", "destinations", "none").want(2)
+	if r := f.run("tools", "show", "mailer__send").want(0); !strings.Contains(r.stdout, "\nSends something to $.to (recipient: ") {
+		t.Errorf("a tool's destinations are not shown with it: %s", r.stdout)
+	}
 	send := func(preset, from string) string {
 		return f.run("policy", "test", "mailer__send", "--args", `{"to":"X"}`, "--value", "X="+from, "--policy", f.write(preset+".yaml", "preset: "+preset)).want(0).stdout
 	}

@@ -11,6 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/ident"
+	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/files"
 	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/mcpclient"
@@ -120,12 +121,20 @@ type toolsShowCmd struct {
 	Name string `arg:"" help:"Tool, as server__tool." names:"tools"`
 }
 
-func (c *toolsShowCmd) Run(ctx context.Context, a *app, h catalogued) error {
-	details, err := h.Catalog().For(runs.DefaultUser).Details(c.Name)
+func (c *toolsShowCmd) Run(ctx context.Context, a *app, cfg *config.Config, h catalogued) error {
+	details, err := h.Catalog().For(runs.DefaultUser).Reviewed(c.Name)
 	if err != nil {
 		return unknown(h.harness, err)
 	}
-	return a.answer(details, "%s\n\n%s\n\n%s\n\n%s\n", details.Name, details.Description, details.TypeScript, pretty(details.InputSchema))
+	details.Destinations = cfg.Compiled(cfg.Policy).Destinations(details.Name, details.Destinations)
+	sends := ""
+	for _, d := range details.Destinations {
+		sends += fmt.Sprintf("Sends something to %s (%s: %s).\n", d.Path, d.Kind, d.Reason)
+	}
+	if sends != "" {
+		sends += "\n"
+	}
+	return a.answer(details, "%s\n\n%s\n\n%s%s\n\n%s\n", details.Name, details.Description, sends, details.TypeScript, pretty(details.InputSchema))
 }
 
 type toolsTypesCmd struct {

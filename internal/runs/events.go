@@ -110,6 +110,9 @@ func (s *Service) read(ctx context.Context, id string, f *feed) {
 			info, err = stored(s, func(store Store) (journal.RunInfo, error) { return store.Run(ctx, id) })
 		}
 		events := r.records(page)
+		if !info.Ended.IsZero() {
+			info.Status = "" // The run has ended once its last event is read.
+		}
 		if f.add(events, info.Status, err); err != nil || r.ended {
 			return
 		}
