@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -292,4 +294,82 @@ func (w *world) waiting(t testing.TB, want int) {
 	if len(all.Approvals) != want {
 		t.Errorf("%d requests wait, want %d", len(all.Approvals), want)
 	}
+}
+
+// The palette goes to sections and ids, the help lists the keys; both can be read by everybody, keep the focus, and leave the page as it was. Keys of the page do
+// nothing behind them.
+func TestBrowserPalette(t *testing.T) {
+	ctx := chromium(t)
+	axe, err := os.ReadFile(filepath.Join(npmtest.Install(t, "axe", os.DirFS("testdata/axe")), "node_modules", "axe-core", "axe.min.js"))
+	must(t, err)
+	w := setup(t, false)
+	seen := w.watch(t, ctx)
+	w.logIn(t, ctx)
+	id, status := w.run(w.token, "await tools.notes.write({title: 'first'});\nreturn await tools.notes.list({})")
+	if status != "waiting_approval" {
+		t.Fatalf("the write is %s", status)
+	}
+	check := func(what string) {
+		t.Helper()
+		var found string
+		does(t, ctx, chromedp.Evaluate(string(axe)+";0", nil), chromedp.Evaluate("axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.map(v => [v.id, v.nodes.map(n => n.html)])))", &found,
+			func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+		if found != "[]" {
+			t.Errorf("%s: %s", what, found)
+		}
+	}
+	var text, focused string
+	does(t, ctx, chromedp.EmulateViewport(375, 900), chromedp.Navigate(w.url+"/runs/"+id), chromedp.WaitVisible("main"), chromedp.Evaluate("document.querySelector('main a').focus()", nil), chromedp.KeyEvent("?"), chromedp.WaitVisible("dialog .keys"), chromedp.Text("dialog", &text))
+	if !strings.Contains(text, "go to a section") {
+		t.Errorf("the help: %s", text)
+	}
+	check("the help")
+	does(t, ctx, chromedp.KeyEvent(kb.Escape), chromedp.WaitNotPresent("dialog"), chromedp.Evaluate("document.activeElement.closest('main a')?.href ?? ''", &focused))
+	if focused == "" {
+		t.Error("the focus is not back on the link")
+	}
+	// chromedp types the character also where the page has taken the key, which no keyboard does.
+	slash := input.DispatchKeyEvent(input.KeyRawDown).WithKey("/").WithCode("Slash")
+	does(t, ctx, slash, chromedp.WaitVisible("dialog [role=option]"), chromedp.SendKeys("dialog input", "s"))
+	check("the palette")
+	does(t, ctx, chromedp.SendKeys("dialog input", "er"), chromedp.KeyEvent(kb.ArrowDown+kb.ArrowUp), chromedp.Text("dialog [aria-selected=true]", &text))
+	if text != "Servers" {
+		t.Errorf("chosen is %q", text)
+	}
+	enter := func() {
+		t.Helper()
+		if _, err := chromedp.RunResponse(ctx, chromedp.KeyEvent(kb.Enter)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	enter()
+	does(t, ctx, chromedp.WaitVisible("nav a[aria-current][href='/servers']"),
+		slash, chromedp.WaitVisible("dialog"), chromedp.SendKeys("dialog input", "zzz"), chromedp.WaitVisible("dialog .empty"))
+	check("the palette without a place")
+	var path string
+	does(t, ctx, chromedp.KeyEvent(kb.Escape), chromedp.WaitNotPresent("dialog"), chromedp.KeyEvent("k", chromedp.KeyModifiers(input.ModifierCtrl)), chromedp.WaitVisible("dialog"),
+		chromedp.SendKeys("dialog input", id))
+	enter()
+	does(t, ctx, chromedp.WaitVisible("pre.code"), chromedp.Evaluate("location.pathname", &path))
+	if path != "/runs/"+id {
+		t.Errorf("the palette leads to %s", path)
+	}
+	var approvals struct{ Approvals []struct{ ID string } }
+	w.api(w.token, "GET", "/v1/approvals?status=waiting", nil, &approvals)
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals/"+approvals.Approvals[0].ID), chromedp.WaitVisible("button.primary"), chromedp.KeyEvent("?"), chromedp.WaitVisible("dialog .keys"),
+		chromedp.KeyEvent("a"), chromedp.KeyEvent(kb.Escape), chromedp.WaitNotPresent("dialog"))
+	w.waiting(t, 1)
+	does(t, ctx, chromedp.KeyEvent("a"), chromedp.WaitVisible(".notice"))
+	w.eventually("the run has ended", func() bool { return w.server("notes").State == "ready" && len(w.tools.notes()) == 1 })
+	// Calls are stepped through, and a printed run has its program in full and nothing to click.
+	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id+"/calls/1"), chromedp.WaitVisible("a[rel=next]"), chromedp.KeyEvent("j"), chromedp.WaitVisible("a[rel=prev]"), chromedp.Text("h1", &text))
+	if !strings.HasPrefix(text, "Call 2") {
+		t.Errorf("the next call is %s", text)
+	}
+	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id+"/calls/2"), chromedp.WaitVisible("a[rel=prev]"), chromedp.KeyEvent("k"), chromedp.WaitVisible("a[rel=next]"), chromedp.Navigate(w.url+"/runs/"+id), emulation.SetEmulatedMedia().WithMedia("print"),
+		chromedp.Evaluate("[...document.querySelectorAll('header, form, pre.code')].map(e => getComputedStyle(e).display + ' ' + getComputedStyle(e).whiteSpace).join()", &text))
+	if !regexp.MustCompile(`^none [a-z-]+,(none [a-z-]+,)*block pre-wrap(,none [a-z-]+)*$`).MatchString(text) {
+		t.Errorf("printed: %s", text)
+	}
+	seen.check(t)
 }

@@ -186,7 +186,7 @@ func printable(s string) string {
 // that hide or change the order of a text.
 const structure = `(() => {
 	const known = new Set(('html head meta title link script body a header nav form input span button main h1 h2 h3 h4 p dl div dt dd section table thead tbody tr th td pre code ul ol li small strong time details summary ' +
-		'label select option datalist textarea article svg rect footer kbd').split(' '));
+		'label select option datalist mark textarea article svg rect footer kbd').split(' '));
 	const wrong = [];
 	for (const e of document.querySelectorAll('*')) {
 		if (!known.has(e.localName)) wrong.push('<' + e.localName + '>');

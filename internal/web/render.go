@@ -65,7 +65,8 @@ var functions = template.FuncMap{
 	},
 	"add":       func(a, b int) int { return a + b },
 	"usd":       func(cost *float64) string { return fmt.Sprintf("$%.4f", *cost) },
-	"codelines": func(code string) []string { return strings.Split(clip.Visible(clip.Counted(code, maxShown)), "\n") },
+	"codelines": codeLines,
+	"failed":    failedAt,
 	"difflines": diffLines,
 	"differs":   func(what string) string { return cmp.Or(differ[what], what) },
 	"tookof": func(c *runs.CallLine) string {
@@ -142,6 +143,35 @@ func partsOf(all []field, path string, of json.RawMessage, levels int) []field {
 	default:
 		all = append(all, field{path, value(of)})
 	}
+	return all
+}
+
+// codeLine is a line of a program.
+type codeLine struct {
+	Text   string
+	Failed bool // the error of the run comes from it
+}
+
+// codeLines are the lines of a program, or of failedAt.
+func codeLines(code any) (all []codeLine) {
+	if lines, ok := code.([]codeLine); ok {
+		return lines
+	}
+	for line := range strings.SplitSeq(clip.Visible(clip.Counted(fmt.Sprint(code), maxShown)), "\n") {
+		all = append(all, codeLine{line, false})
+	}
+	return all
+}
+
+// failedAt marks the line of an error in a program. An error of another file has another line there.
+func failedAt(code string, e *run.Error) []codeLine {
+	all := codeLines(code)
+	if e == nil || e.Line <= 0 || e.Line > len(all) {
+		return all
+	}
+	source := strings.TrimSpace(strings.TrimSuffix(clip.Visible(e.Source), "…"))
+	line := &all[e.Line-1]
+	line.Failed = source != "" && strings.HasPrefix(strings.TrimSpace(line.Text), source)
 	return all
 }
 

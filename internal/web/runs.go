@@ -139,12 +139,21 @@ func (v *visit) showCall(values string) error {
 	}
 	args, _ := treeOf(got.Arguments, valuePage(id, got, "args"), "", 0)
 	result, _ := treeOf(got.Result, valuePage(id, got, "result"), "", 0)
+	page := func(n int) string { return at("/runs/", id, "/calls/", strconv.Itoa(n)) }
+	before, after := "", ""
+	if got.N > 1 {
+		before = page(got.N - 1)
+	}
+	if next, err := read[api.CallList](v, at("/v1/runs/", id, "/calls"), "cursor", got.At, "limit", "2"); err == nil && len(next.Calls) == 2 {
+		after = page(next.Calls[1].N) + "?at=" + next.Calls[1].At
+	}
 	return v.show("call", view{Title: "Call " + strconv.Itoa(got.N) + " of " + id, Nav: "runs", Live: got.Answered == nil && got.Settlement == nil && values == "", Body: struct {
 		runs.Call
-		Run          string
-		Values       bool
-		Args, Answer tree
-	}{got, id, values != "", args, result}})
+		Run           string
+		Values        bool
+		Args, Answer  tree
+		Before, After string // addresses of the calls before and after it; empty: there is none
+	}{got, id, values != "", args, result, before, after}})
 }
 
 func (v *visit) replay() error {

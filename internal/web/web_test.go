@@ -79,14 +79,16 @@ func TestPagesShowTexts(t *testing.T) {
 		}
 	}
 	for path, texts := range map[string][]string{
-		paths[4]:            {"hello &lt;b&gt;you&lt;/b&gt;", "notes__list", "const all"},
-		paths[5]:            {"no notes today", "notes__fail"},
-		paths[2]:            {"Count the notes.", "There are **2** notes.", "const all = await"},
-		"/":                 {"notes__lose"},
-		"/doubts":           {"notes__lose", "lost &lt;b&gt;", "It was not done"},
-		paths[len(paths)-3]: {"lost &lt;b&gt;", "It was not done"},
-		paths[len(paths)-2]: {"in doubt", "not done"},
-		paths[len(paths)-1]: {"in doubt", "not done", "looked &lt;b&gt;twice&lt;/b&gt;"},
+		paths[4]:                                {"hello &lt;b&gt;you&lt;/b&gt;", "notes__list", "const all"},
+		paths[5]:                                {"no notes today", "notes__fail", "<mark>await tools.notes.fail({});</mark>"},
+		paths[8]:                                {`<a href="` + strings.TrimSuffix(paths[8], "2") + `1" rel="prev">Previous call</a>`},
+		strings.TrimSuffix(paths[8], "2") + "1": {`rel="next">Next call`},
+		paths[2]:                                {"Count the notes.", "There are **2** notes.", "const all = await"},
+		"/":                                     {"notes__lose"},
+		"/doubts":                               {"notes__lose", "lost &lt;b&gt;", "It was not done"},
+		paths[len(paths)-3]:                     {"lost &lt;b&gt;", "It was not done"},
+		paths[len(paths)-2]:                     {"in doubt", "not done"},
+		paths[len(paths)-1]:                     {"in doubt", "not done", "looked &lt;b&gt;twice&lt;/b&gt;"},
 		paths[10]: {
 			"first line\nsecond line", "writes are asked about", "Approve", "edits[0].new", "two\n&lt;b&gt;", "$.text, compared with what the program read with notes__read before (call 1)",
 			`<span class="removed">-&lt;script&gt;attacked(1)&lt;/script&gt;`, `<span class="removed">-[EMAIL_1]`, `<span class="added">&#43;first line`, `<span class="kept"> second line`,

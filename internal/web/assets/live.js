@@ -1,5 +1,6 @@
 // The script of the dashboard keeps a page up to date, shows times in local time, and takes keys. Everything works without it.
 
+import './palette.js';
 import { follow } from './stream.js';
 
 const policy = window.trustedTypes?.createPolicy('harness', { createHTML: (text) => text });
@@ -72,10 +73,10 @@ function where(e) {
   return '';
 }
 
-// typing says whether a person is in the middle of a form.
+// typing says whether a person is in the middle of a form or a dialog.
 function typing() {
   const e = document.activeElement;
-  return !!e && (e.matches('textarea, select') || (e.matches('input') && e.type !== 'checkbox')) || !!document.querySelector('textarea[data-changed]');
+  return !!e && (e.matches('textarea, select') || (e.matches('input') && e.type !== 'checkbox')) || !!document.querySelector('textarea[data-changed], dialog[open]');
 }
 
 // behind says on the page why it is not up to date; '' that it is.
@@ -102,6 +103,7 @@ document.addEventListener('keydown', (e) => {
   const rows = document.querySelectorAll('tr[data-row]');
   const decide = (value) => document.querySelector(`button[name=decision][value=${value}]`);
   if (e.key === 'j' && !rows.length) document.querySelector('a[rel=next]')?.click();
+  else if (e.key === 'k' && !rows.length) document.querySelector('a[rel=prev]')?.click();
   else if ((e.key === 'j' || e.key === 'k') && rows.length) {
     const at = mark(Math.max(0, row + (e.key === 'j' ? 1 : -1)));
     at?.querySelector('a')?.focus();
