@@ -18,6 +18,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog/destination"
+	"mcp-code-exec-harness/internal/doctor"
 	"mcp-code-exec-harness/internal/mcpserver"
 	"mcp-code-exec-harness/internal/quarantine"
 	"mcp-code-exec-harness/internal/task"
@@ -49,10 +50,13 @@ type Options struct {
 	Capabilities *auth.Capabilities
 	Metrics      *telemetry.Metrics // nil: they are not shown
 	Audit        *telemetry.Auditor // nil: none
-	Tracer       *telemetry.Tracer  // nil: none
-	Logger       *slog.Logger
-	Now          func() time.Time
-	Version      string
+	AuditFile    AuditFile          // what Audit writes
+	// Doctor examines the harness until ctx ends, and notes what it finds; nil: it does not.
+	Doctor  func(ctx context.Context, note func(doctor.Finding))
+	Tracer  *telemetry.Tracer // nil: none
+	Logger  *slog.Logger
+	Now     func() time.Time
+	Version string
 	// Origins are the web origins whose pages may call from browsers. "*" is every origin, for requests that carry their
 	// credentials in a header or a ticket; it must not be set while Auth accepts requests without a credential.
 	Origins []string
@@ -98,6 +102,10 @@ type API struct {
 	// arriving bounds the memory of bodies of callers with a credential, open that of bodies without one, in units of bodyUnit.
 	arriving, open *bound
 
+	verifying *bound // verifications of the audit log
+	examining *bound // examinations by the doctor
+	verified  verified
+
 	layouts  layouts
 	uploads  uploads
 	refusals *refusals
@@ -133,6 +141,8 @@ func New(opt Options) *API {
 		large:     newBound("large bodies", 1, 1024, slotWait),
 		transfers: newBound("transfers of files", 8, 128, slotWait), scans: newBound("files that are looked through", 1, scansAtOnce, slotWait),
 	}
+	a.verifying = newBound("verifications of the audit log", 1, 1, 0)
+	a.examining = newBound("examinations", 1, 1, 0)
 	a.arriving = newBound("units of 64 KiB of request bodies", 4*body, 16*body, slotWait)
 	a.open = newBound("units of 64 KiB of request bodies without credentials", body, 2*body, slotWait)
 	a.refusals = &refusals{now: opt.Now, write: func(e telemetry.Event) { opt.Audit.Audit(context.Background(), e) }}
@@ -180,6 +190,9 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	a.addTickets()
 	a.addCaller()
 	a.addPolicy()
+	a.addUsage()
+	a.addAudit()
+	a.addDoctor()
 	a.addMCP(r)
 	a.addOperations(r)
 	if !a.opt.InternalElsewhere {

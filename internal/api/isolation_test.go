@@ -103,6 +103,10 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 			{"/mcp", execute(map[string]any{"sessionId": alice.session, "code": "return await fs.listFiles('/workspace')"}), fine},
 			{"/mcp?userId=alice", execute(own), []int{http.StatusBadRequest}},
 		},
+		"GET /v1/audit":               {{"/v1/audit", nil, hidden}, {"/v1/audit" + asHer, nil, hidden}},
+		"GET /v1/doctor":              {{"/v1/doctor", nil, hidden}},
+		"POST /v1/audit/verification": {{"/v1/audit/verification", nil, hidden}},
+
 		"GET /mcp":          {{"/mcp", nil, []int{http.StatusBadRequest}}},
 		"DELETE /mcp":       {{"/mcp", nil, []int{http.StatusBadRequest}}},
 		"POST /task":        {{"/task", inHerName, hidden}, {"/task", sameID, fine}, {"/task", own, fine}},
@@ -185,6 +189,7 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 			{"/v1/runs/" + alice.doubt + "/calls/1/settle", map[string]any{"verdict": "done"}, hidden}, {"/v1/runs/" + alice.run + "/calls/1/settle", map[string]any{"verdict": "not_done"}, hidden},
 		},
 		"GET /v1/pii/stats":         {{"/v1/pii/stats", nil, fine}, {"/v1/pii/stats" + asHer, nil, hidden}, {"/v1/pii/stats" + inSession, nil, fine}},
+		"GET /v1/usage":             {{"/v1/usage", nil, fine}, {"/v1/usage" + asHer, nil, hidden}, {"/v1/usage?by=user", nil, fine}},
 		"DELETE /v1/pii":            {{"/v1/pii" + asHer + "&sessionId=" + alice.session, nil, hidden}, {"/v1/pii" + inSession, nil, fine}},
 		"POST /v1/tickets":          {{"/v1/tickets", nil, fine}},
 		"GET /v1/schedules/{id}":    {{"/v1/schedules/" + alice.schedule, nil, hidden}},

@@ -91,7 +91,7 @@ func mustClose(t testing.TB, l *Log) {
 
 func verify(t testing.TB, path, key string) Report {
 	t.Helper()
-	r, err := Verify(path, key)
+	r, err := Verify(t.Context(), path, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestTruncatedAndContinued(t *testing.T) {
 func TestFilesBeside(t *testing.T) {
 	t.Parallel()
 	l, path := setup(t, Options{})
-	if _, err := Verify(path, ""); err != nil {
+	if _, err := Verify(t.Context(), path, ""); err != nil {
 		t.Errorf("an empty log: %v", err)
 	}
 	mustAppend(t, l, "a")
@@ -251,7 +251,7 @@ func TestFilesBeside(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Verify(path, ""); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Verify(t.Context(), path, ""); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no log: %v", err)
 	}
 }

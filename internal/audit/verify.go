@@ -2,6 +2,8 @@ package audit
 
 import (
 	"bufio"
+	"cmp"
+	"context"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
@@ -28,8 +30,38 @@ type Report struct {
 	Line    int64  `json:"line,omitempty"` // line in the file, from 1
 }
 
+// Summary says in words what the report on the log of a path says.
+func (r *Report) Summary(path string) string {
+	if r.Problem != "" {
+		where := cmp.Or(r.File, path)
+		if r.Line > 0 {
+			where += fmt.Sprintf(":%d", r.Line)
+		}
+		return where + ": " + r.Problem
+	}
+	if r.Lines == 0 {
+		return path + " has no lines. If events were recorded before, they were removed: compare with what the server's log said at its last stop"
+	}
+	text := fmt.Sprintf("%s is whole: %d lines in %d files", path, r.Lines, r.Files)
+	text += fmt.Sprintf(", number %d to %d, the last with the hash %s", r.First, r.Last, r.Hash)
+	if r.First > 1 {
+		text += fmt.Sprintf("\nlines 1 to %d were removed because the log was full (audit.maxSize, audit.maxFiles)", r.First-1)
+		if r.Kept > 0 {
+			text += fmt.Sprintf("; %d of them, such as changes of keys and decisions, are in %s.kept", r.Kept, path)
+		}
+	}
+	if r.Gaps > 0 {
+		text += fmt.Sprintf("\n%d lines say that events before them could not be written", r.Gaps)
+	}
+	if r.Unkeyed > 0 {
+		text += fmt.Sprintf("\n%d lines were written without a key: anyone who can write the file could have forged them", r.Unkeyed)
+	}
+	return text
+}
+
 // verifier reads the files of a log in their order.
 type verifier struct {
+	ctx    context.Context //nolint:containedctx // a verifier is one call
 	chain  chain
 	report Report
 	prev   line
@@ -39,9 +71,9 @@ type verifier struct {
 }
 
 // Verify checks a log with its full files while it may be written to. The error says that it cannot be read; what is wrong
-// with it is in the report.
-func Verify(path, key string) (Report, error) {
-	v := verifier{chain: chain{[]byte(key)}, oldest: 1}
+// with it is in the report. The end of ctx is an error.
+func Verify(ctx context.Context, path, key string) (Report, error) {
+	v := verifier{ctx: ctx, chain: chain{[]byte(key)}, oldest: 1}
 	files, sizes, headErr, err := v.open(path)
 	if err != nil {
 		return Report{}, fmt.Errorf("verify the audit log: %w", err)
@@ -103,6 +135,9 @@ func (v *verifier) open(path string) (files []*os.File, sizes []int64, headErr, 
 func (v *verifier) file(f *os.File, size int64) error {
 	lines := bufio.NewReaderSize(io.LimitReader(f, size), 2*maxLine)
 	for number := int64(1); ; number++ {
+		if number%1000 == 0 && v.ctx.Err() != nil {
+			return context.Cause(v.ctx)
+		}
 		text, err := lines.ReadSlice('\n')
 		if errors.Is(err, io.EOF) && len(text) == 0 {
 			return nil

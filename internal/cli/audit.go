@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,7 +33,7 @@ Examples:
   harness audit verify --json /var/lib/harness/audit.jsonl`
 }
 
-func (c *auditVerifyCmd) Run(a *app, cfg *config.Config) error {
+func (c *auditVerifyCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	if err := cfg.Audit.Check(); err != nil {
 		return usage(err)
 	}
@@ -44,43 +44,14 @@ func (c *auditVerifyCmd) Run(a *app, cfg *config.Config) error {
 	if path == "" {
 		return usage(errors.New("audit.file is empty, so there is no audit log: name a file"))
 	}
-	r, err := audit.Verify(path, cfg.Audit.Key)
+	r, err := audit.Verify(ctx, path, cfg.Audit.Key)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("there is no audit log %s", path)
 	}
 	if err != nil {
 		return &exitError{exitFailed, err}
 	}
-	return ended(a.answer(r, "%s\n", summary(r, path)), r.Problem == "")
-}
-
-// summary says what a report says.
-func summary(r audit.Report, path string) string {
-	if r.Problem != "" {
-		where := cmp.Or(r.File, path)
-		if r.Line > 0 {
-			where += fmt.Sprintf(":%d", r.Line)
-		}
-		return where + ": " + r.Problem
-	}
-	if r.Lines == 0 {
-		return path + " has no lines. If events were recorded before, they were removed: compare with what the server's log said at its last stop"
-	}
-	text := fmt.Sprintf("%s is whole: %d lines in %d files", path, r.Lines, r.Files)
-	text += fmt.Sprintf(", number %d to %d, the last with the hash %s", r.First, r.Last, r.Hash)
-	if r.First > 1 {
-		text += fmt.Sprintf("\nlines 1 to %d were removed because the log was full (audit.maxSize, audit.maxFiles)", r.First-1)
-		if r.Kept > 0 {
-			text += fmt.Sprintf("; %d of them, such as changes of keys and decisions, are in %s.kept", r.Kept, path)
-		}
-	}
-	if r.Gaps > 0 {
-		text += fmt.Sprintf("\n%d lines say that events before them could not be written", r.Gaps)
-	}
-	if r.Unkeyed > 0 {
-		text += fmt.Sprintf("\n%d lines were written without a key: anyone who can write the file could have forged them", r.Unkeyed)
-	}
-	return text
+	return ended(a.answer(r, "%s\n", r.Summary(path)), r.Problem == "")
 }
 
 // auditor writes audit events where the configuration says: into the log, into a file, into both or nowhere.

@@ -84,6 +84,7 @@ type commands struct {
 	Tasks    tasksCmd    `cmd:"" group:"Programs and tasks:" help:"Tasks: list, show, cancel, resume." example:"tasks list"`
 
 	Schedules schedulesCmd `cmd:"" group:"Programs and tasks:" help:"Tasks at planned times: list, add, rm." example:"schedules list"`
+	Usage     usageCmd     `cmd:"" group:"Programs and tasks:" help:"What was used: runs, calls, tokens, cost, by user, tool, server or model."`
 
 	Servers serversCmd `cmd:"" group:"Tools:" help:"Upstream MCP servers: list, add, import, test, logs, restart and more." example:"servers list"`
 	Tools   toolsCmd   `cmd:"" group:"Tools:" help:"The catalog: list, search, show, types, call." example:"tools search send an email"`

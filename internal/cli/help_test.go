@@ -31,6 +31,7 @@ func TestHelp(t *testing.T) {
 		{"schedules", "list"},
 		{"schedules", "add"},
 		{"schedules", "rm"},
+		{"usage"},
 		{"sessions"},
 		{"sessions", "list"},
 		{"sessions", "show"},

@@ -17,6 +17,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/doctor"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/telemetry"
 )
@@ -150,7 +151,7 @@ func (a *app) warnServers(h harness) {
 			fmt.Fprintf(a.Stderr, "harness: warning: server %s is not available: %s\n", s.Name, firstLine(s.Reason))
 		}
 		if s.Held > 0 {
-			fmt.Fprintf(a.Stderr, "harness: warning: %s held for review; harness servers review %s\n", heldOf(s), s.Name)
+			fmt.Fprintf(a.Stderr, "harness: warning: %s held for review; harness servers review %s\n", doctor.HeldOf(s), s.Name)
 		}
 		if s.State == mcpclient.StateInstalling && s.Tools == 0 {
 			fmt.Fprintf(a.Stderr, "harness: warning: server %s is being installed, its tools are missing; harness servers test %s waits for it\n", s.Name, s.Name)
@@ -159,14 +160,6 @@ func (a *app) warnServers(h harness) {
 			fmt.Fprintf(a.Stderr, "harness: warning: server %s has not answered yet, its tools are missing; harness servers test %s\n", s.Name, s.Name)
 		}
 	}
-}
-
-// heldOf says how much of a server is held.
-func heldOf(s mcpclient.Status) string {
-	if s.Held == 1 {
-		return "1 definition of server " + s.Name + " is"
-	}
-	return fmt.Sprintf("%d definitions of server %s are", s.Held, s.Name)
 }
 
 func unavailable(s mcpclient.Status) bool {

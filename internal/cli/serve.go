@@ -15,6 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/doctor"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/remote"
 	"mcp-code-exec-harness/internal/task"
@@ -97,7 +98,14 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 			log.Warn("send the last spans", "error", err)
 		}
 	}()
+	file := api.AuditFile{Path: cfg.Audit.File, Key: cfg.Audit.Key}
+	if !cfg.Audit.Enabled {
+		file = api.AuditFile{}
+	}
 	return c.serve(ctx, a, cfg, h, api.Options{
+		AuditFile: file, Doctor: func(ctx context.Context, note func(doctor.Finding)) {
+			doctor.Examine(ctx, cfg, h, a.about(ctx, cfg, h), func(string) {}, note)
+		},
 		Auth: who, Metrics: metrics, Audit: audit, Tracer: tracer, Logger: log, Now: a.Now, Version: Version,
 		Origins: cfg.Server.CORS.Origins, Proxies: cfg.Server.Proxies(), BodyLimit: int64(cfg.Server.BodyLimit),
 		AllowCommandServers: cfg.Server.AllowCommandServers, Health: cfg.Server.HealthCheck,

@@ -21,6 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/clients"
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/doctor"
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
@@ -253,7 +254,7 @@ func (a *app) sayStarting(h harness) (stop func()) {
 			case <-watched.Done():
 				return
 			case <-tick.C:
-				progress.say(startingText(h.Servers().Servers()))
+				progress.say(doctor.StartingText(h.Servers().Servers()))
 			}
 		}
 	})
@@ -262,26 +263,6 @@ func (a *app) sayStarting(h harness) (stop func()) {
 		end.Wait()
 		progress.stop()
 	}
-}
-
-// startingText says which servers are awaited.
-func startingText(all []mcpclient.Status) string {
-	var installing, starting []string
-	for _, s := range all {
-		switch s.State {
-		case mcpclient.StateInstalling:
-			installing = append(installing, s.Name)
-		case mcpclient.StateStarting:
-			starting = append(starting, s.Name)
-		}
-	}
-	switch {
-	case len(installing) > 0:
-		return "installing " + strings.Join(installing, ", ")
-	case len(starting) > 0:
-		return "starting " + strings.Join(starting, ", ")
-	}
-	return "starting servers"
 }
 
 // addFlags say how a server is reached. They may stand before and after the server's name, and after a URL.

@@ -9,6 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/usage"
 )
 
 // Create executes a program for a caller who must be allowed to act for req.User, in the session of the request, which is created if it
@@ -83,4 +84,18 @@ func (s *Service) List(ctx context.Context, who auth.Identity, f journal.Filter)
 		return nil, "", err
 	}
 	return store.Runs(ctx, f)
+}
+
+// Usage is Usage of the store. An empty q.User is the caller's user, or all users for a caller who may act for all.
+func (s *Service) Usage(ctx context.Context, who auth.Identity, q usage.Query) (*usage.Report, error) {
+	if q.User == "" {
+		q.User = who.User
+	} else if err := who.ActFor(q.User); err != nil {
+		return nil, err
+	}
+	store, err := s.opt.Store()
+	if err != nil {
+		return nil, err
+	}
+	return store.Usage(ctx, q)
 }

@@ -26,6 +26,7 @@ import (
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/slots"
 	"mcp-code-exec-harness/internal/telemetry"
+	"mcp-code-exec-harness/internal/usage"
 )
 
 // DefaultUser is the user of requests without one.
@@ -81,6 +82,8 @@ type Store interface {
 	Settle(ctx context.Context, run string, call int, of journal.Settlement) (now journal.Settlement, changed bool, err error)
 	// Strays lists the unfinished runs of dead processes that belong to no unfinished task and that DueRuns does not list, oldest first.
 	Strays(ctx context.Context) ([]journal.RunInfo, error)
+	// Usage is what runs, calls and tasks that have ended add up to.
+	Usage(ctx context.Context, q usage.Query) (*usage.Report, error)
 }
 
 // Sessions are the sessions that runs may use.

@@ -9,6 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/usage"
 )
 
 func (v *visit) now() error {
@@ -20,27 +21,21 @@ func (v *visit) now() error {
 		MoreDoubts      bool
 		Failing         []mcpclient.Status
 		Servers         int
-		Runs, Failed    int
-		Calls           int
+		Used            usage.Figures
 	}
-	recent, err := read[runList](v, "/v1/runs", "limit", "200")
+	recent, err := read[runList](v, "/v1/runs", "limit", "10")
 	if err != nil {
 		return err
 	}
-	hour := v.s.opt.Now().Add(-time.Hour)
-	for _, r := range recent.Runs {
-		if r.Ended == nil {
-			body.Running = append(body.Running, r)
-		}
-		if r.Started.After(hour) {
-			body.Runs++
-			body.Calls += r.Calls
-			if r.Status == "failed" {
-				body.Failed++
-			}
-		}
+	running, err := read[runList](v, "/v1/runs", "limit", "200", "status", "running")
+	if err != nil {
+		return err
 	}
-	body.Recent = recent.Runs[:min(10, len(recent.Runs))]
+	used, err := read[usage.Report](v, "/v1/usage", "since", v.s.opt.Now().Add(-time.Hour).Format(time.RFC3339))
+	if err != nil {
+		return err
+	}
+	body.Recent, body.Running, body.Used = recent.Runs, running.Runs, used.Total
 	for _, status := range []string{"running", "waiting_approval", "queued"} {
 		tasks, err := read[taskList](v, "/v1/tasks", "limit", "20", "status", status)
 		if err != nil {

@@ -77,7 +77,7 @@ type list[T any] struct {
 
 func listOf[T any](v *visit, rows []T, next string, values ...string) list[T] {
 	l := list[T]{rows, v.next(next), v.query("cursor") == "", map[string]string{}, values}
-	for _, name := range []string{"status", "sessionId", "userId", "q", "server"} {
+	for _, name := range []string{"status", "sessionId", "userId", "q", "server", "eventType"} {
 		l.Filter[name] = v.query(name)
 	}
 	return l

@@ -64,7 +64,9 @@ var functions = template.FuncMap{
 		return fmt.Sprintf("%d %ss", n, one)
 	},
 	"add":       func(a, b int) int { return a + b },
-	"usd":       func(cost *float64) string { return fmt.Sprintf("$%.4f", *cost) },
+	"usd":       func(cost *float64) string { return dollars(*cost) },
+	"dollars":   dollars,
+	"many":      many,
 	"codelines": codeLines,
 	"failed":    failedAt,
 	"difflines": diffLines,
@@ -96,6 +98,9 @@ var sections = []section{
 	{"schedules", "Schedules", "/schedules"},
 	{"policy", "Policy", "/policy"},
 	{"privacy", "Privacy", "/privacy"},
+	{"usage", "Usage", "/usage"},
+	{"audit", "Audit", "/audit"},
+	{"doctor", "Doctor", "/doctor"},
 }
 
 // happened says in words what an event of a task is.
@@ -236,6 +241,8 @@ func took(d any) string {
 		span = d
 	case run.Millis:
 		span = time.Duration(d)
+	case float64: // milliseconds
+		span = time.Duration(d * float64(time.Millisecond))
 	}
 	switch {
 	case span < time.Millisecond:
@@ -289,6 +296,7 @@ var done = map[string]string{
 	"approved": "Approved: the run goes on.", "denied": "Denied: the program is told.", "settled": "What you said is recorded.", "cancelled": "The task is being cancelled.",
 	"added": "The server was added until the harness stops.", "reconnect": "The server is connected again.", "remove": "The server was removed.",
 	"review": "What was held is approved.", "uploaded": "The files are stored.", "ended": "The schedule has ended.",
+	"verified": "The audit log was verified.",
 }
 
 // show renders a page of the dashboard.

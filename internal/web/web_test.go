@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,7 @@ return await tools.notes.write({title: "a note <b>", text: "first line\nsecond l
 		"/servers", "/servers/notes", "/sessions", "/sessions/" + task.SessionID + "?userId=local", "/skills", "/schedules", "/policy", "/privacy", "/privacy?userId=local", "/tasks/task_none", "/runs/run_none",
 		"/runs/" + good + "/compare?with=" + bad, "/runs/" + good + "/compare?with=run_none",
 		"/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/items&from=100", "/runs/" + many + "/calls/1/value?of=result&path=/items/44/title", "/runs/" + many + "/calls/1/value?path=/items/_none",
+		"/usage", "/usage?by=user&window=hour", "/usage?by=model&window=month", "/audit", "/audit?eventType=tool_call&userId=local", "/audit?userId=none", "/doctor",
 		"/doubts", "/runs/" + open + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
 	}
 }
@@ -79,6 +81,8 @@ func TestPagesShowTexts(t *testing.T) {
 		}
 	}
 	for path, texts := range map[string][]string{
+		"/audit":                                {"code_execution", "tool: list", "Verify every line"},
+		"/usage":                                {"notes__list", "<rect x=", "By tool"},
 		paths[4]:                                {"hello &lt;b&gt;you&lt;/b&gt;", "notes__list", "const all"},
 		paths[5]:                                {"no notes today", "notes__fail", "<mark>await tools.notes.fail({});</mark>"},
 		paths[8]:                                {`<a href="` + strings.TrimSuffix(paths[8], "2") + `1" rel="prev">Previous call</a>`},
@@ -168,5 +172,69 @@ func TestReveal(t *testing.T) {
 	}
 	if text := w.out.String(); !strings.Contains(text, "audit.eventType=pii_access") || !strings.Contains(text, "audit.details.shown=true") {
 		t.Errorf("the audit log has: %s", text)
+	}
+}
+
+// The audit log is verified from its page, which says what is wrong with it; users who are no admin see neither.
+func TestAuditPage(t *testing.T) {
+	t.Parallel()
+	w := setup(t, true)
+	admin, user := w.login(w.key("root", "admin", "")), w.login(w.key("ann", "user", "ann"))
+	if got := user.get("/audit"); got.status != http.StatusForbidden {
+		t.Errorf("a user: %d", got.status)
+	}
+	if got := user.post("/audit"); got.status != http.StatusForbidden {
+		t.Errorf("a user verifies: %d", got.status)
+	}
+	if got := admin.post("/audit"); got.status != http.StatusSeeOther {
+		t.Fatalf("verify: %d %s", got.status, got.text)
+	}
+	if got := admin.get("/audit").text; !strings.Contains(got, ": whole.") || !strings.Contains(got, "key_change") {
+		t.Errorf("a whole log: %s", got)
+	}
+	path := filepath.Join(w.dir, "data", "audit.jsonl")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(text), "created", "revoked", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	admin.post("/audit")
+	if got := admin.get("/audit").text; !strings.Contains(got, "broken") || !strings.Contains(got, "audit.jsonl:1: it was changed") {
+		t.Errorf("a changed log: %s", got)
+	}
+}
+
+// What works is examined on demand, with the walls of the sandbox; users who are no admin see nothing of it.
+func TestDoctorPage(t *testing.T) {
+	t.Parallel()
+	w := setup(t, true)
+	user, admin := w.login(w.key("ann", "user", "ann")), w.login(w.key("root", "admin", ""))
+	for _, got := range []answer{user.get("/doctor"), user.post("/doctor")} {
+		if got.status != http.StatusForbidden {
+			t.Errorf("a user: %d", got.status)
+		}
+	}
+	if got := admin.get("/doctor"); got.status != http.StatusOK || strings.Contains(got.text, "Findings") {
+		t.Errorf("before an examination: %d %s", got.status, got.text)
+	}
+	got := admin.post("/doctor")
+	for _, text := range []string{"Findings", "configuration", "sandbox wasm", "Walls of sandbox wasm", "server notes"} {
+		if got.status != http.StatusOK || !strings.Contains(got.text, text) {
+			t.Errorf("%d, no %q: %s", got.status, text, got.text)
+		}
+	}
+	// It says what the command says of the same configuration.
+	var said []struct{ Name, State string }
+	if err := json.Unmarshal([]byte(w.command("doctor", "--json")), &said); err != nil {
+		t.Fatal(err)
+	}
+	var page struct {
+		Findings []struct{ Name, State string }
+	}
+	w.api(w.key("other", "admin", ""), "GET", "/v1/doctor", nil, &page)
+	if !slices.Equal(said, page.Findings) {
+		t.Errorf("the command says %v, the server %v", said, page.Findings)
 	}
 }

@@ -73,6 +73,9 @@ func (r *changeRows) store(c *conn, h taskHead) (added []task.Event) {
 	}
 	countBytes(c, h.num, grown, r.task != nil && r.task.EndedAt != nil)
 	insertWebhook(c, h.num, r.webhook)
+	if t := r.task; t != nil && t.EndedAt != nil {
+		c.countTask(t)
+	}
 	return added
 }
 

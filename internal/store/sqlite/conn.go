@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"modernc.org/sqlite"
+
+	"mcp-code-exec-harness/internal/usage"
 )
 
 // conn is the writing connection. It belongs to one goroutine. No context reaches the driver: a transaction serves many callers.
@@ -19,9 +21,10 @@ type conn struct {
 	only       *sql.Conn
 	statements prepared // statements of only
 	err        error
-	begun      bool          // tryBegin has begun the next transaction
-	undo       []func()      // functions by which a rollback reverts changes in memory
-	uncounted  map[int64]int // bytes that tasks.bytes does not have yet, by tasks.num
+	begun      bool                    // tryBegin has begun the next transaction
+	undo       []func()                // functions by which a rollback reverts changes in memory
+	uncounted  map[int64]int           // bytes that tasks.bytes does not have yet, by tasks.num
+	used       map[usageKey]*usage.Sum // figures that the transaction stores at its end
 }
 
 func connect(ctx context.Context, dsn string) (*conn, error) {
@@ -34,7 +37,7 @@ func connect(ctx context.Context, dsn string) (*conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &conn{db: db, only: only, statements: prepared{of: only}, uncounted: map[int64]int{}}, nil
+	return &conn{db: db, only: only, statements: prepared{of: only}, uncounted: map[int64]int{}, used: map[usageKey]*usage.Sum{}}, nil
 }
 
 func (c *conn) close() error {
@@ -153,7 +156,9 @@ func (c *conn) transaction(f func()) error {
 		}
 	}
 	c.undo, c.begun = nil, false
+	clear(c.used)
 	f()
+	c.storeUsage()
 	c.exec("COMMIT")
 	err := c.takeErr()
 	if err == nil {

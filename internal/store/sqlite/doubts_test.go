@@ -34,7 +34,7 @@ func TestDoubtOfARepeatedTransaction(t *testing.T) {
 		before := w.progress
 		c.undo = append(c.undo, func() { w.progress = before })
 		applied++
-		w.store(c, rows, 0, nil, nil)
+		w.store(c, rows, 0, nil, nil, nil)
 	}}); err != nil {
 		t.Fatal(err)
 	}

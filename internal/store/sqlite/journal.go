@@ -12,6 +12,7 @@ import (
 
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/usage"
 )
 
 var _ journal.Store = (*Store)(nil)
@@ -68,6 +69,9 @@ func (s *Store) Resume(ctx context.Context, run string) (_ journal.Writer, recor
 	}
 	if w.seq, err = journal.Continue(records); err != nil {
 		return nil, nil, err
+	}
+	for i := range records {
+		w.calls.Add(&records[i])
 	}
 	w.stored, w.writes = w.seq.Last(), unanswered(records)
 	return w, records, nil
@@ -162,7 +166,8 @@ type runWriter struct {
 	start   *journal.Start // among pending
 	end     *journal.End
 	session sessionKey // session of the start record; empty before it is appended
-	last    *change    // the last that was given to the writer, unless it has succeeded
+	calls   usage.Calls
+	last    *change // the last that was given to the writer, unless it has succeeded
 	err     error
 	closed  bool
 
@@ -205,6 +210,7 @@ func (w *runWriter) append(r journal.Record) error {
 		return err
 	}
 	w.pending = append(w.pending, enc)
+	w.calls.Add(&r)
 	switch {
 	case r.Start != nil:
 		start := *r.Start // the caller keeps its record
@@ -242,13 +248,17 @@ func (w *runWriter) schedule() (*change, error) {
 	}
 	ch := &change{done: make(chan struct{})}
 	rows, start, end := w.pending, w.start, w.end
+	var calls map[usage.Tool]*usage.Sum
+	if end != nil {
+		calls = w.calls.Sums // no record follows
+	}
 	for i := range rows {
 		ch.bytes += rows[i].bytes()
 	}
 	ch.apply = func(c *conn) {
 		before := w.progress
 		c.undo = append(c.undo, func() { w.progress = before })
-		w.store(c, rows, ch.bytes, start, end)
+		w.store(c, rows, ch.bytes, start, end, calls)
 	}
 	ch.settled = func() { w.settled(ch) }
 	if !w.s.writer.submit(ch) {
@@ -288,7 +298,7 @@ func (w *runWriter) settled(ch *change) {
 const maxUncounted = 64 << 10
 
 // store writes rows of so many bytes.
-func (w *runWriter) store(c *conn, rows []row, bytes int, start *journal.Start, end *journal.End) {
+func (w *runWriter) store(c *conn, rows []row, bytes int, start *journal.Start, end *journal.End, calls map[usage.Tool]*usage.Sum) {
 	if rows[0].seq != w.stored+1 { // an earlier change has failed
 		c.fail(fmt.Errorf("record %d would follow record %d", rows[0].seq, w.stored))
 	}
@@ -309,6 +319,9 @@ func (w *runWriter) store(c *conn, rows []row, bytes int, start *journal.Start, 
 		if w.asked {
 			closeApprovals(c, w.num)
 		}
+	}
+	if end != nil {
+		c.countRun(w.session.user, end, calls)
 	}
 }
 

@@ -68,7 +68,7 @@ func checkPlan(t testing.TB, s *Store, text string) {
 	if slices.ContainsFunc(scans, has(text)) {
 		return
 	}
-	rows, err := s.read.Query("EXPLAIN QUERY PLAN "+text, make([]any, 20)...)
+	rows, err := s.read.Query("EXPLAIN QUERY PLAN "+text, make([]any, 40)...)
 	if err != nil {
 		t.Logf("%s: %v", text, err)
 		return

@@ -202,7 +202,7 @@ func (s *Store) purgeOnce(ctx context.Context, retention time.Duration) (int, er
 		}
 		keys = n == purgeRecords
 	}
-	if err := s.deleteOrphans(ctx); err != nil {
+	if err := errors.Join(s.deleteOrphans(ctx), s.purgeUsage(ctx, retention)); err != nil {
 		return 0, err
 	}
 	if retention > 0 {

@@ -89,6 +89,9 @@ func (s *Store) insertNew(c *conn, r *newRows) (earlier string) {
 		c.exec("INSERT OR REPLACE INTO idempotency (user, key, hash, task, created) VALUES (?, ?, ?, ?, ?)",
 			t.UserID, r.key, r.bodyHash, num, t.CreatedAt)
 	}
+	if t.EndedAt != nil {
+		c.countTask(t)
+	}
 	return ""
 }
 

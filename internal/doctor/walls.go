@@ -1,4 +1,4 @@
-package cli
+package doctor
 
 import (
 	"context"
@@ -21,8 +21,8 @@ var engines = map[string]string{
 	"docker":  "Node.js, a container for each program",
 }
 
-// wallFinding is a wall of a tier.
-type wallFinding struct {
+// Wall is a wall of a tier.
+type Wall struct {
 	Name   string `json:"name"`
 	State  string `json:"state"` // held, missing, or impossible: this system cannot have it
 	Detail string `json:"detail,omitempty"`
@@ -30,7 +30,7 @@ type wallFinding struct {
 }
 
 // sandboxFinding opens a tier, starts a runner of it and says which walls it has. A tier that is not configured may fail.
-func sandboxFinding(ctx context.Context, h harness, tier string, configured bool) finding {
+func sandboxFinding(ctx context.Context, h Harness, tier string, configured bool) Finding {
 	name := "sandbox " + tier
 	began := time.Now()
 	walls, missing, err := h.Tiers().Walls(ctx, tier)
@@ -44,7 +44,7 @@ func sandboxFinding(ctx context.Context, h harness, tier string, configured bool
 		}
 		return f
 	}
-	f := finding{Name: name, State: "ok", started: true, Detail: fmt.Sprintf("%s; ready after %s", engines[tier], time.Since(began).Round(time.Millisecond))}
+	f := Finding{Name: name, State: "ok", Started: true, Detail: fmt.Sprintf("%s; ready after %s", engines[tier], time.Since(began).Round(time.Millisecond))}
 	if configured {
 		f.Detail = "configured; " + f.Detail
 	}
@@ -52,7 +52,7 @@ func sandboxFinding(ctx context.Context, h harness, tier string, configured bool
 	for _, wall := range walls {
 		why := missing[wall]
 		if why == "" {
-			f.Walls = append(f.Walls, wallFinding{Name: wall, State: "held"})
+			f.Walls = append(f.Walls, Wall{Name: wall, State: "held"})
 			held = append(held, wall)
 			continue
 		}
@@ -63,7 +63,7 @@ func sandboxFinding(ctx context.Context, h harness, tier string, configured bool
 		f.Detail += "; walls around it: " + strings.Join(held, ", ")
 	}
 	if tier == "docker" && !slices.Contains(walls, docker.Kernel) { // the kernel is a choice
-		f.Walls = append(f.Walls, wallFinding{
+		f.Walls = append(f.Walls, Wall{
 			docker.Kernel, "missing", "containers share the kernel of the engine's machine",
 			"for users who do not trust each other: install gVisor, and set sandbox.docker.runtime to runsc",
 		})
@@ -72,7 +72,7 @@ func sandboxFinding(ctx context.Context, h harness, tier string, configured bool
 }
 
 // noWalls are the walls of a tier that does not start.
-func noWalls(tier, why string) (all []wallFinding) {
+func noWalls(tier, why string) (all []Wall) {
 	names, fix := jail.Walls, "the tier does not start: mend first what its detail says"
 	switch {
 	case tier == "docker":
@@ -81,7 +81,7 @@ func noWalls(tier, why string) (all []wallFinding) {
 		why, fix = "only Linux has it", onLinux
 	}
 	for _, name := range names {
-		w := wallFinding{name, "missing", why, fix}
+		w := Wall{name, "missing", why, fix}
 		if tier != "docker" && runtime.GOOS != "linux" {
 			w.State = "impossible"
 		}
@@ -91,11 +91,11 @@ func noWalls(tier, why string) (all []wallFinding) {
 }
 
 // refusedWalls are the walls of a tier that does not start because some are missing, which the error names, each with the reason: "NAME: reason".
-func refusedWalls(tier, text string) (all []wallFinding) {
+func refusedWalls(tier, text string) (all []Wall) {
 	for _, wall := range jail.Walls {
 		_, why, gone := strings.Cut(text, " "+wall+": ")
 		if !gone {
-			all = append(all, wallFinding{Name: wall, State: "held"})
+			all = append(all, Wall{Name: wall, State: "held"})
 			continue
 		}
 		why, _, _ = strings.Cut(why, ";")
@@ -108,8 +108,8 @@ func refusedWalls(tier, text string) (all []wallFinding) {
 const onLinux = "untrusted programs run best on Linux, or in a virtual machine with it"
 
 // wallGone says why a wall is missing, whether this system can have it at all, and how.
-func wallGone(tier, wall, why string) wallFinding {
-	w := wallFinding{wall, "missing", why, ""}
+func wallGone(tier, wall, why string) Wall {
+	w := Wall{wall, "missing", why, ""}
 	unknown := strings.Contains(why, syscall.ENOSYS.Error()) || strings.Contains(why, syscall.EINVAL.Error())
 	switch {
 	case tier == "docker":

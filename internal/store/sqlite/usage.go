@@ -1,0 +1,231 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/usage"
+)
+
+// The bounds of the rows that a slot gets, so that names which users invent take no more room than they may.
+const (
+	// maxFailing is how many rows an owner has when names whose calls all fail get none. Such names may be of no tool.
+	maxFailing = usage.MaxNames / 5
+	// maxSlot is the rows of a kind in a slot, but for those of all. What users use beyond them counts for all alone.
+	maxSlot = 4000
+)
+
+// usageKey is a row of the table usage, but for its slot.
+type usageKey struct {
+	at           int64 // end of what is counted, seconds since the Unix epoch, to usage.Fine
+	kind         usage.Kind
+	owner        string
+	server, name string
+}
+
+// count adds figures to what the transaction stores. They are the last that a change does: a change that is refused counts nothing.
+func (c *conn) count(kind usage.Kind, owner, server, name string, end time.Time, sum *usage.Sum) {
+	if c.err != nil {
+		return
+	}
+	at := slotOf(end, usage.Fine)
+	for _, owner := range []string{owner, ""} {
+		key := usageKey{at, kind, owner, server, name}
+		if c.used[key] == nil {
+			c.used[key] = &usage.Sum{}
+		}
+		c.used[key].Add(sum)
+		if owner == "" { // a run of no user
+			break
+		}
+	}
+}
+
+func slotOf(t time.Time, span time.Duration) int64 {
+	seconds := int64(span / time.Second)
+	return t.Unix() / seconds * seconds
+}
+
+// countRun counts a run that has ended, and its calls.
+func (c *conn) countRun(owner string, end *journal.End, calls map[usage.Tool]*usage.Sum) {
+	at := time.UnixMicro(end.Time)
+	sum := &usage.Sum{N: 1, Calls: int64(end.Calls)}
+	if end.Status == "failed" {
+		sum.Failed = 1
+	}
+	sum.Spans[usage.Bucket(time.Duration(end.DurationUS)*time.Microsecond)] = 1
+	c.count(usage.Run, owner, "", "", at, sum)
+	for tool, sum := range calls {
+		c.count(usage.Call, owner, tool.Server, tool.Name, at, sum)
+	}
+}
+
+// countTask counts a task that has ended.
+func (c *conn) countTask(t *taskRow) {
+	u := t.Usage
+	sum := &usage.Sum{N: 1, Input: int64(u.Tokens.Input), Output: int64(u.Tokens.Output)}
+	if t.Status == "failed" {
+		sum.Failed = 1
+	}
+	switch {
+	case u.CostUSD != nil:
+		sum.Cost = int64(math.Round(*u.CostUSD * 1e9))
+	case sum.Input+sum.Output > 0:
+		sum.Unpriced = 1
+	}
+	if d := u.Direct; d != nil {
+		sum.Saved = int64(d.Input+d.Output) - sum.Input - sum.Output
+	}
+	if t.StartedAt != nil {
+		sum.Spans[usage.Bucket(t.EndedAt.Sub(*t.StartedAt))] = 1
+	}
+	c.count(usage.Task, t.UserID, "", usage.Name(u.Model), *t.EndedAt, sum)
+}
+
+// usageColumns are the columns of the figures.
+var usageColumns = func() string {
+	all := "n, failed, calls, input, output, saved, cost, unpriced"
+	for i := range usage.Buckets {
+		all += fmt.Sprint(", h", i)
+	}
+	return all
+}()
+
+// ofKind are the columns that rows of a kind use, without those of spans.
+var ofKind = map[usage.Kind]string{usage.Run: "n failed calls", usage.Call: "n failed", usage.Task: "n failed input output saved cost unpriced"}
+
+// usageKeys is how many parameters a statement has before the figures.
+const usageKeys = 6
+
+// figures are the columns and values of what is added to a row. One run has one span, so that few statements write most rows.
+func figures(kind usage.Kind, s *usage.Sum) (columns []string, values []any) {
+	of := map[string]int64{"n": s.N, "failed": s.Failed, "calls": s.Calls, "input": s.Input, "output": s.Output, "saved": s.Saved, "cost": s.Cost, "unpriced": s.Unpriced}
+	columns = strings.Fields(ofKind[kind])
+	for _, name := range columns {
+		values = append(values, of[name])
+	}
+	one := -1
+	for i, n := range s.Spans {
+		if n > 0 && one >= 0 {
+			one = -2
+		}
+		if n > 0 && one > -2 {
+			one = i
+		}
+	}
+	for i, n := range s.Spans {
+		if i == one || one == -2 {
+			columns, values = append(columns, fmt.Sprint("h", i)), append(values, n)
+		}
+	}
+	return columns, values
+}
+
+// storeUsage stores what the transaction has counted.
+func (c *conn) storeUsage() {
+	for key, sum := range c.used {
+		columns, values := figures(key.kind, sum)
+		marks, growth := "", ""
+		for i, name := range columns {
+			marks += fmt.Sprintf(", ?%d", usageKeys+i+1)
+			growth += fmt.Sprintf(", %s = %s + ?%d", name, name, usageKeys+i+1)
+		}
+		insert := "INSERT INTO usage (span, slot, kind, owner, server, name, " + strings.Join(columns, ", ") + ") VALUES (?1, ?2, ?3, ?4, ?5, ?6" + marks + ")"
+		update := "UPDATE usage SET " + growth[2:] + " WHERE span = ?1 AND slot = ?2 AND kind = ?3 AND owner = ?4 AND server = ?5 AND name = ?6"
+		for _, span := range []time.Duration{usage.Fine, usage.Day} {
+			c.addUsage(int64(span/time.Second), slotOf(time.Unix(key.at, 0), span), key, sum.Failed == sum.N, insert, update, values)
+		}
+	}
+}
+
+func (c *conn) addUsage(span, slot int64, key usageKey, failing bool, insert, update string, values []any) {
+	write := func(statement string) bool {
+		return c.exec(statement, append([]any{span, slot, string(key.kind), key.owner, key.server, key.name}, values...)...).rows > 0
+	}
+	if write(update) {
+		return
+	}
+	var own, all int64
+	c.row("SELECT count(*) FROM usage WHERE span = ? AND slot = ? AND kind = ? AND owner = ?", []any{span, slot, string(key.kind), key.owner}, &own)
+	if own >= usage.MaxNames || own >= maxFailing && failing && key.kind == usage.Call {
+		if key.server, key.name = "", usage.Others; write(update) {
+			return
+		}
+	}
+	if key.owner != "" {
+		c.row("SELECT count(*) FROM usage WHERE span = ? AND slot = ? AND kind = ?", []any{span, slot, string(key.kind)}, &all)
+		if all >= maxSlot {
+			return
+		}
+	}
+	write(insert)
+}
+
+// Usage implements runs.Store.
+func (s *Store) Usage(ctx context.Context, q usage.Query) (_ *usage.Report, err error) {
+	defer wrap(&err, "usage")
+	r := usage.NewReport(q, s.now())
+	slots, err := json.Marshal(r.Slots())
+	if err != nil {
+		return nil, err
+	}
+	read := func(whole bool, kind usage.Kind, owners string, args ...any) {
+		if err != nil {
+			return
+		}
+		err = s.each(ctx, "SELECT slot, owner, server, name, "+usageColumns+` FROM usage
+			WHERE span = ?1 AND slot IN (SELECT value FROM json_each(?2)) AND kind = ?3 AND owner `+owners,
+			append([]any{int64(r.Span() / time.Second), string(slots), string(kind)}, args...), func(row scanner) error {
+				got := usage.Row{Kind: kind}
+				into := []any{&got.Slot, &got.Owner, &got.Server, &got.Name, &got.N, &got.Failed, &got.Calls, &got.Input, &got.Output, &got.Saved, &got.Cost, &got.Unpriced}
+				for i := range got.Spans {
+					into = append(into, &got.Spans[i])
+				}
+				if err := row.Scan(into...); err != nil {
+					return err
+				}
+				r.Add(&got, whole)
+				return nil
+			})
+	}
+	for _, kind := range []usage.Kind{usage.Run, usage.Call, usage.Task} {
+		read(true, kind, "= ?4", q.User)
+	}
+	if q.User == "" && q.By == usage.ByUser {
+		read(false, usage.Run, "> ''")
+		read(false, usage.Task, "> ''")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.Close(), nil
+}
+
+// purgeUsage deletes slots that are not shown any more. It writes nothing where there is none.
+func (s *Store) purgeUsage(ctx context.Context, retention time.Duration) error {
+	for span, kept := range map[time.Duration]time.Duration{usage.Fine: usage.KeepFine, usage.Day: usage.KeepDays} {
+		if retention > 0 {
+			kept = min(kept, retention)
+		}
+		seconds, before := int64(span/time.Second), slotOf(s.now().Add(-kept), span)
+		for {
+			some, err := one(ctx, s, nil, value[bool], "SELECT EXISTS (SELECT 1 FROM usage WHERE span = ? AND slot < ?)", seconds, before)
+			if err != nil || !some {
+				if err != nil {
+					return err
+				}
+				break
+			}
+			if _, err := s.purgeStep(ctx, `DELETE FROM usage WHERE (span, slot, kind, owner, server, name) IN (
+				SELECT span, slot, kind, owner, server, name FROM usage WHERE span = ? AND slot < ? LIMIT ?)`, seconds, before, purgeRecords); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package usage
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/jsontext"
+)
+
+// Tool is a tool as a program named it.
+type Tool struct{ Server, Name string }
+
+// Calls adds up the calls of one run from its records, in their order. The zero value is ready to use. It is not safe for concurrent use.
+type Calls struct {
+	now    int64 // clock of the run, microseconds
+	flight map[int]began
+	Sums   map[Tool]*Sum
+}
+
+type began struct {
+	tool Tool
+	at   int64
+}
+
+// Add takes a record. A call that has no answer is not counted.
+func (c *Calls) Add(r *journal.Record) {
+	switch {
+	case r.Start != nil:
+		c.now = r.Start.Time
+	case r.Call != nil && r.Call.Kind == string(frame.Tool):
+		if c.flight == nil {
+			c.flight, c.Sums = map[int]began{}, map[Tool]*Sum{}
+		}
+		c.flight[r.Call.N] = began{toolOf(r.Call), c.now}
+	case r.Answer != nil:
+		c.now = max(c.now, r.Answer.Now)
+		call, ok := c.flight[r.Answer.N]
+		if !ok {
+			return
+		}
+		delete(c.flight, r.Answer.N)
+		sum := c.Sums[call.tool]
+		if sum == nil && len(c.Sums) >= MaxNames {
+			call.tool = Tool{}
+			sum = c.Sums[call.tool]
+		}
+		if sum == nil {
+			sum = &Sum{}
+			c.Sums[call.tool] = sum
+		}
+		sum.N++
+		if r.Answer.Error != nil {
+			sum.Failed++
+		}
+		sum.Spans[Bucket(time.Duration(c.now-call.at)*time.Microsecond)]++
+	}
+}
+
+// toolOf is the tool of a call. A program names its server beside its name or before it.
+func toolOf(c *journal.Call) Tool {
+	server, name, found := strings.Cut(c.Name, "__")
+	if !found {
+		server, name = "", c.Name
+	}
+	for member, at := range jsontext.Members(c.Args) {
+		var of string
+		if member == "server" && json.Unmarshal(c.Args[at.From:at.End], &of) == nil && of != "" {
+			server, name = of, c.Name
+		}
+	}
+	return Tool{Name(server), Name(name)}
+}
