@@ -24,7 +24,8 @@ type conn struct {
 	begun      bool                    // tryBegin has begun the next transaction
 	undo       []func()                // functions by which a rollback reverts changes in memory
 	uncounted  map[int64]int           // bytes that tasks.bytes does not have yet, by tasks.num
-	used       map[usageKey]*usage.Sum // figures that the transaction stores at its end
+	used       map[usageKey]*usage.Sum // figures of what the transaction stores
+	tally      *tally                  // takes them once they are true
 }
 
 func connect(ctx context.Context, dsn string) (*conn, error) {
@@ -37,7 +38,7 @@ func connect(ctx context.Context, dsn string) (*conn, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	return &conn{db: db, only: only, statements: prepared{of: only}, uncounted: map[int64]int{}, used: map[usageKey]*usage.Sum{}}, nil
+	return &conn{db: db, only: only, statements: prepared{of: only}, uncounted: map[int64]int{}, used: map[usageKey]*usage.Sum{}, tally: &tally{}}, nil
 }
 
 func (c *conn) close() error {
@@ -158,10 +159,10 @@ func (c *conn) transaction(f func()) error {
 	c.undo, c.begun = nil, false
 	clear(c.used)
 	f()
-	c.storeUsage()
 	c.exec("COMMIT")
 	err := c.takeErr()
 	if err == nil {
+		c.tally.add(c.used)
 		return nil
 	}
 	for _, undo := range slices.Backward(c.undo) {

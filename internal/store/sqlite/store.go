@@ -25,6 +25,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/slots"
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/usage"
 )
 
 // Sync says what a commit survives.
@@ -121,6 +122,11 @@ func open(ctx context.Context, path string, o Options) (*Store, error) {
 		return nil, errors.Join(explain(err), c.close())
 	}
 	s.writer = newWriter(c)
+	c.tally.store = func() {
+		if err := s.tellUsage(context.Background()); err != nil && !errors.Is(err, journal.ErrClosed) { // Close stores them
+			s.log.Warn("figures of usage are not stored yet", "error", err)
+		}
+	}
 	s.vaults = slots.New(slots.Limits{All: 1, Each: 1, Waiting: math.MaxInt, EachWaiting: math.MaxInt}, "tokens", "stored")
 	s.endPurge = s.purgeInBackground(o.Retention)
 	return s, nil
@@ -229,8 +235,12 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.endPurge()
 	s.writer.close()
+	c := s.writer.conn
+	told := c.tally.send(func(sums map[usageKey]*usage.Sum) error {
+		return c.transaction(func() { c.storeUsage(sums) })
+	})
 	// The writer last: the last connection to close folds the write-ahead log into the file.
-	err := errors.Join(s.read.Close(), s.writer.conn.close(), s.unlockQueue(nil), s.lease.Release())
+	err := errors.Join(told, s.read.Close(), s.writer.conn.close(), s.unlockQueue(nil), s.lease.Release())
 	if err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, explain(err))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
@@ -28,7 +29,87 @@ type usageKey struct {
 	server, name string
 }
 
-// count adds figures to what the transaction stores. They are the last that a change does: a change that is refused counts nothing.
+// Figures are stored some time after what they count, so that they take none from it: those of many runs together. A process that is killed
+// loses those that it has not stored.
+const (
+	tallyTime = time.Second
+	tallyRows = 1000 // rows that are stored at once
+)
+
+// tally is the figures of this process that are not stored yet.
+type tally struct {
+	store func() // stores them, when they are due
+
+	mu    sync.Mutex
+	sums  map[usageKey]*usage.Sum
+	due   *time.Timer
+	sends sync.Mutex // held while figures are being stored
+}
+
+// add takes figures.
+func (t *tally) add(sums map[usageKey]*usage.Sum) {
+	if len(sums) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.merge(sums)
+	switch {
+	case t.store == nil: // not while the store opens
+	case t.due == nil:
+		t.due = time.AfterFunc(tallyTime, t.store)
+	case len(t.sums) > tallyRows:
+		t.due.Reset(0)
+	}
+}
+
+func (t *tally) merge(sums map[usageKey]*usage.Sum) {
+	if t.sums == nil {
+		t.sums = map[usageKey]*usage.Sum{}
+	}
+	for key, sum := range sums {
+		if t.sums[key] == nil {
+			t.sums[key] = &usage.Sum{}
+		}
+		t.sums[key].Add(sum)
+	}
+}
+
+// send stores the figures so far by a function; after an error they stay, and are due with the next ones.
+func (t *tally) send(store func(map[usageKey]*usage.Sum) error) error {
+	t.sends.Lock()
+	defer t.sends.Unlock()
+	t.mu.Lock()
+	sums := t.sums
+	t.sums = nil
+	if t.due != nil {
+		t.due.Stop()
+		t.due = nil
+	}
+	t.mu.Unlock()
+	if len(sums) == 0 {
+		return nil
+	}
+	err := store(sums)
+	if err != nil {
+		t.mu.Lock()
+		t.merge(sums)
+		t.mu.Unlock()
+	}
+	return err
+}
+
+// tellUsage stores the figures of this process.
+func (s *Store) tellUsage(ctx context.Context) error {
+	return s.writer.conn.tally.send(func(sums map[usageKey]*usage.Sum) error {
+		return s.write(context.WithoutCancel(ctx), len(sums)*usageBytes, func(c *conn) { c.storeUsage(sums) })
+	})
+}
+
+// usageBytes is about what a row takes.
+const usageBytes = 200
+
+// count adds figures to what the transaction has counted. They are the last that a change does: a change that is refused counts nothing.
 func (c *conn) count(kind usage.Kind, owner, server, name string, end time.Time, sum *usage.Sum) {
 	if c.err != nil {
 		return
@@ -126,9 +207,9 @@ func figures(kind usage.Kind, s *usage.Sum) (columns []string, values []any) {
 	return columns, values
 }
 
-// storeUsage stores what the transaction has counted.
-func (c *conn) storeUsage() {
-	for key, sum := range c.used {
+// storeUsage stores figures.
+func (c *conn) storeUsage(sums map[usageKey]*usage.Sum) {
+	for key, sum := range sums {
 		columns, values := figures(key.kind, sum)
 		marks, growth := "", ""
 		for i, name := range columns {
@@ -169,6 +250,9 @@ func (c *conn) addUsage(span, slot int64, key usageKey, failing bool, insert, up
 // Usage implements runs.Store.
 func (s *Store) Usage(ctx context.Context, q usage.Query) (_ *usage.Report, err error) {
 	defer wrap(&err, "usage")
+	if err := s.tellUsage(ctx); err != nil {
+		return nil, err
+	}
 	r := usage.NewReport(q, s.now())
 	slots, err := json.Marshal(r.Slots())
 	if err != nil {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -45,6 +46,14 @@ func used(t *testing.T, s *Store, id, user string, at time.Time, failed bool, to
 	}
 }
 
+// told stores what a store has counted.
+func told(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.tellUsage(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func usageOf(t *testing.T, s *Store, q usage.Query) *usage.Report {
 	t.Helper()
 	r, err := s.Usage(t.Context(), q)
@@ -70,6 +79,7 @@ func TestUsage(t *testing.T) {
 	used(t, s, "run_a", "ann", now.Add(-5*time.Minute), false, "search", "search", "fetch")
 	used(t, other, "run_b", "bob", now.Add(-5*time.Hour), true, "search")
 	used(t, other, "run_c", "ann", now.Add(-5*24*time.Hour), false, "fetch")
+	told(t, other)
 	n := storetest.New("task_a", "ann", "s")
 	if _, _, err := s.CreateTask(t.Context(), n); err != nil {
 		t.Fatal(err)
@@ -182,6 +192,7 @@ func TestUsageOfInventedNames(t *testing.T) {
 		used(t, s, fmt.Sprint("run_", i), "eve", usageNow, true, tools...)
 	}
 	used(t, s, "run_real", "ann", usageNow, false, "search")
+	told(t, s)
 	for owner, most := range map[string]int{"eve": maxFailing, "": maxFailing + 1} {
 		if n := count(t, s, "SELECT count(*) FROM usage WHERE kind = 'call' AND span = 600 AND owner = '"+owner+"'"); n > most+1 {
 			t.Errorf("%q has %d rows", owner, n)
@@ -194,6 +205,7 @@ func TestUsageOfInventedNames(t *testing.T) {
 	for i := range 2 * usage.MaxNames {
 		used(t, s, fmt.Sprint("run_more_", i), "eve", usageNow, false, fmt.Sprint("tool-", i))
 	}
+	told(t, s)
 	if n := count(t, s, "SELECT count(*) FROM usage WHERE kind = 'call' AND span = 86400"); n > 2*(usage.MaxNames+1)+1 {
 		t.Errorf("%d rows of a day", n)
 	}
@@ -206,6 +218,7 @@ func TestUsageIsPurged(t *testing.T) {
 	for i, days := range []int{0, 1, 3, 20, 80, 200} {
 		used(t, s, fmt.Sprint("run_", i), "ann", usageNow.Add(-time.Duration(days)*24*time.Hour), false, "search")
 	}
+	told(t, s)
 	slots := func() [2]int {
 		return [2]int{count(t, s, "SELECT count(DISTINCT slot) FROM usage WHERE span = 600"), count(t, s, "SELECT count(DISTINCT slot) FROM usage WHERE span = 86400")}
 	}
@@ -219,5 +232,29 @@ func TestUsageIsPurged(t *testing.T) {
 		if got := slots(); got != c.want {
 			t.Errorf("with a retention of %s there are %v slots, want %v", c.retention, got, c.want)
 		}
+	}
+}
+
+// What ends is counted for other processes by itself, soon, and with the close of the store; what could not be stored is with what follows.
+func TestUsageIsTold(t *testing.T) {
+	t.Parallel()
+	s := setup(t, Options{Now: func() time.Time { return usageNow }})
+	other := reopenAt(t, s.path, Options{Now: func() time.Time { return usageNow }})
+	runs := func() int64 { return usageOf(t, other, usage.Query{}).Total.Runs }
+	used(t, s, "run_1", "ann", usageNow, false, "search")
+	for begin := time.Now(); runs() != 1; time.Sleep(20 * time.Millisecond) {
+		if time.Since(begin) > time.Minute {
+			t.Fatal("a run is not counted")
+		}
+	}
+	used(t, s, "run_2", "ann", usageNow, false, "search")
+	failed := errors.New("no")
+	wantIs(t, "figures that cannot be stored", s.writer.conn.tally.send(func(map[usageKey]*usage.Sum) error { return failed }), failed)
+	used(t, s, "run_3", "ann", usageNow, false, "search")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := runs(); got != 3 {
+		t.Errorf("%d runs are counted after the close", got)
 	}
 }
