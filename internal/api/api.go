@@ -51,6 +51,7 @@ type Options struct {
 	Metrics      *telemetry.Metrics // nil: they are not shown
 	Audit        *telemetry.Auditor // nil: none
 	AuditFile    AuditFile          // what Audit writes
+	Keys         Keys
 	// Doctor examines the harness until ctx ends, and notes what it finds; nil: it does not.
 	Doctor  func(ctx context.Context, note func(doctor.Finding))
 	Tracer  *telemetry.Tracer // nil: none
@@ -193,6 +194,7 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	a.addUsage()
 	a.addAudit()
 	a.addDoctor()
+	a.addKeys()
 	a.addMCP(r)
 	a.addOperations(r)
 	if !a.opt.InternalElsewhere {

@@ -105,6 +105,8 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 		},
 		"GET /v1/audit":               {{"/v1/audit", nil, hidden}, {"/v1/audit" + asHer, nil, hidden}},
 		"GET /v1/doctor":              {{"/v1/doctor", nil, hidden}},
+		"GET /v1/keys":                {{"/v1/keys", nil, hidden}},
+		"DELETE /v1/keys/{id}":        {{"/v1/keys/key_none", nil, hidden}},
 		"POST /v1/audit/verification": {{"/v1/audit/verification", nil, hidden}},
 
 		"GET /mcp":          {{"/mcp", nil, []int{http.StatusBadRequest}}},

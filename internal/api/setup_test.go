@@ -133,7 +133,7 @@ func setup(t testing.TB, s setting) *world {
 		w.key("") // before it, the local token is good for everything
 	}
 	options := api.Options{
-		Harness: w.h, Tasks: w.tasks, Auth: who, Capabilities: w.caps, Metrics: metrics, Audit: audit, Logger: log,
+		Harness: w.h, Tasks: w.tasks, Auth: who, Keys: w.keys, Capabilities: w.caps, Metrics: metrics, Audit: audit, Logger: log,
 		Now: time.Now, Version: "v1.2.3", BodyLimit: 1 << 20, Health: true,
 	}
 	if s.options != nil {

@@ -100,6 +100,7 @@ var sections = []section{
 	{"privacy", "Privacy", "/privacy"},
 	{"usage", "Usage", "/usage"},
 	{"audit", "Audit", "/audit"},
+	{"keys", "Keys", "/keys"},
 	{"doctor", "Doctor", "/doctor"},
 }
 
@@ -296,7 +297,7 @@ var done = map[string]string{
 	"approved": "Approved: the run goes on.", "denied": "Denied: the program is told.", "settled": "What you said is recorded.", "cancelled": "The task is being cancelled.",
 	"added": "The server was added until the harness stops.", "reconnect": "The server is connected again.", "remove": "The server was removed.",
 	"review": "What was held is approved.", "uploaded": "The files are stored.", "ended": "The schedule has ended.",
-	"verified": "The audit log was verified.",
+	"verified": "The audit log was verified.", "revoked": "The key has ended.",
 }
 
 // show renders a page of the dashboard.

@@ -78,14 +78,14 @@ func (s *Server) addPages() {
 		"GET /servers": (*visit).servers, "GET /servers/{name}": (*visit).server,
 		"GET /sessions": (*visit).sessions, "GET /sessions/{id}": (*visit).session, "GET /sessions/{id}/files/{path...}": (*visit).file,
 		"GET /skills": (*visit).skills, "GET /skills/{path...}": (*visit).skillFile, "GET /schedules": (*visit).schedules,
-		"GET /policy": (*visit).policy, "GET /privacy": (*visit).privacy, "GET /usage": (*visit).usage, "GET /audit": (*visit).audit, "GET /doctor": (*visit).doctor,
+		"GET /policy": (*visit).policy, "GET /privacy": (*visit).privacy, "GET /usage": (*visit).usage, "GET /audit": (*visit).audit, "GET /doctor": (*visit).doctor, "GET /keys": (*visit).keys,
 
 		"POST /tasks": (*visit).newTask, "POST /tasks/{id}/cancel": (*visit).cancelTask,
 		"POST /runs": (*visit).newRun, "POST /runs/{id}/replay": (*visit).replay, "POST /runs/{id}/calls/{n}": (*visit).reveal, "POST /runs/{id}/calls/{n}/settle": (*visit).settle,
 		"POST /approvals": (*visit).decide, "POST /tools/{name}": (*visit).try,
 		"POST /servers": (*visit).addServer, "POST /servers/{name}/{action}": (*visit).changeServer,
 		"POST /sessions/{id}/files": (*visit).upload, "POST /schedules/{id}/end": (*visit).endSchedule,
-		"POST /audit": (*visit).verifyAudit, "POST /doctor": (*visit).examine,
+		"POST /audit": (*visit).verifyAudit, "POST /doctor": (*visit).examine, "POST /keys/{id}/revoke": (*visit).revokeKey,
 		"POST /logout": (*visit).logout,
 	} {
 		s.pages.HandleFunc(pattern, s.page(do))

@@ -52,7 +52,7 @@ return await tools.notes.write({title: "a note <b>", text: "first line\nsecond l
 		"/servers", "/servers/notes", "/sessions", "/sessions/" + task.SessionID + "?userId=local", "/skills", "/schedules", "/policy", "/privacy", "/privacy?userId=local", "/tasks/task_none", "/runs/run_none",
 		"/runs/" + good + "/compare?with=" + bad, "/runs/" + good + "/compare?with=run_none",
 		"/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/items&from=100", "/runs/" + many + "/calls/1/value?of=result&path=/items/44/title", "/runs/" + many + "/calls/1/value?path=/items/_none",
-		"/usage", "/usage?by=user&window=hour", "/usage?by=model&window=month", "/audit", "/audit?eventType=tool_call&userId=local", "/audit?userId=none", "/doctor",
+		"/usage", "/usage?by=user&window=hour", "/usage?by=model&window=month", "/audit", "/audit?eventType=tool_call&userId=local", "/audit?userId=none", "/doctor", "/keys",
 		"/doubts", "/runs/" + open + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
 	}
 }
@@ -203,6 +203,43 @@ func TestAuditPage(t *testing.T) {
 	admin.post("/audit")
 	if got := admin.get("/audit").text; !strings.Contains(got, "broken") || !strings.Contains(got, "audit.jsonl:1: it was changed") {
 		t.Errorf("a changed log: %s", got)
+	}
+}
+
+// An administrator sees the keys, never their values, and ends one: its requests and its session of the dashboard are refused from then on.
+func TestKeysPage(t *testing.T) {
+	t.Parallel()
+	w := setup(t, true)
+	root := w.key("root", "admin", "")
+	ann := w.key("<b>laptop", "user", "ann")
+	admin, user := w.login(root), w.login(ann)
+	var all struct{ Keys []struct{ ID, User string } }
+	w.api(root, "GET", "/v1/keys", nil, &all)
+	at := slices.IndexFunc(all.Keys, func(k struct{ ID, User string }) bool { return k.User == "ann" })
+	if at < 0 {
+		t.Fatalf("listed: %+v", all)
+	}
+	revoke := "/keys/" + all.Keys[at].ID + "/revoke"
+	if got := user.get("/keys"); got.status != http.StatusForbidden {
+		t.Errorf("a user: %d", got.status)
+	}
+	if got := user.post(revoke); got.status != http.StatusForbidden {
+		t.Errorf("a user revokes: %d", got.status)
+	}
+	if got := admin.get("/keys").text; !strings.Contains(got, "&lt;b&gt;laptop") || strings.Contains(got, root) || strings.Contains(got, ann) {
+		t.Errorf("the page: %s", got)
+	}
+	if got := admin.post(revoke); got.status != http.StatusSeeOther {
+		t.Fatalf("revoke: %d %s", got.status, got.text)
+	}
+	if got := admin.get("/keys").text; !strings.Contains(got, ">revoked<") || strings.Contains(got, revoke) {
+		t.Errorf("a revoked key: %s", got)
+	}
+	if got := user.get("/runs"); got.status != http.StatusSeeOther {
+		t.Errorf("a session of a revoked key: %d", got.status)
+	}
+	if got := w.api(ann, "GET", "/v1/runs", nil, nil); got != http.StatusUnauthorized {
+		t.Errorf("a revoked key: %d", got)
 	}
 }
 
