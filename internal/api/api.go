@@ -50,7 +50,7 @@ type Options struct {
 	Capabilities *auth.Capabilities
 	Metrics      *telemetry.Metrics // nil: they are not shown
 	Audit        *telemetry.Auditor // nil: none
-	AuditFile    AuditFile          // what Audit writes
+	AuditFile    AuditFile          // the file that Audit writes
 	Keys         Keys
 	// Doctor examines the harness until ctx ends, and notes what it finds; nil: it does not.
 	Doctor  func(ctx context.Context, note func(doctor.Finding))

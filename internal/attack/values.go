@@ -261,7 +261,7 @@ func candidates(d destination.Destination, who string, n int) []string {
 const (
 	attacker = "evil"
 	user     = "mine"
-	friend   = "good" // somebody that a trusted server knows
+	friend   = "good" // a person that a trusted server knows
 )
 
 // users has destinations be the user's, except for one.

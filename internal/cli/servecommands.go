@@ -27,7 +27,7 @@ type commandServer struct {
 	cfg        *config.Config
 	h          harness
 	tasks      *task.Service
-	address    string // of the dashboard: http://127.0.0.1:3000
+	address    string // address of the dashboard: http://127.0.0.1:3000
 	log        *slog.Logger
 	executable string // identity of this program when it started
 	prelude    []byte // texts of sandbox.prelude, as the harness has them
@@ -156,7 +156,7 @@ var ownVariables = []string{
 	"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "HOME", "XDG_CACHE_HOME", "HARNESS_CACHE_DIR", "TZ",
 }
 
-// placeVariables say where and for whom a terminal or session works: screen, language, directory. A server has those with which it was started.
+// placeVariables match variables of a terminal or session: screen, language and directory. A server has those with which it was started.
 var placeVariables = regexp.MustCompile(`^(TERM|PWD|OLDPWD|SHLVL|_|SHELL|LANG|LC_\w+|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_(SESSION|CURRENT|RUNTIME|VTNR|SEAT|MENU|GREETER)\w*)$`)
 
 // What tiers start, and what commands of MCP servers start besides.

@@ -10,7 +10,7 @@ type Verdict string
 
 // The verdicts.
 const (
-	Open    Verdict = "open"     // nobody has said anything
+	Open    Verdict = "open"     // not settled yet
 	Done    Verdict = "done"     // the write had its effect
 	NotDone Verdict = "not_done" // the write had no effect
 )

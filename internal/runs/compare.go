@@ -13,7 +13,7 @@ import (
 const (
 	SameCall       = "nothing"
 	OtherArguments = "arguments"
-	OtherAnswer    = "answer"    // of the same arguments
+	OtherAnswer    = "answer"    // calls with the same arguments
 	OnlyFirst      = "onlyFirst" // the second run has no such call
 	OnlySecond     = "onlySecond"
 )

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// Doubt is a write whose outcome is unknown and that nobody has settled. Personal data are tokens.
+// Doubt is a write whose outcome is unknown and that is not settled. Personal data are tokens.
 type Doubt struct {
 	Run       string          `json:"runId"`
 	N         int             `json:"call" doc:"Its number in the run."`
@@ -25,7 +25,7 @@ type Doubt struct {
 	ArgsBytes int             `json:"argsBytes"`
 }
 
-// Doubts lists the writes in doubt that nobody has settled, the latest doubt first. An empty user is the caller's, or every user for an admin and
+// Doubts lists the writes in doubt that are not settled, the latest doubt first. An empty user is the caller's, or every user for an admin and
 // for a caller who may act for all.
 func (s *Service) Doubts(ctx context.Context, who auth.Identity, f journal.DoubtFilter) (all []Doubt, next string, err error) {
 	if f.User == "" && !who.May(auth.Admin) {

@@ -96,7 +96,7 @@ func (s *Service) watch(id string) (f *feed, leave func()) {
 	}
 }
 
-// read fills a feed until the run has ended or nobody watches it. It asks the store, because another process may work on the run: the sooner
+// read fills a feed until the run has ended or has no watcher. It asks the store, because another process may work on the run: the sooner
 // again the more happens.
 func (s *Service) read(ctx context.Context, id string, f *feed) {
 	r := newEventReader()

@@ -73,7 +73,7 @@ type Store interface {
 	// DueRuns lists runs of no task that may go on at now: their requests were decided, or have expired. next is when another request
 	// expires, decided the time of the last decision; zero for never.
 	DueRuns(ctx context.Context, now time.Time, limit int) (runs []string, next, decided time.Time, err error)
-	// Doubts lists the writes in doubt that nobody has settled, the latest doubt first; next continues the list and is empty at its end.
+	// Doubts lists the writes in doubt that are not settled, the latest doubt first; next continues the list and is empty at its end.
 	Doubts(ctx context.Context, f journal.DoubtFilter) (doubts []journal.Doubt, next string, err error)
 	// Settlements returns those of the calls of a run that are in doubt, by call, settled or not.
 	Settlements(ctx context.Context, run string, calls []int) (map[int]journal.Settlement, error)

@@ -79,7 +79,7 @@ func whole(n float64) string { return many(int64(n)) }
 
 func dollars(cost float64) string { return fmt.Sprintf("$%.4f", cost) }
 
-// many is a number of which nobody needs more than three digits.
+// many is a number with three digits.
 func many(n int64) string {
 	for _, unit := range []struct {
 		of   float64
