@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -35,14 +34,17 @@ func TestKilledInWrite(t *testing.T) {
 func killedInWrite(t *testing.T, u *upstream) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	cmd := exec.Command(self(t), "-test.run=^TestKilledInWrite$")
+	life, kill := context.WithCancel(t.Context())
+	defer kill()
+	cmd := exec.CommandContext(life, self(t), "-test.run=^TestKilledInWrite$")
 	cmd.Env = append(os.Environ(), inWriteVar+"="+u.web.URL, inWriteVar+"_DIR="+dir)
-	kill := sync.OnceFunc(func() { cmd.Process.Kill() })
+	u.mu.Lock() // another process calls it
 	u.on = func(ctx context.Context, _, _ string, _ json.RawMessage) (string, error) {
 		kill()
 		<-ctx.Done() // no answer
 		return "", ctx.Err()
 	}
+	u.mu.Unlock()
 	if output, err := cmd.CombinedOutput(); err == nil {
 		t.Fatalf("it was not killed: %s", output)
 	}

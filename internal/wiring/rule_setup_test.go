@@ -77,12 +77,13 @@ func (u *upstream) add(tool *mcp.Tool) {
 	u.mcp.AddTool(tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		u.mu.Lock()
 		u.calls = append(u.calls, tool.Name+" "+string(req.Params.Arguments))
+		on := u.on
 		u.mu.Unlock()
 		text := string(req.Params.Arguments)
-		if u.on != nil {
+		if on != nil {
 			key, _ := req.Params.Meta[keyMeta].(string)
 			var err error
-			if text, err = u.on(ctx, tool.Name, key, req.Params.Arguments); err != nil {
+			if text, err = on(ctx, tool.Name, key, req.Params.Arguments); err != nil {
 				return nil, err
 			}
 		}
