@@ -37,8 +37,8 @@ func (c *usageCmd) Run(ctx context.Context, a *app, h harness) error {
 	}
 	if !a.flags.JSON {
 		t := r.Total
-		a.stdout.line(fmt.Sprintf("since %s: %d runs (%d failed), %d calls (%d failed), %d tasks, %d tokens in, %d out, %d saved, $%.4f",
-			r.Since.Local().Format(time.DateTime), t.Runs, t.RunsFailed, t.Calls, t.CallsFailed, t.Tasks, t.Input, t.Output, t.Saved, t.CostUSD), "")
+		a.stdout.line(fmt.Sprintf("since %s: %d runs (%d failed), %d calls (%d failed), %d tasks, %d tokens in, %d out, %d saved, %s",
+			r.Since.Local().Format(time.DateTime), t.Runs, t.RunsFailed, t.Calls, t.CallsFailed, t.Tasks, t.Input, t.Output, t.Saved, t.Price()), "")
 	}
 	header := map[used.By]string{
 		used.ByUser: "USER\tRUNS\tFAILED\tCALLS\tTASKS\tTOKENS\tSAVED\tCOST", used.ByModel: "MODEL\tTASKS\tFAILED\tTOKENS\tSAVED\tCOST\tP50\tP99",
@@ -47,9 +47,9 @@ func (c *usageCmd) Run(ctx context.Context, a *app, h harness) error {
 		name, tokens := cmp.Or(l.Name, "others"), l.Input+l.Output
 		switch c.By {
 		case used.ByUser:
-			return fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%d\t%d\t$%.4f", name, l.Runs, l.RunsFailed, l.Calls, l.Tasks, tokens, l.Saved, l.CostUSD)
+			return fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s", name, l.Runs, l.RunsFailed, l.Calls, l.Tasks, tokens, l.Saved, l.Price())
 		case used.ByModel:
-			return fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t$%.4f\t%s", name, l.Tasks, l.TasksFailed, tokens, l.Saved, l.CostUSD, timesOf(l.TaskTimes))
+			return fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%s\t%s", name, l.Tasks, l.TasksFailed, tokens, l.Saved, l.Price(), timesOf(l.TaskTimes))
 		default:
 			return fmt.Sprintf("%s\t%d\t%d\t%s", name, l.Calls, l.CallsFailed, timesOf(l.CallTimes))
 		}

@@ -3,6 +3,7 @@
 package usage
 
 import (
+	"fmt"
 	"time"
 
 	"mcp-code-exec-harness/internal/clip"
@@ -130,6 +131,17 @@ type Figures struct {
 	RunTimes    *Times  `json:"runTimes,omitempty"`
 	CallTimes   *Times  `json:"callTimes,omitempty"`
 	TaskTimes   *Times  `json:"taskTimes,omitempty"`
+}
+
+// Price is the cost in words. It says where the cost of tasks is not known.
+func (f Figures) Price() string {
+	switch {
+	case f.Unpriced == 0:
+		return fmt.Sprintf("$%.4f", f.CostUSD)
+	case f.CostUSD == 0:
+		return "not known"
+	}
+	return fmt.Sprintf("over $%.4f", f.CostUSD)
 }
 
 // Times are milliseconds, estimated from counts of spans between fixed bounds.

@@ -55,3 +55,15 @@ func TestWindow(t *testing.T) {
 		}
 	}
 }
+
+// A cost that is not known, or not all of it, is no cost of zero.
+func TestPrice(t *testing.T) {
+	t.Parallel()
+	for want, f := range map[string]Figures{
+		"$0.0000": {}, "$0.2500": {CostUSD: 0.25}, "not known": {Unpriced: 1}, "over $0.2500": {CostUSD: 0.25, Unpriced: 1},
+	} {
+		if got := f.Price(); got != want {
+			t.Errorf("%+v: %q, want %q", f, got, want)
+		}
+	}
+}

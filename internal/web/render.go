@@ -65,7 +65,6 @@ var functions = template.FuncMap{
 	},
 	"add":       func(a, b int) int { return a + b },
 	"usd":       func(cost *float64) string { return dollars(*cost) },
-	"dollars":   dollars,
 	"many":      many,
 	"codelines": codeLines,
 	"failed":    failedAt,
