@@ -28,7 +28,7 @@ func (a *API) addDoctor() {
 		if a.opt.Doctor == nil {
 			return nil, problem(http.StatusNotFound, "this server does not examine itself: use harness doctor")
 		}
-		visitOf(ctx).answer.endTurn() // it waits for others more than it computes
+		visitOf(ctx).answer.endTurn() // An examination waits for others more than it computes.
 		leave, err := a.examining.enter(ctx, identity(ctx).Caller())
 		if err != nil {
 			return nil, err

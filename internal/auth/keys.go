@@ -158,12 +158,23 @@ func (k *Keys) key(ctx context.Context, id string) (Key, error) {
 	return key, key.valid(time.Now())
 }
 
-// valid returns an error that wraps ErrUnauthenticated if the key is no longer accepted.
-func (k *Key) valid(now time.Time) error {
+// State says what has become of the key: valid, expired or revoked.
+func (k *Key) State(now time.Time) string {
 	switch {
 	case k.Revoked != nil:
-		return fmt.Errorf("%w: the API key was revoked", ErrUnauthenticated)
+		return "revoked"
 	case k.Expires != nil && !now.Before(*k.Expires):
+		return "expired"
+	}
+	return "valid"
+}
+
+// valid returns an error that wraps ErrUnauthenticated if the key is no longer accepted.
+func (k *Key) valid(now time.Time) error {
+	switch k.State(now) {
+	case "revoked":
+		return fmt.Errorf("%w: the API key was revoked", ErrUnauthenticated)
+	case "expired":
 		return fmt.Errorf("%w: the API key has expired", ErrUnauthenticated)
 	}
 	return nil

@@ -16,7 +16,7 @@ type Details struct {
 	InputSchema   json.RawMessage `json:"inputSchema"`
 	Schema        json.RawMessage `json:"schema"` // the same, under the name that older programs use
 	OutputSchema  json.RawMessage `json:"outputSchema,omitempty"`
-	Learned       *Learned        `json:"learned,omitempty"` // what was learned of answers to the same user, if the server declares no output schema
+	Learned       *Learned        `json:"learned,omitempty"` // shape of answers to the same user, if the server declares no output schema
 	Annotations   *Annotations    `json:"annotations,omitempty"`
 	Signature     string          `json:"signature"`
 	TypeScript    string          `json:"typescript"`

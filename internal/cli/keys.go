@@ -103,17 +103,11 @@ func (keysListCmd) Run(ctx context.Context, a *app, keys *auth.Keys) error {
 	}
 	const none, header = "no keys; harness keys create makes one", "KEY\tNAME\tUSER\tROLES\tLAST USED\tSTATE"
 	return answerList(a, map[string]any{"keys": list(all)}, all, none, header, func(k auth.Key) string {
-		used, state := "never", "valid"
+		used := "never"
 		if k.LastUsed != nil {
 			used = k.LastUsed.Local().Format(time.DateTime)
 		}
-		switch {
-		case k.Revoked != nil:
-			state = "revoked"
-		case k.Expires != nil && !k.Expires.After(a.Now()):
-			state = "expired"
-		}
-		return strings.Join([]string{k.ID, k.Name, cmp.Or(k.User, "any"), strings.Join(k.Roles, ","), used, state}, "\t")
+		return strings.Join([]string{k.ID, k.Name, cmp.Or(k.User, "any"), strings.Join(k.Roles, ","), used, k.State(a.Now())}, "\t")
 	})
 }
 

@@ -45,8 +45,10 @@ func (s *Service) Pairs(ctx context.Context, first, second string) ([]CallPair, 
 	if err != nil {
 		return nil, err
 	}
-	return pair(nil, a, b, byArguments, byName), nil
+	return align(a, b), nil
 }
+
+func align(a, b []*digested) []CallPair { return pair(nil, a, b, byArguments, byName) }
 
 func byArguments(c *digested) string { return c.Name + "\x00" + string(c.args[:]) }
 

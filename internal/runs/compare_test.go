@@ -17,7 +17,7 @@ func calls(text string) (all []*digested) {
 }
 
 func aligned(first, second string) []CallPair {
-	return pair(nil, calls(first), calls(second), byArguments, byName)
+	return align(calls(first), calls(second))
 }
 
 func paired(first, second string) string {

@@ -117,7 +117,7 @@ func (s *Service) read(ctx context.Context, id string, f *feed) {
 			return
 		}
 		switch {
-		case len(page) > 0 && (len(page) >= MaxPage || !info.Ended.IsZero()): // there may be more
+		case len(page) > 0 && (len(page) >= MaxPage || !info.Ended.IsZero()): // The journal may have more records.
 			continue
 		case len(page) > 0:
 			wait = feedLeast

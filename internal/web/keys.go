@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"time"
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
@@ -11,7 +10,7 @@ import (
 // key is an API key with what has become of it.
 type key struct {
 	auth.Key
-	State string // valid, expired or revoked
+	State string // see auth.Key.State
 }
 
 func (v *visit) keys() error {
@@ -21,19 +20,9 @@ func (v *visit) keys() error {
 	}
 	all := make([]key, len(got.Keys))
 	for i, k := range got.Keys {
-		all[i] = key{k, stateOf(k, v.s.opt.Now())}
+		all[i] = key{k, k.State(v.s.opt.Now())}
 	}
 	return v.show("keys", view{Title: "Keys", Nav: "keys", Body: listOf(v, all, got.Next)})
-}
-
-func stateOf(k auth.Key, now time.Time) string {
-	switch {
-	case k.Revoked != nil:
-		return "revoked"
-	case k.Expires != nil && !k.Expires.After(now):
-		return "expired"
-	}
-	return "valid"
 }
 
 func (v *visit) revokeKey() error {

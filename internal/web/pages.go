@@ -131,7 +131,7 @@ func (v *visit) privacy() error {
 	}
 	body.User, body.Session = v.query("userId"), v.query("sessionId")
 	err := v.get("/v1/pii/stats", &body.TokenStats, "userId", body.User, "sessionId", body.Session)
-	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusBadRequest { // who acts for all users names one
+	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusBadRequest { // A reader who acts for all users has to name one.
 		body.Problem = refused.Error()
 	} else if err != nil {
 		return err

@@ -141,7 +141,7 @@ func partsOf(all []field, path string, of json.RawMessage, levels int) []field {
 		}
 	case '[':
 		var items []json.RawMessage
-		_ = json.Unmarshal(of, &items) // it is an array
+		_ = json.Unmarshal(of, &items) // The text is an array.
 		for i, item := range items {
 			all = partsOf(all, path+"["+strconv.Itoa(i)+"]", item, levels-1)
 		}
@@ -285,10 +285,10 @@ type view struct {
 	Me      caller
 	Form    string // token of forms
 	Waiting int    // approvals that wait
-	More    bool   // there are more of them
+	More    bool   // More approvals wait than are counted.
 	Version string
-	Path    string // of this page
-	Done    string // what the last form did
+	Path    string // address of this page
+	Done    string // sentence about what the last form did
 }
 
 // done are the sentences that a page shows after a form; a link names one.
