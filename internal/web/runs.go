@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,10 +16,23 @@ import (
 // composer is the form for a program.
 type composer struct {
 	Code, Session, Error string
+	From                 string     // run whose program it is; empty: none
+	Failed               *run.Error // error of that run
+	Line                 int        // line that Failed comes from; 0: none
 }
 
 func (v *visit) runs() error {
-	return v.showRuns(http.StatusOK, composer{Session: v.query("sessionId")})
+	id := v.query("from")
+	if id == "" {
+		return v.showRuns(http.StatusOK, composer{Session: v.query("sessionId")})
+	}
+	of, err := read[api.RunDetails](v, at("/v1/runs/", id))
+	if err != nil {
+		return err
+	}
+	form := composer{Code: of.Code, Session: of.SessionID, From: id, Failed: of.Error}
+	form.Line = 1 + slices.IndexFunc(failedAt(of.Code, of.Error), func(l codeLine) bool { return l.Failed })
+	return v.showRuns(http.StatusOK, form)
 }
 
 func (v *visit) showRuns(status int, form composer) error {
@@ -36,7 +50,8 @@ func (v *visit) showRuns(status int, form composer) error {
 const runWait = "1s"
 
 func (v *visit) newRun() error {
-	form := composer{Code: v.form("code"), Session: strings.TrimSpace(v.form("sessionId"))}
+	code := strings.ReplaceAll(v.form("code"), "\r\n", "\n") // browsers send the lines of a textarea so
+	form := composer{Code: code, Session: strings.TrimSpace(v.form("sessionId"))}
 	ask := map[string]any{"code": form.Code, "wait": runWait}
 	if form.Session != "" {
 		ask["sessionId"] = form.Session

@@ -52,7 +52,7 @@ return await tools.notes.write({title: "a note <b>", text: "first line\nsecond l
 		"/servers", "/servers/notes", "/sessions", "/sessions/" + task.SessionID + "?userId=local", "/skills", "/schedules", "/policy", "/privacy", "/privacy?userId=local", "/tasks/task_none", "/runs/run_none",
 		"/runs/" + good + "/compare?with=" + bad, "/runs/" + good + "/compare?with=run_none",
 		"/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/items&from=100", "/runs/" + many + "/calls/1/value?of=result&path=/items/44/title", "/runs/" + many + "/calls/1/value?path=/items/_none",
-		"/usage", "/usage?by=user&window=hour", "/usage?by=model&window=month", "/audit", "/audit?eventType=tool_call&userId=local", "/audit?userId=none", "/doctor", "/keys",
+		"/usage", "/usage?by=user&window=hour", "/usage?by=model&window=month", "/audit", "/audit?eventType=tool_call&userId=local", "/audit?userId=none", "/doctor", "/keys", "/runs?from=" + bad, "/runs?from=run_none",
 		"/doubts", "/runs/" + open + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
 	}
 }
@@ -120,6 +120,36 @@ func TestPagesShowTexts(t *testing.T) {
 	same := r.get("/skills")
 	if again := r.get("/skills", "If-None-Match", same.header.Get("ETag")); again.status != http.StatusNotModified || again.text != "" {
 		t.Errorf("a page that has not changed is sent again: %d", again.status)
+	}
+}
+
+// A run that has ended is written again: its program and session are in the form, with the line that failed, and lines stay where they are.
+func TestEditAgain(t *testing.T) {
+	t.Parallel()
+	w := setup(t, false)
+	const code = "\n// the first line is empty\nthrow new Error('<b>')"
+	var out struct{ RunID string }
+	w.api(w.token, "POST", "/v1/runs", map[string]any{"code": code, "sessionId": "work"}, &out)
+	r := w.login(w.token)
+	if got := r.get("/runs/" + out.RunID); !strings.Contains(got.text, `href="/runs?from=`+out.RunID+`"`) {
+		t.Errorf("the page of the run does not lead to the form: %s", got.text)
+	}
+	got := r.get("/runs?from=" + out.RunID)
+	for _, text := range []string{
+		`data-line="3" data-message="&lt;b&gt;">` + "\n" + strings.ReplaceAll(strings.ReplaceAll(code, "<b>", "&lt;b&gt;"), "'", "&#39;") + "</textarea>", `name="sessionId" value="work"`, "<details open>", ", line 3",
+	} {
+		if !strings.Contains(got.text, text) {
+			t.Errorf("the form has no %s: %s", text, got.text)
+		}
+	}
+	again := r.post("/runs", "code", strings.ReplaceAll(code, "\n", "\r\n"), "sessionId", "work")
+	path, _, _ := strings.Cut(again.header.Get("Location"), "?")
+	var details struct{ Code, SessionID string }
+	if w.api(w.token, "GET", "/v1"+path, nil, &details); again.status != http.StatusSeeOther || details.Code != code || details.SessionID != "work" {
+		t.Errorf("again: %d %q %+v", again.status, path, details)
+	}
+	if got := r.get("/runs?from=run_none"); got.status != http.StatusNotFound {
+		t.Errorf("no run: %d", got.status)
 	}
 }
 
