@@ -122,6 +122,7 @@ func (a *API) addTasks() {
 		UserID    string `query:"userId"`
 		Status    string `query:"status" enum:"queued,running,waiting_approval,succeeded,failed,cancelled"`
 		SessionID string `query:"sessionId"`
+		Search    string `query:"q" maxLength:"200" doc:"Words of the task, all of which it has; reg* is what begins so. Where personal data are hidden, texts have tokens in place of them."`
 		Paging
 	},
 	) (*body[TaskList], error) {
@@ -130,7 +131,7 @@ func (a *API) addTasks() {
 			return nil, err
 		}
 		tasks, next, err := a.opt.Tasks.Tasks(ctx, task.Filter{
-			UserID: user, Status: task.Status(in.Status), SessionID: in.SessionID, Limit: in.Limit, Cursor: in.Cursor,
+			UserID: user, Status: task.Status(in.Status), SessionID: in.SessionID, Search: in.Search, Limit: in.Limit, Cursor: in.Cursor,
 		})
 		for i := range tasks {
 			tasks[i].Context, tasks[i].Logs = nil, []string{}

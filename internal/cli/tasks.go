@@ -21,6 +21,7 @@ type tasksListCmd struct {
 	User    string `help:"Only of this user." placeholder:"ID"`
 	Session string `help:"Only of this session." placeholder:"ID" names:"sessions"`
 	Status  string `help:"Only with this status: queued, running, waiting_approval, succeeded, failed, cancelled." enum:"all,queued,running,waiting_approval,succeeded,failed,cancelled" default:"all"`
+	Search  string `help:"Only with these words in the text; reg* is what begins so." placeholder:"WORDS"`
 	page
 }
 
@@ -45,7 +46,7 @@ func (*page) explain(err error) error {
 }
 
 func (c *tasksListCmd) Run(ctx context.Context, a *app, tasks *task.Service) error {
-	f := task.Filter{UserID: c.User, SessionID: c.Session, Limit: c.Limit, Cursor: c.Cursor}
+	f := task.Filter{UserID: c.User, SessionID: c.Session, Search: c.Search, Limit: c.Limit, Cursor: c.Cursor}
 	if c.Status != "all" {
 		f.Status = task.Status(c.Status)
 	}

@@ -151,7 +151,8 @@ type Filter struct {
 	UserID    string
 	SessionID string
 	Status    Status
-	Limit     int // default 50, at most 1000
+	Search    string // words of the text, all of which a task has; one that ends with * is the beginning of words
+	Limit     int    // default 50, at most 1000
 	Cursor    string
 }
 

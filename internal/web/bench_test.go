@@ -41,7 +41,7 @@ func BenchmarkPages(b *testing.B) {
 		b.Fatalf("a large answer of many parts: %s", status)
 	}
 	r := w.login(w.token)
-	for _, path := range []string{"/", "/runs", "/runs?status=failed", "/runs?userId=user-7", "/tasks", "/approvals", "/tools", "/sessions", "/usage", "/usage?by=user&window=day", "/usage?by=user&window=month", "/runs/" + calls, "/runs/" + calls + "/calls/4000", "/runs/" + calls + "/compare?with=" + calls, "/runs/" + large, "/runs/" + large + "/calls/1", "/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/items&from=39000"} {
+	for _, path := range []string{"/", "/runs", "/runs?status=failed", "/runs?userId=user-7", "/tasks", "/tasks?q=total+sales", "/approvals", "/tools", "/sessions", "/usage", "/usage?by=user&window=day", "/usage?by=user&window=month", "/runs/" + calls, "/runs/" + calls + "/calls/4000", "/runs/" + calls + "/compare?with=" + calls, "/runs/" + large, "/runs/" + large + "/calls/1", "/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/items&from=39000"} {
 		name := path
 		if len(name) > 24 {
 			name = strings.NewReplacer(calls, "CALLS", large, "LARGE", many, "MANY").Replace(path)

@@ -11,7 +11,7 @@ import (
 )
 
 func (v *visit) tasks() error {
-	got, err := read[taskList](v, "/v1/tasks", v.filters("status", "sessionId", "userId")...)
+	got, err := read[taskList](v, "/v1/tasks", v.filters("status", "sessionId", "userId", "q")...)
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,8 @@ func TestPagesShowTexts(t *testing.T) {
 		}
 	}
 	for path, texts := range map[string][]string{
+		"/tasks?q=count+not*":                   {"Count the notes."},
+		"/tasks?q=%3Ci%3Enone+count":            {"No task matches “&lt;i&gt;none count”"},
 		"/audit":                                {"code_execution", "tool: list", "Verify every line"},
 		"/usage":                                {"notes__list", "<rect x=", "By tool"},
 		paths[4]:                                {"hello &lt;b&gt;you&lt;/b&gt;", "notes__list", "const all"},

@@ -37,6 +37,7 @@ func deleteTasks(c *conn) bool {
 		}
 		c.exec("DELETE FROM webhooks WHERE task = ?", num)
 		c.exec("DELETE FROM idempotency WHERE task = ?", num)
+		c.exec("INSERT INTO task_words (task_words, rowid, owner, words) SELECT 'delete', num, owner, words FROM task_texts WHERE num = ?", num)
 		c.exec("DELETE FROM tasks WHERE num = ?", num)
 	}
 	return true

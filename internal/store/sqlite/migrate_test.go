@@ -207,6 +207,9 @@ func TestMigrationOfAServedStore(t *testing.T) {
 	if got, _, err = s.ClaimNext(t.Context(), "", nil, later); err != nil || got.Task != "later" || string(got.Context) != `{"a":1}` || got.SessionID != "default" {
 		t.Errorf("the waiting task: %+v, %v", got, err)
 	}
+	if found, _, err := s.Tasks(t.Context(), task.Filter{UserID: "ann", Search: "late*"}); err != nil || len(found) != 1 || found[0].Task != "later" {
+		t.Errorf("a search after the upgrade: %v, %v", found, err)
+	}
 	if err := s.CreateSession(t.Context(), task.Session{ID: "default", UserID: "bob"}); err != nil {
 		t.Errorf("another user's session of the same id: %v", err)
 	}

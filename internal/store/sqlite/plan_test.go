@@ -12,7 +12,7 @@ import (
 
 // bounded are the scans that read few rows, by a part of their plan.
 var bounded = []string{
-	"CONSTANT ROW", "pragma_", "json_each", "sqlite_master", "schema_version", "SCAN totals", "SCAN reviews",
+	"CONSTANT ROW", "VIRTUAL TABLE INDEX", "pragma_", "json_each", "sqlite_master", "schema_version", "SCAN totals", "SCAN reviews",
 	"runs_purged", "tasks_purged", "sessions_closed", // what a purge deletes next
 	"runs_unfinished", "tasks_owned", "session_uses", // what processes execute
 	"pins_held", // what waits for a review

@@ -52,7 +52,10 @@ const (
 	taskHeadColumns = `SELECT t.num, t.id, s.id, t.user, t.status, t.owner, t.fence, t.cancel, t.cached, t.cache_key,
 		t.created, t.run_at, t.started, t.ended, t.request, t.outcome, length(t.request) + length(t.outcome)`
 	// CROSS keeps SQLite from beginning with the sessions.
-	taskTables = " FROM tasks t CROSS JOIN sessions s ON s.num = t.session WHERE t.purged = 0 AND s.closed IS NULL"
+	taskTables = " FROM tasks t" + sessionOfTask
+	// tasks that a search finds
+	foundTables   = " FROM task_words CROSS JOIN tasks t ON t.num = task_words.rowid" + sessionOfTask
+	sessionOfTask = " CROSS JOIN sessions s ON s.num = t.session WHERE t.purged = 0 AND s.closed IS NULL"
 )
 
 // storedTask is a task with its tasks.num and the bytes of its JSON.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/task"
@@ -82,6 +84,7 @@ func (s *Store) insertNew(c *conn, r *newRows) (earlier string) {
 		(id, session, user, status, owner, cached, cache_key, created, run_at, due, started, ended, context, request, outcome, bytes)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, t.ID, session, t.UserID, string(t.Status), t.Owner, t.Cached, t.CacheKey,
 		t.CreatedAt, t.RunAt, due, t.StartedAt, t.EndedAt, []byte(t.Context), t.request, t.outcome, r.bytes).id
+	c.exec("INSERT INTO task_words (rowid, owner, words) SELECT num, owner, words FROM task_texts WHERE num = ?", num)
 	insertEvents(c, num, r.events)
 	insertWebhook(c, num, r.webhook)
 	c.exec(setDue, session)
@@ -130,6 +133,15 @@ func (s *Store) Tasks(ctx context.Context, f task.Filter) (tasks []task.Task, ne
 		where.WriteString(sql)
 		args = append(args, values...)
 	}
+	tables, number := taskTables, "t.num"
+	if f.Search != "" {
+		match, err := matchWords(f.Search, f.UserID)
+		if err != nil {
+			return nil, "", err
+		}
+		tables, number = foundTables, "task_words.rowid"
+		add(" AND task_words MATCH ?", match)
+	}
 	switch {
 	case f.UserID != "" && f.SessionID != "":
 		add(" AND t.session = (SELECT num FROM sessions WHERE user = ? AND id = ?)", f.UserID, f.SessionID)
@@ -146,13 +158,13 @@ func (s *Store) Tasks(ctx context.Context, f task.Filter) (tasks []task.Task, ne
 		if err != nil {
 			return nil, "", err
 		}
-		add(" AND t.num < ?", num)
+		add(" AND "+number+" < ?", num)
 	}
 	limit := pageSize(f.Limit)
-	add(" ORDER BY t.num DESC LIMIT ?", limit+1)
+	add(" ORDER BY "+number+" DESC LIMIT ?", limit+1)
 	var last int64
 	bytes := 0
-	err = s.each(ctx, listColumns+taskTables+where.String(), args, func(row scanner) error {
+	err = s.each(ctx, listColumns+tables+where.String(), args, func(row scanner) error {
 		if len(tasks) == limit || bytes > maxListBytes {
 			next = strconv.FormatInt(last, 10)
 			return errStop
@@ -163,6 +175,33 @@ func (s *Store) Tasks(ctx context.Context, f task.Filter) (tasks []task.Task, ne
 		return err
 	})
 	return tasks, next, err
+}
+
+// leastBeginning is the fewest characters of a beginning of words. A word is found in 2 ms among a million tasks, what many words begin with in 200.
+const leastBeginning = 3
+
+// matchWords is the query of the index for a search in the tasks of a user, of everybody for the user "".
+func matchWords(search, user string) (string, error) {
+	var match strings.Builder
+	for part := range strings.FieldsFuncSeq(search, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		if strings.ContainsFunc(part, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
+			part, beginning := strings.CutSuffix(part, "*")
+			if beginning && utf8.RuneCountInString(part) < leastBeginning {
+				return "", fmt.Errorf("%w: %.40q* is the beginning of too many words: give %d characters", task.ErrInvalidInput, part, leastBeginning)
+			}
+			fmt.Fprintf(&match, ` AND words : "%s"`, strings.ReplaceAll(part, `"`, `""`))
+			if beginning {
+				match.WriteString(" *")
+			}
+		}
+	}
+	if match.Len() == 0 {
+		return "", fmt.Errorf("%w: nothing to search for: %.40q has no letter and no digit", task.ErrInvalidInput, search)
+	}
+	if user != "" {
+		fmt.Fprintf(&match, " AND owner : u%x", user)
+	}
+	return strings.TrimPrefix(match.String(), " AND "), nil
 }
 
 // pageSize is the length of a list's page for the limit that its caller gives.

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -47,7 +48,7 @@ func checkTasks(t testing.TB, s *Store) {
 		"tasks": "session NOT IN (SELECT num FROM sessions)", "steps": "task NOT IN (SELECT num FROM tasks)",
 		"events": "task NOT IN (SELECT num FROM tasks)", "webhooks": `CASE approval WHEN '' THEN task NOT IN (SELECT num FROM tasks)
 			ELSE approval NOT IN (SELECT id FROM approvals WHERE status = 'waiting') END`,
-		"idempotency": "task NOT IN (SELECT num FROM tasks)",
+		"idempotency": "task NOT IN (SELECT num FROM tasks)", "task_words": "rowid NOT IN (SELECT num FROM tasks)",
 	} {
 		if n := count(t, s, "SELECT count(*) FROM "+table+" WHERE "+parent); n != 0 {
 			t.Errorf("%d rows of %s belong to nothing", n, table)
@@ -155,6 +156,16 @@ func TestPurgeManyTasks(t *testing.T) {
 		if n := count(t, s, "SELECT count(*) FROM "+table); n != 0 {
 			t.Errorf("%d rows are left in %s", n, table)
 		}
+	}
+	c, err := connect(t.Context(), dsn(s.path, writeParams(SyncNormal)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var words int
+	c.exec("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, task_words, row)")
+	c.row("SELECT count(*) FROM temp.terms", nil, &words)
+	if err := errors.Join(c.err, c.close()); err != nil || words != 0 {
+		t.Errorf("%d words are left in the index, %v", words, err)
 	}
 }
 

@@ -56,6 +56,62 @@ func list(t *testing.T, open Place) {
 	wantIs(t, "an unknown session cursor", err, task.ErrInvalidInput)
 }
 
+// search: words of the texts, and beginnings of words, in the tasks of one user or of all.
+func search(t *testing.T, open Place) {
+	s := open(t)
+	for i, c := range []struct{ user, text string }{
+		{"ann", "Total sales by region, from orders.csv"},
+		{"bob", "The SALES of [EMAIL_1] by Größe"},
+		{"ann", "Refund [EMAIL_12]; owner words u616e6e"},
+		{"ann'\"*", "sales \"quoted\" AND NOT region OR salesman"},
+		{"Ann", "日本語の報告"},
+	} {
+		n := New(fmt.Sprint("task_", i), c.user, fmt.Sprint("s", i))
+		n.Task.Task = c.text
+		mustCreate(t, s, n)
+	}
+	for _, c := range []struct {
+		f    task.Filter
+		want string
+	}{
+		{task.Filter{Search: "sales"}, "task_3 task_1 task_0"},
+		{task.Filter{Search: "salesm"}, ""},
+		{task.Filter{Search: "salesm*"}, "task_3"},
+		{task.Filter{Search: " SALES  reg* "}, "task_3 task_0"},
+		{task.Filter{Search: "sales", UserID: "ann"}, "task_0"},
+		{task.Filter{Search: "sales", UserID: "ann'\"*"}, "task_3"},
+		{task.Filter{Search: "sales", UserID: "Ann"}, ""},
+		{task.Filter{Search: "u616e6e", UserID: "bob"}, ""}, // the word by which the index knows ann
+		{task.Filter{Search: "ales"}, ""},
+		{task.Filter{Search: "gross* groß*"}, ""},
+		{task.Filter{Search: "grosse"}, ""},
+		{task.Filter{Search: "große"}, "task_1"},
+		{task.Filter{Search: "[EMAIL_1]"}, "task_1"},
+		{task.Filter{Search: "orders.csv -"}, "task_0"},
+		{task.Filter{Search: "NOT OR AND"}, "task_3"},
+		{task.Filter{Search: `"sales" region* words:sales`}, ""},
+		{task.Filter{Search: `") OR words : ("`}, ""},
+		{task.Filter{Search: "日本語*"}, "task_4"},
+		{task.Filter{Search: "sales", SessionID: "s1"}, "task_1"},
+		{task.Filter{Search: "sales", Status: task.Failed}, ""},
+		{task.Filter{Search: "sales\x00region \xff"}, "task_3 task_0"},
+	} {
+		tasks, next, err := s.Tasks(t.Context(), c.f)
+		wantIDs(t, fmt.Sprintf("%+v", c.f), c.want, tasks, err)
+		if next != "" {
+			t.Errorf("%+v: there is more after %q", c.f, next)
+		}
+	}
+	first, next, err := s.Tasks(t.Context(), task.Filter{Search: "sales", Limit: 2})
+	wantIDs(t, "first page", "task_3 task_1", first, err)
+	rest, _, err := s.Tasks(t.Context(), task.Filter{Search: "sales", Limit: 2, Cursor: next})
+	wantIDs(t, "second page", "task_0", rest, err)
+	for _, none := range []string{"-- *", "sales a*", " "} {
+		_, _, err = s.Tasks(t.Context(), task.Filter{Search: none})
+		wantIs(t, fmt.Sprintf("a search for %q", none), err, task.ErrInvalidInput)
+	}
+}
+
 // pages: a list is continued where it stopped, whatever comes meanwhile.
 func pages(t *testing.T, open Place) {
 	s := open(t)

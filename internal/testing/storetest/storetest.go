@@ -67,6 +67,7 @@ func Exercise(t *testing.T, newPlace func(t *testing.T) Place) {
 		"reserved":                  reserved,
 		"list":                      list,
 		"pages":                     pages,
+		"search":                    search,
 		"history":                   history,
 		"cached":                    cached,
 		"sessions":                  sessions,
