@@ -18,6 +18,7 @@ import (
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog/destination"
+	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/doctor"
 	"mcp-code-exec-harness/internal/mcpserver"
 	"mcp-code-exec-harness/internal/quarantine"
@@ -67,8 +68,8 @@ type Options struct {
 	BodyLimit int64
 	// AllowCommandServers lets admins add servers that are started by a command.
 	AllowCommandServers bool
-	// Policy is the rules in effect, in words.
-	Policy []PolicyRule
+	// Policy is the configuration with the policy in effect; nil: one without rules.
+	Policy *config.Config
 	// Destinations are the destinations of a tool for the policy, of those that its definition says; nil: the same.
 	Destinations func(tool string, defined []destination.Destination) []destination.Destination
 	// Health adds /health and /ready.
@@ -106,6 +107,8 @@ type API struct {
 	verifying *bound // verifications of the audit log
 	examining *bound // examinations by the doctor
 	verified  verified
+	// simulating bounds requests that decide recorded calls again.
+	simulating *bound
 
 	layouts  layouts
 	uploads  uploads
@@ -144,6 +147,7 @@ func New(opt Options) *API {
 	}
 	a.verifying = newBound("verifications of the audit log", 1, 1, 0)
 	a.examining = newBound("examinations", 1, 1, 0)
+	a.simulating = newBound("simulations", 1, 2, 0)
 	a.arriving = newBound("units of 64 KiB of request bodies", 4*body, 16*body, slotWait)
 	a.open = newBound("units of 64 KiB of request bodies without credentials", body, 2*body, slotWait)
 	a.refusals = &refusals{now: opt.Now, write: func(e telemetry.Event) { opt.Audit.Audit(context.Background(), e) }}

@@ -178,6 +178,9 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 		},
 		"GET /v1/tasks/{id}/history": {{"/v1/tasks/" + alice.ended + "/history", nil, hidden}, {"/v1/tasks/" + alice.held + "/history?cursor=1", nil, hidden}},
 		"GET /v1/policy":             {{"/v1/policy", nil, hidden}},
+		"POST /v1/policy/check":      {{"/v1/policy/check", map[string]any{"policy": "[]"}, hidden}},
+		"POST /v1/policy/test":       {{"/v1/policy/test", map[string]any{"tool": "bad__echo"}, hidden}},
+		"POST /v1/policy/simulation": {{"/v1/policy/simulation", map[string]any{"preset": "strict"}, hidden}, {"/v1/policy/simulation", map[string]any{"preset": "strict", "userId": "alice"}, hidden}},
 		"GET /v1/me":                 {{"/v1/me", nil, fine}},
 		"POST /v1/runs/{id}/replay":  {{"/v1/runs/" + alice.run + "/replay", nil, hidden}, {"/v1/runs/" + alice.run + "/replay?force=true", nil, hidden}},
 		"POST /v1/runs/{id}/capability": {

@@ -1,24 +1,20 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
-	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/destination"
 	"mcp-code-exec-harness/internal/config"
-	"mcp-code-exec-harness/internal/gate"
-	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/simulation"
 	"mcp-code-exec-harness/internal/tiers"
 )
 
@@ -60,14 +56,6 @@ func numbered(preset string, of []policy.Rule) []shownRule {
 // rulesOf are the rules of a configuration, its own before those of its preset.
 func rulesOf(cfg *config.Config) []shownRule {
 	return append(numbered("", cfg.Policy.Rules), numbered(cfg.Policy.Preset, config.PresetRules(cfg.Policy.Preset))...)
-}
-
-// rulesInWords are the rules as the dashboard shows them.
-func rulesInWords(cfg *config.Config) (rules []api.PolicyRule) {
-	for _, r := range rulesOf(cfg) {
-		rules = append(rules, api.PolicyRule{Number: r.Number, Preset: r.Preset, Action: string(r.Action), Text: r.String()})
-	}
-	return rules
 }
 
 func (c *policyShowCmd) Run(a *app, cfg *config.Config) error {
@@ -173,7 +161,7 @@ func (c *policyTestCmd) check() error {
 		return fmt.Errorf("--sandbox: there is no tier %q; there are %s", c.Sandbox, strings.Join(tiers.Names, ", "))
 	}
 	for _, t := range c.Token {
-		if text, _, _ := strings.Cut(t, "="); tokenForm.FindString(text) != text || text == "" {
+		if text, _, _ := strings.Cut(t, "="); !simulation.IsToken(text) {
 			return fmt.Errorf("--token %s: write a token such as '[EMAIL_1]', or with its origin '[EMAIL_1]=crm__search'", t)
 		}
 	}
@@ -189,88 +177,54 @@ func (c *policyTestCmd) check() error {
 	return nil
 }
 
-// tested is the answer of policy test.
-type tested struct {
-	Tool        string `json:"tool"`
-	Known       bool   `json:"known"` // the catalog has it
-	ReadOnly    bool   `json:"readOnly"`
-	Destructive bool   `json:"destructive"`
-	Idempotent  bool   `json:"idempotent"`
-	OpenWorld   bool   `json:"openWorld"`
-	// Destinations are the arguments that say where the call sends something.
-	Destinations []destination.Destination `json:"destinations"`
-	Verdict      policy.Verdict            `json:"verdict"`
-	Judgements   []policy.Verdict          `json:"judgements"`
-	Limits       map[string]string         `json:"limits"` // limits of runs that rules lower for the caller
+// trial is the call that the flags describe.
+func (c *policyTestCmd) trial() simulation.Trial {
+	t := simulation.Trial{
+		Tool: c.Tool, Args: []byte(c.Args), User: c.User, Sandbox: c.Sandbox,
+		Claims: catalog.Annotations{ReadOnly: c.ReadOnly, Destructive: c.Destructive, Idempotent: c.Idempotent, OpenWorld: c.OpenWorld},
+	}
+	for _, role := range c.Role {
+		t.Roles = append(t.Roles, auth.Role(role))
+	}
+	for _, token := range c.Token {
+		text, from, ok := strings.Cut(token, "=")
+		said := simulation.Said{Text: text}
+		if ok {
+			said.From = strings.Split(from, ",")
+		}
+		t.Tokens = append(t.Tokens, said)
+	}
+	for _, v := range c.Value {
+		at := strings.LastIndex(v, "=")
+		t.Values = append(t.Values, simulation.Said{Text: v[:at], From: strings.Split(v[at+1:], ",")})
+	}
+	return t
 }
 
 func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
-	rules := cfg.Policy
+	of := *cfg
 	if c.Policy != "" {
 		var err error
-		if rules, err = a.policyFile(c.Policy); err != nil {
+		if of.Policy, err = a.policyFile(c.Policy); err != nil {
 			return err
 		}
 	}
-	tool, err := h.Catalog().Resolve(c.Tool)
-	known := err == nil
-	server, name, _ := strings.Cut(c.Tool, "__")
-	switch {
-	case known:
-	case server == gate.QuestionServer && pii.IsQuestion(name):
-		tool, known = gate.Question(name), true
-	case c.Tool == gate.SessionFile().FullName():
-		tool, known = gate.SessionFile(), true
-	default:
-		tool = &catalog.Tool{Server: server, Name: name}
+	found := simulation.Test(&of, h.Catalog(), c.trial())
+	if !found.Known {
 		a.warnServers(h.harness)
 		fmt.Fprintf(a.Stderr, "harness: warning: the catalog has no tool %s; it is judged as one whose server claims nothing\n", c.Tool)
 	}
-	call := policyCall(c.claimed(tool), c.User, []byte(c.Args))
-	call.Sandbox = c.Sandbox
-	for _, role := range c.Role {
-		call.Roles = append(call.Roles, auth.Role(role))
-	}
-	origins := map[string][]string{}
-	tokens := tokenForm.FindAllString(c.Args, -1)
-	for _, t := range c.Token {
-		text, from, ok := strings.Cut(t, "=")
-		if tokens = append(tokens, text); ok {
-			origins[text] = append(origins[text], strings.Split(from, ",")...)
-		}
-	}
-	call.Tokens = policyTokens(tokens, func(text string) []string { return origins[text] })
-	values := map[string][]string{}
-	for _, v := range c.Value {
-		at := strings.LastIndex(v, "=")
-		values[v[:at]] = append(values[v[:at]], strings.Split(v[at+1:], ",")...)
-	}
-	call.Origin = func(value string) policy.ValueOrigin { return policy.ValueOrigin{Said: values[value]} }
-	compiled := cfg.Compiled(rules)
-	found := tested{
-		Tool: call.Tool, Known: known, ReadOnly: call.ReadOnly, Destructive: call.Destructive, Idempotent: call.Idempotent, OpenWorld: call.OpenWorld,
-		Destinations: list(compiled.Destinations(call.Tool, call.Destinations)),
-		Verdict:      compiled.Decide(call), Judgements: compiled.Judgements(call),
-	}
-	of := *cfg
-	of.Policy = rules
-	var by []int
-	found.Limits, by = of.Lowered(c.User, call.Roles)
-	if at := found.Verdict.Rule; at > 0 && at <= len(rules.Rules) && found.Verdict.Preset == "" && found.Verdict.Action == policy.Allow {
-		for path, is := range rules.Rules[at-1].Args {
-			if is.Max != nil && is.Min == nil {
-				fmt.Fprintf(a.Stderr, "harness: warning: rule %d bounds %s above only, so it allows every negative number; add min\n", at, path)
-			}
-		}
+	for _, warning := range found.Warnings {
+		fmt.Fprintf(a.Stderr, "harness: warning: %s\n", warning)
 	}
 	if !a.flags.JSON {
 		fmt.Fprintf(a.Stdout, "%s: %s\n", found.Verdict.Action, found.Verdict.Reason)
-		if len(by) > 0 {
+		if len(found.Rules) > 0 {
 			var limits []string
 			for _, key := range slices.Sorted(maps.Keys(found.Limits)) {
 				limits = append(limits, key+" "+found.Limits[key])
 			}
-			fmt.Fprintf(a.Stdout, "programs of %s: %s (policy.runs %s)\n", c.User, strings.Join(limits, ", "), strings.Trim(fmt.Sprint(by), "[]"))
+			fmt.Fprintf(a.Stdout, "programs of %s: %s (policy.runs %s)\n", c.User, strings.Join(limits, ", "), strings.Trim(fmt.Sprint(found.Rules), "[]"))
 		}
 		fmt.Fprintln(a.Stdout)
 	}
@@ -281,16 +235,6 @@ func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
 		}
 		return judged + "\t" + string(v.Action) + "\t" + v.Reason
 	})
-}
-
-// claimed is the tool with the annotations that flags give.
-func (c *policyTestCmd) claimed(tool *catalog.Tool) *catalog.Tool {
-	is := &catalog.Tool{Server: tool.Server, Name: tool.Name, Description: tool.Description, InputSchema: tool.InputSchema, Annotations: tool.Annotations}
-	is.Annotations.ReadOnly = cmp.Or(c.ReadOnly, is.Annotations.ReadOnly)
-	is.Annotations.Destructive = cmp.Or(c.Destructive, is.Annotations.Destructive)
-	is.Annotations.Idempotent = cmp.Or(c.Idempotent, is.Annotations.Idempotent)
-	is.Annotations.OpenWorld = cmp.Or(c.OpenWorld, is.Annotations.OpenWorld)
-	return is
 }
 
 // policyFile reads a policy of its own file.
@@ -304,28 +248,4 @@ func (a *app) policyFile(name string) (config.Policy, error) {
 		return config.Policy{}, usage(err)
 	}
 	return p, nil
-}
-
-// policyCall is a call as policy sees it, without tokens and roles.
-func policyCall(tool *catalog.Tool, user string, args json.RawMessage) policy.Call {
-	t := tool.Annotations
-	return policy.Call{
-		Server: tool.Server, Tool: tool.FullName(), User: user, Args: args,
-		ReadOnly: t.IsReadOnly(), Destructive: t.IsDestructive(), Idempotent: t.IsIdempotent(), OpenWorld: t.IsOpenWorld(),
-		Destinations: tool.Destinations(),
-	}
-}
-
-// tokenForm matches tokens in a text.
-var tokenForm = regexp.MustCompile(`\[([A-Z][A-Z0-9_]*)_[0-9]+\]`)
-
-// policyTokens are tokens as policy sees them, each once.
-func policyTokens(texts []string, origins func(text string) []string) (tokens []policy.Token) {
-	for _, text := range texts {
-		if !slices.ContainsFunc(tokens, func(t policy.Token) bool { return t.Text == text }) {
-			kind := strings.TrimPrefix(tokenForm.FindStringSubmatch(text)[1], "PII_")
-			tokens = append(tokens, policy.Token{Text: text, Type: kind, Origins: origins(text)})
-		}
-	}
-	return tokens
 }

@@ -109,8 +109,17 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 		Auth: who, Keys: who.Keys, Metrics: metrics, Audit: audit, Tracer: tracer, Logger: log, Now: a.Now, Version: Version,
 		Origins: cfg.Server.CORS.Origins, Proxies: cfg.Server.Proxies(), BodyLimit: int64(cfg.Server.BodyLimit),
 		AllowCommandServers: cfg.Server.AllowCommandServers, Health: cfg.Server.HealthCheck,
-		InternalElsewhere: cfg.Server.InternalListen != "", MCPMode: cfg.MCP.Mode, MCPSkills: cfg.MCP.Skills, MCPTasks: cfg.MCP.Tasks, Policy: rulesInWords(cfg), Destinations: cfg.Compiled(cfg.Policy).Destinations, Issuer: cfg.Auth.OIDC.Issuer, Audience: cfg.Auth.OIDC.Audience,
+		InternalElsewhere: cfg.Server.InternalListen != "", MCPMode: cfg.MCP.Mode, MCPSkills: cfg.MCP.Skills, MCPTasks: cfg.MCP.Tasks, Policy: inEffect(cfg), Destinations: cfg.Compiled(cfg.Policy).Destinations, Issuer: cfg.Auth.OIDC.Issuer, Audience: cfg.Auth.OIDC.Audience,
 	}, open)
+}
+
+// inEffect is the configuration with the policy that its server has.
+func inEffect(cfg *config.Config) *config.Config {
+	is := *cfg
+	if guarded(cfg) {
+		is.Policy.Preset = remotePreset
+	}
+	return &is
 }
 
 // remotePreset is the policy of a server that other machines reach, where the configuration has none.

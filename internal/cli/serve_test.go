@@ -413,10 +413,14 @@ func TestServePolicy(t *testing.T) {
 	for config, want := range map[string]bool{"": true, "policy: {preset: open}\n": false} {
 		f := setup(t)
 		f.write("harness.yaml", "log: {level: info}\n"+config)
-		f.run("keys", "create").want(0)
+		key := strings.TrimSpace(f.run("keys", "create", "--role", "approver").want(0).stdout)
 		s := f.serve("--listen", "0.0.0.0:0")
 		if got := strings.Contains(s.log.String(), "preset=guarded"); got != want {
 			t.Errorf("%q: %s", config, s.log)
+		}
+		s.url = strings.Replace(s.url, "[::]", "127.0.0.1", 1)
+		if status, body := s.do("GET", "/v1/policy", "", "Authorization", "Bearer "+key); status != http.StatusOK || strings.Contains(body, `"preset":"guarded"`) != want {
+			t.Errorf("%q: the rules in effect: %d %s", config, status, body)
 		}
 	}
 }

@@ -83,3 +83,6 @@ func didYouMean(names []string) string {
 	}
 	return "did you mean " + strings.Join(names, " or ") + "?"
 }
+
+// Place is the line and column of a mistake in a file, each from 1; 0: it is in no file, or everywhere.
+func (e *Error) Place() (line, column int) { return e.line, e.column }

@@ -1,0 +1,204 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/auth"
+	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/simulation"
+)
+
+// policied is a world with a policy that denies a tool, and two approvers who have called tools.
+func policied(t *testing.T) (w *world, alice, bob, anyone string) {
+	t.Helper()
+	cfg, err := config.ParsePolicy([]byte("preset: guarded\nrules:\n  - {tools: bad__fail, action: deny, reason: not today}\nruns:\n  - {users: guest, timeout: 5s}\n"), "text")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w = setup(t, setting{
+		keys: true, servers: []*config.MCPServer{demoServer(t, "crm")}, options: func(o *api.Options) {
+			o.Policy = &config.Config{Policy: cfg, Sandbox: config.Sandbox{Timeout: time.Minute}}
+		},
+	})
+	alice, bob, anyone = w.key("alice", auth.User, auth.Approver), w.key("bob", auth.User, auth.Approver), w.key("", auth.User, auth.Approver)
+	return w, alice, bob, anyone
+}
+
+// search calls tools of the CRM in a run of its own, and returns its id.
+func (w *world) search(key string, times int) string {
+	w.t.Helper()
+	code := fmt.Sprintf("for (let i = 0; i < %d; i++) await callMCPTool('crm__search', {q: '[EMAIL_1]'}); return 1", times)
+	return w.as(key, "POST", "/v1/runs", map[string]string{"code": code}).want(http.StatusOK).field("runId")
+}
+
+// slowTools is a harness whose tools a test lets be listed.
+type slowTools struct {
+	api.Harness
+	list func(ctx context.Context)
+}
+
+// EnsureTools implements api.Harness.
+func (h slowTools) EnsureTools(ctx context.Context, user string) {
+	h.list(ctx)
+	h.Harness.EnsureTools(ctx, user)
+}
+
+// A caller has one request at a time that reads recorded runs, and it ends with the client.
+func TestPolicySimulationBounds(t *testing.T) {
+	t.Parallel()
+	began, gone := make(chan struct{}), make(chan struct{})
+	var held atomic.Bool
+	w := setup(t, setting{keys: true, options: func(o *api.Options) {
+		o.Harness = slowTools{o.Harness, func(ctx context.Context) {
+			if held.CompareAndSwap(true, false) {
+				close(began)
+				<-ctx.Done()
+				close(gone)
+			}
+		}}
+	}})
+	alice, bob := w.key("alice", auth.User, auth.Approver), w.key("bob", auth.User, auth.Approver)
+	simulate := func(key string) *reply {
+		return w.as(key, "POST", "/v1/policy/simulation", map[string]any{"preset": "strict"})
+	}
+	held.Store(true)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/v1/policy/simulation", strings.NewReader(`{"preset":"strict"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+alice)
+	r.Header.Set("Content-Type", "application/json")
+	ended := make(chan error, 1)
+	go func() {
+		answer, err := client.Do(r)
+		if err == nil {
+			err = answer.Body.Close()
+		}
+		ended <- err
+	}()
+	<-began
+	if got := simulate(alice).want(http.StatusTooManyRequests); !strings.Contains(got.body, "simulations") {
+		t.Errorf("a second one: %s", got.body)
+	}
+	simulate(bob).want(http.StatusOK)
+	cancel()
+	if err := <-ended; err == nil {
+		t.Error("the request was answered")
+	}
+	<-gone
+	w.eventually("the caller may ask again", func() bool { return simulate(alice).status == http.StatusOK })
+}
+
+// An approver sees the rules in effect in words and as text, and which rule decides a call, by this policy and by another.
+func TestPolicyEndpoints(t *testing.T) {
+	t.Parallel()
+	w, alice, _, _ := policied(t)
+	var rules api.PolicyRules
+	w.as(alice, "GET", "/v1/policy", nil).want(http.StatusOK).json(&rules)
+	if len(rules.Rules) != 2 || rules.Rules[1].Preset != "guarded" || rules.Rules[1].Number != 1 || len(rules.Runs) != 1 || !strings.HasPrefix(rules.YAML, "preset: guarded\nrules:\n  - {tools: bad__fail") {
+		t.Errorf("the rules: %+v", rules)
+	}
+	var check api.PolicyCheck
+	if w.as(alice, "POST", "/v1/policy/check", map[string]string{"policy": rules.YAML}).want(http.StatusOK).json(&check); len(check.Mistakes) != 0 || !slices.Equal(check.Rules, rules.Rules) {
+		t.Errorf("the text of the policy in effect: %+v", check)
+	}
+	w.as(alice, "POST", "/v1/policy/check", map[string]string{"policy": "rules:\n  - {tools: crm, action: deny}\n  - {tools: a__b, action: no}"}).want(http.StatusOK).json(&check)
+	if len(check.Mistakes) == 0 || len(check.Rules) != 0 || check.Mistakes[0].Line < 2 || check.Mistakes[0].Column == 0 || check.Mistakes[0].Message == "" {
+		t.Errorf("a policy with mistakes: %+v", check)
+	}
+	for name, c := range map[string]struct {
+		body map[string]any
+		want policy.Action
+		why  string
+	}{
+		"a rule of its own":  {map[string]any{"tool": "bad__fail"}, policy.Deny, "not today"},
+		"its preset":         {map[string]any{"tool": "other__write"}, policy.Ask, "rule 1 of preset guarded"},
+		"another policy":     {map[string]any{"tool": "bad__fail", "policy": "[]"}, policy.Allow, "no rule is about bad__fail"},
+		"a preset":           {map[string]any{"tool": "crm__search", "preset": "strict", "args": map[string]any{"q": "[EMAIL_1]"}, "tokens": []any{map[string]any{"text": "[EMAIL_1]", "from": []string{"crm__get"}}}}, policy.Deny, "[EMAIL_1] from crm__get"},
+		"the reader's words": {map[string]any{"tool": "crm__search", "policy": "- {tools: '*', args: {$.q: {from: user}}, action: deny}", "args": map[string]any{"q": "x"}, "values": []any{map[string]any{"text": "x", "from": []string{"user"}}}}, policy.Deny, "comes from user"},
+	} {
+		var got simulation.Tested
+		w.as(alice, "POST", "/v1/policy/test", c.body).want(http.StatusOK).json(&got)
+		if got.Verdict.Action != c.want || !strings.Contains(got.Verdict.Reason, c.why) || len(got.Judgements) == 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	var limits simulation.Tested
+	if w.as(alice, "POST", "/v1/policy/test", map[string]any{"tool": "a__b", "userId": "guest"}).want(http.StatusOK).json(&limits); limits.Limits["timeout"] != "5s" {
+		t.Errorf("the limits of a guest: %v", limits.Limits)
+	}
+	for name, body := range map[string]map[string]any{
+		"a name": {"tool": "fail"}, "a role": {"tool": "a__b", "roles": []string{"boss"}}, "a token": {"tool": "a__b", "tokens": []any{map[string]any{"text": "ann"}}}, "two policies": {"tool": "a__b", "policy": "[]", "preset": "open"},
+		"large arguments": {"tool": "a__b", "args": map[string]any{"q": strings.Repeat("x", 300<<10)}}, "a text for arguments": {"tool": "a__b", "args": "x"},
+	} {
+		w.as(alice, "POST", "/v1/policy/test", body).want(http.StatusBadRequest)
+		_ = name
+	}
+}
+
+// Recorded calls are decided again by another policy: those of the caller's user, or of all for a caller who may act for all. What is not looked at is named.
+func TestPolicySimulation(t *testing.T) {
+	t.Parallel()
+	w, alice, bob, anyone := policied(t)
+	hers, his := w.search(alice, 3), w.search(bob, 1)
+	last := w.search(alice, 1)
+	const other = "- {tools: crm__search, action: ask, reason: look}\n"
+	simulate := func(key string, body map[string]any) (got simulation.Changes) {
+		t.Helper()
+		w.as(key, "POST", "/v1/policy/simulation", body).want(http.StatusOK).json(&got)
+		return got
+	}
+	runs := func(of simulation.Changes) (all []string) {
+		for _, c := range of.Changes {
+			all = append(all, c.Run)
+		}
+		return slices.Compact(all)
+	}
+	got := simulate(alice, map[string]any{"policy": other})
+	if got.Runs != 2 || got.Calls != 4 || got.Changed != 4 || got.Truncated || len(got.Unread) != 0 || !slices.Equal(runs(got), []string{last, hers}) {
+		t.Errorf("alice's: %+v", got)
+	}
+	if c := got.Changes[1]; c.Call != 1 || c.Tool != "crm__search" || c.Now.Action != policy.Allow || c.Then.Action != policy.Ask || c.Then.Rule != 1 || !strings.Contains(c.Then.Reason, "look") {
+		t.Errorf("a call: %+v", c)
+	}
+	if len(got.Kinds) != 1 || got.Kinds[0] != (simulation.Kind{From: policy.Allow, To: policy.Ask, Calls: 4}) || len(got.Tools) != 1 || got.Tools[0].Tool != "crm__search" {
+		t.Errorf("the counts: %+v %+v", got.Kinds, got.Tools)
+	}
+	if got := simulate(bob, map[string]any{"policy": other}); !slices.Equal(runs(got), []string{his}) {
+		t.Errorf("bob's: %+v", got)
+	}
+	if got := simulate(anyone, map[string]any{"policy": other}); !slices.Equal(runs(got), []string{last, his, hers}) {
+		t.Errorf("everybody's: %+v", got)
+	}
+	if got := simulate(anyone, map[string]any{"policy": other, "userId": "bob"}); !slices.Equal(runs(got), []string{his}) {
+		t.Errorf("bob's, for another: %+v", got)
+	}
+	if got := simulate(alice, map[string]any{"policy": other, "runs": 1}); !slices.Equal(runs(got), []string{last}) || !got.Truncated || len(got.Unread) != 1 || !strings.Contains(got.Unread[0].Reason, "the newest 1 runs were read") {
+		t.Errorf("the newest run: %+v", got)
+	}
+	if got := simulate(alice, map[string]any{"policy": other, "since": time.Now().Add(time.Hour)}); got.Runs != 0 || got.Truncated {
+		t.Errorf("runs of the future: %+v", got)
+	}
+	if got := simulate(alice, map[string]any{"preset": "strict"}); got.Changed != 4 || got.Kinds[0].To != policy.Deny || strings.Contains(fmt.Sprint(got), "Acme") {
+		t.Errorf("a preset: %+v", got)
+	}
+	w.as(bob, "POST", "/v1/policy/simulation", map[string]any{"policy": other, "userId": "alice"}).want(http.StatusForbidden)
+	w.as(alice, "POST", "/v1/policy/simulation", map[string]any{}).want(http.StatusBadRequest)
+	w.as(alice, "POST", "/v1/policy/simulation", map[string]any{"policy": other, "runs": 1001}).want(http.StatusBadRequest)
+	w.as(alice, "POST", "/v1/policy/simulation", map[string]any{"policy": "# " + strings.Repeat("x", 64<<10)}).want(http.StatusBadRequest)
+	bad := w.as(alice, "POST", "/v1/policy/simulation", map[string]any{"policy": "- {tools: Zq7marker, action: deny}"}).want(http.StatusBadRequest)
+	if !strings.Contains(bad.body, "line 1, column 11") || strings.Contains(bad.body, "Zq7marker") {
+		t.Errorf("a policy with a mistake: %s", bad.body)
+	}
+}

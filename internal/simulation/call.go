@@ -1,0 +1,89 @@
+package simulation
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/startup"
+)
+
+// call is a recorded call as policy sees it.
+type call struct {
+	policy.Call
+	run   string
+	n     int
+	known bool      // the catalog has the tool
+	began time.Time // beginning of the run
+}
+
+// callOf is a call as policy sees it, without tokens and roles.
+func callOf(tool *catalog.Tool, user string, args json.RawMessage) policy.Call {
+	t := tool.Annotations
+	return policy.Call{
+		Server: tool.Server, Tool: tool.FullName(), User: user, Args: args,
+		ReadOnly: t.IsReadOnly(), Destructive: t.IsDestructive(), Idempotent: t.IsIdempotent(), OpenWorld: t.IsOpenWorld(),
+		Destinations: tool.Destinations(),
+	}
+}
+
+// tokenForm matches tokens in a text.
+var tokenForm = startup.Regexp(`\[([A-Z][A-Z0-9_]*)_[0-9]+\]`)
+
+// IsToken reports whether a text is a token such as [EMAIL_1].
+func IsToken(text string) bool { return text != "" && tokenForm().FindString(text) == text }
+
+// tokensOf are tokens as policy sees them, each once.
+func tokensOf(texts []string, origins func(text string) []string) (tokens []policy.Token) {
+	for _, text := range texts {
+		if !slices.ContainsFunc(tokens, func(t policy.Token) bool { return t.Text == text }) {
+			kind := strings.TrimPrefix(tokenForm().FindStringSubmatch(text)[1], "PII_")
+			tokens = append(tokens, policy.Token{Text: text, Type: kind, Origins: origins(text)})
+		}
+	}
+	return tokens
+}
+
+// recorded is a recorded host call as policy sees it; ok is false for one that policy does not judge.
+func recorded(c *catalog.Catalog, user string, r *journal.Call) (of policy.Call, known, ok bool) {
+	switch frame.Kind(r.Kind) {
+	case frame.PII:
+		return callOf(gate.Question(r.Name), user, r.Args), true, true
+	case frame.Resource:
+		tool, args, ok := gate.Fetched(r)
+		if !ok {
+			return policy.Call{}, false, false
+		}
+		return callOf(tool, user, args), true, true
+	case frame.Tool:
+	default:
+		return policy.Call{}, false, false
+	}
+	var in struct {
+		Server     string            `json:"server"`
+		Input      json.RawMessage   `json:"input"`
+		Positional []json.RawMessage `json:"positional"`
+	}
+	json.Unmarshal(r.Args, &in) // arguments that the gate could not read count as none
+	tool, err := c.ResolveIn(in.Server, r.Name)
+	if known = err == nil; !known && in.Server == "" && r.Name == gate.SessionFile().FullName() {
+		tool, known = gate.SessionFile(), true
+	} else if !known {
+		server, name, ok := strings.Cut(r.Name, "__")
+		if in.Server != "" || !ok {
+			server, name = in.Server, r.Name
+		}
+		tool = &catalog.Tool{Server: server, Name: name}
+	}
+	args, err := tool.Arguments(in.Input, in.Positional)
+	if err != nil {
+		args = in.Input
+	}
+	return callOf(tool, user, args), known, true
+}

@@ -1,0 +1,171 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/origin"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/task"
+)
+
+// reading reads the calls of runs.
+type reading struct {
+	*Source
+	looked   Looked
+	all      bool // every run that was recorded is read
+	memory   *origin.Memory
+	sessions map[[2]string]*session // sessions with runs that are not read yet, by user and name
+	visit    func(*call)
+}
+
+// session is what a session of recorded runs, or a run of none, has said.
+type session struct {
+	*gate.Recall
+	runs  int         // runs that are not read yet
+	tasks []task.Task // tasks whose words are not noted yet, oldest first
+}
+
+// sessionOf is the name of a run's session.
+func sessionOf(info journal.RunInfo) [2]string {
+	return [2]string{info.User, cmp.Or(info.Session, info.ID)}
+}
+
+// read visits the recorded calls, the oldest run first.
+func (s *Source) read(ctx context.Context, visit func(*call)) (Looked, error) {
+	limits := origin.DefaultLimits
+	if s.Bounds.Origins > 0 {
+		limits = origin.Limits{Owner: s.Bounds.Origins, All: s.Bounds.Origins}
+	}
+	r := &reading{Source: s, looked: Looked{Unread: []Unread{}}, memory: origin.NewMemory(limits), sessions: map[[2]string]*session{}, visit: visit}
+	infos, all, err := s.list(ctx, &r.looked)
+	if err != nil {
+		return Looked{}, err
+	}
+	r.all = all
+	for _, info := range infos {
+		of := sessionOf(info)
+		if r.sessions[of] == nil {
+			r.sessions[of] = &session{}
+		}
+		r.sessions[of].runs++
+	}
+	for _, info := range slices.Backward(infos) { // as they were recorded
+		if err := r.run(ctx, info); err != nil {
+			return Looked{}, err
+		}
+	}
+	return r.looked, nil
+}
+
+// begin is the session of a run that begins.
+func (r *reading) begin(ctx context.Context, info journal.RunInfo, records []journal.Record) (*session, error) {
+	of := sessionOf(info)
+	s := r.sessions[of]
+	if s.Recall == nil {
+		s.Recall = gate.NewRecall(r.Catalog, r.memory.Open(of[0], of[1], false))
+		if info.Session != "" {
+			if !r.all {
+				s.Lose()
+			}
+			found, next, err := r.Tasks.Tasks(ctx, task.Filter{UserID: info.User, SessionID: info.Session, Limit: 1000})
+			if err != nil {
+				return nil, err
+			}
+			if next != "" {
+				s.Lose()
+			}
+			slices.Reverse(found)
+			s.tasks = found
+		}
+	}
+	for len(s.tasks) > 0 && !s.tasks[0].CreatedAt.After(info.Started) {
+		t := s.tasks[0]
+		s.tasks = s.tasks[1:]
+		if t.From == "" || t.From == pii.FromTask {
+			s.Said(t.Task)
+			s.Said(string(t.Context))
+		}
+	}
+	var code []string
+	if len(records) > 0 && records[0].Start != nil {
+		code = append(slices.Sorted(maps.Values(records[0].Start.Env)), records[0].Start.Source)
+	}
+	s.Begin(info.ID, code, records)
+	return s, nil
+}
+
+// end ends a run of a session.
+func (r *reading) end(info journal.RunInfo) {
+	of := sessionOf(info)
+	s := r.sessions[of]
+	if s.runs--; s.runs == 0 {
+		s.Close()
+		delete(r.sessions, of)
+	}
+}
+
+// run visits the calls of a run, in the order of its journal.
+func (r *reading) run(ctx context.Context, info journal.RunInfo) error {
+	records, unread, err := r.journal(ctx, info.ID)
+	if err != nil {
+		return err
+	}
+	s, err := r.begin(ctx, info, records)
+	if err != nil {
+		return err
+	}
+	defer r.end(info)
+	if unread != "" {
+		s.Lose()
+		r.looked.miss(Unread{Run: info.ID, Reason: unread})
+		return nil
+	}
+	r.looked.Runs++
+	began, tier := time.Time{}, ""
+	origins := map[string][]string{} // origins by token
+	shows := func(origin, text string) {
+		for _, token := range tokenForm().FindAllString(text, -1) {
+			if !slices.Contains(origins[token], origin) {
+				origins[token] = append(origins[token], origin)
+			}
+		}
+	}
+	from := map[int]string{} // origins by call
+	for _, record := range records {
+		if err := ctx.Err(); err != nil {
+			return context.Cause(ctx)
+		}
+		switch {
+		case record.Start != nil:
+			began, tier = time.UnixMicro(record.Start.Time), record.Start.Tier
+			shows("program", record.Start.Source)
+		case record.Call != nil && frame.Kind(record.Call.Kind) == frame.FS:
+			from[record.Call.N] = "program" // the journal does not say whose hand wrote it
+		case record.Call != nil:
+			of, known, ok := recorded(r.Catalog, info.User, record.Call)
+			if !ok {
+				break
+			}
+			from[record.Call.N], of.Sandbox, of.Origin = of.Tool, tier, s.Origin
+			if r.Bounds.Args > 0 && len(of.Args) > r.Bounds.Args {
+				r.looked.miss(Unread{info.ID, record.Call.N, fmt.Sprintf("its arguments have more than %d KiB", r.Bounds.Args>>10)})
+				break
+			}
+			of.Tokens = tokensOf(tokenForm().FindAllString(string(of.Args), -1), func(text string) []string { return origins[text] })
+			r.looked.Calls++
+			r.visit(&call{of, info.ID, record.Call.N, known, began})
+		case record.Answer != nil && from[record.Answer.N] != "":
+			shows(from[record.Answer.N], string(record.Answer.Value)+string(record.Answer.Error))
+		}
+		s.Note(ctx, record)
+	}
+	return nil
+}
