@@ -104,6 +104,7 @@ type API struct {
 	// arriving bounds the memory of bodies of callers with a credential, open that of bodies without one, in units of bodyUnit.
 	arriving, open *bound
 
+	checks    *bound // checks of programs
 	verifying *bound // verifications of the audit log
 	examining *bound // examinations by the doctor
 	verified  verified
@@ -145,6 +146,7 @@ func New(opt Options) *API {
 		large:     newBound("large bodies", 1, 1024, slotWait),
 		transfers: newBound("transfers of files", 8, 128, slotWait), scans: newBound("files that are looked through", 1, scansAtOnce, slotWait),
 	}
+	a.checks = newBound("checks of programs", 1, 2*processors, slotWait)
 	a.verifying = newBound("verifications of the audit log", 1, 1, 0)
 	a.examining = newBound("examinations", 1, 1, 0)
 	a.simulating = newBound("simulations", 1, 2, 0)
@@ -184,6 +186,7 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	a.addFiles(r)
 	a.addPII()
 	a.addRuns()
+	a.addCheck()
 	a.addCalls()
 	a.addApprovals()
 	a.addCapabilities()

@@ -162,6 +162,7 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 		},
 		"DELETE /v1/sessions/{id}/files/{path}": {{alice.file + asHer, nil, hidden}, {alice.file, nil, hidden}},
 		"POST /v1/runs":                         {{"/v1/runs", inHerName, hidden}, {"/v1/runs", sameID, fine}, {"/v1/runs", own, fine}},
+		"POST /v1/programs/check":               {{"/v1/programs/check", inHerName, hidden}, {"/v1/programs/check", sameID, fine}, {"/v1/programs/check", own, fine}},
 		"GET /v1/runs":                          {{"/v1/runs", nil, fine}, {"/v1/runs" + asHer, nil, hidden}, {"/v1/runs" + inSession, nil, fine}},
 		"GET /v1/runs/{id}":                     {{"/v1/runs/" + alice.run, nil, hidden}, {"/v1/runs/" + alice.taskRun, nil, hidden}},
 		"GET /v1/runs/{id}/events":              {{"/v1/runs/" + alice.run + "/events", nil, hidden}, {"/v1/runs/" + alice.taskRun + "/events?after=1", nil, hidden}},

@@ -2,14 +2,15 @@ package runs
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
 
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/id"
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/program/check"
@@ -23,11 +24,10 @@ const (
 	CheckRefuse = "refuse" // the program does not run
 )
 
-// check finds what a program uses that does not exist. A program that is refused has an error, for the first mistake, and warnings for the
-// others.
-func (s *Service) check(ctx context.Context, env *environment, compiled *program.Compiled) (refused *run.Error, warnings []string, err error) {
+// check finds what a program uses that does not exist, as the errors of runs that are refused for it.
+func (s *Service) check(ctx context.Context, env *environment, compiled *program.Compiled) (mistakes []run.Error, err error) {
 	if len(compiled.Uses) == 0 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	for _, m := range check.Check(ctx, compiled.Uses, check.Tools{
 		Catalog: s.opt.Catalog, Ensure: func(ctx context.Context) { s.opt.EnsureTools(ctx, env.user) }, Unavailable: s.opt.Unavailable,
@@ -38,18 +38,69 @@ func (s *Service) check(ctx context.Context, env *environment, compiled *program
 		}
 		message, err := env.privacy.Hide(ctx, pii.FromCode, m.Message) // the message contains words of servers
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		if s.opt.Check == CheckRefuse && refused == nil {
-			refused = &run.Error{
-				Kind: frame.KindSyntax, Name: "CheckError", Message: message, File: at.File, Line: at.Line, Column: at.Column, Source: at.SourceLine,
-				Hint: "nothing was run; correct the program and run it again",
-			}
-			continue
-		}
-		warnings = append(warnings, fmt.Sprintf("%s:%d:%d: %s", at.File, at.Line, at.Column, message))
+		mistakes = append(mistakes, run.Error{
+			Kind: frame.KindSyntax, Name: "CheckError", Message: message, File: at.File, Line: at.Line, Column: at.Column, Source: at.SourceLine,
+		})
 	}
-	return refused, warnings, nil
+	return mistakes, nil
+}
+
+// Finding is something wrong with a program, found without running it.
+type Finding struct {
+	Severity string `json:"severity" enum:"error,warning" doc:"error: the program would not begin."`
+	Message  string `json:"message"`
+	Hint     string `json:"hint,omitempty"`
+	File     string `json:"file,omitempty" doc:"The module that the place is in; absent: the program itself."`
+	Line     int    `json:"line,omitempty" doc:"From 1; absent: it is about the whole."`
+	Column   int    `json:"column,omitempty" doc:"From 1, in UTF-16 units."`
+	Source   string `json:"source,omitempty" doc:"The line."`
+}
+
+// checkTime is how long a check may take, waiting included.
+const checkTime = 10 * time.Second
+
+// Check returns what is wrong with a program of a caller who must be allowed to act for req.User: what a run of it would end with before it begins, and
+// what it would warn of. Nothing is executed or recorded, and personal data of the program stays in it and is not remembered. It ends when ctx ends.
+func (s *Service) Check(ctx context.Context, who auth.Identity, req Request) ([]Finding, error) {
+	if err := who.ActFor(req.User); err != nil {
+		return nil, err
+	}
+	req.Roles = who.Roles
+	leave, err := s.enter(ctx, req.User, req.Session)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	env, err := s.open(req.User, req.Session, id.New("run")) // without a session, a directory as that of a run
+	if err != nil {
+		return nil, err
+	}
+	defer env.close(true)
+	env.privacy = pii.Session{}
+	limits := s.limits(req)
+	limits.MaxWall = min(limits.MaxWall, checkTime)
+	made, err := s.compile(ctx, env, program.Source{Code: req.Code}, limits)
+	if err != nil {
+		return nil, err
+	}
+	findings := []Finding{}
+	if made.failure != nil {
+		findings = append(findings, finding("error", *made.failure))
+	}
+	for _, m := range made.mistakes {
+		findings = append(findings, finding("warning", m))
+	}
+	return findings, nil
+}
+
+func finding(severity string, e run.Error) Finding {
+	f := Finding{Severity: severity, Message: e.Message, Hint: e.Hint, File: e.File, Line: e.Line, Column: e.Column, Source: e.Source}
+	if f.File == program.ProgramFile {
+		f.File = ""
+	}
+	return f
 }
 
 // notDefined is the engines' message about a name that nothing defines.

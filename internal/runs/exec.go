@@ -108,45 +108,20 @@ func (s *Service) prepare(ctx context.Context, id string, env *environment, req 
 	if req.Env, err = s.env(ctx, env.privacy, req.Env); err != nil {
 		return nil, nil, nil, err
 	}
-	limits := s.limits(req)
-	var computed time.Duration
-	compiling, stop := context.WithTimeout(ctx, limits.MaxWall)
-	options := env.options(func(used time.Duration) error {
-		if computed += used; computed > limits.Timeout {
-			return errComputed
-		}
-		return nil
-	})
-	options.ReadUses = s.opt.Check != CheckOff
-	compiled, err := program.Compile(compiling, program.Source{Name: req.File, Code: req.Code}, options)
-	var refused *run.Error
-	if err == nil {
-		refused, req.warnings, err = s.check(compiling, env, compiled)
-	}
-	stop()
+	made, err := s.compile(ctx, env, program.Source{Name: req.File, Code: req.Code}, s.limits(req))
 	if err != nil {
-		var text string
-		switch {
-		case errors.Is(err, errComputed):
-			text = fmt.Sprintf("the program took more than %s to compile (sandbox.timeout)", limits.Timeout)
-		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			text = fmt.Sprintf("the program was not compiled within %s, waiting included", limits.MaxWall)
-		default:
-			if out, err = notCompiled(id, err); err != nil {
-				return nil, nil, nil, err
-			}
-			out, err = s.unstarted(ctx, req, out)
-			return nil, nil, out, err
-		}
-		out, err = s.unstarted(ctx, req, failed(id, &run.Error{Kind: frame.KindTimeout, Message: text}))
-		return nil, nil, out, err
+		return nil, nil, nil, err
 	}
-	if refused != nil {
-		out = failed(id, refused)
+	for _, m := range made.mistakes {
+		req.warnings = append(req.warnings, fmt.Sprintf("%s:%d:%d: %s", m.File, m.Line, m.Column, m.Message))
+	}
+	if made.failure != nil {
+		out = failed(id, made.failure)
 		out.Warnings = req.warnings
 		out, err = s.unstarted(ctx, req, out)
 		return nil, nil, out, err
 	}
+	compiled := made.compiled
 	start, writer, err := s.begin(ctx, id, req, compiled)
 	if err != nil {
 		return nil, nil, nil, err
@@ -159,10 +134,49 @@ func (s *Service) prepare(ctx context.Context, id string, env *environment, req 
 		start.Tokens[kind] = "the program"
 	}
 	spec = s.spec(start, nil, env, compiled, req)
-	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, computed, req.Slot
+	spec.Journal, spec.Observe, spec.Computed, spec.Slot = s.wrap(writer), req.Observe, made.computed, req.Slot
 	spec.Only = onlyCall(req.only, start.Env)
 	s.waitFor(spec, req)
 	return spec, writer, nil, nil
+}
+
+// compilation is a program that was compiled and checked.
+type compilation struct {
+	compiled *program.Compiled
+	computed time.Duration
+	mistakes []run.Error // what the program uses that does not exist; see check
+	failure  *run.Error  // what a run of the program ends with before it begins; nil: the program can run
+}
+
+// compile compiles a program and checks it, within the limits of a run. The error is none of the program's.
+func (s *Service) compile(ctx context.Context, env *environment, src program.Source, limits run.Limits) (c compilation, err error) {
+	compiling, stop := context.WithTimeout(ctx, limits.MaxWall)
+	defer stop()
+	options := env.options(func(used time.Duration) error {
+		if c.computed += used; c.computed > limits.Timeout {
+			return errComputed
+		}
+		return nil
+	})
+	options.ReadUses = s.opt.Check != CheckOff
+	c.compiled, err = program.Compile(compiling, src, options)
+	if err == nil {
+		c.mistakes, err = s.check(compiling, env, c.compiled)
+	}
+	switch {
+	case err == nil && s.opt.Check == CheckRefuse && len(c.mistakes) > 0:
+		c.failure, c.mistakes = &c.mistakes[0], c.mistakes[1:]
+		c.failure.Hint = "nothing was run; correct the program and run it again"
+	case err == nil:
+	case errors.Is(err, errComputed):
+		c.failure = &run.Error{Kind: frame.KindTimeout, Message: fmt.Sprintf("the program took more than %s to compile (sandbox.timeout)", limits.Timeout)}
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		c.failure = &run.Error{Kind: frame.KindTimeout, Message: fmt.Sprintf("the program was not compiled within %s, waiting included", limits.MaxWall)}
+	default:
+		c.failure, err = notCompiled(err)
+		return c, err
+	}
+	return c, nil
 }
 
 // over says whether a run has ended: others can be resumed.
@@ -355,16 +369,16 @@ func (s *Service) detach(runID string, env *environment, locate *locator) *run.D
 	}
 }
 
-// notCompiled is the outcome of a program with a syntax error.
-func notCompiled(id string, err error) (*run.Outcome, error) {
+// notCompiled is what a run of a program with a syntax error ends with. Any other error is returned as it is.
+func notCompiled(err error) (*run.Error, error) {
 	var wrong *program.Error
 	if !errors.As(err, &wrong) {
 		return nil, err
 	}
-	return failed(id, &run.Error{
+	return &run.Error{
 		Kind: frame.KindSyntax, Name: "SyntaxError", Message: wrong.Message, File: wrong.File, Line: wrong.Line,
 		Column: wrong.Column, Source: wrong.SourceLine, Hint: wrong.Hint,
-	}), nil
+	}, nil
 }
 
 // failed is the outcome of a run that ended before it began.

@@ -117,11 +117,13 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 		env.offline(&compiled.Program) // a replay contacts no server, not even for the list of its tools
 		compiled, err = program.Compile(ctx, program.Source{Name: start.File, Code: code}, env.options(nil))
 		if err != nil {
-			out, err := notCompiled(start.Run, err)
-			if out != nil {
-				out.Sandbox = start.Tier
+			wrong, err := notCompiled(err)
+			if err != nil {
+				return nil, err
 			}
-			return out, err
+			out := failed(start.Run, wrong)
+			out.Sandbox = start.Tier
+			return out, nil
 		}
 		start.Source = code
 		if start.Program, err = json.Marshal(compiled.Program); err != nil {
