@@ -50,8 +50,7 @@ func (v *visit) showRuns(status int, form composer) error {
 const runWait = "1s"
 
 func (v *visit) newRun() error {
-	code := strings.ReplaceAll(v.form("code"), "\r\n", "\n") // browsers send the lines of a textarea so
-	form := composer{Code: code, Session: strings.TrimSpace(v.form("sessionId"))}
+	form := composer{Code: v.code(), Session: strings.TrimSpace(v.form("sessionId"))}
 	ask := map[string]any{"code": form.Code, "wait": runWait}
 	if form.Session != "" {
 		ask["sessionId"] = form.Session

@@ -8,7 +8,6 @@ package web
 
 import (
 	"crypto/tls"
-	"embed"
 	"errors"
 	"log/slog"
 	"net"
@@ -55,16 +54,9 @@ func New(opt Options) (*Server, error) {
 	return s, nil
 }
 
-//go:embed assets
-var assets embed.FS
-
 // addPages names every page.
 func (s *Server) addPages() {
-	files := http.FileServerFS(assets)
-	s.pages.HandleFunc("GET /assets/{file}", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-cache")
-		files.ServeHTTP(w, r)
-	})
+	s.pages.HandleFunc("GET /assets/{file}", serveAsset)
 	s.pages.HandleFunc("GET /login", s.open((*visit).loginPage))
 	s.pages.HandleFunc("POST /login", s.open((*visit).login))
 	s.pages.HandleFunc("POST /login/links", s.open((*visit).makeLink))
@@ -81,7 +73,7 @@ func (s *Server) addPages() {
 		"GET /policy": (*visit).policy, "GET /privacy": (*visit).privacy, "GET /usage": (*visit).usage, "GET /audit": (*visit).audit, "GET /doctor": (*visit).doctor, "GET /keys": (*visit).keys,
 
 		"POST /tasks": (*visit).newTask, "POST /tasks/{id}/cancel": (*visit).cancelTask,
-		"POST /runs": (*visit).newRun, "POST /runs/{id}/replay": (*visit).replay, "POST /runs/{id}/calls/{n}": (*visit).reveal, "POST /runs/{id}/calls/{n}/settle": (*visit).settle,
+		"POST /runs": (*visit).newRun, "POST /editor/check": (*visit).checkProgram, "POST /runs/{id}/replay": (*visit).replay, "POST /runs/{id}/calls/{n}": (*visit).reveal, "POST /runs/{id}/calls/{n}/settle": (*visit).settle,
 		"POST /approvals": (*visit).decide, "POST /tools/{name}": (*visit).try,
 		"POST /servers": (*visit).addServer, "POST /servers/{name}/{action}": (*visit).changeServer,
 		"POST /sessions/{id}/files": (*visit).upload, "POST /schedules/{id}/end": (*visit).endSchedule,

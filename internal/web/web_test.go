@@ -1,7 +1,9 @@
 package web_test
 
 import (
+	"compress/gzip"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -138,7 +140,7 @@ func TestEditAgain(t *testing.T) {
 	}
 	got := r.get("/runs?from=" + out.RunID)
 	for _, text := range []string{
-		`data-line="3" data-message="&lt;b&gt;">` + "\n" + strings.ReplaceAll(strings.ReplaceAll(code, "<b>", "&lt;b&gt;"), "'", "&#39;") + "</textarea>", `name="sessionId" value="work"`, "<details open>", ", line 3",
+		`data-line="3" data-message="&lt;b&gt;">` + "\n" + strings.ReplaceAll(strings.ReplaceAll(code, "<b>", "&lt;b&gt;"), "'", "&#39;") + "</textarea>", `name="sessionId" value="work"`, "data-keep open><summary>", ", line 3",
 	} {
 		if !strings.Contains(got.text, text) {
 			t.Errorf("the form has no %s: %s", text, got.text)
@@ -152,6 +154,38 @@ func TestEditAgain(t *testing.T) {
 	}
 	if got := r.get("/runs?from=run_none"); got.status != http.StatusNotFound {
 		t.Errorf("no run: %d", got.status)
+	}
+}
+
+// Scripts and styles are sent compressed, and once; the editor is no part of a page before its form is opened.
+func TestAssets(t *testing.T) {
+	t.Parallel()
+	w := setup(t, false)
+	r := w.login(w.token)
+	sent := 0
+	for _, file := range []string{"live.js", "palette.js", "stream.js", "style.css", "icon.svg"} {
+		plain, zipped := r.get("/assets/"+file, "Accept-Encoding", "identity"), r.get("/assets/"+file, "Accept-Encoding", "gzip")
+		sent += len(zipped.text)
+		if plain.header.Get("Content-Type") != zipped.header.Get("Content-Type") || plain.header.Get("Content-Encoding") != "" || zipped.header.Get("Content-Encoding") != "gzip" {
+			t.Errorf("%s: %v, %v", file, plain.header, zipped.header)
+		}
+		z, err := gzip.NewReader(strings.NewReader(zipped.text))
+		must(t, err)
+		if text, err := io.ReadAll(z); err != nil || string(text) != plain.text || plain.text == "" {
+			t.Errorf("%s: %v, %d bytes compressed, %d plain", file, err, len(text), len(plain.text))
+		}
+		if again := r.get("/assets/"+file, "Accept-Encoding", "gzip", "If-None-Match", zipped.header.Get("ETag")); again.status != http.StatusNotModified {
+			t.Errorf("%s again: %d %v", file, again.status, again.header)
+		}
+	}
+	if sent > 10<<10 {
+		t.Errorf("a first page loads %d bytes", sent)
+	}
+	if none := r.get("/assets/none.js"); none.status != http.StatusNotFound {
+		t.Errorf("no file: %d", none.status)
+	}
+	if strings.Contains(r.get("/runs").text, "editor.js") {
+		t.Error("the page of runs loads the editor")
 	}
 }
 

@@ -53,7 +53,9 @@ async function refresh() {
   const open = [...main.querySelectorAll('details')].map((d) => d.open);
   const chosen = new Set([...main.querySelectorAll('input:checked')].map((c) => c.value));
   const scrolled = [...main.querySelectorAll('pre, .scroll')].map((e) => [e.scrollLeft, e.scrollTop]);
+  const kept = [...main.querySelectorAll('[data-keep]')];
   main.replaceChildren(...fresh.childNodes);
+  for (const e of kept) main.querySelector('#' + e.id)?.replaceWith(e);
   if (!fresh.hasAttribute('data-live')) main.removeAttribute('data-live');
   [...main.querySelectorAll('details')].forEach((d, i) => { if (open[i]) d.open = true; });
   for (const c of main.querySelectorAll('input[type=checkbox]')) if (chosen.has(c.value)) c.checked = true;
@@ -76,7 +78,7 @@ function where(e) {
 // typing says whether a person is in the middle of a form or a dialog.
 function typing() {
   const e = document.activeElement;
-  return !!e && (e.matches('textarea, select') || (e.matches('input') && e.type !== 'checkbox')) || !!document.querySelector('textarea[data-changed], dialog[open]');
+  return !!e && (e.matches('textarea, select, [contenteditable]') || (e.matches('input') && e.type !== 'checkbox')) || !!document.querySelector('textarea[data-changed], dialog[open]');
 }
 
 // behind says on the page why it is not up to date; '' that it is.
@@ -117,6 +119,13 @@ document.addEventListener('keydown', (e) => {
 });
 document.documentElement.dataset.keys = ''; // keys are taken from here on
 document.addEventListener('input', (e) => { if (e.target.matches('textarea')) e.target.dataset.changed = ''; });
+
+// The editor is loaded once a text is shown that wants it.
+function editors() {
+  if ([...document.querySelectorAll('textarea[data-editor]')].some((t) => t.checkVisibility())) import('./editor.js').then((editor) => editor.mount());
+}
+document.addEventListener('toggle', editors, true);
+editors();
 
 localTimes(document);
 const live = document.querySelector('main[data-stream]');

@@ -90,7 +90,7 @@ function palette() {
 
 document.addEventListener('keydown', (e) => {
   const anywhere = e.key.toLowerCase() === 'k' && (e.ctrlKey || e.metaKey) && !e.altKey;
-  const plain = !e.ctrlKey && !e.metaKey && !e.altKey && !e.target.closest?.('input, textarea, select');
+  const plain = !e.ctrlKey && !e.metaKey && !e.altKey && !e.target.closest?.('input, textarea, select, [contenteditable]');
   if (document.querySelector('dialog[open]') || !document.querySelector('nav[aria-label=Sections]') || !anywhere && !plain) return;
   if (anywhere || e.key === '/') palette();
   else if (e.key === '?') help();
