@@ -23,6 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/doctor"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/openapi"
 )
 
 type serversCmd struct {
@@ -393,11 +394,8 @@ func (c *serversAddCmd) isOpenAPI(a *app) bool {
 		return false
 	}
 	text, err := os.ReadFile(a.path(c.Target[0]))
-	return err == nil && openAPIForm.Match(text)
+	return err == nil && openapi.IsDocument(text)
 }
-
-// openAPIForm matches an OpenAPI document.
-var openAPIForm = regexp.MustCompile(`(?m)^[\s{]{0,8}["']?openapi["']?\s*:\s*["']?3\.`)
 
 // server is the entry that the command line describes.
 func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {

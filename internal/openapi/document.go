@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -68,6 +69,12 @@ var errElsewhere = errors.New("it refers to what is not in the document; bundle 
 
 // methods are those that become tools, in the order in which they are listed.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+// documentForm matches the beginning of a document's version.
+var documentForm = regexp.MustCompile(`(?m)^[\s{]{0,8}["']?openapi["']?\s*:\s*["']?3\.`)
+
+// IsDocument says whether a text looks like a document, in JSON or YAML, without reading all of it.
+func IsDocument(text []byte) bool { return documentForm.Match(text) }
 
 // Parse reads a document. It takes well under a second for a document of several hundred operations.
 func Parse(data []byte) (*Document, error) {

@@ -11,11 +11,19 @@ import (
 )
 
 func (v *visit) servers() error {
+	return v.showServers(http.StatusOK, addition{})
+}
+
+// showServers is the list of servers, with the form to add some as it was sent.
+func (v *visit) showServers(status int, form addition) error {
 	got, err := read[api.ServerList](v, "/v1/servers")
 	if err != nil {
 		return err
 	}
-	return v.show("servers", view{Title: "Servers", Nav: "servers", Live: true, Body: listOf(v, got.Servers, "")})
+	return v.render(status, "servers", view{Title: "Servers", Nav: "servers", Live: form.Server == "", Body: struct {
+		Rows []mcpclient.Status
+		Add  addition
+	}{got.Servers, form}})
 }
 
 func (v *visit) server() error {
@@ -41,23 +49,6 @@ func (v *visit) server() error {
 	}
 	body.Tools = tools.Tools
 	return v.show("server", view{Title: "Server " + name, Nav: "servers", Live: true, Body: body})
-}
-
-func (v *visit) addServer() error {
-	name := strings.TrimSpace(v.form("name"))
-	ask := map[string]any{"name": name}
-	for _, field := range []string{"url", "openapi"} {
-		if value := strings.TrimSpace(v.form(field)); value != "" {
-			ask[field] = value
-		}
-	}
-	if ask["openapi"] != nil {
-		ask["transport"] = "openapi"
-	}
-	if err := v.send(http.MethodPost, "/v1/servers", ask, nil); err != nil {
-		return err
-	}
-	return v.to(at("/servers/", name), "added")
 }
 
 func (v *visit) changeServer() error {

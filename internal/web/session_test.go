@@ -133,7 +133,7 @@ func TestReaders(t *testing.T) {
 	if got := his.post("/runs/"+id+"/replay", "x", "y"); got.status != http.StatusNotFound {
 		t.Errorf("the replay of another's run: %d", got.status)
 	}
-	if got := his.post("/servers", "name", "mine", "url", "http://127.0.0.1:1/mcp"); got.status != http.StatusForbidden {
+	if got := his.post("/servers", "name", "mine", "server", "http://127.0.0.1:1/mcp"); got.status != http.StatusForbidden {
 		t.Errorf("a server of a user: %d", got.status)
 	}
 	var keys struct {
