@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"mcp-code-exec-harness/internal/api"
 	"mcp-code-exec-harness/internal/approval"
+	"mcp-code-exec-harness/internal/clip"
 )
 
 func (v *visit) approvals() error {
@@ -20,6 +22,28 @@ func (v *visit) approvals() error {
 	body := listOf(v, got.Approvals, got.Next, "waiting", "approved", "denied", "expired", "closed")
 	body.Filter["status"] = cmp.Or(status, "waiting")
 	return v.show("approvals", view{Title: "Approvals", Nav: "approvals", Live: body.First, Body: body})
+}
+
+// waiting is what waits for a person, for notifications: the newest requests, by id and tools.
+func (v *visit) waiting() error {
+	got, err := read[approvalList](v, "/v1/approvals", "limit", pageSize, "status", "waiting")
+	if err != nil {
+		return err
+	}
+	type request struct {
+		ID    string   `json:"id"`
+		Tools []string `json:"tools"`
+	}
+	all := []request{}
+	for _, r := range got.Approvals {
+		one := request{ID: r.ID}
+		for _, c := range r.Calls {
+			one.Tools = append(one.Tools, clip.Visible(c.Tool))
+		}
+		all = append(all, one)
+	}
+	v.w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(v.w).Encode(map[string]any{"waiting": all})
 }
 
 func (v *visit) approval() error {

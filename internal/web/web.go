@@ -65,7 +65,7 @@ func (s *Server) addPages() {
 
 		"GET /tasks": (*visit).tasks, "GET /tasks/{id}": (*visit).task, "GET /tasks/{id}/live": (*visit).liveTask,
 		"GET /runs": (*visit).runs, "GET /runs/{id}": (*visit).run, "GET /runs/{id}/live": (*visit).liveRun, "GET /runs/{id}/recording": (*visit).recording, "GET /runs/{id}/compare": (*visit).compare, "GET /runs/{id}/calls/{n}": (*visit).call, "GET /runs/{id}/calls/{n}/value": (*visit).value,
-		"GET /approvals": (*visit).approvals, "GET /approvals/{id}": (*visit).approval, "GET /doubts": (*visit).doubts,
+		"GET /approvals": (*visit).approvals, "GET /approvals/{id}": (*visit).approval, "GET /approvals/waiting": (*visit).waiting, "GET /doubts": (*visit).doubts,
 		"GET /tools": (*visit).tools, "GET /tools/{name}": (*visit).tool,
 		"GET /servers": (*visit).servers, "GET /servers/{name}": (*visit).server,
 		"GET /sessions": (*visit).sessions, "GET /sessions/{id}": (*visit).session, "GET /sessions/{id}/files/{path...}": (*visit).file,

@@ -1,5 +1,6 @@
 // The script of the dashboard keeps a page up to date, shows times in local time, and takes keys. Everything works without it.
 
+import { offer } from './notify.js';
 import './palette.js';
 import { follow } from './stream.js';
 
@@ -63,6 +64,7 @@ async function refresh() {
   const waiting = document.querySelector('nav[aria-label=Sections]'), now = page.querySelector('nav[aria-label=Sections]');
   if (waiting && now && !waiting.contains(focused)) waiting.replaceChildren(...now.childNodes);
   localTimes(main);
+  offer();
   mark(row);
   if (place && focused && !document.contains(focused)) main.querySelector(place)?.focus({ preventScroll: true });
 }
