@@ -25,7 +25,7 @@ CHILDREN = ./internal/agent ./internal/api ./internal/gate ./internal/wiring ./i
 # at the end. The detector makes a test three times as long: the others only compute, or are clients of these.
 LONGEST = ./internal/wiring ./internal/sandbox/docker ./internal/api ./internal/mcpclient ./internal/sandbox/process ./internal/store/sqlite ./internal/sandbox/wasm
 SHARING = $(LONGEST) $(addprefix ./internal/,agent approval audit auth catalog credentials files gate input origin mcpserver model n8n netguard part pii \
-	policy process program run runs sandbox sandbox/wasm/worker slots store/redis task telemetry tiers)
+	policy process program remote run runs sandbox sandbox/wasm/worker slots store/redis task telemetry tiers)
 OTHERS = ./internal/cli ./internal/bench $(filter-out $(patsubst ./%,mcp-code-exec-harness/%,$(SHARING)),$(shell $(GO) list ./...))
 # What computes most in the tests of wiring, program and catalog, without more goroutines than the others have.
 COMPUTING = TestHostile|TestLeak|TestOnly|TestChannels|TestExfiltration|TestLaundering|TestCompilingIsCharged|TestPrograms|TestHostileCode|TestOrdinaryCode|TestLinear|TestLiftAgainstTypeScript|TestHostileSchemas|TestHostileNames|TestGeneratedSchemasCompile|TestOrdinaryPrograms|TestTokensTold

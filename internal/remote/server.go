@@ -194,8 +194,12 @@ func (l *Listener) Serve(ctx context.Context, grace time.Duration) {
 // refuse answers a client for which there is no place.
 func refuse(raw net.Conn, why string) {
 	defer raw.Close()
-	if raw.SetDeadline(time.Now().Add(time.Second)) == nil {
-		_ = newConn(raw).send(frameRefused, []byte(why)) // the client does without in any case
+	c := newConn(raw)
+	if c.SetDeadline(time.Now().Add(time.Second)) != nil {
+		return
+	}
+	if _, err := c.expect(frameNonce, nonceSize); err == nil { // a client that has not written yet would not read why
+		_ = c.send(frameRefused, []byte(why)) // the client does without in any case
 	}
 }
 
