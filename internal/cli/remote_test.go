@@ -17,7 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"mcp-code-exec-harness/internal/cli"
+	"mcp-code-exec-harness/internal/testing/fake"
 )
 
 // commandSocket is where harness serve takes commands.
@@ -102,6 +105,65 @@ func TestServedCommands(t *testing.T) {
 		if a, b := strings.Join(localJournal, "\n"), strings.Join(servedJournal, "\n"); a != b {
 			t.Errorf("%s: the journals differ: local\n%.3000s\nserved\n%.3000s", c.name, a, b)
 		}
+	}
+}
+
+// A task that a server works for a client prints what it prints in a process of its own, and is interrupted as there; its program asks the same of the model.
+func TestServedTask(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.addDemo("database")
+	server := f.modelled(func(r fake.Request) fake.Reply {
+		switch {
+		case strings.Contains(string(r.Raw), "wait forever"):
+			return code("console.log('begun'); await utils.sleep(600000)")
+		case r.Last().Role == "tool":
+			return fake.Reply{Text: "It is 41.", Usage: fake.Usage{Input: 200, Output: 5}}
+		}
+		return code("console.log('asking'); return await tools.database.query({query: 'SELECT 41 AS n'})")
+	})
+	f.serve()
+	times := regexp.MustCompile(`\d[\d.]* m?s\b|call_\d+_\d+`) // and the ids that the model's server gives
+	same := func(text string) string { return times.ReplaceAllString(varying.ReplaceAllString(text, "…"), "…") }
+	for _, args := range [][]string{{"run", "What is it?"}, {"run", "--json", "--user", "ann", "What is it?"}} {
+		var local, served *result
+		var requests [2][]fake.Request
+		before := len(server.Requests())
+		localJournal := f.journalOf(func() { local = f.run(append(args[:len(args):len(args)], "--local")...) })
+		requests[0] = server.Requests()[before:]
+		servedJournal := f.journalOf(func() { served = f.run(args...) })
+		requests[1] = server.Requests()[before+len(requests[0]):]
+		if local.code != 0 || local.code != served.code || same(local.stdout) != same(served.stdout) || same(local.stderr) != same(served.stderr) {
+			t.Errorf("%q: local %d\n%s\n%s\nserved %d\n%s\n%s", args, local.code, local.stdout, local.stderr, served.code, served.stdout, served.stderr)
+		}
+		if a, b := strings.Join(localJournal, "\n"), strings.Join(servedJournal, "\n"); a != b || a == "" {
+			t.Errorf("%q: the journals differ: local\n%.3000s\nserved\n%.3000s", args, a, b)
+		}
+		var asked [2]string
+		for i, all := range requests {
+			for _, r := range all {
+				asked[i] += same(string(r.Raw)) + "\n"
+			}
+		}
+		if diff := cmp.Diff(asked[0], asked[1]); asked[0] == "" || diff != "" {
+			t.Errorf("%q: the model is asked something else: %s", args, diff)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stderr := &lockedBuffer{hit: make(chan struct{}), re: regexp.MustCompile("begun")}
+	go func() {
+		<-stderr.hit
+		cancel(cli.Signal{Signal: syscall.SIGINT})
+	}()
+	if code := cli.Main(ctx, f.world([]string{"run", "wait forever"}, "", io.Discard, stderr)); code != 130 {
+		t.Errorf("interrupted: %d\n%s", code, stderr)
+	}
+	var tasks struct {
+		Tasks []struct{ Status, Task string }
+	}
+	f.run("tasks", "list", "--json", "--limit", "1").want(0).value(&tasks)
+	if len(tasks.Tasks) != 1 || tasks.Tasks[0].Task != "wait forever" || tasks.Tasks[0].Status != "cancelled" {
+		t.Errorf("the interrupted task: %+v", tasks)
 	}
 }
 
