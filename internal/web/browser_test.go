@@ -100,6 +100,17 @@ func (w *world) watch(t testing.TB, ctx context.Context) *watched {
 	return seen
 }
 
+// expect takes the one problem that a step is to have reported.
+func (s *watched) expect(t testing.TB, text string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.problems) != 1 || !strings.Contains(s.problems[0], text) {
+		t.Errorf("problems: %q, want one of %s", s.problems, text)
+	}
+	s.problems = nil
+}
+
 func (s *watched) check(t testing.TB) {
 	t.Helper()
 	s.mu.Lock()

@@ -115,14 +115,6 @@ func (v *visit) endSchedule() error {
 	return v.to("/schedules", "ended")
 }
 
-func (v *visit) policy() error {
-	got, err := read[api.PolicyRules](v, "/v1/policy")
-	if err != nil {
-		return err
-	}
-	return v.show("policy", view{Title: "Policy", Nav: "policy", Body: got.Rules})
-}
-
 func (v *visit) privacy() error {
 	var body struct {
 		api.TokenStats

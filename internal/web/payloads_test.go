@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -146,6 +147,8 @@ func attacked(t testing.TB) (w *world, paths []string) {
 	settled, _ := w.run(w.token, "return await tools.notes.lose({})")
 	post("/v1/runs/"+settled+"/calls/1/settle", map[string]string{"verdict": "done", "note": payload[:1000]}, nil)
 
+	w.run(w.token, "for (const name of ["+strings.Join(mapped(payloads, quoted), ",\n")+"]) await callMCPTool('unknown__' + name, {about: name}).catch(() => {})")
+
 	asked := url.QueryEscape(payload[:1500])
 	return w, []string{
 		"/", "/tasks", "/tasks/" + task.ID, "/runs", "/runs?userId=" + url.QueryEscape(names[1]), "/runs/" + said, "/runs/" + failed, "/runs/" + broken, "/runs/" + asks, "/runs/" + said + "/calls/1", "/runs/" + said + "/calls/2", "/runs/" + failed + "/calls/1", "/approvals", "/approvals?status=denied", "/approvals/" + approvals.Approvals[0].ID, "/approvals/" + approvals.Approvals[1].ID, "/approvals/" + approvals.Approvals[2].ID,
@@ -155,6 +158,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 		"/runs/" + said + "/compare?with=" + failed, "/runs/" + said + "/compare?with=" + asked,
 		"/runs?from=" + said, "/runs?from=" + failed, "/runs?from=" + broken,
 		"/doubts", "/runs/" + lost + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
+		"/policy?from=" + asked + "&tool=" + asked,
 		"/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/texts", "/runs/" + many + "/calls/1/value?of=result&path=/items/1", "/runs/" + many + "/calls/1/value?of=result&path=" + asked,
 	}
 }
@@ -176,6 +180,12 @@ func mapped(all []string, of func(string) string) (out []string) {
 		out = append(out, of(s))
 	}
 	return out
+}
+
+// jsonOf is a value as JSON.
+func jsonOf(of any) string {
+	text, _ := json.Marshal(of) // texts
+	return string(text)
 }
 
 // printable is a text without the characters that names may not have.
@@ -292,6 +302,30 @@ func TestBrowserPayloads(t *testing.T) {
 			does(t, ctx, chromedp.Evaluate(structure, &wrong), chromedp.Evaluate(poke, nil))
 			if wrong = append(wrong, seen()...); len(wrong) > 0 {
 				t.Errorf("%s of %.100s, policy ignored: %v: %.1000q", button, path, bypass, wrong)
+			}
+		}
+		for _, form := range []struct {
+			action string
+			fields map[string]string
+			shows  string // what the answer has if it is the one that is meant
+		}{
+			{"/policy/test#test", map[string]string{"tool": "notes__" + payloads[0], "args": jsonOf(map[string]string{payload: payload}), "origins": printable(payload)[:400] + "=" + printable(payload)[:400]}, "Judged"},
+			{"/policy/test#test", map[string]string{"tool": payload[:1000], "args": payload, "userId": payload[:100]}, "not JSON"},
+			{"/policy/simulation#other", map[string]string{"policy": payload, "userId": payload[:100]}, "what is wrong with it"},
+			{"/policy/simulation#other", map[string]string{"policy": jsonOf([]any{
+				map[string]any{"tools": "notes__" + printable(payloads[0]), "users": printable(payload), "action": "deny"}, map[string]any{"tools": "*", "action": "ask", "reason": printable(payload)},
+			})}, "By tool"},
+		} {
+			var wrong []string
+			var text string
+			does(t, ctx, chromedp.Navigate(w.url+"/policy"))
+			fill := "const form = document.querySelector('form[action=\"" + form.action + "\"]'); for (const [name, value] of Object.entries(" + jsonOf(form.fields) + ")) form.elements[name].value = value; form.requestSubmit()"
+			if _, err := chromedp.RunResponse(ctx, chromedp.Evaluate("{"+fill+"}", nil)); err != nil {
+				t.Fatalf("%s: %v", form.action, err)
+			}
+			does(t, ctx, chromedp.Evaluate(structure, &wrong), chromedp.Text("main", &text), chromedp.Evaluate(poke, nil))
+			if wrong = append(wrong, seen()...); len(wrong) > 0 || !strings.Contains(text, form.shows) {
+				t.Errorf("%s, policy ignored: %v: %.1000q, and %q in %.2000s", form.action, bypass, wrong, form.shows, text)
 			}
 		}
 		// What executes without the policy, and is refused with it, is seen: the test has eyes.

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/run"
@@ -79,6 +81,8 @@ var functions = template.FuncMap{
 	"fields":   fields,
 	"happened": func(kind string) string { return cmp.Or(happened[kind], kind) },
 	"nav":      func() []section { return sections },
+	"rules":    func(title string, rules []api.PolicyRule) any { return map[string]any{"Title": title, "Rules": rules} },
+	"roles":    func() []auth.Role { return []auth.Role{auth.User, auth.Approver, auth.Admin, auth.Anonymous} },
 }
 
 // section is a part of the dashboard.

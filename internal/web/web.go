@@ -77,6 +77,7 @@ func (s *Server) addPages() {
 		"POST /approvals": (*visit).decide, "POST /tools/{name}": (*visit).try,
 		"POST /servers": (*visit).addServer, "POST /servers/{name}/{action}": (*visit).changeServer,
 		"POST /sessions/{id}/files": (*visit).upload, "POST /schedules/{id}/end": (*visit).endSchedule,
+		"POST /policy/test": (*visit).testPolicy, "POST /policy/check": (*visit).checkPolicy, "POST /policy/simulation": (*visit).simulatePolicy,
 		"POST /audit": (*visit).verifyAudit, "POST /doctor": (*visit).examine, "POST /keys/{id}/revoke": (*visit).revokeKey,
 		"POST /logout": (*visit).logout,
 	} {
