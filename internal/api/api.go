@@ -198,6 +198,7 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	a.addTickets()
 	a.addCaller()
 	a.addPolicy()
+	a.addRecordedPolicy()
 	a.addUsage()
 	a.addAudit()
 	a.addDoctor()

@@ -179,6 +179,8 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 		},
 		"GET /v1/tasks/{id}/history": {{"/v1/tasks/" + alice.ended + "/history", nil, hidden}, {"/v1/tasks/" + alice.held + "/history?cursor=1", nil, hidden}},
 		"GET /v1/policy":             {{"/v1/policy", nil, hidden}},
+		"GET /v1/policy/presets":     {{"/v1/policy/presets", nil, hidden}, {"/v1/policy/presets" + asHer, nil, hidden}},
+		"GET /v1/policy/flows":       {{"/v1/policy/flows", nil, hidden}, {"/v1/policy/flows" + asHer, nil, hidden}},
 		"POST /v1/policy/check":      {{"/v1/policy/check", map[string]any{"policy": "[]"}, hidden}},
 		"POST /v1/policy/test":       {{"/v1/policy/test", map[string]any{"tool": "bad__echo"}, hidden}},
 		"POST /v1/policy/simulation": {{"/v1/policy/simulation", map[string]any{"preset": "strict"}, hidden}, {"/v1/policy/simulation", map[string]any{"preset": "strict", "userId": "alice"}, hidden}},

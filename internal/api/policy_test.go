@@ -193,6 +193,32 @@ func TestPolicySimulation(t *testing.T) {
 	if got := simulate(alice, map[string]any{"preset": "strict"}); got.Changed != 4 || got.Kinds[0].To != policy.Deny || strings.Contains(fmt.Sprint(got), "Acme") {
 		t.Errorf("a preset: %+v", got)
 	}
+	// What presets decide, and where values come from, is said of the same runs.
+	for _, c := range []struct {
+		key, query string
+		calls      int
+		last       string
+	}{{alice, "", 4, last}, {bob, "", 1, his}, {anyone, "", 5, last}, {anyone, "?userId=bob", 1, his}, {alice, "?runs=1", 1, last}} {
+		var presets simulation.Comparison
+		w.as(c.key, "GET", "/v1/policy/presets"+c.query, nil).want(http.StatusOK).json(&presets)
+		if presets.Calls != c.calls || presets.InEffect != "guarded" || presets.Presets[0].Allow != c.calls || presets.Presets[3].Deny != c.calls || presets.Tools[0].Tool != "crm__search" || presets.Tools[0].Calls != c.calls || len(presets.Tools) < 2 ||
+			presets.Truncated != (c.query == "?runs=1") {
+			t.Errorf("presets%s: %+v", c.query, presets)
+		}
+		var flows simulation.Flows
+		w.as(c.key, "GET", "/v1/policy/flows"+c.query, nil).want(http.StatusOK).json(&flows)
+		if len(flows.Flows) != 1 || flows.Flows[0] != (simulation.Flow{From: "code", To: "crm__search", Tally: simulation.Tally{Allow: c.calls}, Run: c.last, Call: 1}) {
+			t.Errorf("flows%s: %+v", c.query, flows)
+		}
+	}
+	var servers simulation.Flows
+	if w.as(alice, "GET", "/v1/policy/flows?by=server", nil).want(http.StatusOK).json(&servers); len(servers.Flows) != 1 || servers.Flows[0].To != "crm" {
+		t.Errorf("flows by server: %+v", servers)
+	}
+	for _, path := range []string{"/v1/policy/presets", "/v1/policy/flows"} {
+		w.as(bob, "GET", path+"?userId=alice", nil).want(http.StatusForbidden)
+		w.as(bob, "GET", path+"?runs=0", nil).want(http.StatusBadRequest)
+	}
 	w.as(bob, "POST", "/v1/policy/simulation", map[string]any{"policy": other, "userId": "alice"}).want(http.StatusForbidden)
 	w.as(alice, "POST", "/v1/policy/simulation", map[string]any{}).want(http.StatusBadRequest)
 	w.as(alice, "POST", "/v1/policy/simulation", map[string]any{"policy": other, "runs": 1001}).want(http.StatusBadRequest)

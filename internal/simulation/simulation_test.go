@@ -24,6 +24,7 @@ import (
 type history struct {
 	infos   []journal.RunInfo
 	records map[string][]journal.Record
+	tasks   []task.Task
 }
 
 var start = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
@@ -69,7 +70,9 @@ func (h *history) JournalPage(_ context.Context, id string, after int64, _ int) 
 }
 
 // Tasks implements simulation.Tasks.
-func (*history) Tasks(context.Context, task.Filter) ([]task.Task, string, error) { return nil, "", nil }
+func (h *history) Tasks(context.Context, task.Filter) ([]task.Task, string, error) {
+	return slices.Clone(h.tasks), "", nil
+}
 
 func (h *history) source(b simulation.Bounds) *simulation.Source {
 	c := catalog.New()

@@ -62,6 +62,36 @@ func TestPolicyPage(t *testing.T) {
 			}
 		}
 	}
+	for path, texts := range map[string][]string{
+		"/policy/presets":          {"1 run with 2 calls looked at", "open (in effect)", `<a href="/tools/notes__list">notes__list</a>`, `<span class="status is-allow">allow 1</span>`, `<span class="meta">ask</span>`, `href="/policy?from=strict#other"`},
+		"/policy/flows":            {"1 run with 2 calls looked at, 2 of them without values", "No recorded call has a value"},
+		"/policy/presets?runs=<b>": {"invalid", `value="&lt;b&gt;"`}, "/policy/flows?by=<b>&userId=<b>": {"role=\"alert\""},
+	} {
+		got := ann.get(path)
+		for _, text := range texts {
+			if !strings.Contains(got.text, text) {
+				t.Errorf("%s has no %q: %s", path, text, got.text)
+			}
+		}
+		if strings.Contains(bob.get(path).text, "notes__list</a></th><td class=\"n\">1<") {
+			t.Errorf("%s shows another user's calls", path)
+		}
+		if got := user.get(path); got.status != http.StatusForbidden && !strings.Contains(path, "<b>") {
+			t.Errorf("%s of a user: %d", path, got.status)
+		}
+	}
+	if got := w.api(root, "POST", "/v1/runs", map[string]any{"userId": "ann", "code": "const [first] = await tools.notes.list({});\nreturn await tools.notes.read({about: first.title, why: 'a reason'})"}, &run); got != http.StatusOK {
+		t.Fatal(got)
+	}
+	flows := ann.get("/policy/flows").text
+	for _, text := range []string{`<th scope="row">notes__list</th>`, `<th scope="row">the text of the program</th>`, `<th scope="col">to notes__read</th>`, `<a href="/runs/` + run.RunID + `/calls/2"><span class="status is-allow">allow 1</span>`} {
+		if !strings.Contains(flows, text) {
+			t.Errorf("the flows have no %q: %s", text, flows)
+		}
+	}
+	if got := ann.get("/policy/flows?by=server").text; !strings.Contains(got, `<th scope="row">notes</th>`) || !strings.Contains(got, "<option selected>server") {
+		t.Errorf("by server: %s", got)
+	}
 	if got := bob.post("/policy/simulation", "policy", "- {tools: notes__read, action: deny}"); strings.Contains(got.text, run.RunID) || !strings.Contains(got.text, "<dt>Calls looked at</dt><dd>0</dd>") {
 		t.Errorf("another user: %d %s", got.status, got.text)
 	}

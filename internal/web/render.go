@@ -22,6 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/simulation"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -81,6 +82,7 @@ var functions = template.FuncMap{
 	"fields":   fields,
 	"happened": func(kind string) string { return cmp.Or(happened[kind], kind) },
 	"nav":      func() []section { return sections },
+	"source":   func(name string) string { return cmp.Or(sourceNames[name], clip.Visible(clip.Words(name, 160))) },
 	"rules":    func(title string, rules []api.PolicyRule) any { return map[string]any{"Title": title, "Rules": rules} },
 	"roles":    func() []auth.Role { return []auth.Role{auth.User, auth.Approver, auth.Admin, auth.Anonymous} },
 }
@@ -112,6 +114,9 @@ var happened = map[string]string{
 	task.EventTurn: "The model", task.EventRunStarted: "A program begins", task.EventRunEnded: "The program has ended", task.EventNote: "The harness tells the model", task.EventEnded: "The task has ended",
 	task.EventApprovalRequested: "A person is asked", task.EventApprovalDecided: "A person has decided", task.EventLog: "The program's console",
 }
+
+// sourceNames says in words what sources of values are that are no tools.
+var sourceNames = map[string]string{"user": "the user", "code": "the text of the program", "computed": "computed by the program", simulation.Unknown: "unknown"}
 
 // differ says in words how the calls of a pair differ.
 var differ = map[string]string{

@@ -70,7 +70,7 @@ func (s *Server) addPages() {
 		"GET /servers": (*visit).servers, "GET /servers/{name}": (*visit).server,
 		"GET /sessions": (*visit).sessions, "GET /sessions/{id}": (*visit).session, "GET /sessions/{id}/files/{path...}": (*visit).file,
 		"GET /skills": (*visit).skills, "GET /skills/{path...}": (*visit).skillFile, "GET /schedules": (*visit).schedules,
-		"GET /policy": (*visit).policy, "GET /privacy": (*visit).privacy, "GET /usage": (*visit).usage, "GET /audit": (*visit).audit, "GET /doctor": (*visit).doctor, "GET /keys": (*visit).keys,
+		"GET /policy": (*visit).policy, "GET /policy/presets": (*visit).presets, "GET /policy/flows": (*visit).flows, "GET /privacy": (*visit).privacy, "GET /usage": (*visit).usage, "GET /audit": (*visit).audit, "GET /doctor": (*visit).doctor, "GET /keys": (*visit).keys,
 
 		"POST /tasks": (*visit).newTask, "POST /tasks/{id}/cancel": (*visit).cancelTask,
 		"POST /runs": (*visit).newRun, "POST /editor/check": (*visit).checkProgram, "POST /runs/{id}/replay": (*visit).replay, "POST /runs/{id}/calls/{n}": (*visit).reveal, "POST /runs/{id}/calls/{n}/settle": (*visit).settle,

@@ -1,0 +1,144 @@
+package simulation
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/policy"
+)
+
+// Flows says which sources the values in the arguments of recorded calls come from.
+type Flows struct {
+	Looked
+	Plain int    `json:"withoutValues" doc:"Calls of which no value was looked at: those without arguments, or with short texts, numbers of up to five digits and words such as true only."`
+	Flows []Flow `json:"flows" doc:"Those of the most calls first."`
+	More  int    `json:"moreFlows" doc:"How many further ones there are."`
+}
+
+// Flow is calls of a tool in whose arguments there are values, or parts of values, of a source. A call counts once for each of its sources.
+type Flow struct {
+	From string `json:"from" example:"crm__search" doc:"Who said the values: a tool or a server, user; or code (only the text of the program has them), computed, or unknown."`
+	To   string `json:"to" example:"mailer__send" doc:"The tool, or the server, that was called."`
+	Tally
+	Run  string `json:"run" doc:"The run of the latest such call."`
+	Call int    `json:"call" doc:"The latest such call."`
+}
+
+// Calls are all calls of the flow.
+func (f Flow) Calls() int { return f.Allow + f.Ask + f.Deny }
+
+// Unknown is the source of values of which it is not known who said them.
+const Unknown = "unknown"
+
+// What is looked at of a call.
+const (
+	maxFlowValues = 200 // values
+	minFlowText   = 4   // characters of a text: shorter ones are in too many calls to say anything
+	minFlowDigits = 6   // digits of a number
+)
+
+// Flows counts the flows of recorded calls by source and tool, or by server, with what a policy decides of the calls. The answer has at most so many flows.
+func (s *Source) Flows(ctx context.Context, p *policy.Policy, byServer bool, most int) (*Flows, error) {
+	by := decideBy(p)
+	counts := map[[2]string]*Flow{}
+	all := &Flows{Flows: []Flow{}}
+	place := func(name string) string {
+		if server, _, ok := strings.Cut(name, "__"); ok && byServer {
+			return server
+		}
+		return name
+	}
+	var cut []Unread
+	looked, err := s.read(ctx, func(c *call) {
+		action := by.verdict(c).Action
+		sources := map[string]bool{}
+		seen := 0
+		eachValue(c.Args, func(value string) bool {
+			if seen++; seen > maxFlowValues {
+				cut = append(cut, Unread{c.run, c.n, fmt.Sprintf("only its first %d values were looked at", maxFlowValues)})
+				return false
+			}
+			from := c.Origin(value)
+			for _, name := range slices.Concat(from.Said, from.Parts) {
+				sources[place(name)] = true
+			}
+			if from.More || len(from.Said)+len(from.Parts) == 0 {
+				sources[Unknown] = true
+			}
+			return true
+		})
+		if len(sources) == 0 {
+			all.Plain++
+		}
+		for from := range sources {
+			key := [2]string{from, place(c.Tool)}
+			f := counts[key]
+			if f == nil {
+				f = &Flow{From: key[0], To: key[1]}
+				counts[key] = f
+			}
+			f.add(action)
+			f.Run, f.Call = c.run, c.n // in the order in which they were recorded
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range cut {
+		looked.miss(u)
+	}
+	all.Looked = looked
+	for _, f := range counts {
+		all.Flows = append(all.Flows, *f)
+	}
+	slices.SortFunc(all.Flows, func(a, b Flow) int {
+		return cmp.Or(cmp.Compare(b.Calls(), a.Calls()), strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
+	})
+	if len(all.Flows) > most {
+		all.More = len(all.Flows) - most
+		all.Flows = all.Flows[:most]
+	}
+	return all, nil
+}
+
+// eachValue visits the texts and numbers of arguments, but not names of members and what is too short, until visit returns false.
+func eachValue(args json.RawMessage, visit func(value string) bool) {
+	dec := json.NewDecoder(bytes.NewReader(args))
+	dec.UseNumber()
+	var objects []bool // the objects and arrays around a token
+	name := false      // the next token is the name of a member, or the end of an object
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return
+		}
+		value, counts := "", false
+		switch t := token.(type) {
+		case json.Delim:
+			if t == '{' || t == '[' {
+				objects = append(objects, t == '{')
+			} else {
+				objects = objects[:len(objects)-1]
+			}
+			name = len(objects) > 0 && objects[len(objects)-1]
+			continue
+		case string:
+			if name {
+				name = false
+				continue
+			}
+			value, counts = t, len([]rune(t)) >= minFlowText
+		case json.Number:
+			value, counts = t.String(), len(strings.Trim(t.String(), "-.")) >= minFlowDigits
+		}
+		name = len(objects) > 0 && objects[len(objects)-1]
+		if counts && !visit(value) {
+			return
+		}
+	}
+}
