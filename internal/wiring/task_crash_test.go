@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -118,7 +119,7 @@ func calledOutbox(events []task.Event) bool {
 	})
 }
 
-// TestTaskCrash kills the real server at every point: before and behind every commit of its store, in every call of the
+// TestTaskCrash kills the real server at points of every kind: before and behind every commit of its store, in every call of the
 // model, in every call of a tool, while a callback is told. When it is started again the task ends as if nothing had
 // happened: no turn that was answered is asked for again, no call that was answered is made again, nothing is written twice.
 func TestTaskCrash(t *testing.T) {
@@ -131,17 +132,7 @@ func TestTaskCrash(t *testing.T) {
 	if n, err := fmt.Sscan(counts, &before, &after); n != 2 || err != nil {
 		t.Fatalf("the commits are not counted: %s", &w.victim.stderr)
 	}
-	all := slices.Clone(w.passed)
-	for i := 1; i <= before; i++ {
-		all = append(all, fmt.Sprint("before ", i))
-	}
-	for i := 1; i <= after; i++ {
-		all = append(all, fmt.Sprint("after ", i))
-	}
-	var points []string
-	for i := 0; i < len(all); i += generated.Count(4, 1) {
-		points = append(points, all[i])
-	}
+	points := crashPoints(w.passed, before, after)
 	var died atomic.Int32
 	t.Run("at", func(t *testing.T) {
 		for _, point := range points {
@@ -159,6 +150,43 @@ func TestTaskCrash(t *testing.T) {
 	if n := int(died.Load()); n < len(points)*2/3 || n < generated.Count(15, 60) {
 		t.Errorf("it died at %d of %d points", died.Load(), len(points))
 	}
+}
+
+// pointDetail is what tells points of one kind apart: the turn of the model, or the arguments of a tool.
+var pointDetail = regexp.MustCompile(`^model \d+|\{.*\}`)
+
+// crashPoints are the points that TestTaskCrash kills the server at: all of them if series are tested whole, else one of each kind outside of
+// the server and every fourth commit, before and behind it in turn. The kinds take their points from different turns.
+func crashPoints(outside []string, before, after int) (points []string) {
+	if generated.Long() {
+		points = slices.Clone(outside)
+		for i := range before {
+			points = append(points, fmt.Sprint("before ", i+1))
+		}
+		for i := range after {
+			points = append(points, fmt.Sprint("after ", i+1))
+		}
+		return points
+	}
+	var kinds []string
+	byKind := map[string][]string{}
+	for _, point := range outside {
+		kind := pointDetail.ReplaceAllString(point, "")
+		if byKind[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		byKind[kind] = append(byKind[kind], point)
+	}
+	for i, kind := range kinds {
+		points = append(points, byKind[kind][i%len(byKind[kind])])
+	}
+	for i := 1; i <= before; i += 8 {
+		points = append(points, fmt.Sprint("before ", i))
+	}
+	for i := 5; i <= after; i += 8 {
+		points = append(points, fmt.Sprint("after ", i))
+	}
+	return points
 }
 
 // TestTaskCrashAgain kills the server again and again: each life gets a little further.
