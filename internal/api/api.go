@@ -189,6 +189,7 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	a.addCheck()
 	a.addCalls()
 	a.addApprovals()
+	a.addSecurityKeys()
 	a.addCapabilities()
 	a.addTools()
 	a.addServers()

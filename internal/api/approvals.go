@@ -63,7 +63,7 @@ func (a *API) addApprovals() {
 
 	operation(a, endpoint{
 		"decideApproval", "POST /v1/approvals/{id}", "approvals", http.StatusOK, "Approve or deny",
-		"Takes the role approver. The run goes on in the background; a denied call throws a DeniedError. A key cannot approve calls of its own tasks and runs, unless it has the role admin. Where a passphrase is set up (harness approvals setup), nothing is approved here: 403; a denial is.",
+		"Takes the role approver. The run goes on in the background; a denied call throws a DeniedError. A key cannot approve calls of its own tasks and runs, unless it has the role admin. Where a passphrase is set up (harness approvals setup), nothing is approved here: 403, see askSecurityKey; a denial is.",
 	}, func(ctx context.Context, in *struct {
 		ByID
 		Body NewDecision

@@ -192,7 +192,18 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 		"GET /v1/approvals":       {{"/v1/approvals", nil, fine}, {"/v1/approvals" + asHer, nil, hidden}},
 		"GET /v1/approvals/{id}":  {{"/v1/approvals/" + alice.approval, nil, hidden}},
 		"POST /v1/approvals/{id}": {{"/v1/approvals/" + alice.approval, map[string]any{"decision": "approve"}, hidden}},
-		"GET /v1/doubts":          {{"/v1/doubts", nil, fine}, {"/v1/doubts" + asHer, nil, hidden}, {"/v1/doubts?limit=1&cursor=999999", nil, fine}},
+		"POST /v1/approvals/questions": {
+			{"/v1/approvals/questions", map[string]any{"origin": "https://harness.example.com", "requests": []map[string]string{{"id": alice.approval, "digest": "x"}}}, hidden},
+		},
+		"POST /v1/approvals/answers": {
+			{"/v1/approvals/answers", map[string]any{"batch": "x", "credential": map[string]any{"id": "", "response": map[string]string{"clientDataJSON": "", "authenticatorData": "", "signature": ""}}}, hidden},
+		},
+		"GET /v1/security-keys":            {{"/v1/security-keys", nil, fine}, {"/v1/security-keys" + asHer, nil, []int{http.StatusBadRequest}}},
+		"POST /v1/security-keys/questions": {{"/v1/security-keys/questions", map[string]string{"registration": "x"}, hidden}},
+		"POST /v1/security-keys": {
+			{"/v1/security-keys", map[string]any{"registration": "x", "credential": map[string]any{"response": map[string]string{"clientDataJSON": "", "attestationObject": ""}}}, hidden},
+		},
+		"GET /v1/doubts": {{"/v1/doubts", nil, fine}, {"/v1/doubts" + asHer, nil, hidden}, {"/v1/doubts?limit=1&cursor=999999", nil, fine}},
 		"POST /v1/runs/{id}/calls/{n}/settle": {
 			{"/v1/runs/" + alice.doubt + "/calls/1/settle", map[string]any{"verdict": "done"}, hidden}, {"/v1/runs/" + alice.run + "/calls/1/settle", map[string]any{"verdict": "not_done"}, hidden},
 		},

@@ -149,7 +149,8 @@ var statuses = []struct {
 }{
 	{auth.ErrUnauthenticated, http.StatusUnauthorized, ""},
 	{auth.ErrForbidden, http.StatusForbidden, ""},
-	{approval.ErrUnconfirmed, http.StatusForbidden, "a person approves this with their passphrase: at a terminal of the harness's machine, or on the page that harness mcp opens"},
+	{approval.ErrAssertion, http.StatusForbidden, ""},
+	{approval.ErrUnconfirmed, http.StatusForbidden, "a person approves this: with their passphrase at a terminal of the harness's machine or on the page that harness mcp opens, or with their security key on the dashboard"},
 	{auth.ErrUnavailable, http.StatusServiceUnavailable, "authentication is not available, try again later"},
 	{fs.ErrNotExist, http.StatusNotFound, "no such file"},
 	{task.ErrIdempotency, http.StatusUnprocessableEntity, task.ErrIdempotency.Error()},

@@ -155,6 +155,8 @@ type Decision struct {
 	// Sign signs an approval, where a person has to confirm it, and Seen is the request that they saw.
 	Sign Sign
 	Seen Sight
+	// Assertion is the answer of a security key that approves the request in place of Sign, at Time.
+	Assertion *Assertion
 	// Signature is the signature that the store keeps; nil: it has none.
 	Signature *Signature
 }
@@ -166,4 +168,14 @@ type Filter struct {
 	Status Status
 	Limit  int // default 50, at most 1000
 	Cursor string
+}
+
+// Whole reports whether a request has the arguments of all its calls.
+func (r Request) Whole() bool {
+	for _, c := range r.Calls {
+		if c.Args == nil && c.ArgsBytes > 0 {
+			return false
+		}
+	}
+	return true
 }

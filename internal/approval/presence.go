@@ -41,6 +41,8 @@ type Records interface {
 	Confirmation(ctx context.Context, subject string) ([]byte, error)
 	// Confirm keeps a value for a subject.
 	Confirm(ctx context.Context, subject string, value []byte) error
+	// Advance keeps a number for a subject if it is above the one that is kept, and reports whether it is.
+	Advance(ctx context.Context, subject string, to uint32) (bool, error)
 }
 
 // keySubject is the subject of the store's copy of the public key.
@@ -173,6 +175,14 @@ func (p *Presence) Check(ctx context.Context, r Request) error {
 	s := r.Signature
 	if s == nil || r.DecidedAt == nil || r.DecidedAt.After(r.Expires) || len(s.Shown) != len(r.Calls) {
 		return ErrUnconfirmed
+	}
+	if a := s.Assertion; a != nil {
+		stated := r.Stated()
+		if !slices.ContainsFunc(a.Statements, func(of []byte) bool { return bytes.Equal(of, stated) }) {
+			return ErrUnconfirmed
+		}
+		_, _, err := p.verifyAssertion(ctx, r.DecidedBy, *r.DecidedAt, a)
+		return err
 	}
 	return p.verify(ctx, r.statement(s.Shown), s.Bytes)
 }

@@ -15,7 +15,9 @@ type Sign func(statement []byte) []byte
 // Signature is that of an approval.
 type Signature struct {
 	Shown []string `json:"shown"` // text that the person saw for each call, in the order of the request's calls; see Shown
-	Bytes []byte   `json:"bytes"` // Ed25519
+	Bytes []byte   `json:"bytes"` // Ed25519; empty where a security key has signed
+	// Assertion is the answer of the security key that has signed; nil: none has.
+	Assertion *Assertion `json:"assertion,omitempty"`
 }
 
 // Shown is a hash of what a person sees of a call before they decide.
@@ -100,7 +102,10 @@ func (s Sight) Is(r Request) bool { return s.Digest == r.digest(s.Shown) }
 func (d Decision) Signed(r Request) Request {
 	at := d.Time.Truncate(time.Microsecond) // precision of the store
 	r.Status, r.Remember, r.DecidedBy, r.DecidedAt = Approved, d.Remember, d.By, &at
-	r.Signature = &Signature{Shown: d.Seen.Shown, Bytes: d.Sign(r.statement(d.Seen.Shown))}
+	r.Signature = &Signature{Shown: d.Seen.Shown, Assertion: d.Assertion}
+	if d.Sign != nil {
+		r.Signature.Bytes = d.Sign(r.statement(d.Seen.Shown))
+	}
 	return r
 }
 

@@ -24,6 +24,7 @@ type approvalsCmd struct {
 	Show    approvalsShowCmd    `cmd:"" help:"Show what a run asks, with all arguments." example:"approvals show apr_4f2a91c07be2d3a51f66"`
 	Approve approvalsApproveCmd `cmd:"" help:"Approve the calls of a request. Where no server runs, the command resumes the run." example:"approvals approve apr_4f2a91c07be2d3a51f66"`
 	Setup   approvalsSetupCmd   `cmd:"" help:"Set, or change, the passphrase by which a person confirms approvals."`
+	Keys    securityKeysCmd     `cmd:"" name:"security-keys" help:"Security keys by which people approve on the dashboard."`
 	Deny    approvalsDenyCmd    `cmd:"" help:"Deny the calls of a request: they fail in the program." example:"approvals deny apr_4f2a91c07be2d3a51f66 --reason 'not before Monday'"`
 }
 
@@ -287,8 +288,24 @@ func (r *approvalArg) confirm(ctx context.Context, a *app, h harness, d *approva
 	}
 	fmt.Fprint(a.Stderr, preview(request))
 	d.Seen = request.Sight()
+	a.hintPages(ctx, h, request)
 	d.Sign, err = a.confirm(ctx, h, fmt.Sprintf("approve %d %s", len(request.Calls), plural(len(request.Calls), "call", "calls")))
 	return err
+}
+
+// hintPages says on which pages a security key approves a request as well.
+func (a *app) hintPages(ctx context.Context, h harness, r approval.Request) {
+	keys, err := h.Presence().SecurityKeys(ctx)
+	if err != nil {
+		return
+	}
+	var said []string
+	for _, k := range keys {
+		if !slices.Contains(said, k.Origin) {
+			said = append(said, k.Origin)
+			fmt.Fprintf(a.Stderr, "A security key approves it at %s/approvals/%s\n", k.Origin, r.ID)
+		}
+	}
 }
 
 // asks says whether the command can ask its user.

@@ -82,7 +82,7 @@ func (a *app) noKey(ctx context.Context, p *approval.Presence) error {
 		return fmt.Errorf("approvals of the store %s are signed by the key %s, and %s has no %s: run the command with the configuration of the directory that has it",
 			a.config.Store.URL, approval.Fingerprint(stored), p.Dir, approval.ConfirmKeyFile)
 	}
-	return errors.New("approvals.confirm is passphrase, and there is no passphrase yet: harness approvals setup")
+	return fmt.Errorf("approvals.confirm is %s, and there is no passphrase yet: harness approvals setup", a.config.Approvals.Confirm)
 }
 
 type approvalsSetupCmd struct{}
@@ -258,8 +258,8 @@ func presenceFindings(ctx context.Context, cfg *config.Config, h harness) (all [
 	case len(keys) == 0 && lastApprovalKey(cfg) != "":
 		return []finding{found(name, "failed", "the audit log records the key "+lastApprovalKey(cfg)+" that signs approvals, and there is none: it was removed",
 			"see Confirmed approvals in docs/SECURITY.md")}
-	case len(keys) == 0 && cfg.Approvals.Confirm == "passphrase":
-		return []finding{found(name, "failed", "approvals.confirm is passphrase, and there is none: nothing can be approved", "harness approvals setup")}
+	case len(keys) == 0 && cfg.Approvals.Confirm != "none":
+		return []finding{found(name, "failed", "approvals.confirm is "+cfg.Approvals.Confirm+", and there is no passphrase: nothing can be approved", "harness approvals setup")}
 	case len(keys) == 0:
 		return []finding{found(name, "warning", "no passphrase: whatever runs as this user, such as an agent with a shell, can approve calls", "harness approvals setup")}
 	case len(keys) > 1:
@@ -275,8 +275,11 @@ func presenceFindings(ctx context.Context, cfg *config.Config, h harness) (all [
 	if confirmed, err := h.Confirmation().Confirmed(ctx); err == nil && !confirmed {
 		all = append(all, found("policy", "warning", "no person has confirmed the policy of "+policyPlace(cfg)+" as it is now, so every call asks", "harness policy show && harness policy confirm"))
 	}
+	if registered, err := p.SecurityKeys(ctx); err == nil && len(registered) == 0 && cfg.Approvals.Confirm == "webauthn" {
+		all = append(all, found(name, "warning", "approvals.confirm is webauthn, and no security key is registered: the dashboard approves nothing", "harness approvals security-keys add"))
+	}
 	if unsigned := unsignedApprovals(ctx, h); unsigned > 0 {
-		all = append(all, found(name, "warning", fmt.Sprintf("%d approvals in the store have no valid signature and count as not decided", unsigned), "harness audit verify; harness approvals list --status approved"))
+		all = append(all, found(name, "warning", fmt.Sprintf("%d approvals in the store have no valid signature, or one of a removed security key, and count as not decided", unsigned), "harness audit verify; harness approvals list --status approved"))
 	}
 	return all
 }

@@ -87,6 +87,9 @@ func (c *openCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	case answer.StatusCode != http.StatusOK || json.Unmarshal(text, &link) != nil || link.Path == "":
 		return &exitError{exitUnavailable, fmt.Errorf("what answers at %s has no dashboard (%s)", at, answer.Status)}
 	}
+	if origin := dashboardOrigin(cfg.Server); cfg.Approvals.Confirm == "webauthn" && cfg.Server.Loopback() && origin != "" {
+		at = origin // browsers use security keys there, and not at IP addresses
+	}
 	browse := a.Browse
 	if browse == nil {
 		browse = openBrowser

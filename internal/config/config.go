@@ -258,7 +258,7 @@ type Quotas struct {
 
 // Approvals configures calls that wait for an approval.
 type Approvals struct {
-	Confirm     string        `key:"confirm" default:"none" oneof:"passphrase,webauthn,none" doc:"How a person confirms that it is they who approve. passphrase: by the one that harness approvals setup asks for; once it is set up, it is needed whatever this says. none: not at all, so that an agent with a shell of the same user can approve its own calls. webauthn comes with the dashboard."`
+	Confirm     string        `key:"confirm" default:"none" oneof:"passphrase,webauthn,none" doc:"How a person confirms that it is they who approve. passphrase: by the one that harness approvals setup asks for, at a terminal. webauthn: by it, or on the dashboard by a security key that it has registered (harness approvals security-keys add). Once a passphrase is set up, both are asked for and taken whatever this says. none: not at all before that, so that an agent with a shell of the same user can approve its own calls."`
 	ExpireAfter time.Duration `key:"expireAfter" default:"24h" min:"1s" doc:"A call that nobody has approved within this time is denied."`
 	Webhook     string        `key:"webhook" secret:"true" doc:"URL that is told of every request, as callbacks are (server.webhooks); arguments hold tokens. Empty: none."`
 }

@@ -47,7 +47,6 @@ func (l *loader) validate() {
 	l.isDirectory("model.prompts", c.Model.Prompts, "correct the path")
 	l.validateTelemetry()
 	l.validateRedis()
-	l.validateApprovals()
 	l.validatePII()
 
 	s := c.Sandbox
@@ -91,11 +90,6 @@ func (l *loader) validateN8N() {
 		return slices.ContainsFunc(N8NServers, func(name string) bool { return ident.Fold(name) == ident.Fold(s.Name) })
 	})
 	l.refuse(taken, "one of mcpServers has the name of a built-in server that it turns on", "rename that one; the names are "+strings.Join(N8NServers, ", "), "n8n.url")
-}
-
-// validateApprovals refuses settings that this version does not support.
-func (l *loader) validateApprovals() {
-	l.refuse(l.config.Approvals.Confirm == "webauthn", "confirmation by WebAuthn comes with the dashboard", "write passphrase, and run harness approvals setup", "approvals.confirm")
 }
 
 // validatePII compiles the patterns, so that a wrong one is reported here.

@@ -143,7 +143,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		confirm, err = p.presence().Required(r.Context())
 	}
 	if decision := r.PostFormValue("decision"); err == nil && r.Method == http.MethodPost && (decision == "approve" || decision == "deny") {
-		d := approval.Decision{Approve: decision == "approve" && whole(request), Seen: request.Sight()}
+		d := approval.Decision{Approve: decision == "approve" && request.Whole(), Seen: request.Sight()}
 		switch {
 		case d.Approve && r.PostForm.Has("seen") && d.Seen.Digest != r.PostFormValue("seen"):
 			wrong = "the request is not what was shown; this is how it is now"
@@ -172,17 +172,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The request cannot be shown: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
-	_ = pageText.Execute(w, map[string]any{"Request": request, "Waiting": request.Status == approval.Waiting, "Whole": whole(request), "Confirm": confirm, "Wrong": wrong, "Seen": request.Sight().Digest})
-}
-
-// whole reports whether a request has the arguments of all its calls.
-func whole(r approval.Request) bool {
-	for _, c := range r.Calls {
-		if c.Args == nil && c.ArgsBytes > 0 {
-			return false
-		}
-	}
-	return true
+	_ = pageText.Execute(w, map[string]any{"Request": request, "Waiting": request.Status == approval.Waiting, "Whole": request.Whole(), "Confirm": confirm, "Wrong": wrong, "Seen": request.Sight().Digest})
 }
 
 // names are the tools of a request.

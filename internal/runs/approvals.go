@@ -200,23 +200,15 @@ func (s *Service) Approval(ctx context.Context, who auth.Identity, requestID str
 }
 
 // Decide approves or denies a request. The caller needs the role approver, and cannot approve what its own credential has asked for,
-// unless it is an admin. Where a person has to confirm approvals, d.Sign signs this one. The error wraps auth.ErrForbidden, approval.ErrNotFound,
+// unless it is an admin. Where a person has to confirm approvals, d.Sign signs this one, or d.Assertion has. The error wraps auth.ErrForbidden, approval.ErrNotFound,
 // approval.ErrDecided or approval.ErrUnconfirmed, or is an InvalidError.
 func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID string, d approval.Decision) (approval.Request, error) {
 	r, err := s.Approval(ctx, who, requestID)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = mayDecide(who, r, d)
+	}
+	if err != nil {
 		return r, err
-	case !who.May(auth.Approver):
-		return r, who.Require(auth.Approver)
-	case d.Approve && !who.May(auth.Admin) && who.Principal == r.Principal:
-		return r, fmt.Errorf("%w: a credential cannot approve calls of its own tasks and runs; another one with the role %s can", auth.ErrForbidden, auth.Approver)
-	case d.Approve && d.Reason != "":
-		return r, InvalidError("reason is for a denial")
-	case !d.Approve && d.Remember:
-		return r, InvalidError("remember is for an approval")
-	case len(d.Reason) > maxReason:
-		return r, InvalidError(fmt.Sprintf("reason has more than %d bytes", maxReason))
 	}
 	store, err := s.opt.Store()
 	if err != nil {
@@ -232,14 +224,21 @@ func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID strin
 	if d.Approve {
 		status = approval.Approved
 	}
-	d.By, d.Time, d.Signature = who.Principal, s.opt.Now(), nil
+	d.By, d.Signature = who.Principal, nil
+	if now := s.opt.Now(); d.Assertion == nil {
+		d.Time = now
+	} else if !r.Expires.After(now) {
+		return r, fmt.Errorf("%w: it has expired", approval.ErrDecided)
+	}
 	if d.Approve {
 		needed, err := s.opt.Presence.Required(ctx)
 		switch {
 		case err != nil:
 			return r, err
-		case needed && d.Sign == nil:
+		case needed && d.Sign == nil && d.Assertion == nil:
 			return r, approval.ErrUnconfirmed
+		case needed && r.Status != approval.Waiting:
+			return r, fmt.Errorf("%w: it is %s", approval.ErrDecided, r.Status)
 		case needed && !d.Seen.Is(r):
 			return r, InvalidError("the request is not what was shown: look at it again")
 		case needed:
@@ -257,10 +256,28 @@ func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID strin
 		Type: telemetry.ApprovalDecided, Severity: telemetry.Medium,
 		Details: map[string]any{
 			"run": r.Run, "approval": r.ID, "decision": string(r.Status), "by": who.Principal, "remember": r.Remember, "confirmed": r.Signature != nil,
+			"securityKey": d.Assertion != nil,
 		},
 	})
 	wake(s.decided)
 	return r, nil
+}
+
+// mayDecide returns why a caller cannot decide a request so, nil if they can.
+func mayDecide(who auth.Identity, r approval.Request, d approval.Decision) error {
+	switch {
+	case !who.May(auth.Approver):
+		return who.Require(auth.Approver)
+	case d.Approve && !who.May(auth.Admin) && who.Principal == r.Principal:
+		return fmt.Errorf("%w: a credential cannot approve calls of its own tasks and runs; another one with the role %s can", auth.ErrForbidden, auth.Approver)
+	case d.Approve && d.Reason != "":
+		return InvalidError("reason is for a denial")
+	case !d.Approve && d.Remember:
+		return InvalidError("remember is for an approval")
+	case len(d.Reason) > maxReason:
+		return InvalidError(fmt.Sprintf("reason has more than %d bytes", maxReason))
+	}
+	return nil
 }
 
 // Hold leaves a run to the caller, which resumes it when its request is decided: ResumeDecided of this process does not. release ends that, and is idempotent.

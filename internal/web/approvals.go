@@ -19,7 +19,13 @@ func (v *visit) approvals() error {
 	if err != nil {
 		return err
 	}
-	body := listOf(v, got.Approvals, got.Next, "waiting", "approved", "denied", "expired", "closed")
+	body := struct {
+		list[approval.Request]
+		Confirm confirming
+	}{list: listOf(v, got.Approvals, got.Next, "waiting", "approved", "denied", "expired", "closed")}
+	if body.Confirm, err = v.confirming(); err != nil {
+		return err
+	}
 	body.Filter["status"] = cmp.Or(status, "waiting")
 	return v.show("approvals", view{Title: "Approvals", Nav: "approvals", Live: body.First, Body: body})
 }
@@ -53,9 +59,13 @@ func (v *visit) approval() error {
 	}
 	body := struct {
 		approval.Request
-		Code string
-		Next string // id of another request that waits
+		Code    string
+		Next    string // id of another request that waits
+		Confirm confirming
 	}{Request: r}
+	if body.Confirm, err = v.confirming(); err != nil {
+		return err
+	}
 	var details api.RunDetails
 	if err := v.get(at("/v1/runs/", r.Run), &details); err == nil {
 		body.Code = details.Code
@@ -76,6 +86,9 @@ func (v *visit) decide() error {
 	if len(ids) == 0 {
 		return &refusal{Status: http.StatusBadRequest, Detail: "no request is chosen: mark at least one"}
 	}
+	if v.form("credential") != "" {
+		return v.decideBySecurityKey()
+	}
 	decision := map[string]any{"decision": v.form("decision")}
 	if reason := strings.TrimSpace(v.form("reason")); reason != "" {
 		decision["reason"] = reason
@@ -94,15 +107,43 @@ func (v *visit) decide() error {
 		}
 	}
 	if first != nil {
-		return &refusal{Status: first.Status, Detail: strconv.Itoa(len(ids)-len(failed)) + " of " + strconv.Itoa(len(ids)) + " decided; not " + strings.Join(failed, ", ") + ": " + first.Detail}
+		return &refusal{Status: first.Status, Detail: notDecided(len(ids), failed) + first.Detail}
 	}
 	did := "denied"
 	if decision["decision"] == "approve" {
 		did = "approved"
 	}
-	to := "/approvals"
-	if v.form("to") != "" && len(ids) == 1 {
-		to = at("/approvals/", ids[0])
+	return v.decided(did)
+}
+
+// decided sends the browser to the page behind a decision.
+func (v *visit) decided(did string) error {
+	if ids := v.r.PostForm["id"]; v.form("to") != "" && len(ids) == 1 {
+		return v.to(at("/approvals/", ids[0]), did)
 	}
-	return v.to(to, did)
+	return v.to("/approvals", did)
+}
+
+// decideBySecurityKey approves what a security key has answered. One that cannot be approved stops no other.
+func (v *visit) decideBySecurityKey() error {
+	all, err := v.approveBySecurityKey()
+	if err != nil {
+		return err
+	}
+	var failed []string
+	why := ""
+	for _, one := range all {
+		if !one.Approved {
+			failed, why = append(failed, one.ID), cmp.Or(why, one.Problem)
+		}
+	}
+	if len(failed) > 0 {
+		return &refusal{Status: http.StatusConflict, Detail: notDecided(len(all), failed) + why}
+	}
+	return v.decided("approved")
+}
+
+// notDecided says which of some requests were not decided.
+func notDecided(all int, failed []string) string {
+	return strconv.Itoa(all-len(failed)) + " of " + strconv.Itoa(all) + " decided; not " + strings.Join(failed, ", ") + ": "
 }

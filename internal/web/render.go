@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/api"
+	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/jsontext"
@@ -66,6 +67,7 @@ var functions = template.FuncMap{
 		}
 		return fmt.Sprintf("%d %ss", n, one)
 	},
+	"digest":    func(r approval.Request) string { return r.Sight().Digest },
 	"add":       func(a, b int) int { return a + b },
 	"usd":       func(cost *float64) string { return dollars(*cost) },
 	"many":      many,

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,6 +50,8 @@ type world struct {
 	environ []string
 	tools   *toolServer
 	out     *serverLog
+	ahead   atomic.Int64 // time by which the clock of the harness is ahead, in nanoseconds
+	stop    func()       // stops the server
 }
 
 const configuration = `
@@ -117,28 +120,40 @@ func setup(t testing.TB, keys bool, settings ...string) *world {
 	} else {
 		w.token = strings.TrimSpace(w.command("token"))
 	}
+	w.serve("127.0.0.1:0")
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// serve starts the server at an address.
+func (w *world) serve(at string) {
+	w.t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	out := &serverLog{ready: make(chan string, 1)}
 	w.out = out
 	ready, exit := out.ready, make(chan int, 1)
-	go func() { exit <- w.main(ctx, io.Discard, out, "serve", "--listen", "127.0.0.1:0") }()
-	t.Cleanup(func() {
+	go func() { exit <- w.main(ctx, io.Discard, out, "serve", "--listen", at) }()
+	w.stop = func() {
 		cancel(nil)
 		<-exit
-	})
+	}
 	select {
 	case w.url = <-ready:
 	case code := <-exit:
-		t.Fatalf("serve ended with %d: %s", code, out)
+		w.stop = func() {}
+		w.t.Fatalf("serve ended with %d: %s", code, out)
 	}
-	return w
 }
 
 func (w *world) main(ctx context.Context, stdout, stderr io.Writer, args ...string) int {
 	return cli.Main(ctx, cli.World{
-		Args: args, Environ: w.environ, Dir: w.dir, Executable: child.Executable(w.t), Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Now: time.Now,
+		Args: args, Environ: w.environ, Dir: w.dir, Executable: child.Executable(w.t), Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr,
+		Now: w.now,
 	})
 }
+
+// now is the clock of the harness.
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 
 // command is what a command prints.
 func (w *world) command(args ...string) string {

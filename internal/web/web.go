@@ -65,7 +65,7 @@ func (s *Server) addPages() {
 
 		"GET /tasks": (*visit).tasks, "GET /tasks/{id}": (*visit).task, "GET /tasks/{id}/live": (*visit).liveTask,
 		"GET /runs": (*visit).runs, "GET /runs/{id}": (*visit).run, "GET /runs/{id}/live": (*visit).liveRun, "GET /runs/{id}/recording": (*visit).recording, "GET /runs/{id}/compare": (*visit).compare, "GET /runs/{id}/calls/{n}": (*visit).call, "GET /runs/{id}/calls/{n}/value": (*visit).value,
-		"GET /approvals": (*visit).approvals, "GET /approvals/{id}": (*visit).approval, "GET /approvals/waiting": (*visit).waiting, "GET /doubts": (*visit).doubts,
+		"GET /approvals": (*visit).approvals, "GET /approvals/{id}": (*visit).approval, "GET /approvals/waiting": (*visit).waiting, "GET /security-keys/new": (*visit).newSecurityKey, "GET /doubts": (*visit).doubts,
 		"GET /tools": (*visit).tools, "GET /tools/{name}": (*visit).tool,
 		"GET /servers": (*visit).servers, "GET /servers/{name}": (*visit).server,
 		"GET /sessions": (*visit).sessions, "GET /sessions/{id}": (*visit).session, "GET /sessions/{id}/files/{path...}": (*visit).file,
@@ -74,7 +74,7 @@ func (s *Server) addPages() {
 
 		"POST /tasks": (*visit).newTask, "POST /tasks/{id}/cancel": (*visit).cancelTask,
 		"POST /runs": (*visit).newRun, "POST /editor/check": (*visit).checkProgram, "POST /runs/{id}/replay": (*visit).replay, "POST /runs/{id}/calls/{n}": (*visit).reveal, "POST /runs/{id}/calls/{n}/settle": (*visit).settle,
-		"POST /approvals": (*visit).decide, "POST /tools/{name}": (*visit).try,
+		"POST /approvals": (*visit).decide, "POST /approvals/questions": (*visit).askSecurityKey, "POST /security-keys": (*visit).registerSecurityKey, "POST /security-keys/questions": (*visit).beginSecurityKey, "POST /tools/{name}": (*visit).try,
 		"POST /servers": (*visit).addServer, "POST /servers/{name}/{action}": (*visit).changeServer,
 		"POST /sessions/{id}/files": (*visit).upload, "POST /schedules/{id}/end": (*visit).endSchedule,
 		"POST /policy/test": (*visit).testPolicy, "POST /policy/check": (*visit).checkPolicy, "POST /policy/simulation": (*visit).simulatePolicy,

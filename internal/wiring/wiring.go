@@ -198,7 +198,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 // openPresence joins what asks for the confirmation of a person.
 func (h *Harness) openPresence() {
 	h.presence = &approval.Presence{
-		Dir: h.cfg.StateDir, Records: func() (approval.Records, error) { return h.store() }, Wanted: h.cfg.Approvals.Confirm == "passphrase", Now: h.out.Now,
+		Dir: h.cfg.StateDir, Records: func() (approval.Records, error) { return h.store() }, Wanted: h.cfg.Approvals.Confirm != "none", Now: h.out.Now,
 		Failed: func() {
 			h.out.audit(context.Background(), telemetry.Event{
 				Type: telemetry.AuthFailure, Severity: telemetry.Medium, Details: map[string]any{"reason": "wrong passphrase of approvals"},
@@ -234,6 +234,7 @@ func (h *Harness) openRuns() error {
 	}
 	compiler := program.NewCompiler(h.out.Executable, h.out.Args...)
 	h.atClose(func() error { compiler.Close(); return nil })
+	approvalKey := part.Once(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) })
 	h.runs = runs.New(runs.Options{
 		Store: func() (runs.Store, error) { return h.store() },
 		Pool:  h.tiers.Pool, TierFor: h.tiers.For, Skills: h.skills, Workspace: h.workspace, Inputs: h.inputs,
@@ -242,7 +243,7 @@ func (h *Harness) openRuns() error {
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.out.Audit.Decided, Restored: h.out.Audit.Restored, Zones: guest.DescribeZone, Now: h.out.Now,
 			Answered: h.answered,
 			Origins:  h.origins, History: func() (gate.History, error) { return h.store() },
-			ApprovalKey: part.Once(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
+			ApprovalKey: approvalKey,
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,
 		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
@@ -253,7 +254,7 @@ func (h *Harness) openRuns() error {
 			return runLimits(of)
 		},
 		DetachAfter: c.DetachAfter, MaxDetached: h.cfg.Quotas.Waiting,
-		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, Presence: h.presence, Roles: h.roles, ApprovalWebhook: h.cfg.Approvals.Webhook,
+		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, Presence: h.presence, ApprovalKey: approvalKey, Roles: h.roles, ApprovalWebhook: h.cfg.Approvals.Webhook,
 		Env: c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit, Record: h.out.audit,
 	})
 	h.computing = slots.NewComputing(h.runs.Others)

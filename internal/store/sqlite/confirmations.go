@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/binary"
 
 	"mcp-code-exec-harness/internal/approval"
 )
@@ -20,4 +21,14 @@ func (s *Store) Confirm(ctx context.Context, subject string, value []byte) (err 
 	return s.write(ctx, len(value), func(c *conn) {
 		c.exec("INSERT OR REPLACE INTO confirmations (subject, value) VALUES (?, ?)", subject, value)
 	})
+}
+
+// Advance implements approval.Records.
+func (s *Store) Advance(ctx context.Context, subject string, to uint32) (advanced bool, err error) {
+	defer wrap(&err, "advance %q", subject)
+	value := binary.BigEndian.AppendUint32(nil, to) // blobs of one size are ordered as numbers are
+	err = s.write(ctx, len(value), func(c *conn) {
+		advanced = c.exec("INSERT INTO confirmations (subject, value) VALUES (?1, ?2) ON CONFLICT (subject) DO UPDATE SET value = ?2 WHERE value < ?2", subject, value).rows > 0
+	})
+	return advanced, err
 }

@@ -2,6 +2,7 @@
 
 import { offer } from './notify.js';
 import './palette.js';
+import './securitykey.js';
 import { follow } from './stream.js';
 
 const policy = window.trustedTypes?.createPolicy('harness', { createHTML: (text) => text });
@@ -112,7 +113,7 @@ document.addEventListener('keydown', (e) => {
     const at = mark(Math.max(0, row + (e.key === 'j' ? 1 : -1)));
     at?.querySelector('a')?.focus();
   } else if (e.key === 'x' && rows[row]) rows[row].querySelector('input[type=checkbox]')?.click();
-  else if ((e.key === 'a' || e.key === 'd') && decide('approve')) {
+  else if ((e.key === 'a' || e.key === 'd') && decide(e.key === 'a' ? 'approve' : 'deny')) {
     const choosing = document.querySelectorAll('tr[data-row] input[type=checkbox]');
     if (choosing.length && ![...choosing].some((c) => c.checked)) behind('No request is chosen: x chooses the marked one.');
     else decide(e.key === 'a' ? 'approve' : 'deny').click();

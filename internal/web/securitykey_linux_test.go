@@ -1,0 +1,261 @@
+package web_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/webauthn"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/creack/pty"
+
+	"mcp-code-exec-harness/internal/cli"
+	"mcp-code-exec-harness/internal/testing/child"
+)
+
+const passphrase = "seven green kettles sing"
+
+// byKey is the configuration of a server where people confirm approvals on the dashboard.
+const byKey = "approvals: {confirm: webauthn}"
+
+// terminal is a command at a terminal, where lines are typed ahead.
+type terminal struct {
+	t    testing.TB
+	exit chan int
+	mu   sync.Mutex
+	text bytes.Buffer
+	more chan struct{} // holds a token after each write
+}
+
+// Write implements io.Writer.
+func (c *terminal) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case c.more <- struct{}{}:
+	default:
+	}
+	return c.text.Write(p)
+}
+
+func (c *terminal) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.text.String()
+}
+
+// shows waits until the command has written what a pattern matches, and returns its first group.
+func (c *terminal) shows(pattern string) string {
+	c.t.Helper()
+	want := regexp.MustCompile(pattern)
+	for {
+		if found := want.FindStringSubmatch(c.String()); found != nil {
+			return found[1]
+		}
+		select {
+		case <-c.more:
+		case code := <-c.exit:
+			c.t.Fatalf("exit code %d: %s", code, c)
+		case <-time.After(time.Minute):
+			c.t.Fatalf("it does not write %s: %s", pattern, c)
+		}
+	}
+}
+
+// ends waits for the end of the command.
+func (c *terminal) ends(want int) {
+	c.t.Helper()
+	select {
+	case code := <-c.exit:
+		if code != want {
+			c.t.Fatalf("exit code %d: %s", code, c)
+		}
+	case <-time.After(time.Minute):
+		c.t.Fatalf("it does not end: %s", c)
+	}
+}
+
+// atTerminal starts a command at a terminal where somebody types.
+func (w *world) atTerminal(typed []string, args ...string) *terminal {
+	w.t.Helper()
+	keyboard, tty, err := pty.Open()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, line := range typed {
+		if _, err := io.WriteString(keyboard, line+"\n"); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, keyboard) }() // what the terminal shows; ends when it is closed
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &terminal{t: w.t, exit: make(chan int, 1), more: make(chan struct{}, 1)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.exit <- cli.Main(ctx, cli.World{
+			Args: args, Environ: w.environ, Dir: w.dir, Executable: child.Executable(w.t), Stdin: tty, Stdout: c, Stderr: c, Now: w.now,
+		})
+	}()
+	w.t.Cleanup(func() {
+		cancel()
+		<-done
+		keyboard.Close()
+		tty.Close()
+	})
+	return c
+}
+
+// confirmed is a server where people confirm approvals by security keys and a passphrase. Its address is that of localhost.
+func confirmed(t testing.TB) *world {
+	t.Helper()
+	w := setup(t, false, byKey)
+	w.atTerminal([]string{passphrase, passphrase}, "approvals", "setup").ends(0)
+	w.url = strings.Replace(w.url, "127.0.0.1", "localhost", 1)
+	return w
+}
+
+// restart starts the server again at its address.
+func (w *world) restart() {
+	w.t.Helper()
+	at := w.url
+	w.stop()
+	w.serve(strings.Replace(strings.TrimPrefix(at, "http://"), "localhost", "127.0.0.1", 1))
+	w.url = at
+}
+
+// widerKey makes an API key for people who approve.
+func (w *world) widerKey(name string) string {
+	w.t.Helper()
+	c := w.atTerminal([]string{passphrase}, "keys", "create", name, "--role", "approver", "--json")
+	c.ends(0)
+	var made struct{ Key, Value string }
+	text := c.String()
+	if err := json.Unmarshal([]byte(text[strings.Index(text, "{"):]), &made); err != nil {
+		w.t.Fatal(err)
+	}
+	return made.Key + made.Value
+}
+
+// authenticator gives a browser a security key with a PIN that somebody touches at once.
+func authenticator(t testing.TB, ctx context.Context) {
+	t.Helper()
+	does(t, ctx, webauthn.Enable(), chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := webauthn.AddVirtualAuthenticator(&webauthn.VirtualAuthenticatorOptions{
+			Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
+			HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+		}).Do(ctx)
+		return err
+	}))
+}
+
+// registers registers the security key of a browser, which is logged in, with the passphrase at a terminal.
+func (w *world) registers(ctx context.Context) {
+	w.t.Helper()
+	c := w.atTerminal([]string{passphrase}, "approvals", "security-keys", "add", "blue key", "--origin", w.url)
+	link := c.shows(`(http://localhost:\d+/security-keys/new\?registration=\S+)`)
+	var code string
+	does(w.t, ctx, chromedp.Navigate(link), chromedp.WaitVisible("form[data-register] button"), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("strong.code"), chromedp.Text("strong.code", &code))
+	c.ends(0)
+	if !strings.Contains(c.String(), "with the code "+code) {
+		w.t.Errorf("the page says %s, the terminal %s", code, c)
+	}
+}
+
+// logInAs logs a browser in with an API key.
+func (w *world) logInAs(ctx context.Context, key string) {
+	w.t.Helper()
+	does(w.t, ctx, chromedp.Navigate(w.url+"/login"), chromedp.WaitVisible("input[name=key]"), chromedp.SendKeys("input[name=key]", key+kb.Enter), chromedp.WaitVisible("header nav"))
+}
+
+// writes starts programs whose writes wait for an approval.
+func (w *world) writes(token string, count int) {
+	w.t.Helper()
+	for i := range count {
+		if _, status := w.run(token, fmt.Sprintf("return await tools.notes.write({title: '<b>note</b> & %d'})", i)); status != "waiting_approval" {
+			w.t.Fatalf("the write is %s", status)
+		}
+	}
+}
+
+// A person registers a security key, and approves one request and fifty at once with it, with the keyboard, also after a restart of the server.
+func TestBrowserSecurityKey(t *testing.T) {
+	ctx := chromium(t)
+	w := confirmed(t)
+	seen := w.watch(t, ctx)
+	authenticator(t, ctx)
+	w.logIn(t, ctx)
+	w.writes(w.token, 1)
+	var text string
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]"), chromedp.Text("main", &text))
+	if !strings.Contains(text, "security-keys add") || strings.Contains(text, "Approve the chosen") {
+		t.Errorf("without a key: %s", text)
+	}
+	w.registers(ctx)
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]"), keys("j"), keys(kb.Enter), chromedp.WaitVisible(".fields"),
+		keys("a"), chromedp.WaitVisible(".notice"))
+	w.eventually("the note is written", func() bool { return len(w.tools.notes()) == 1 })
+	w.writes(w.token, 50)
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]:nth-child(50)"), keys(strings.Repeat("jx", 50)), keys("a"), chromedp.WaitVisible(".notice"))
+	w.eventually("all notes are written", func() bool { return len(w.tools.notes()) == 51 })
+	w.restart()
+	w.writes(w.token, 1)
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]"), keys("jxa"), chromedp.WaitVisible(".notice"))
+	w.eventually("the note is written", func() bool { return len(w.tools.notes()) == 52 })
+	seen.check(t)
+	at := w.url
+	w.url = strings.Replace(w.url, "localhost", "127.0.0.1", 1)
+	if page := w.login(w.token).get("/approvals?status=waiting"); page.status != 200 || strings.Contains(page.text, "Approve the chosen") {
+		t.Errorf("at an IP address: %d", page.status)
+	}
+	w.writes(w.token, 1)
+	if page := w.login(w.token).get("/approvals"); !strings.Contains(page.text, at+"/approvals") || strings.Contains(page.text, "Approve the chosen") {
+		t.Errorf("at an IP address: %s", page.text)
+	}
+}
+
+// Two people approve the same fifty requests at once, each with their own key: every request is approved once, by one of them.
+func TestBrowserTwoApprovers(t *testing.T) {
+	ctx, other := chromium(t), chromium(t)
+	w := confirmed(t)
+	first, second := w.widerKey("ann"), w.widerKey("bob")
+	user := w.key("worker", "user", "worker")
+	w.token = first
+	for _, one := range []struct {
+		ctx context.Context
+		key string
+	}{{ctx, first}, {other, second}} {
+		must(t, chromedp.Run(one.ctx)) // the browser lives as long as its first context
+		authenticator(t, one.ctx)
+		w.logInAs(one.ctx, one.key)
+		w.registers(one.ctx)
+	}
+	w.writes(user, 50)
+	for _, one := range []context.Context{ctx, other} {
+		does(t, one, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]:nth-child(50)"), keys(strings.Repeat("jx", 50)), chromedp.WaitReady("tr[data-row]:nth-child(50) input:checked"))
+	}
+	var wg sync.WaitGroup
+	for _, one := range []context.Context{ctx, other} {
+		wg.Go(func() { // the answer is a page, or words on this one: the other person was first
+			step, cancel := context.WithTimeout(one, stepTime)
+			defer cancel()
+			if err := chromedp.Run(step, keys("a"), chromedp.WaitReady(".notice, [data-answer]:not([hidden]), .problem, #behind:not([hidden])", chromedp.ByQuery)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	w.eventually("all notes are written", func() bool { return len(w.tools.notes()) == 50 })
+	w.waiting(t, 0)
+	if text := w.out.String(); strings.Contains(text, "valid signature") {
+		t.Errorf("the server says %s", text)
+	}
+}

@@ -1,0 +1,104 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"mcp-code-exec-harness/internal/api"
+)
+
+// confirming is how approvals are confirmed on this page.
+type confirming struct {
+	Required  bool
+	Here      bool     // A security key of the reader approves at this address.
+	Elsewhere []string // the same page at the addresses where one does
+}
+
+// confirming asks how the reader confirms approvals.
+func (v *visit) confirming() (c confirming, err error) {
+	got, err := read[api.Confirming](v, "/v1/security-keys")
+	c.Required = got.Required
+	for _, k := range got.Keys {
+		if u, err := url.Parse(k.Origin); err == nil && strings.EqualFold(u.Host, v.r.Host) {
+			c.Here = true
+		} else {
+			c.Elsewhere = append(c.Elsewhere, k.Origin+v.r.URL.Path)
+		}
+	}
+	return c, err
+}
+
+// Offers reports whether the page has a button that approves.
+func (c confirming) Offers() bool { return !c.Required || c.Here }
+
+// seen are the digests of requests as the page has shown them: fields of the form "ID DIGEST".
+func (v *visit) seen() (all []api.SeenRequest) {
+	for _, field := range v.r.PostForm["seen"] {
+		id, digest, _ := strings.Cut(field, " ")
+		all = append(all, api.SeenRequest{ID: id, Digest: digest})
+	}
+	return all
+}
+
+// askSecurityKey answers the script with what a security key is asked to approve.
+func (v *visit) askSecurityKey() error {
+	return v.relay("/v1/approvals/questions", api.NewQuestion{Origin: v.form("origin"), Requests: v.seen(), Remember: v.form("remember") != ""})
+}
+
+// beginSecurityKey answers the script with what a new security key is asked.
+func (v *visit) beginSecurityKey() error {
+	return v.relay("/v1/security-keys/questions", api.NewRegistration{Registration: v.form("registration")})
+}
+
+// relay answers a script of the page with what the API answers.
+func (v *visit) relay(path string, body any) error {
+	var got json.RawMessage
+	err := v.send(http.MethodPost, path, body, &got)
+	status := http.StatusOK
+	var refused *refusal
+	switch {
+	case errors.As(err, &refused):
+		status = refused.Status
+		got, err = json.Marshal(map[string]string{"detail": refused.Error()})
+		if err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	v.w.Header().Set("Content-Type", "application/json")
+	v.w.WriteHeader(status)
+	_, _ = v.w.Write(got) // the browser may be gone
+	return nil
+}
+
+// approveBySecurityKey approves what a security key has answered.
+func (v *visit) approveBySecurityKey() (all []api.Answered, err error) {
+	if !json.Valid([]byte(v.form("credential"))) {
+		return nil, &refusal{Status: http.StatusBadRequest, Detail: "the answer of the security key is no JSON"}
+	}
+	var got api.AnsweredList
+	err = v.send(http.MethodPost, "/v1/approvals/answers", map[string]any{"batch": v.form("batch"), "credential": json.RawMessage(v.form("credential"))}, &got)
+	return got.Approvals, err
+}
+
+// newSecurityKey is the page of a link that harness approvals security-keys add prints.
+func (v *visit) newSecurityKey() error {
+	return v.show("securitykey", view{Title: "Register a security key", Nav: "approvals", Body: map[string]string{"Registration": v.query("registration")}})
+}
+
+// registerSecurityKey registers the key that the script has made, and shows its code.
+func (v *visit) registerSecurityKey() error {
+	var got api.Registered
+	if !json.Valid([]byte(v.form("credential"))) {
+		return &refusal{Status: http.StatusBadRequest, Detail: "registering a security key needs JavaScript"}
+	}
+	err := v.send(http.MethodPost, "/v1/security-keys", map[string]any{"registration": v.form("registration"), "credential": json.RawMessage(v.form("credential"))}, &got)
+	if err != nil {
+		return err
+	}
+	return v.show("securitykey", view{Title: "Register a security key", Nav: "approvals", Body: map[string]string{"Code": got.Code}})
+}
