@@ -118,6 +118,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 	}
 	w.run(w.token, "return await tools.notes.write({title: 'denied'})")
 	post("/v1/sessions", map[string]string{"userId": "local", "id": "work"}, nil)
+	put("/v1/sessions/work/files/all.html?userId=local", strings.Join(payloads, "\n"))
 	var names []string
 	for i, p := range payloads {
 		later := time.Now().Add(24 * time.Hour).Format(time.RFC3339)
@@ -153,7 +154,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 	return w, []string{
 		"/", "/tasks", "/tasks/" + task.ID, "/runs", "/runs?userId=" + url.QueryEscape(names[1]), "/runs/" + said, "/runs/" + failed, "/runs/" + broken, "/runs/" + asks, "/runs/" + said + "/calls/1", "/runs/" + said + "/calls/2", "/runs/" + failed + "/calls/1", "/approvals", "/approvals?status=denied", "/approvals/" + approvals.Approvals[0].ID, "/approvals/" + approvals.Approvals[1].ID, "/approvals/" + approvals.Approvals[2].ID,
 		"/tools", "/tools?q=notes", "/tools?q=" + asked, "/tools?server=" + asked, "/tools/notes__list", "/tools/notes__write",
-		"/servers", "/servers/notes", "/servers/broken", "/servers/moody", "/sessions", "/sessions/work?userId=local", "/skills", "/schedules", "/policy", "/privacy?userId=local", "/privacy?userId=" + asked, "/audit", "/audit?eventType=" + asked, "/audit?userId=" + asked, "/usage?window=hour", "/usage?by=server", "/usage?by=user&window=" + asked, "/usage?by=model", "/usage?userId=" + url.QueryEscape(names[1]),
+		"/servers", "/servers/notes", "/servers/broken", "/servers/moody", "/sessions", "/sessions/work?userId=local", "/sessions/work?userId=local&dir=" + asked, "/sessions/work/files/all.html?userId=local&view=1", "/skills", "/schedules", "/policy", "/privacy?userId=local", "/privacy?userId=" + asked, "/audit", "/audit?eventType=" + asked, "/audit?userId=" + asked, "/usage?window=hour", "/usage?by=server", "/usage?by=user&window=" + asked, "/usage?by=model", "/usage?userId=" + url.QueryEscape(names[1]),
 		"/runs?sessionId=" + asked + "&userId=" + asked, "/tasks?status=" + asked, "/tasks?q=" + asked, "/runs/" + url.PathEscape(payloads[0]), "/tools/" + url.PathEscape(payloads[2]), "/login?to=" + asked, "/login?code=" + asked, "/?done=" + asked,
 		"/runs/" + said + "/compare?with=" + failed, "/runs/" + said + "/compare?with=" + asked,
 		"/runs?from=" + said, "/runs?from=" + failed, "/runs?from=" + broken,

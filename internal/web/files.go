@@ -1,0 +1,238 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"mcp-code-exec-harness/internal/api"
+)
+
+// folder is what is directly in a folder of a session, a page of it.
+type folder struct {
+	User    string // whose session it is
+	At      string // path of the folder; empty: all files of the session
+	Parents []link // the folders that lead to it, the session first
+	Entries []entry
+	From, N int    // number of the first entry here, from 0, and of all
+	Files   int    // files in it and below
+	Size    int64  // their bytes
+	Zip     string // address of an archive of it
+	Next    string // address of the next page; empty on the last one
+}
+
+// link is a name with an address.
+type link struct{ Name, To string }
+
+// entry is a file, or a folder with what is below it.
+type entry struct {
+	api.File
+	Name string
+	Show string // address of its page
+	Save string // address of the file itself; empty for a folder
+	Has  int    // files in a folder and below
+}
+
+// pageEntries is the files and folders of a page.
+const pageEntries = 100
+
+// folder is the folder of a session that the address names, in a list of all files. base is the address of the session.
+func (v *visit) folder(all []api.File, base, user string) (f folder) {
+	f.User, f.At = user, strings.Trim(path.Clean("/"+v.query("dir")), "/")
+	f.From, _ = strconv.Atoi(v.query("from"))
+	f.Parents = []link{{"Files", v.with("dir", "", "from", "")}}
+	for i, name := range strings.Split(f.At, "/") {
+		if name != "" {
+			f.Parents = append(f.Parents, link{name, v.with("dir", strings.Join(strings.Split(f.At, "/")[:i+1], "/"), "from", "")})
+		}
+	}
+	whose := "?" + url.Values{"userId": {user}}.Encode()
+	address := func(p string) string { return base + "/files/" + (&url.URL{Path: p}).EscapedPath() + whose }
+	byName := map[string]*entry{}
+	for _, file := range all {
+		below := file.Path
+		if f.At != "" {
+			var in bool
+			if below, in = strings.CutPrefix(file.Path, f.At+"/"); !in {
+				continue
+			}
+		}
+		name, _, deeper := strings.Cut(below, "/")
+		e := byName[name]
+		if e == nil {
+			e = &entry{Name: name}
+			byName[name] = e
+		}
+		if !file.Dir {
+			f.Files++
+			f.Size += file.Size
+		}
+		switch {
+		case deeper && file.Dir:
+		case deeper:
+			e.Has++
+			e.Size += file.Size
+		case file.Dir:
+			file.Size = e.Size // of what is below and came first
+			e.File, e.Show = file, v.with("dir", file.Path, "from", "")
+		default:
+			e.File, e.Save = file, address(file.Path)
+			e.Show = e.Save + "&view=1"
+		}
+	}
+	for _, e := range byName {
+		f.Entries = append(f.Entries, *e)
+	}
+	slices.SortFunc(f.Entries, func(a, b entry) int { return strings.Compare(a.Name, b.Name) })
+	f.N = len(f.Entries)
+	f.From = min(max(f.From, 0), f.N)
+	f.Entries = f.Entries[f.From:min(f.From+pageEntries, f.N)]
+	if end := f.From + len(f.Entries); end < f.N {
+		f.Next = v.with("from", strconv.Itoa(end))
+	}
+	f.Zip = address(f.At) + "&format=zip"
+	return f
+}
+
+// file sends a file of a session as one to save, or shows its text: a browser does not show what agents wrote as a page of this server.
+func (v *visit) file() error {
+	id, name := v.r.PathValue("id"), v.r.PathValue("path")
+	of := at("/v1/sessions/", id, "/files")
+	if name != "" {
+		of += "/" + (&url.URL{Path: name}).EscapedPath()
+	}
+	if v.query("view") != "" {
+		return v.preview(of, id, name)
+	}
+	return v.download(of, "userId", v.query("userId"), "format", v.query("format"))
+}
+
+func (v *visit) skillFile() error {
+	return v.download("/v1/skills/"+(&url.URL{Path: v.r.PathValue("path")}).EscapedPath(), "userId", v.query("userId"))
+}
+
+func (v *visit) download(of string, parameters ...string) error {
+	query := url.Values{}
+	for i := 0; i+1 < len(parameters); i += 2 {
+		if parameters[i+1] != "" {
+			query.Set(parameters[i], parameters[i+1])
+		}
+	}
+	if len(query) > 0 {
+		of += "?" + query.Encode()
+	}
+	return v.exchange(v.w, http.MethodGet, of, nil, 0, "")
+}
+
+// preview shows a part of a file that is text.
+func (v *visit) preview(of, session, name string) error {
+	user := v.query("userId")
+	from, err := strconv.ParseInt("0"+v.query("from"), 10, 64)
+	if err != nil {
+		return &refusal{Status: http.StatusBadRequest, Detail: "from is a number of bytes"}
+	}
+	r, err := v.request(v.r.Context(), http.MethodGet, of+"?"+url.Values{"userId": {user}}.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", from, from+maxShown-1))
+	got := v.answer()
+	v.s.opt.Uncounted.ServeHTTP(got, r)
+	if err := got.refused(); err != nil {
+		return err
+	}
+	if got.header.Get("Content-Type") != "application/octet-stream" { // a list of a folder
+		return v.to(at("/sessions/", session)+"?"+url.Values{"userId": {user}, "dir": {name}}.Encode(), "")
+	}
+	body := struct {
+		Session, User, Name, Text, Save string
+		Binary                          bool
+		From, To, Size                  int64
+		Prev, Next                      string
+	}{Session: session, User: user, Name: name, From: from, Save: v.with("view", "", "from", "")}
+	part := got.body.Bytes()
+	body.Size = from + int64(len(part))
+	if _, total, ok := strings.Cut(got.header.Get("Content-Range"), "/"); ok {
+		body.Size, _ = strconv.ParseInt(total, 10, 64)
+	}
+	if from+int64(len(part)) < body.Size {
+		part = cutRune(part)
+	}
+	body.To = from + int64(len(part))
+	for i := 0; i < utf8.UTFMax-1 && len(part) > 0 && !utf8.RuneStart(part[0]); i++ { // the address was made by hand, or leads back
+		part = part[1:]
+	}
+	body.Text, body.Binary = string(part), !utf8.Valid(part) || strings.ContainsRune(string(part), 0)
+	if from > 0 {
+		body.Prev = v.with("from", strconv.FormatInt(max(0, from-maxShown), 10))
+	}
+	if body.To < body.Size {
+		body.Next = v.with("from", strconv.FormatInt(body.To, 10))
+	}
+	return v.show("file", view{Title: name, Nav: "sessions", Body: body})
+}
+
+// cutRune leaves out the beginning of a character at the end, with which the next part begins.
+func cutRune(part []byte) []byte {
+	for i := 1; i < utf8.UTFMax && i <= len(part); i++ {
+		if last := part[len(part)-i:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return part[:len(part)-i]
+			}
+			break
+		}
+	}
+	return part
+}
+
+// upload stores the files of a form in a session. What has been stored before an error stays.
+func (v *visit) upload() error {
+	id := v.r.PathValue("id")
+	parts, err := v.r.MultipartReader()
+	if err != nil {
+		return &refusal{Status: http.StatusBadRequest, Detail: "the form has no files"}
+	}
+	user := ""
+	if u := v.query("userId"); u != "" {
+		user = "?" + url.Values{"userId": {u}}.Encode()
+	}
+	into := "" // the folder that the page shows
+	if dir := strings.Trim(path.Clean("/"+v.query("dir")), "/"); dir != "" {
+		into = (&url.URL{Path: dir}).EscapedPath() + "/"
+	}
+	for stored := 0; ; stored++ {
+		p, err := parts.NextPart()
+		switch {
+		case errors.Is(err, io.EOF) && stored > 0:
+			to := url.Values{"done": {"uploaded"}}
+			for _, name := range []string{"userId", "dir"} {
+				if value := v.query(name); value != "" {
+					to.Set(name, value)
+				}
+			}
+			return v.to(at("/sessions/", id)+"?"+to.Encode(), "")
+		case errors.Is(err, io.EOF):
+			return &refusal{Status: http.StatusBadRequest, Detail: "no file is chosen"}
+		case err != nil:
+			return &refusal{Status: http.StatusBadRequest, Detail: strconv.Itoa(stored) + " files are stored; the rest of the form did not arrive"}
+		}
+		name := strings.TrimSpace(p.FileName())
+		if name == "" {
+			return &refusal{Status: http.StatusBadRequest, Detail: strconv.Itoa(stored) + " files are stored; the next one has no name"}
+		}
+		got := v.answer()
+		if err := v.exchange(got, http.MethodPut, at("/v1/sessions/", id, "/files/")+into+url.PathEscape(name)+user, p, -1, "application/octet-stream"); err != nil {
+			return err
+		}
+		if err := got.refused(); err != nil {
+			return err
+		}
+	}
+}
