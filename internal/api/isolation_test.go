@@ -207,7 +207,7 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 		"POST /v1/runs/{id}/calls/{n}/settle": {
 			{"/v1/runs/" + alice.doubt + "/calls/1/settle", map[string]any{"verdict": "done"}, hidden}, {"/v1/runs/" + alice.run + "/calls/1/settle", map[string]any{"verdict": "not_done"}, hidden},
 		},
-		"GET /v1/pii/stats":         {{"/v1/pii/stats", nil, fine}, {"/v1/pii/stats" + asHer, nil, hidden}, {"/v1/pii/stats" + inSession, nil, fine}},
+		"GET /v1/pii/stats":         {{"/v1/pii/stats", nil, fine}, {"/v1/pii/stats" + asHer, nil, hidden}, {"/v1/pii/stats" + inSession, nil, fine}, {"/v1/pii/stats?by=field", nil, fine}, {"/v1/pii/stats" + asHer + "&by=field", nil, hidden}},
 		"GET /v1/usage":             {{"/v1/usage", nil, fine}, {"/v1/usage" + asHer, nil, hidden}, {"/v1/usage?by=user", nil, fine}},
 		"DELETE /v1/pii":            {{"/v1/pii" + asHer + "&sessionId=" + alice.session, nil, hidden}, {"/v1/pii" + inSession, nil, fine}},
 		"POST /v1/tickets":          {{"/v1/tickets", nil, fine}},

@@ -228,3 +228,37 @@ func TestPolicySimulation(t *testing.T) {
 		t.Errorf("a policy with a mistake: %s", bad.body)
 	}
 }
+
+// A user is told which fields of recorded answers have personal data, of its own runs and of one session; nobody else is.
+func TestTokensByField(t *testing.T) {
+	t.Parallel()
+	w, alice, bob, anyone := policied(t)
+	w.as(alice, "POST", "/v1/sessions", map[string]string{"id": "s"}).want(http.StatusCreated)
+	for _, body := range []map[string]string{{"code": "await callMCPTool('crm__get', {id: 1001})", "sessionId": "s"}, {"code": "for (const id of [1001, 1002]) await callMCPTool('crm__get', {id})"}} {
+		w.as(alice, "POST", "/v1/runs", body).want(http.StatusOK)
+	}
+	for _, c := range []struct {
+		key, query              string
+		runs, calls, tokens, in int
+	}{{alice, "", 2, 3, 3, 3}, {alice, "&sessionId=s", 1, 1, 1, 1}, {anyone, "&userId=alice", 2, 3, 3, 3}, {alice, "&runs=1", 1, 2, 2, 2}, {bob, "", 0, 0, 0, 0}} {
+		var got api.TokenStats
+		r := w.as(c.key, "GET", "/v1/pii/stats?by=field"+c.query, nil).want(http.StatusOK).json(&got)
+		if got.Recorded == nil || got.Recorded.Runs != c.runs || got.Recorded.Calls != c.calls || strings.Contains(r.body, "@") {
+			t.Errorf("%s: %s", c.query, r.body)
+			continue
+		}
+		at := slices.IndexFunc(got.Recorded.Fields, func(f simulation.HiddenField) bool { return f.Field == "$.email" })
+		if c.tokens == 0 && at < 0 {
+			continue
+		}
+		if at < 0 || got.Recorded.Fields[at] != (simulation.HiddenField{Tool: "crm__get", Field: "$.email", Type: "EMAIL", Tokens: c.tokens, Calls: c.in}) {
+			t.Errorf("%s: %s", c.query, r.body)
+		}
+	}
+	var plain api.TokenStats
+	if w.as(alice, "GET", "/v1/pii/stats", nil).want(http.StatusOK).json(&plain); plain.Recorded != nil || plain.Count == 0 {
+		t.Errorf("without fields: %+v", plain)
+	}
+	w.as(bob, "GET", "/v1/pii/stats?by=field&userId=alice", nil).want(http.StatusForbidden)
+	w.as(alice, "GET", "/v1/pii/stats?by=tool", nil).want(http.StatusBadRequest)
+}

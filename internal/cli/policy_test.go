@@ -228,8 +228,12 @@ func TestPolicySimulate(t *testing.T) {
 	if n := strings.Count(text.stdout, "\n"); n != 4 || !strings.Contains(text.stderr, "3 of 4 calls in 1 runs are decided differently") {
 		t.Errorf("%s%s", text.stdout, text.stderr)
 	}
+	f.run("exec", "-e", "await callMCPTool('database__list_tables', {})").want(0)
+	if r := f.run("policy", "simulate", "other.yaml", "--limit", "1").want(0); !strings.Contains(r.stderr, ": the newest 1 runs were read\n1 of 1 calls in 1 runs are decided differently") {
+		t.Errorf("with a limit: %s%s", r.stdout, r.stderr)
+	}
 	f.write("same.yaml", "[]")
-	if r := f.run("policy", "simulate", "same.yaml").want(0); r.stdout != "" || !strings.Contains(r.stderr, "0 of 4") {
+	if r := f.run("policy", "simulate", "same.yaml").want(0); r.stdout != "" || !strings.Contains(r.stderr, "0 of 5") {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
 	f.write("bad.yaml", "- {tools: crm, action: deny}")

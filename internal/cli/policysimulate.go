@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/config"
@@ -48,6 +49,9 @@ func (c *policySimulateCmd) Run(ctx context.Context, a *app, cfg *config.Config,
 	}
 	a.warnServers(h.harness)
 	if !a.flags.JSON {
+		for _, u := range found.Unread {
+			fmt.Fprintf(a.Stderr, "not looked at: %s\n", strings.TrimPrefix(u.Run+": "+u.Reason, ": "))
+		}
 		defer fmt.Fprintf(a.Stderr, "%d of %d calls in %d runs are decided differently\n", found.Changed, found.Calls, found.Runs)
 	}
 	if found.Changed == 0 && !a.flags.JSON {

@@ -37,12 +37,14 @@ type Source struct {
 
 // Bounds are what a Source reads at most.
 type Bounds struct {
-	User  string    // runs of this user; empty: of all whom the caller may see
-	Since time.Time // runs that began since then; zero: all
-	Runs  int       // the newest runs
-	Calls int       // host calls of the runs together; 0: no bound
-	Bytes int       // bytes of a journal; 0: no bound
-	Args  int       // bytes of the arguments of a call; 0: no bound
+	User string // runs of this user; empty: of all whom the caller may see
+	// Session is the one whose runs are read; empty: all.
+	Session string
+	Since   time.Time // runs that began since then; zero: all
+	Runs    int       // the newest runs
+	Calls   int       // host calls of the runs together; 0: no bound
+	Bytes   int       // bytes of a journal; 0: no bound
+	Args    int       // bytes of the arguments of a call; 0: no bound
 	// Origins is the memory in bytes for where values come from; 0: origin.DefaultLimits.
 	Origins int64
 }
@@ -87,7 +89,7 @@ func (s *Source) list(ctx context.Context, looked *Looked) (infos []journal.RunI
 		looked.miss(Unread{Reason: fmt.Sprintf("runs before %s: %s", before.UTC().Format("2006-01-02 15:04:05 MST"), reason)})
 	}
 	calls := 0
-	for filter := (journal.Filter{User: s.Bounds.User}); ; {
+	for filter := (journal.Filter{User: s.Bounds.User, Session: s.Bounds.Session}); ; {
 		filter.Limit = min(s.Bounds.Runs-len(infos), 1000)
 		page, next, err := s.Runs.List(ctx, s.Who, filter)
 		if err != nil {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -118,13 +119,18 @@ func (v *visit) endSchedule() error {
 func (v *visit) privacy() error {
 	var body struct {
 		api.TokenStats
-		User, Session string
-		Problem       string
+		User, Session, Runs string
+		Problem             string
+		Unnamed             bool // The reader acts for all users, and has to name one.
 	}
-	body.User, body.Session = v.query("userId"), v.query("sessionId")
-	err := v.get("/v1/pii/stats", &body.TokenStats, "userId", body.User, "sessionId", body.Session)
-	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusBadRequest { // A reader who acts for all users has to name one.
-		body.Problem = refused.Error()
+	body.User, body.Session, body.Runs = v.query("userId"), v.query("sessionId"), cmp.Or(strings.TrimSpace(v.query("runs")), "200")
+	ask := []string{"userId", body.User, "sessionId", body.Session}
+	if v.query("by") == "field" {
+		ask = append(ask, "by", "field", "runs", body.Runs)
+	}
+	err := v.get("/v1/pii/stats", &body.TokenStats, ask...)
+	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status != http.StatusForbidden {
+		body.Problem, body.Unnamed = refused.Error(), refused.Detail == "userId is required"
 	} else if err != nil {
 		return err
 	}

@@ -159,7 +159,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 		"/runs/" + said + "/compare?with=" + failed, "/runs/" + said + "/compare?with=" + asked,
 		"/runs?from=" + said, "/runs?from=" + failed, "/runs?from=" + broken,
 		"/doubts", "/runs/" + lost + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
-		"/policy?from=" + asked + "&tool=" + asked, "/policy/presets", "/policy/presets?runs=" + asked + "&userId=" + asked, "/policy/flows", "/policy/flows?by=server", "/policy/flows?by=" + asked + "&runs=" + asked + "&userId=" + asked,
+		"/policy?from=" + asked + "&tool=" + asked, "/privacy?userId=local&by=field", "/privacy?by=field&userId=" + asked + "&runs=" + asked, "/policy/presets", "/policy/presets?runs=" + asked + "&userId=" + asked, "/policy/flows", "/policy/flows?by=server", "/policy/flows?by=" + asked + "&runs=" + asked + "&userId=" + asked,
 		"/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/texts", "/runs/" + many + "/calls/1/value?of=result&path=/items/1", "/runs/" + many + "/calls/1/value?of=result&path=" + asked,
 	}
 }

@@ -111,6 +111,33 @@ func TestPolicyPage(t *testing.T) {
 	}
 }
 
+// A user sees which fields of recorded answers have personal data.
+func TestPrivacyPage(t *testing.T) {
+	t.Parallel()
+	w := setup(t, true)
+	ann := w.key("ann", "user", "ann")
+	w.run(ann, "return await tools.notes.read({})")
+	hers, his := w.login(ann), w.login(w.key("bob", "user", "bob"))
+	if got := hers.get("/privacy").text; strings.Contains(got, "By tool and field") || !strings.Contains(got, "EMAIL") {
+		t.Errorf("the page: %s", got)
+	}
+	got := hers.get("/privacy?by=field").text
+	for _, text := range []string{"By tool and field", "1 recorded call in 1 run ", "<td>notes__read</td>", "<td>EMAIL</td>"} {
+		if !strings.Contains(got, text) {
+			t.Errorf("the page has no %q: %s", text, got)
+		}
+	}
+	if got := w.login(w.key("any", "user", "")).get("/privacy").text; !strings.Contains(got, "Name a user") || strings.Contains(got, `role="alert"`) {
+		t.Errorf("a reader who acts for all users: %s", got)
+	}
+	if got := his.get("/privacy?by=field").text; strings.Contains(got, "notes__read") || !strings.Contains(got, "No recorded answer of a tool has a token") {
+		t.Errorf("another user: %s", got)
+	}
+	if got := hers.get("/privacy?by=field&runs=none"); got.status != http.StatusOK || !strings.Contains(got.text, `role="alert"`) || strings.Contains(got.text, "Name a user") {
+		t.Errorf("a bad form: %d %s", got.status, got.text)
+	}
+}
+
 // A person tests a call and tries a policy with the keyboard: a mistake keeps the text, and the calls that change lead to their pages. Each state can be read by everybody.
 func TestBrowserPolicy(t *testing.T) {
 	ctx := chromium(t)
