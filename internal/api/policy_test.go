@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -55,14 +56,14 @@ func (h slowTools) EnsureTools(ctx context.Context, user string) {
 // A caller has one request at a time that reads recorded runs, and it ends with the client.
 func TestPolicySimulationBounds(t *testing.T) {
 	t.Parallel()
-	began, gone := make(chan struct{}), make(chan struct{})
+	began, gone := make(chan struct{}), make(chan error, 1)
 	var held atomic.Bool
 	w := setup(t, setting{keys: true, options: func(o *api.Options) {
 		o.Harness = slowTools{o.Harness, func(ctx context.Context) {
 			if held.CompareAndSwap(true, false) {
 				close(began)
 				<-ctx.Done()
-				close(gone)
+				gone <- ctx.Err()
 			}
 		}}
 	}})
@@ -96,7 +97,9 @@ func TestPolicySimulationBounds(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("the request was answered")
 	}
-	<-gone
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("the work of a client that is gone ends by %v", err)
+	}
 	w.eventually("the caller may ask again", func() bool { return simulate(alice).status == http.StatusOK })
 }
 
