@@ -36,6 +36,7 @@ var carried = map[string]string{
 	"internal/mcpserver/http.go":     "the SDK's middlewares get the context of a request and no argument of its caller",
 	"internal/api/guard.go":          "huma's handlers get the context of a request and no argument of its middleware",
 	"internal/api/connections.go":    "net/http gives handlers no other way to their connection",
+	"internal/auth/login.go":         "x/oauth2 takes its HTTP client from the context",
 	"internal/credentials/oauth.go":  "x/oauth2 takes its HTTP client from the context",
 }
 

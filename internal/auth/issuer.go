@@ -56,27 +56,31 @@ func NewIssuer(opt IssuerOptions) (*Issuer, error) {
 // Authenticate returns the identity of a token. Errors wrap ErrUnauthenticated, or ErrUnavailable if there are no keys of the
 // issuer; they never hold the token.
 func (i *Issuer) Authenticate(ctx context.Context, token string) (Identity, error) {
-	parsed, err := jwt.ParseSigned(token, algorithms)
+	claims, all, err := i.check(ctx, token)
 	if err != nil {
-		return Identity{}, refuse("it is no JWT with an accepted signature algorithm")
-	}
-	if !accessType(parsed.Headers[0]) {
-		return Identity{}, refuse("it is of another type than ID and access tokens")
-	}
-	keys, err := i.keys.find(ctx, parsed.Headers[0])
-	if err != nil {
-		return Identity{}, err
-	}
-	var claims jwt.Claims
-	var all map[string]any
-	signed := func(key jose.JSONWebKey) bool { return parsed.Claims(key.Key, &claims, &all) == nil }
-	if !slices.ContainsFunc(keys, signed) {
-		return Identity{}, refuse("it is malformed, or its signature is not the issuer's")
-	}
-	if err := i.valid(claims); err != nil {
 		return Identity{}, err
 	}
 	return i.identity(claims, all)
+}
+
+// check returns what a token says that the issuer has signed for one of the audiences, and that is valid now.
+func (i *Issuer) check(ctx context.Context, token string) (claims jwt.Claims, all map[string]any, err error) {
+	parsed, err := jwt.ParseSigned(token, algorithms)
+	if err != nil {
+		return claims, nil, refuse("it is no JWT with an accepted signature algorithm")
+	}
+	if !accessType(parsed.Headers[0]) {
+		return claims, nil, refuse("it is of another type than ID and access tokens")
+	}
+	keys, err := i.keys.find(ctx, parsed.Headers[0])
+	if err != nil {
+		return claims, nil, err
+	}
+	signed := func(key jose.JSONWebKey) bool { return parsed.Claims(key.Key, &claims, &all) == nil }
+	if !slices.ContainsFunc(keys, signed) {
+		return claims, nil, refuse("it is malformed, or its signature is not the issuer's")
+	}
+	return claims, all, i.valid(claims)
 }
 
 // refuse is the error for a token that is not accepted; why holds nothing of the token.

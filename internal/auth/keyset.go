@@ -137,23 +137,14 @@ func (s *keySet) refresh() (any, error) {
 
 // fetch reads the discovery document every time: an issuer that moves its keys says so there.
 func (s *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
-	var discovery struct {
-		Issuer string `json:"issuer"`
-		Keys   string `json:"jwks_uri"`
-	}
-	if err := s.get(ctx, strings.TrimSuffix(s.issuer, "/")+"/.well-known/openid-configuration", &discovery); err != nil {
+	found, err := s.discover(ctx)
+	if err != nil {
 		return nil, err
-	}
-	if discovery.Issuer != s.issuer {
-		return nil, fmt.Errorf("it calls itself %q; configure it by that name", discovery.Issuer)
-	}
-	if strings.HasPrefix(s.issuer, "https:") && !strings.HasPrefix(discovery.Keys, "https:") {
-		return nil, errors.New("its jwks_uri is no https address")
 	}
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := s.get(ctx, discovery.Keys, &set); err != nil {
+	if err := s.get(ctx, found.Keys, &set); err != nil {
 		return nil, err
 	}
 	var keys []jose.JSONWebKey
@@ -167,6 +158,30 @@ func (s *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 		return nil, errors.New("it publishes no key that is of use")
 	}
 	return keys, nil
+}
+
+// discovery is what an issuer says of itself.
+type discovery struct {
+	Issuer        string   `json:"issuer"`
+	Keys          string   `json:"jwks_uri"`
+	Authorization string   `json:"authorization_endpoint"`
+	Token         string   `json:"token_endpoint"`
+	Methods       []string `json:"token_endpoint_auth_methods_supported"`
+}
+
+func (s *keySet) discover(ctx context.Context) (found discovery, err error) {
+	if err := s.get(ctx, strings.TrimSuffix(s.issuer, "/")+"/.well-known/openid-configuration", &found); err != nil {
+		return found, err
+	}
+	if found.Issuer != s.issuer {
+		return found, fmt.Errorf("it calls itself %q; configure it by that name", found.Issuer)
+	}
+	for _, of := range []struct{ name, at string }{{"jwks_uri", found.Keys}, {"authorization_endpoint", found.Authorization}, {"token_endpoint", found.Token}} {
+		if strings.HasPrefix(s.issuer, "https:") && !strings.HasPrefix(of.at, "https:") && (of.at != "" || of.name == "jwks_uri") {
+			return found, fmt.Errorf("its %s is no https address", of.name)
+		}
+	}
+	return found, nil
 }
 
 // usable says whether a key may sign tokens: it is public, meant for signatures, and strong enough.

@@ -23,7 +23,7 @@ import (
 )
 
 // newDashboard puts the dashboard before the API.
-func newDashboard(cfg *config.Config, service *api.API, log *slog.Logger) (http.Handler, error) {
+func newDashboard(cfg *config.Config, service *api.API, people *auth.Login, log *slog.Logger) (http.Handler, error) {
 	key := []byte(cfg.Server.Secret)
 	if len(key) == 0 {
 		var err error
@@ -36,7 +36,16 @@ func newDashboard(cfg *config.Config, service *api.API, log *slog.Logger) (http.
 		hosts = append([]string{name}, hosts...)
 	}
 	handler, uncounted := service.Handlers()
-	return web.New(web.Options{API: handler, Uncounted: uncounted, Key: key, Hosts: hosts, Version: Version, Logger: log, Now: time.Now})
+	return web.New(web.Options{API: handler, Uncounted: uncounted, Key: key, Hosts: hosts, Login: people, Version: Version, Logger: log, Now: time.Now})
+}
+
+// login logs people in at the issuer of the configuration; nil: it names no client for that.
+func login(cfg *config.Config, who api.Authenticator) *auth.Login {
+	a, ok := who.(*auth.Authenticator)
+	if o := cfg.Auth.OIDC; ok && a.Issuer != nil && o.ClientID != "" {
+		return auth.NewLogin(a.Issuer, o.ClientID, o.ClientSecret)
+	}
+	return nil
 }
 
 type openCmd struct {

@@ -134,7 +134,7 @@ func authenticator(ctx context.Context, cfg *config.Config, h harness) (who *aut
 	who = &auth.Authenticator{Keys: keys}
 	if o := cfg.Auth.OIDC; o.Issuer != "" {
 		if who.Issuer, err = auth.NewIssuer(auth.IssuerOptions{
-			URL: o.Issuer, Audience: []string{o.Audience}, UserClaim: o.UserClaim, RolesClaim: o.RolesClaim,
+			URL: o.Issuer, Audience: audiences(o), UserClaim: o.UserClaim, RolesClaim: o.RolesClaim,
 		}); err != nil {
 			return nil, false, usage(fmt.Errorf("auth.oidc: %w", err))
 		}
@@ -143,6 +143,14 @@ func authenticator(ctx context.Context, cfg *config.Config, h harness) (who *aut
 		who.Local, _, err = auth.LocalToken(cfg.StateDir)
 	}
 	return who, open, err
+}
+
+// audiences are those whose tokens are accepted.
+func audiences(o config.OIDC) []string {
+	if o.ClientID == "" || o.ClientID == o.Audience {
+		return []string{o.Audience}
+	}
+	return []string{o.Audience, o.ClientID}
 }
 
 // serve joins the parts of a server and runs it until ctx ends.
@@ -184,7 +192,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 		}
 	}
 	service := api.New(options)
-	listeners, err := listen(ctx, cfg, service, options.Metrics, options.Logger)
+	listeners, err := listen(ctx, cfg, service, login(cfg, options.Auth), options.Metrics, options.Logger)
 	if err != nil {
 		return &exitError{exitUnavailable, err}
 	}
@@ -275,7 +283,7 @@ func (a *app) announce(cfg *config.Config, l *api.Listener, open bool, log *slog
 	}
 }
 
-func listen(ctx context.Context, cfg *config.Config, service *api.API, metrics *telemetry.Metrics, log *slog.Logger) (all []*api.Listener, err error) {
+func listen(ctx context.Context, cfg *config.Config, service *api.API, people *auth.Login, metrics *telemetry.Metrics, log *slog.Logger) (all []*api.Listener, err error) {
 	s := cfg.Server
 	var certificate *tls.Config
 	if s.TLS.Cert != "" {
@@ -292,7 +300,7 @@ func listen(ctx context.Context, cfg *config.Config, service *api.API, metrics *
 			err = errors.Join(err, failed)
 		}
 	}
-	dashboard, err := newDashboard(cfg, service, log)
+	dashboard, err := newDashboard(cfg, service, people, log)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ mcpServers:
 	s.TLS = TLS{Cert: filepath.Join(e.Cwd, "tls", "cert.pem"), Key: filepath.Join(e.HomeDir, "key.pem")}
 	s.CORS.Origins = []string{"https://app.example.com", "*"}
 	s.RateLimit.Max, s.RateLimit.Window, s.Metrics.Enabled, s.Webhooks.MaxAttempts = 5, time.Minute, true, 3
-	want.Auth.OIDC = OIDC{"https://id.example.com/", "harness", "sub", "groups"}
+	want.Auth.OIDC = OIDC{Issuer: "https://id.example.com/", Audience: "harness", UserClaim: "sub", RolesClaim: "groups"}
 	m := &want.Model
 	m.Provider, m.Name, m.APIKey, m.BaseURL = "anthropic", "some-model", "${KEY}k3y", "https://gateway.example.com"
 	m.MaxCost, m.MaxRetries, m.Prompts = 0.5, 0, filepath.Join(e.Cwd, "prompts")

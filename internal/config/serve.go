@@ -72,15 +72,18 @@ type Webhooks struct {
 
 // Auth configures who may use the HTTP server. API keys are not configured: they are in the store.
 type Auth struct {
-	OIDC OIDC `key:"oidc" doc:"Bearer tokens (JWT) of an OpenID Connect provider."`
+	OIDC OIDC `key:"oidc" doc:"Bearer tokens (JWT) of an OpenID Connect provider, and logins of the dashboard there."`
 }
 
 // OIDC names the issuer whose tokens are accepted. Without an issuer none are.
 type OIDC struct {
-	Issuer     string `key:"issuer" doc:"The provider's address, as the iss of its tokens says it; empty: API keys only."`
-	Audience   string `key:"audience" doc:"What the aud of a token must hold, so that a token for another service is worth nothing here. For MCP clients, which ask for tokens for the address that they connect to, it is that address, such as https://harness.example.com/mcp."`
-	UserClaim  string `key:"userClaim" default:"sub" doc:"The claim that holds the user id."`
-	RolesClaim string `key:"rolesClaim" default:"roles" doc:"The claim that holds the roles: user, approver, admin."`
+	Issuer    string `key:"issuer" doc:"The provider's address, as the iss of its tokens says it; empty: API keys only."`
+	Audience  string `key:"audience" doc:"What the aud of a token must hold, so that a token for another service is worth nothing here. For MCP clients, which ask for tokens for the address that they connect to, it is that address, such as https://harness.example.com/mcp."`
+	UserClaim string `key:"userClaim" default:"sub" doc:"The claim that holds the user id."`
+	// ClientID and ClientSecret are those of the dashboard.
+	ClientID     string `key:"clientId" doc:"The client that the dashboard is to the provider; with it, people log in there. Its redirect address is /login/callback on the dashboard. ID tokens for it are accepted as bearer tokens too. Empty: no logins."`
+	ClientSecret string `key:"clientSecret" secret:"true" doc:"Secret of that client; empty: it is a public client. PKCE is always used."`
+	RolesClaim   string `key:"rolesClaim" default:"roles" doc:"The claim that holds the roles: user, approver, admin."`
 }
 
 // Loopback reports whether only programs of this machine can reach the server. It may serve without authentication only
@@ -173,6 +176,8 @@ func (l *loader) validateServer() {
 	}
 	const issuer, audience = "auth.oidc.issuer", "auth.oidc.audience"
 	l.useless(audience, oidc.Audience, issuer, oidc.Issuer)
+	l.useless("auth.oidc.clientId", oidc.ClientID, issuer, oidc.Issuer)
+	l.useless("auth.oidc.clientSecret", oidc.ClientSecret, "auth.oidc.clientId", oidc.ClientID)
 	if oidc.Issuer != "" {
 		u, err := url.Parse(oidc.Issuer)
 		local := err == nil && Server{Listen: net.JoinHostPort(u.Hostname(), "0")}.Loopback()

@@ -69,8 +69,8 @@ func newSessions(key []byte, now func() time.Time) (*sessions, error) {
 }
 
 // seal makes the text of a session for a purpose: a cookie or a link. One is not taken for the other.
-func (s *sessions) seal(purpose, credential string, life time.Duration) (string, error) {
-	text, err := json.Marshal(session{credential, s.now().Add(life), rand.Text()})
+func (s *sessions) seal(purpose, credential string, expires time.Time) (string, error) {
+	text, err := json.Marshal(session{credential, expires, rand.Text()})
 	if err != nil {
 		return "", err
 	}
@@ -116,9 +116,13 @@ func (s *sessions) of(r *http.Request) (session, error) {
 	return s.unseal("cookie", c.Value)
 }
 
-// begin gives a browser a session.
-func (s *sessions) begin(w http.ResponseWriter, r *http.Request, credential string) error {
-	sealed, err := s.seal("cookie", credential, sessionLife)
+// begin gives a browser a session, which ends with its credential at the latest; expires is zero for one that does not say when that is.
+func (s *sessions) begin(w http.ResponseWriter, r *http.Request, credential string, expires time.Time) error {
+	end := s.now().Add(sessionLife)
+	if !expires.IsZero() && expires.Before(end) {
+		end = expires
+	}
+	sealed, err := s.seal("cookie", credential, end)
 	if err != nil {
 		return err
 	}
@@ -149,12 +153,12 @@ func (s *sessions) confirms(of session, token string) bool {
 
 // link makes the code of a one-time link.
 func (s *sessions) link(credential string) (string, error) {
-	return s.seal("link", credential, linkLife)
+	return s.seal("link", credential, s.now().Add(linkLife))
 }
 
-// redeem uses a code up and returns the credential for which it was made.
-func (s *sessions) redeem(code string) (string, error) {
-	made, err := s.unseal("link", code)
+// redeem uses a code of a purpose up and returns the text for which it was made.
+func (s *sessions) redeem(purpose, code string) (string, error) {
+	made, err := s.unseal(purpose, code)
 	if err != nil {
 		return "", err
 	}
@@ -182,7 +186,11 @@ func (v *visit) showLogin(status int, why, code, to string) error {
 	if to == "" {
 		to = v.r.URL.Query().Get("to")
 	}
-	return v.render(status, "login", view{Title: "Log in", Body: map[string]string{"Error": why, "Code": code, "To": to}})
+	issuer := ""
+	if v.s.opt.Login != nil {
+		issuer = v.s.opt.Login.Issuer()
+	}
+	return v.render(status, "login", view{Title: "Log in", Body: map[string]string{"Error": why, "Code": code, "To": to, "Issuer": issuer}})
 }
 
 // login begins a session with a key, a token or the code of a link.
@@ -193,7 +201,7 @@ func (v *visit) login() error {
 	credential, to := strings.TrimSpace(v.r.PostForm.Get("key")), v.r.PostForm.Get("to")
 	if code := v.r.PostForm.Get("code"); code != "" {
 		var err error
-		if credential, err = v.s.sessions.redeem(code); err != nil {
+		if credential, err = v.s.sessions.redeem("link", code); err != nil {
 			return v.showLogin(http.StatusUnauthorized, "The link was used before, or is older than a minute: harness open makes another.", "", to)
 		}
 	}
@@ -209,13 +217,10 @@ func (v *visit) login() error {
 	case err != nil:
 		return err
 	}
-	if err := v.s.sessions.begin(v.w, v.r, credential); err != nil {
+	if err := v.s.sessions.begin(v.w, v.r, credential, time.Time{}); err != nil {
 		return err
 	}
-	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") {
-		to = "/"
-	}
-	http.Redirect(v.w, v.r, to, http.StatusSeeOther)
+	http.Redirect(v.w, v.r, local(to), http.StatusSeeOther)
 	return nil
 }
 

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"mcp-code-exec-harness/internal/auth"
 )
 
 // Options are the parts of a dashboard.
@@ -28,7 +30,9 @@ type Options struct {
 	// Key is the secret under which sessions are sealed: 32 bytes. Servers with the same key take each other's sessions.
 	Key []byte
 	// Hosts are the names under which browsers reach the server, besides localhost, the name of this machine and IP addresses.
-	Hosts   []string
+	Hosts []string
+	// Login logs people in at an issuer; nil: it does not.
+	Login   *auth.Login
 	Version string
 	Logger  *slog.Logger
 	Now     func() time.Time
@@ -58,6 +62,8 @@ func New(opt Options) (*Server, error) {
 func (s *Server) addPages() {
 	s.pages.HandleFunc("GET /assets/{file}", serveAsset)
 	s.pages.HandleFunc("GET /login", s.open((*visit).loginPage))
+	s.pages.HandleFunc("GET /login/oidc", s.open((*visit).beginLogin))
+	s.pages.HandleFunc("GET /login/callback", s.open((*visit).finishLogin))
 	s.pages.HandleFunc("POST /login", s.open((*visit).login))
 	s.pages.HandleFunc("POST /login/links", s.open((*visit).makeLink))
 	for pattern, do := range map[string]page{
