@@ -64,7 +64,7 @@ func (v *visit) addServer() error {
 type newServer struct {
 	name  string
 	ask   serverRequest
-	notes []string // what differs here
+	notes []string // differences to the configuration of the other client
 	Err   error    // why it cannot be added
 }
 

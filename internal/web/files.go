@@ -17,13 +17,13 @@ import (
 
 // folder is what is directly in a folder of a session, a page of it.
 type folder struct {
-	User    string // whose session it is
+	User    string // user of the session
 	At      string // path of the folder; empty: all files of the session
 	Parents []link // the folders that lead to it, the session first
 	Entries []entry
 	From, N int    // number of the first entry here, from 0, and of all
 	Files   int    // files in it and below
-	Size    int64  // their bytes
+	Size    int64  // bytes of these files
 	Zip     string // address of an archive of it
 	Next    string // address of the next page; empty on the last one
 }
@@ -80,7 +80,7 @@ func (v *visit) folder(all []api.File, base, user string) (f folder) {
 			e.Has++
 			e.Size += file.Size
 		case file.Dir:
-			file.Size = e.Size // of what is below and came first
+			file.Size = e.Size // what is below came first
 			e.File, e.Show = file, v.with("dir", file.Path, "from", "")
 		default:
 			e.File, e.Save = file, address(file.Path)
