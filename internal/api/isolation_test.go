@@ -103,6 +103,9 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 			{"/mcp", execute(map[string]any{"sessionId": alice.session, "code": "return await fs.listFiles('/workspace')"}), fine},
 			{"/mcp?userId=alice", execute(own), []int{http.StatusBadRequest}},
 		},
+		"GET /v1/tools/{name}/outline": {
+			{"/v1/tools/bad__echo/outline", nil, fine},
+		},
 		"GET /v1/audit":               {{"/v1/audit", nil, hidden}, {"/v1/audit" + asHer, nil, hidden}},
 		"GET /v1/doctor":              {{"/v1/doctor", nil, hidden}},
 		"GET /v1/keys":                {{"/v1/keys", nil, hidden}},

@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/catalog/dts"
 )
 
 // ToolLine is a tool in a list.
@@ -14,11 +15,18 @@ type ToolLine struct {
 	Name        string `json:"name" example:"crm__search"`
 	Server      string `json:"server"`
 	Description string `json:"description"`
+	Call        string `json:"call" example:"tools.crm.search(input)" doc:"How a program calls it."`
 }
 
 // ToolList is every tool.
 type ToolList struct {
 	Tools []ToolLine `json:"tools"`
+}
+
+// ToolOutline is what an editor completes of a call.
+type ToolOutline struct {
+	Arguments dts.Outline `json:"arguments"`
+	Answer    dts.Outline `json:"answer" doc:"What the call gives: what the server declares, or else what was learned of its answers to the same user."`
 }
 
 // ToolHits are the results of a search, the best first.
@@ -37,7 +45,7 @@ func (a *API) addTools() {
 		out := &body[ToolList]{ToolList{[]ToolLine{}}}
 		for _, t := range a.opt.Harness.Catalog().Tools() {
 			if in.Server == "" || in.Server == t.Server {
-				out.Body.Tools = append(out.Body.Tools, ToolLine{t.FullName(), t.Server, t.Description})
+				out.Body.Tools = append(out.Body.Tools, ToolLine{t.FullName(), t.Server, t.Description, a.opt.Harness.Catalog().Call(t)})
 			}
 		}
 		return out, nil
@@ -66,6 +74,17 @@ func (a *API) addTools() {
 			details.Destinations = a.opt.Destinations(details.Name, details.Destinations)
 		}
 		return &body[*catalog.Details]{details}, err
+	})
+
+	operation(a, endpoint{
+		"getToolOutline", "GET /v1/tools/{name}/outline", "tools", http.StatusOK, "The fields of a tool's arguments and answer", "For editors. Large types are cut.",
+	}, func(ctx context.Context, in *struct {
+		Name string `path:"name" maxLength:"1024" example:"crm__search"`
+	},
+	) (*body[ToolOutline], error) {
+		a.opt.Harness.EnsureTools(ctx, identity(ctx).User)
+		arguments, answer, err := a.opt.Harness.Catalog().For(known(ctx)).Outlines(in.Name)
+		return &body[ToolOutline]{ToolOutline{arguments, answer}}, err
 	})
 
 	operation(a, endpoint{"getTypes", "GET /v1/tools.d.ts", "tools", http.StatusOK, "TypeScript declarations of all tools", ""}, a.types)

@@ -86,7 +86,7 @@ func (v View) details(e *member, t *Tool) *Details {
 		Name: t.FullName(), Title: t.title(), Description: t.Description,
 		InputSchema: validJSON(t.InputSchema, json.RawMessage("{}")), OutputSchema: validJSON(t.OutputSchema, nil),
 		Signature: v.signature(t), TypeScript: dts.Declaration(e.identifier, t.declared(l)),
-		Call:         "tools." + e.identifier + "." + t.Function() + "(input)",
+		Call:         e.call(t),
 		Instructions: e.Instructions, SchemaProblem: t.SchemaProblem(),
 	}
 	d.Schema = d.InputSchema
@@ -97,6 +97,29 @@ func (v View) details(e *member, t *Tool) *Details {
 		d.Annotations = &a
 	}
 	return d
+}
+
+// call is how a program calls a tool of the server.
+func (e *member) call(t *Tool) string {
+	return "tools." + e.identifier + "." + t.Function() + "(input)"
+}
+
+// Call is how a program calls a tool; empty if its server is gone.
+func (c *Catalog) Call(t *Tool) string {
+	if e := c.now.Load().byName[t.Server]; e != nil {
+		return e.call(t)
+	}
+	return ""
+}
+
+// Outlines are the outlines of the arguments of a tool and of what a call of it gives; the name is matched as by Resolve.
+func (v View) Outlines(name string) (arguments, answer dts.Outline, err error) {
+	t, err := v.Resolve(name)
+	if err != nil {
+		return arguments, answer, err
+	}
+	in, out := dts.Types(t.declared(v.learned(t)))
+	return in.Outline(), out.Outline(), nil
 }
 
 // validJSON is raw, or something else where a server sent no JSON.

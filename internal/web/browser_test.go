@@ -128,7 +128,7 @@ func must(t testing.TB, err error) {
 }
 
 // stepTime bounds one step of a person.
-const stepTime = 20 * time.Second
+const stepTime = 2 * time.Minute
 
 // does runs the actions of one step. An error comes with what the page shows.
 func does(t testing.TB, ctx context.Context, actions ...chromedp.Action) {

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
@@ -47,7 +50,23 @@ func typed(keys string, with ...input.Modifier) chromedp.Action {
 	})
 }
 
-// A person writes a program with the keyboard alone: the check shows a mistake on its line, it is mended, and the program runs. The policy of the page has
+// offers waits until the list of completions begins with a text; with "", until there is one.
+func (w *world) offers(t testing.TB, ctx context.Context, label string) {
+	t.Helper()
+	var since time.Time
+	w.eventually("the editor offers "+label, func() bool {
+		var first string
+		does(t, ctx, chromedp.Evaluate("document.querySelector('.cm-tooltip-autocomplete:not(.cm-tooltip-autocomplete-disabled) li[aria-selected]')?.textContent ?? ''", &first))
+		if first == "" || !strings.HasPrefix(first, label) {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = time.Now()
+		}
+		return !since.IsZero() && time.Since(since) > 100*time.Millisecond // a list that has just opened takes no key
+	})
+}
+
+// A person writes a program with the keyboard alone, with completions: the check shows a mistake on its line, it is mended, and the program runs. The policy of the page has
 // nothing to refuse, and the editor can be read by everybody.
 func TestBrowserEditor(t *testing.T) {
 	ctx := chromium(t)
@@ -75,9 +94,35 @@ func TestBrowserEditor(t *testing.T) {
 			}
 		}
 	}
+	pick := func(label string) {
+		t.Helper()
+		w.offers(t, ctx, label)
+		does(t, ctx, typed(kb.Enter))
+	}
 	var text, focused string
-	does(t, ctx, chromedp.EmulateViewport(375, 900), chromedp.Navigate(w.url+"/runs"), chromedp.WaitVisible(".cm-content"), chromedp.Focus("summary"), typed(kb.Tab+"const all = await tools.notes.list({});\nreturn all.length +"),
-		chromedp.WaitVisible(".cm-lint-marker-error"), chromedp.Text(".problems", &text))
+	w.run(w.token, "return await tools.notes.list({})") // whose shape is learned
+	does(t, ctx, chromedp.EmulateViewport(375, 900), chromedp.Navigate(w.url+"/runs"), chromedp.WaitVisible("summary"), chromedp.Focus("summary"), typed(kb.Enter), chromedp.WaitVisible(".cm-content"), typed(kb.Tab+"const all = await too"))
+	pick("tools")
+	does(t, ctx, typed(".n"))
+	pick("notes")
+	does(t, ctx, typed(".li"))
+	w.offers(t, ctx, "list")
+	readable("completion")
+	pick("list")
+	does(t, ctx, typed("({});\ntools.notes.write({"))
+	w.offers(t, ctx, "text")
+	does(t, ctx, typed(kb.Escape), chromedp.WaitNotPresent(".cm-tooltip-autocomplete"), typed(" ", input.ModifierCtrl))
+	w.offers(t, ctx, "text")
+	does(t, ctx, typed("ti"))
+	pick("title")
+	does(t, ctx, typed("all.map((x) => x.i"))
+	pick("id")
+	does(t, ctx, typed(kb.End+"\nreturn all.length +"))
+	want := "const all = await tools.notes.list({});\ntools.notes.write({title: all.map((x) => x.id)})\nreturn all.length +"
+	if does(t, ctx, chromedp.Evaluate("document.querySelector('textarea').value", &text)); text != want {
+		t.Errorf("written: %q", text)
+	}
+	does(t, ctx, typed("a", input.ModifierCtrl), typed("const all = await tools.notes.list({});\nreturn all.length +"), chromedp.WaitVisible(".cm-lint-marker-error"), chromedp.Text(".problems", &text))
 	if !strings.HasPrefix(text, "Line 2: unexpected end") {
 		t.Errorf("the check says %q", text)
 	}
@@ -91,8 +136,11 @@ func TestBrowserEditor(t *testing.T) {
 	if text != "" {
 		t.Errorf("the check of what was mended says %q", text)
 	}
-	does(t, ctx, typed(kb.Enter, input.ModifierCtrl), chromedp.WaitVisible("pre.code"), chromedp.Text("main", &text))
-	if !strings.Contains(text, "succeeded") || !strings.Contains(text, "return all.length") {
+	if _, err := chromedp.RunResponse(ctx, typed(kb.Enter, input.ModifierCtrl)); err != nil {
+		t.Fatal(err)
+	}
+	does(t, ctx, chromedp.WaitVisible(".is-succeeded"), chromedp.Evaluate("document.querySelector('main').innerText", &text))
+	if !strings.Contains(text, "Result") || !strings.Contains(text, "return all.length") {
 		t.Errorf("the run: %s", text)
 	}
 	// A program that failed comes back with the line marked.
@@ -105,7 +153,65 @@ func TestBrowserEditor(t *testing.T) {
 	if !strings.HasPrefix(text, "Line 2: ") {
 		t.Errorf("marked: %q", text)
 	}
+	// An editor that was opened stays where the page is asked for again.
+	does(t, ctx, chromedp.Navigate(w.url+"/runs"), chromedp.Click("summary"), chromedp.WaitVisible(".cm-content"))
+	w.run(w.token, "return 'another'")
+	does(t, ctx, chromedp.WaitVisible("tbody tr:nth-child(4)"), chromedp.Focus(".cm-content"), typed("// kept"), chromedp.Evaluate("document.querySelector('textarea').value", &text))
+	if text != "// kept" {
+		t.Errorf("after the list has changed: %q", text)
+	}
 	seen.check(t)
+}
+
+// tryCompletions has the editor offer the names and texts of an attacked world, and write names that nobody can misread. look checks the page.
+func (w *world) tryCompletions(t testing.TB, ctx context.Context, look func(what string)) {
+	t.Helper()
+	var count int
+	does(t, ctx, chromedp.Navigate(w.url+"/runs"), chromedp.WaitVisible("summary"), chromedp.Click("summary"), chromedp.WaitVisible(".cm-content"), chromedp.Focus(".cm-content"), typed("tools.notes."))
+	w.offers(t, ctx, "about0")
+	does(t, ctx, chromedp.Evaluate("document.querySelectorAll('.cm-tooltip-autocomplete li').length", &count))
+	if count < len(payloads) {
+		t.Errorf("%d tools are offered", count)
+	}
+	for range count {
+		does(t, ctx, chromedp.WaitVisible(".cm-completionInfo"), typed(kb.ArrowDown))
+		look("a tool that is offered")
+	}
+	for i, p := range payloads {
+		var written string
+		does(t, ctx, typed("a", input.ModifierCtrl), typed(fmt.Sprintf("tools.notes.about%d({", i)))
+		w.offers(t, ctx, "")
+		look(fmt.Sprintf("argument %d", i))
+		does(t, ctx, typed(kb.Enter), chromedp.Evaluate("document.querySelector('textarea').value", &written))
+		if i == 0 && written != "tools.notes.about0({"+`"<script>attacked(1)</script>": `+"})" || regexp.MustCompile(`[\p{C}]`).MatchString(written) || !strings.Contains(written, ": ") {
+			t.Errorf("argument %q is written %q", p, written)
+		}
+	}
+	does(t, ctx, typed("a", input.ModifierCtrl), typed("tools.notes.about0({x: 1})"), chromedp.WaitVisible(".cm-lint-marker"))
+	look("a check that names an argument")
+	does(t, ctx, typed("a", input.ModifierCtrl), typed("callMCPTool('"))
+	w.offers(t, ctx, "notes__")
+	look("full names")
+}
+
+// What the editor completes without asking the server is what programs have, and all that the harness adds to JavaScript's own objects.
+func TestEditorGlobals(t *testing.T) {
+	t.Parallel()
+	names, err := os.ReadFile("islands/globals.json")
+	must(t, err)
+	w := setup(t, false)
+	var out struct{ Output []string }
+	w.api(w.token, "POST", "/v1/runs", map[string]any{"code": "const known = " + string(names) + `;
+const wrong = [];
+for (const [name, { members = {} }] of Object.entries(known)) {
+	if (!(name in globalThis)) wrong.push('no ' + name);
+	else for (const member of Object.keys(members)) if (!(member in globalThis[name])) wrong.push('no ' + name + '.' + member);
+}
+for (const name of ['pii', 'utils']) for (const member of Object.keys(globalThis[name])) if (!(member in known[name].members)) wrong.push('not offered: ' + name + '.' + member);
+return wrong`}, &out)
+	if out.Output == nil || len(out.Output) > 0 {
+		t.Errorf("globals.json: %q", out.Output)
+	}
 }
 
 // The bundle of the islands is what their sources and the pinned packages make, with the licences of these, and the sources have no mistake in their types.

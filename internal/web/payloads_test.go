@@ -281,7 +281,11 @@ func TestBrowserPayloads(t *testing.T) {
 		}
 		for i := 0; i < len(todo); i++ {
 			var wrong, links []string
-			does(t, ctx, chromedp.Navigate(w.url+todo[i]), chromedp.Evaluate(structure, &wrong), chromedp.Evaluate(poke, &links))
+			does(t, ctx, chromedp.Navigate(w.url+todo[i]))
+			if strings.HasPrefix(todo[i], "/runs?from=") {
+				does(t, ctx, chromedp.WaitVisible(".cm-content"))
+			}
+			does(t, ctx, chromedp.Evaluate(structure, &wrong), chromedp.Evaluate(poke, &links))
 			if wrong = append(wrong, seen()...); len(wrong) > 0 {
 				t.Errorf("%.100s, policy ignored: %v: %.1000q", todo[i], bypass, wrong)
 			}
@@ -329,6 +333,14 @@ func TestBrowserPayloads(t *testing.T) {
 				t.Errorf("%s, policy ignored: %v: %.1000q, and %q in %.2000s", form.action, bypass, wrong, form.shows, text)
 			}
 		}
+		w.tryCompletions(t, ctx, func(what string) {
+			t.Helper()
+			var wrong []string
+			does(t, ctx, chromedp.Evaluate(structure, &wrong))
+			if wrong = append(wrong, seen()...); len(wrong) > 0 {
+				t.Errorf("%s, policy ignored: %v: %.1000q", what, bypass, wrong)
+			}
+		})
 		// What executes without the policy, and is refused with it, is seen: the test has eyes.
 		var answer string
 		does(t, ctx, chromedp.Navigate(w.url+"/policy"), chromedp.Evaluate("try { "+control+"; 'inserted' } catch (e) { e.name }", &answer))

@@ -85,6 +85,7 @@ func (s *Server) addPages() {
 		"POST /sessions/{id}/files": (*visit).upload, "POST /schedules/{id}/end": (*visit).endSchedule,
 		"POST /policy/test": (*visit).testPolicy, "POST /policy/check": (*visit).checkPolicy, "POST /policy/simulation": (*visit).simulatePolicy,
 		"POST /audit": (*visit).verifyAudit, "POST /doctor": (*visit).examine, "POST /keys/{id}/revoke": (*visit).revokeKey,
+		"GET /editor/tools": (*visit).editorTools, "GET /editor/tools/{name}": (*visit).editorTool,
 		"POST /logout": (*visit).logout,
 	} {
 		s.pages.HandleFunc(pattern, s.page(do))

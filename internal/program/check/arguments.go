@@ -234,7 +234,7 @@ func (c *checker) never(takes []dts.Type, of int) string {
 	if of < 0 || of >= len(c.things) || c.things[of].kind != typed {
 		return ""
 	}
-	given := present(c.things[of].typ)
+	given := c.things[of].typ.Present()
 	c.work += len(given) * len(takes)
 	for _, g := range given {
 		if form(g) == uses.Unknown || slices.ContainsFunc(takes, func(t dts.Type) bool { return form(t) == uses.Unknown || form(t) == form(g) }) {

@@ -215,7 +215,7 @@ func element(of *thing, index int) thing {
 	case array:
 		return *of.inner[0]
 	case typed:
-		alternatives := present(of.typ)
+		alternatives := of.typ.Present()
 		if len(alternatives) == 1 && alternatives[0].Kind() == dts.Array {
 			return thing{kind: typed, typ: alternatives[0].Element(index)}
 		}
@@ -239,11 +239,6 @@ func all(of *thing) thing {
 		return made(promise, of)
 	}
 	return thing{}
-}
-
-// present are the alternatives of a type but for null.
-func present(t dts.Type) []dts.Type {
-	return slices.DeleteFunc(t.Alternatives(), func(a dts.Type) bool { return a.Kind() == dts.Null })
 }
 
 // server is the server of a name.
@@ -385,7 +380,7 @@ var handleFields = []string{"file", "mimeType", "bytes", "note"}
 
 // field is a field of a typed value.
 func (c *checker) field(v *uses.Value, of *thing) thing {
-	alternatives := present(of.typ)
+	alternatives := of.typ.Present()
 	var found []dts.Type
 	var names []string
 	missing := len(alternatives) > 0

@@ -11,14 +11,13 @@ export interface Problem { line: number; column: number; message: string; severi
 const pause = 400; // milliseconds
 
 function diagnostic(state: EditorState, p: Problem): Diagnostic {
-  const line = state.doc.line(Math.min(Math.max(1, p.line), state.doc.lines));
+  const line = state.doc.line(Math.min(p.line, state.doc.lines));
   const from = Math.min(line.to, line.from + Math.max(0, p.column - 1));
-  const word = state.wordAt(from);
-  return { from, to: p.column > 0 ? word?.to ?? from : line.to, severity: p.severity, message: p.message };
+  return { from, to: p.column > 0 ? state.wordAt(from)?.to ?? from : line.to, severity: p.severity, message: p.message };
 }
 
 function show(view: EditorView, below: HTMLElement, problems: Problem[]): void {
-  view.dispatch(setDiagnostics(view.state, problems.map((p) => diagnostic(view.state, p))));
+  view.dispatch(setDiagnostics(view.state, problems.filter((p) => p.line > 0).map((p) => diagnostic(view.state, p))));
   below.replaceChildren(...problems.map((p) => {
     const text = document.createElement('p');
     text.textContent = p.line > 0 ? `Line ${p.line}: ${p.message}` : p.message;
@@ -52,17 +51,15 @@ export function check(textarea: HTMLTextAreaElement, below: HTMLElement): Extens
     }
 
     async ask(): Promise<void> {
-      const form = textarea.form;
-      if (!form || !textarea.value.trim()) return show(this.view, below, []);
+      if (!textarea.form || !textarea.value.trim()) return show(this.view, below, []);
       const { signal } = this.request = new AbortController();
       try {
-        const answer = await fetch(url!, { method: 'POST', body: new URLSearchParams(new FormData(form) as never), signal });
-        const problems: Problem[] = answer.ok && !answer.redirected ? (await answer.json()).problems : [];
-        if (signal.aborted) return;
-        show(this.view, below, problems);
-        if (!answer.ok || answer.redirected) below.textContent = 'The program is not checked now.';
+        const answer = await fetch(url!, { method: 'POST', body: new URLSearchParams(new FormData(textarea.form) as never), signal });
+        if (!answer.ok || answer.redirected) throw new Error(answer.statusText);
+        const { problems } = await answer.json();
+        if (!signal.aborted) show(this.view, below, problems);
       } catch {
-        if (!signal.aborted) below.textContent = 'The program is not checked now.';
+        if (!signal.aborted) show(this.view, below, [{ line: 0, column: 0, message: 'This is not checked now.', severity: 'warning' }]);
       }
     }
 

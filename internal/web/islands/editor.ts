@@ -1,8 +1,11 @@
-// The editor: it stands in for a textarea with data-editor, which keeps the text for its form. Without it the textarea works.
+// The editor: it stands in for a textarea within a label, and keeps its text there for the form. Without it the textarea works. Attributes of the textarea say
+// what it does: data-editor is the language, data-check the address that says what is wrong (see check.ts), data-line and data-message what was wrong before,
+// data-tools the address of what there is to complete in programs (see complete.ts).
 
-import { closeBrackets, closeBracketsKeymap, completionKeymap } from '@codemirror/autocomplete';
+import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { javascript } from '@codemirror/lang-javascript';
+import { yaml } from '@codemirror/lang-yaml';
 import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language';
 import { lintGutter, lintKeymap } from '@codemirror/lint';
 import { EditorState, type Extension } from '@codemirror/state';
@@ -10,6 +13,7 @@ import { EditorView, highlightSpecialChars, keymap, lineNumbers } from '@codemir
 import { tags } from '@lezer/highlight';
 
 import { check, mark } from './check';
+import { complete } from './complete';
 
 // The colours are the page's, so that light and dark follow it.
 const theme = EditorView.theme({
@@ -49,6 +53,7 @@ const colours = HighlightStyle.define([
 // languages are the values of data-editor.
 const languages: Record<string, () => Extension> = {
   javascript: () => javascript({ typescript: true }),
+  yaml,
 };
 
 // leave makes Tab leave the editor behind Escape, until something is typed or the editor gets the focus again.
@@ -57,6 +62,17 @@ const leave: Extension = [
   EditorView.updateListener.of((u) => { if (u.docChanged) u.view.setTabFocusMode(false); }),
   EditorView.domEventHandlers({ focus: (_, view) => view.setTabFocusMode(false) }),
 ];
+
+// overwrite takes what is typed over a selection: the browser would keep the style of what it removes in an attribute, which the policy of the page refuses.
+const overwrite = EditorView.domEventHandlers({
+  beforeinput(e, view) {
+    const { main } = view.state.selection, text = e.data;
+    if (e.inputType !== 'insertText' || !text || main.empty || view.composing) return false;
+    const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: 'input.type' });
+    if (!view.state.facet(EditorView.inputHandler).some((take) => take(view, main.from, main.to, text, insert))) view.dispatch(insert());
+    return true;
+  },
+});
 
 function made(name: string, id: string, className: string, text = ''): HTMLElement {
   const e = document.createElement(name);
@@ -70,11 +86,13 @@ function edit(textarea: HTMLTextAreaElement): void {
   const language = languages[textarea.dataset.editor ?? ''];
   const label = textarea.closest('label');
   if (!language || !label || textarea.hidden) return;
-  const help = made('p', textarea.name + '-help', 'meta', 'Ctrl-Enter executes, Ctrl-Space completes, F8 goes to the next problem; Escape, then Tab leaves the editor.');
+  const form = textarea.form, button = form?.querySelector<HTMLButtonElement>('button.primary');
+  const keys = [button && `Ctrl-Enter: ${button.textContent}`, textarea.dataset.tools && 'Ctrl-Space: complete', textarea.dataset.check && 'F8: next problem', 'Escape, then Tab: leave the editor'];
+  const help = made('p', textarea.name + '-help', 'meta', keys.filter(Boolean).join('. ') + '.');
   const problems = made('div', textarea.name + '-problems', 'problems');
   problems.setAttribute('role', 'status');
   const submit = (): boolean => {
-    textarea.form?.requestSubmit(textarea.form.querySelector<HTMLElement>('button.primary'));
+    form?.requestSubmit(button);
     return true;
   };
   const view = new EditorView({
@@ -84,7 +102,7 @@ function edit(textarea: HTMLTextAreaElement): void {
         keymap.of([{ key: 'Ctrl-Enter', mac: 'Cmd-Enter', run: submit }]),
         lineNumbers(), lintGutter(), history(), bracketMatching(), closeBrackets(), indentOnInput(), highlightSpecialChars({ addSpecialChars: /[\u202a-\u202c\u2060-\u2064\u2068]/g }), EditorView.lineWrapping,
         language(), indentUnit.of('  '), syntaxHighlighting(colours), theme,
-        keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap.filter((k) => k.key === 'F8'), ...historyKeymap]), leave, keymap.of(defaultKeymap),
+        keymap.of([...closeBracketsKeymap, ...completionKeymap, ...lintKeymap.filter((k) => k.key === 'F8'), ...historyKeymap]), leave, overwrite, keymap.of(defaultKeymap),
         EditorView.contentAttributes.of({ 'aria-label': label.firstChild?.textContent?.trim() ?? 'Text', 'aria-describedby': `${help.id} ${problems.id}` }),
         EditorView.updateListener.of((u) => {
           if (!u.docChanged) return;
@@ -92,6 +110,7 @@ function edit(textarea: HTMLTextAreaElement): void {
           textarea.dataset.changed = ''; // live.js keeps the page as it is
         }),
         check(textarea, problems),
+        textarea.dataset.tools ? autocompletion({ override: complete(textarea.dataset.tools), icons: false }) : [],
       ],
     }),
   });
