@@ -142,11 +142,52 @@ func does(t testing.TB, ctx context.Context, actions ...chromedp.Action) {
 	}
 }
 
+// element is what a selector of CSS, or an XPath, means in JavaScript. Actions of chromedp that look for elements fail when the page changes meanwhile.
+func element(selector string) string {
+	if strings.HasPrefix(selector, "//") {
+		return fmt.Sprintf("document.evaluate(%q, document, null, XPathResult.FIRST_ORDERED_NODE_TYPE, null).singleNodeValue", selector)
+	}
+	return fmt.Sprintf("document.querySelector(%q)", selector)
+}
+
+// until waits until JavaScript gives a value that is not null, on this page or the next, and returns it.
+func until(js string, value any) chromedp.Action {
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		for {
+			var got json.RawMessage
+			if err := chromedp.Evaluate(js, &got).Do(ctx); err == nil && string(got) != "null" && len(got) > 0 {
+				return json.Unmarshal(got, value)
+			}
+			select {
+			case <-time.After(20 * time.Millisecond):
+			case <-ctx.Done():
+				return fmt.Errorf("%w: waited for %s", ctx.Err(), js)
+			}
+		}
+	})
+}
+
+// visible, there and gone wait for an element to be so.
+func visible(selector string) chromedp.Action {
+	return until(element(selector)+"?.checkVisibility() || null", new(bool))
+}
+
+func there(selector string) chromedp.Action {
+	return until("!!"+element(selector)+" || null", new(bool))
+}
+
+func gone(selector string) chromedp.Action { return until("!"+element(selector)+" || null", new(bool)) }
+
+// textOf reads the text of an element once it is there.
+func textOf(selector string, text *string) chromedp.Action {
+	return until(element(selector)+"?.innerText ?? null", text)
+}
+
 // logIn logs a browser in by the link that harness open prints, with the keyboard.
 func (w *world) logIn(t testing.TB, ctx context.Context) {
 	t.Helper()
 	link := strings.TrimSpace(w.command("open", "--print", "--listen", strings.TrimPrefix(w.url, "http://")))
-	does(t, ctx, chromedp.Navigate(link), chromedp.WaitVisible("button.primary"), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("header nav"))
+	does(t, ctx, chromedp.Navigate(link), visible("button.primary"), chromedp.KeyEvent(kb.Enter), visible("header nav"))
 }
 
 // violation is what axe finds.
@@ -172,7 +213,7 @@ func TestBrowserPages(t *testing.T) {
 	shots := os.Getenv(screenshotsVar)
 	for _, path := range paths {
 		var title string
-		must(t, chromedp.Run(ctx, chromedp.Navigate(w.url+path), chromedp.WaitVisible("main"), chromedp.Title(&title), chromedp.Evaluate(string(axe)+";0", nil)))
+		must(t, chromedp.Run(ctx, chromedp.Navigate(w.url+path), visible("main"), chromedp.Title(&title), chromedp.Evaluate(string(axe)+";0", nil)))
 		if strings.Contains(title, "attacked") {
 			t.Errorf("%s: a text was executed", path)
 		}
@@ -223,26 +264,26 @@ func TestBrowserProgram(t *testing.T) {
 	var text string
 	write := func(code string) {
 		t.Helper()
-		does(t, ctx, chromedp.Navigate(w.url+"/runs"), chromedp.WaitVisible("main"),
+		does(t, ctx, chromedp.Navigate(w.url+"/runs"), visible("main"),
 			chromedp.Evaluate("document.querySelector('details').open = true", nil),
-			chromedp.WaitVisible(".cm-content"), chromedp.Focus(".cm-content"), typed(code+kb.Escape+kb.Tab+kb.Tab+kb.Enter), chromedp.WaitVisible("pre.code"))
+			visible(".cm-content"), chromedp.Focus(".cm-content"), typed(code), typed(kb.Enter, input.ModifierCtrl), visible("pre.code"))
 	}
 	write("const n = await tools.notes.list({});\nreturn n.map((x) => x.titel.length)")
-	does(t, ctx, chromedp.Text("main", &text))
+	does(t, ctx, textOf("main", &text))
 	if !strings.Contains(text, "line 2") || !strings.Contains(text, "failed") {
 		t.Errorf("a program that failed: %s", text)
 	}
 	write("return await tools.notes.write({title: 'from the page'})")
-	does(t, ctx, chromedp.Text("main", &text))
+	does(t, ctx, textOf("main", &text))
 	if !strings.Contains(text, "waiting approval") {
 		t.Fatalf("a write: %s", text)
 	}
-	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]"), keys("j"), keys(kb.Enter),
-		chromedp.WaitVisible(".fields"), chromedp.Text("main", &text))
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), visible("tr[data-row]"), keys("j"), keys(kb.Enter),
+		visible(".fields"), textOf("main", &text))
 	if !strings.Contains(text, "from the page") {
 		t.Errorf("the request does not show its arguments: %s", text)
 	}
-	does(t, ctx, keys("a"), chromedp.WaitVisible(".notice"))
+	does(t, ctx, keys("a"), visible(".notice"))
 	w.eventually("the note is written", func() bool { return len(w.tools.notes()) == 1 })
 	seen.check(t)
 }
@@ -253,17 +294,17 @@ func TestBrowserApprovals(t *testing.T) {
 	w := setup(t, false)
 	seen := w.watch(t, ctx)
 	w.logIn(t, ctx)
-	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible(".empty"))
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), visible(".empty"))
 	for i := range 3 {
 		if _, status := w.run(w.token, fmt.Sprintf("return await tools.notes.write({title: 'note %d'})", i)); status != "waiting_approval" {
 			t.Fatalf("the write is %s", status)
 		}
 	}
-	does(t, ctx, chromedp.WaitVisible("tr[data-row]:nth-child(3)"), // the page asks by itself
-		keys("a"), chromedp.WaitVisible("#behind"), keys("jxjxd"),
-		chromedp.WaitVisible(".notice"))
+	does(t, ctx, visible("tr[data-row]:nth-child(3)"), // the page asks by itself
+		keys("a"), visible("#behind"), keys("jxjxd"),
+		visible(".notice"))
 	w.waiting(t, 1)
-	does(t, ctx, chromedp.WaitNotPresent("tr[data-row]:nth-child(2)"), keys("jxa"), chromedp.WaitVisible(".notice"))
+	does(t, ctx, gone("tr[data-row]:nth-child(2)"), keys("jxa"), visible(".notice"))
 	w.eventually("one note is written", func() bool { return len(w.tools.notes()) == 1 })
 	seen.check(t)
 }
@@ -274,27 +315,27 @@ func TestBrowserDoubts(t *testing.T) {
 	w := setup(t, false)
 	seen := w.watch(t, ctx)
 	w.logIn(t, ctx)
-	does(t, ctx, chromedp.Navigate(w.url+"/doubts"), chromedp.WaitVisible(".empty"))
+	does(t, ctx, chromedp.Navigate(w.url+"/doubts"), visible(".empty"))
 	w.run(w.token, "return await tools.notes.lose({title: 'one'})")
 	w.run(w.token, "return await tools.notes.lose({title: 'two'})")
 	var text string
-	does(t, ctx, chromedp.WaitVisible("tr[data-row]:nth-child(2)"), // the page asks by itself
-		chromedp.SendKeys("tr[data-row]:nth-child(2) textarea", "it is there"), chromedp.KeyEvent(kb.Tab+kb.Enter), chromedp.WaitVisible(".notice"),
-		chromedp.WaitNotPresent("tr[data-row]:nth-child(2)"), keys("j"), keys(kb.Enter), chromedp.WaitVisible("form.decide"), chromedp.Text("main", &text))
+	does(t, ctx, visible("tr[data-row]:nth-child(2)"), // the page asks by itself
+		chromedp.SendKeys("tr[data-row]:nth-child(2) textarea", "it is there"), chromedp.KeyEvent(kb.Tab+kb.Enter), visible(".notice"),
+		gone("tr[data-row]:nth-child(2)"), keys("j"), keys(kb.Enter), visible("form.decide"), textOf("main", &text))
 	if !strings.Contains(text, "two") {
 		t.Errorf("the call: %s", text)
 	}
-	does(t, ctx, chromedp.Focus("textarea[name=note]"), chromedp.KeyEvent(kb.Tab+kb.Tab+kb.Enter), chromedp.WaitVisible(".settled"), chromedp.Text(".settled", &text))
+	does(t, ctx, chromedp.Focus("textarea[name=note]"), chromedp.KeyEvent(kb.Tab+kb.Tab+kb.Enter), visible(".settled"), textOf(".settled", &text))
 	if !strings.Contains(text, "not done") {
 		t.Errorf("settled: %s", text)
 	}
-	does(t, ctx, chromedp.Navigate(w.url+"/doubts"), chromedp.WaitVisible(".empty"))
+	does(t, ctx, chromedp.Navigate(w.url+"/doubts"), visible(".empty"))
 	seen.check(t)
 }
 
 // keys presses keys, one after another, once the script of the page takes them.
 func keys(all string) chromedp.Action {
-	return chromedp.Tasks{chromedp.WaitReady("html[data-keys]"), chromedp.KeyEvent(all)}
+	return chromedp.Tasks{there("html[data-keys]"), chromedp.KeyEvent(all)}
 }
 
 // waiting checks how many requests wait.
@@ -330,20 +371,20 @@ func TestBrowserPalette(t *testing.T) {
 		}
 	}
 	var text, focused string
-	does(t, ctx, chromedp.EmulateViewport(375, 900), chromedp.Navigate(w.url+"/runs/"+id), chromedp.WaitVisible("main"), chromedp.Evaluate("document.querySelector('main a').focus()", nil), chromedp.KeyEvent("?"), chromedp.WaitVisible("dialog .keys"), chromedp.Text("dialog", &text))
+	does(t, ctx, chromedp.EmulateViewport(375, 900), chromedp.Navigate(w.url+"/runs/"+id), visible("main"), chromedp.Evaluate("document.querySelector('main a').focus()", nil), chromedp.KeyEvent("?"), visible("dialog .keys"), textOf("dialog", &text))
 	if !strings.Contains(text, "go to a section") {
 		t.Errorf("the help: %s", text)
 	}
 	check("the help")
-	does(t, ctx, chromedp.KeyEvent(kb.Escape), chromedp.WaitNotPresent("dialog"), chromedp.Evaluate("document.activeElement.closest('main a')?.href ?? ''", &focused))
+	does(t, ctx, chromedp.KeyEvent(kb.Escape), gone("dialog"), chromedp.Evaluate("document.activeElement.closest('main a')?.href ?? ''", &focused))
 	if focused == "" {
 		t.Error("the focus is not back on the link")
 	}
 	// chromedp types the character also where the page has taken the key, which no keyboard does.
 	slash := input.DispatchKeyEvent(input.KeyRawDown).WithKey("/").WithCode("Slash")
-	does(t, ctx, slash, chromedp.WaitVisible("dialog [role=option]"), chromedp.SendKeys("dialog input", "s"))
+	does(t, ctx, slash, visible("dialog [role=option]"), chromedp.SendKeys("dialog input", "s"))
 	check("the palette")
-	does(t, ctx, chromedp.SendKeys("dialog input", "er"), chromedp.KeyEvent(kb.ArrowDown+kb.ArrowUp), chromedp.Text("dialog [aria-selected=true]", &text))
+	does(t, ctx, chromedp.SendKeys("dialog input", "er"), chromedp.KeyEvent(kb.ArrowDown+kb.ArrowUp), textOf("dialog [aria-selected=true]", &text))
 	if text != "Servers" {
 		t.Errorf("chosen is %q", text)
 	}
@@ -354,30 +395,30 @@ func TestBrowserPalette(t *testing.T) {
 		}
 	}
 	enter()
-	does(t, ctx, chromedp.WaitVisible("nav a[aria-current][href='/servers']"),
-		slash, chromedp.WaitVisible("dialog"), chromedp.SendKeys("dialog input", "zzz"), chromedp.WaitVisible("dialog .empty"))
+	does(t, ctx, visible("nav a[aria-current][href='/servers']"),
+		slash, visible("dialog"), chromedp.SendKeys("dialog input", "zzz"), visible("dialog .empty"))
 	check("the palette without a place")
 	var path string
-	does(t, ctx, chromedp.KeyEvent(kb.Escape), chromedp.WaitNotPresent("dialog"), chromedp.KeyEvent("k", chromedp.KeyModifiers(input.ModifierCtrl)), chromedp.WaitVisible("dialog"),
+	does(t, ctx, chromedp.KeyEvent(kb.Escape), gone("dialog"), chromedp.KeyEvent("k", chromedp.KeyModifiers(input.ModifierCtrl)), visible("dialog"),
 		chromedp.SendKeys("dialog input", id))
 	enter()
-	does(t, ctx, chromedp.WaitVisible("pre.code"), chromedp.Evaluate("location.pathname", &path))
+	does(t, ctx, visible("pre.code"), chromedp.Evaluate("location.pathname", &path))
 	if path != "/runs/"+id {
 		t.Errorf("the palette leads to %s", path)
 	}
 	var approvals struct{ Approvals []struct{ ID string } }
 	w.api(w.token, "GET", "/v1/approvals?status=waiting", nil, &approvals)
-	does(t, ctx, chromedp.Navigate(w.url+"/approvals/"+approvals.Approvals[0].ID), chromedp.WaitVisible("button.primary"), chromedp.KeyEvent("?"), chromedp.WaitVisible("dialog .keys"),
-		chromedp.KeyEvent("a"), chromedp.KeyEvent(kb.Escape), chromedp.WaitNotPresent("dialog"))
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals/"+approvals.Approvals[0].ID), visible("button.primary"), chromedp.KeyEvent("?"), visible("dialog .keys"),
+		chromedp.KeyEvent("a"), chromedp.KeyEvent(kb.Escape), gone("dialog"))
 	w.waiting(t, 1)
-	does(t, ctx, chromedp.KeyEvent("a"), chromedp.WaitVisible(".notice"))
+	does(t, ctx, chromedp.KeyEvent("a"), visible(".notice"))
 	w.eventually("the run has ended", func() bool { return w.server("notes").State == "ready" && len(w.tools.notes()) == 1 })
 	// Calls are stepped through, and a printed run has its program in full and nothing to click.
-	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id+"/calls/1"), chromedp.WaitVisible("a[rel=next]"), chromedp.KeyEvent("j"), chromedp.WaitVisible("a[rel=prev]"), chromedp.Text("h1", &text))
+	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id+"/calls/1"), visible("a[rel=next]"), chromedp.KeyEvent("j"), visible("a[rel=prev]"), textOf("h1", &text))
 	if !strings.HasPrefix(text, "Call 2") {
 		t.Errorf("the next call is %s", text)
 	}
-	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id+"/calls/2"), chromedp.WaitVisible("a[rel=prev]"), chromedp.KeyEvent("k"), chromedp.WaitVisible("a[rel=next]"), chromedp.Navigate(w.url+"/runs/"+id), emulation.SetEmulatedMedia().WithMedia("print"),
+	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id+"/calls/2"), visible("a[rel=prev]"), chromedp.KeyEvent("k"), visible("a[rel=next]"), chromedp.Navigate(w.url+"/runs/"+id), emulation.SetEmulatedMedia().WithMedia("print"),
 		chromedp.Evaluate("[...document.querySelectorAll('header, form, pre.code')].map(e => getComputedStyle(e).display + ' ' + getComputedStyle(e).whiteSpace).join()", &text))
 	if !regexp.MustCompile(`^none [a-z-]+,(none [a-z-]+,)*block pre-wrap(,none [a-z-]+)*$`).MatchString(text) {
 		t.Errorf("printed: %s", text)

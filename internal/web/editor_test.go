@@ -101,7 +101,7 @@ func TestBrowserEditor(t *testing.T) {
 	}
 	var text, focused string
 	w.run(w.token, "return await tools.notes.list({})") // whose shape is learned
-	does(t, ctx, chromedp.EmulateViewport(375, 900), chromedp.Navigate(w.url+"/runs"), chromedp.WaitVisible("summary"), chromedp.Focus("summary"), typed(kb.Enter), chromedp.WaitVisible(".cm-content"), typed(kb.Tab+"const all = await too"))
+	does(t, ctx, chromedp.EmulateViewport(375, 900), chromedp.Navigate(w.url+"/runs"), visible("summary"), chromedp.Focus("summary"), typed(kb.Enter), visible(".cm-content"), typed(kb.Tab+"const all = await too"))
 	pick("tools")
 	does(t, ctx, typed(".n"))
 	pick("notes")
@@ -111,7 +111,7 @@ func TestBrowserEditor(t *testing.T) {
 	pick("list")
 	does(t, ctx, typed("({});\ntools.notes.write({"))
 	w.offers(t, ctx, "text")
-	does(t, ctx, typed(kb.Escape), chromedp.WaitNotPresent(".cm-tooltip-autocomplete"), typed(" ", input.ModifierCtrl))
+	does(t, ctx, typed(kb.Escape), gone(".cm-tooltip-autocomplete"), typed(" ", input.ModifierCtrl))
 	w.offers(t, ctx, "text")
 	does(t, ctx, typed("ti"))
 	pick("title")
@@ -122,7 +122,7 @@ func TestBrowserEditor(t *testing.T) {
 	if does(t, ctx, chromedp.Evaluate("document.querySelector('textarea').value", &text)); text != want {
 		t.Errorf("written: %q", text)
 	}
-	does(t, ctx, typed("a", input.ModifierCtrl), typed("const all = await tools.notes.list({});\nreturn all.length +"), chromedp.WaitVisible(".cm-lint-marker-error"), chromedp.Text(".problems", &text))
+	does(t, ctx, typed("a", input.ModifierCtrl), typed("const all = await tools.notes.list({});\nreturn all.length +"), visible(".cm-lint-marker-error"), textOf(".problems", &text))
 	if !strings.HasPrefix(text, "Line 2: unexpected end") {
 		t.Errorf("the check says %q", text)
 	}
@@ -132,31 +132,31 @@ func TestBrowserEditor(t *testing.T) {
 	if focused != "sessionId" {
 		t.Errorf("the focus is on %q", focused)
 	}
-	does(t, ctx, typed(kb.Tab, input.ModifierShift), typed(kb.Backspace+kb.Backspace), chromedp.WaitNotPresent(".cm-lint-marker-error"), chromedp.Text(".problems", &text))
+	does(t, ctx, typed(kb.Tab, input.ModifierShift), typed(kb.Backspace+kb.Backspace), gone(".cm-lint-marker-error"), textOf(".problems", &text))
 	if text != "" {
 		t.Errorf("the check of what was mended says %q", text)
 	}
 	if _, err := chromedp.RunResponse(ctx, typed(kb.Enter, input.ModifierCtrl)); err != nil {
 		t.Fatal(err)
 	}
-	does(t, ctx, chromedp.WaitVisible(".is-succeeded"), chromedp.Evaluate("document.querySelector('main').innerText", &text))
+	does(t, ctx, visible(".is-succeeded"), chromedp.Evaluate("document.querySelector('main').innerText", &text))
 	if !strings.Contains(text, "Result") || !strings.Contains(text, "return all.length") {
 		t.Errorf("the run: %s", text)
 	}
 	// A program that failed comes back with the line marked.
 	id, _ := w.run(w.token, "\nnull.x")
-	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id), chromedp.WaitVisible("a[href*=from]"), chromedp.Click("a[href*=from]"), chromedp.WaitVisible(".cm-lint-marker-error"), chromedp.Evaluate("document.querySelector('textarea').value", &text))
+	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id), visible("a[href*=from]"), chromedp.Click("a[href*=from]"), visible(".cm-lint-marker-error"), chromedp.Evaluate("document.querySelector('textarea').value", &text))
 	if text != "\nnull.x" {
 		t.Errorf("the editor has %q", text)
 	}
-	does(t, ctx, chromedp.Text(".problems", &text))
+	does(t, ctx, textOf(".problems", &text))
 	if !strings.HasPrefix(text, "Line 2: ") {
 		t.Errorf("marked: %q", text)
 	}
 	// An editor that was opened stays where the page is asked for again.
-	does(t, ctx, chromedp.Navigate(w.url+"/runs"), chromedp.Click("summary"), chromedp.WaitVisible(".cm-content"))
+	does(t, ctx, chromedp.Navigate(w.url+"/runs"), chromedp.Click("summary"), visible(".cm-content"))
 	w.run(w.token, "return 'another'")
-	does(t, ctx, chromedp.WaitVisible("tbody tr:nth-child(4)"), chromedp.Focus(".cm-content"), typed("// kept"), chromedp.Evaluate("document.querySelector('textarea').value", &text))
+	does(t, ctx, visible("tbody tr:nth-child(4)"), chromedp.Focus(".cm-content"), typed("// kept"), chromedp.Evaluate("document.querySelector('textarea').value", &text))
 	if text != "// kept" {
 		t.Errorf("after the list has changed: %q", text)
 	}
@@ -167,14 +167,14 @@ func TestBrowserEditor(t *testing.T) {
 func (w *world) tryCompletions(t testing.TB, ctx context.Context, look func(what string)) {
 	t.Helper()
 	var count int
-	does(t, ctx, chromedp.Navigate(w.url+"/runs"), chromedp.WaitVisible("summary"), chromedp.Click("summary"), chromedp.WaitVisible(".cm-content"), chromedp.Focus(".cm-content"), typed("tools.notes."))
+	does(t, ctx, chromedp.Navigate(w.url+"/runs"), visible("summary"), chromedp.Click("summary"), visible(".cm-content"), chromedp.Focus(".cm-content"), typed("tools.notes."))
 	w.offers(t, ctx, "about0")
 	does(t, ctx, chromedp.Evaluate("document.querySelectorAll('.cm-tooltip-autocomplete li').length", &count))
 	if count < len(payloads) {
 		t.Errorf("%d tools are offered", count)
 	}
 	for range count {
-		does(t, ctx, chromedp.WaitVisible(".cm-completionInfo"), typed(kb.ArrowDown))
+		does(t, ctx, visible(".cm-completionInfo"), typed(kb.ArrowDown))
 		look("a tool that is offered")
 	}
 	for i, p := range payloads {
@@ -187,7 +187,7 @@ func (w *world) tryCompletions(t testing.TB, ctx context.Context, look func(what
 			t.Errorf("argument %q is written %q", p, written)
 		}
 	}
-	does(t, ctx, typed("a", input.ModifierCtrl), typed("tools.notes.about0({x: 1})"), chromedp.WaitVisible(".cm-lint-marker"))
+	does(t, ctx, typed("a", input.ModifierCtrl), typed("tools.notes.about0({x: 1})"), visible(".cm-lint-marker"))
 	look("a check that names an argument")
 	does(t, ctx, typed("a", input.ModifierCtrl), typed("callMCPTool('"))
 	w.offers(t, ctx, "notes__")

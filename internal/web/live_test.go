@@ -215,7 +215,7 @@ func TestBrowserLive(t *testing.T) {
 	const hide = "Object.defineProperty(document, 'hidden', {configurable: true, get: () => %v}); document.dispatchEvent(new Event('visibilitychange'))"
 	var text string
 	var rows, lines, begun, hidden int
-	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id), chromedp.WaitVisible("#c10", chromedp.ByQuery), chromedp.Evaluate(fmt.Sprintf(hide, true), nil),
+	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id), visible("#c10"), chromedp.Evaluate(fmt.Sprintf(hide, true), nil),
 		chromedp.Evaluate("document.querySelectorAll('#calls tr').length", &begun))
 	w.eventually("the run ends", func() bool {
 		var run struct{ Status string }
@@ -226,8 +226,8 @@ func TestBrowserLive(t *testing.T) {
 	if hidden != begun {
 		t.Errorf("a hidden page follows the run: it has %d rows, and then %d", begun, hidden)
 	}
-	does(t, ctx, chromedp.Evaluate(fmt.Sprintf(hide, false), nil), chromedp.WaitVisible("form[action$=replay]"))
-	does(t, ctx, chromedp.Text("main", &text), chromedp.Evaluate("document.querySelectorAll('#calls tr').length", &rows), chromedp.Evaluate("document.querySelectorAll('#console .log').length", &lines))
+	does(t, ctx, chromedp.Evaluate(fmt.Sprintf(hide, false), nil), visible("form[action$=replay]"))
+	does(t, ctx, textOf("main", &text), chromedp.Evaluate("document.querySelectorAll('#calls tr').length", &rows), chromedp.Evaluate("document.querySelectorAll('#console .log').length", &lines))
 	if !strings.Contains(text, "succeeded") || rows != 80 || lines != 40 {
 		t.Errorf("%d rows, %d lines: %s", rows, lines, text)
 	}

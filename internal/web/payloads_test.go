@@ -283,7 +283,7 @@ func TestBrowserPayloads(t *testing.T) {
 			var wrong, links []string
 			does(t, ctx, chromedp.Navigate(w.url+todo[i]))
 			if strings.HasPrefix(todo[i], "/runs?from=") {
-				does(t, ctx, chromedp.WaitVisible(".cm-content"))
+				does(t, ctx, visible(".cm-content"))
 			}
 			does(t, ctx, chromedp.Evaluate(structure, &wrong), chromedp.Evaluate(poke, &links))
 			if wrong = append(wrong, seen()...); len(wrong) > 0 {
@@ -328,7 +328,7 @@ func TestBrowserPayloads(t *testing.T) {
 			if _, err := chromedp.RunResponse(ctx, chromedp.Evaluate("{"+fill+"}", nil)); err != nil {
 				t.Fatalf("%s: %v", form.action, err)
 			}
-			does(t, ctx, chromedp.Evaluate(structure, &wrong), chromedp.Text("main", &text), chromedp.Evaluate(poke, nil))
+			does(t, ctx, chromedp.Evaluate(structure, &wrong), textOf("main", &text), chromedp.Evaluate(poke, nil))
 			if wrong = append(wrong, seen()...); len(wrong) > 0 || !strings.Contains(text, form.shows) {
 				t.Errorf("%s, policy ignored: %v: %.1000q, and %q in %.2000s", form.action, bypass, wrong, form.shows, text)
 			}

@@ -170,7 +170,7 @@ func TestBrowserPolicy(t *testing.T) {
 		}
 	}
 	var text, kept string
-	does(t, ctx, chromedp.Navigate(w.url+"/policy"), chromedp.WaitVisible("#test"))
+	does(t, ctx, chromedp.Navigate(w.url+"/policy"), visible("#test"))
 	does(t, ctx, chromedp.SendKeys("input[name=tool]", "notes__write"))
 	submit := func(keys string) {
 		t.Helper()
@@ -179,33 +179,33 @@ func TestBrowserPolicy(t *testing.T) {
 		}
 	}
 	submit(kb.Enter)
-	does(t, ctx, chromedp.Text("#test [role=status]", &text))
+	does(t, ctx, textOf("#test [role=status]", &text))
 	if !strings.Contains(text, "asks about notes__write") {
 		t.Errorf("the test of a call: %s", text)
 	}
 	readable("tested")
 	write := func(policy string) {
 		t.Helper()
-		does(t, ctx, chromedp.Navigate(w.url+"/policy"), chromedp.WaitVisible("#other .cm-content"), chromedp.Focus("#other .cm-content"),
+		does(t, ctx, chromedp.Navigate(w.url+"/policy"), visible("#other .cm-content"), chromedp.Focus("#other .cm-content"),
 			typed("a", input.ModifierCtrl), typed(policy+kb.Escape+kb.Tab+kb.Tab))
 		submit(kb.Enter)
 	}
 	write("- {tools: notes, action: deny}")
-	does(t, ctx, chromedp.Text("#other [role=alert]", &text), chromedp.Value("textarea[name=policy]", &kept, chromedp.NodeReady))
+	does(t, ctx, textOf("#other [role=alert]", &text), chromedp.Value("textarea[name=policy]", &kept, chromedp.NodeReady))
 	if !strings.Contains(text, "Line 1, column 11") || kept != "- {tools: notes, action: deny}" {
 		t.Errorf("a mistake: %s, %q", text, kept)
 	}
 	readable("mistake")
 	seen.expect(t, "400 (Bad Request)")
 	write("- {tools: notes__read, action: deny}\n- {tools: notes__*, action: ask}")
-	does(t, ctx, chromedp.Text("#other", &text))
+	does(t, ctx, textOf("#other", &text))
 	if !strings.Contains(text, id+", call 2") || !strings.Contains(text, "To put it in effect") {
 		t.Errorf("tried: %s", text)
 	}
 	readable("tried")
 	does(t, ctx, chromedp.Focus("a[href$='/calls/2']"))
 	submit(kb.Enter)
-	does(t, ctx, chromedp.Text("h1", &text))
+	does(t, ctx, textOf("h1", &text))
 	if !strings.HasPrefix(text, "Call 2") {
 		t.Errorf("the call: %s", text)
 	}

@@ -163,7 +163,7 @@ func (w *world) registers(ctx context.Context) {
 	c := w.atTerminal([]string{passphrase}, "approvals", "security-keys", "add", "blue key", "--origin", w.url)
 	link := c.shows(`(http://localhost:\d+/security-keys/new\?registration=\S+)`)
 	var code string
-	does(w.t, ctx, chromedp.Navigate(link), chromedp.WaitVisible("form[data-register] button"), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible("strong.code"), chromedp.Text("strong.code", &code))
+	does(w.t, ctx, chromedp.Navigate(link), visible("form[data-register] button"), chromedp.KeyEvent(kb.Enter), visible("strong.code"), textOf("strong.code", &code))
 	c.ends(0)
 	if !strings.Contains(c.String(), "with the code "+code) {
 		w.t.Errorf("the page says %s, the terminal %s", code, c)
@@ -173,7 +173,7 @@ func (w *world) registers(ctx context.Context) {
 // logInAs logs a browser in with an API key.
 func (w *world) logInAs(ctx context.Context, key string) {
 	w.t.Helper()
-	does(w.t, ctx, chromedp.Navigate(w.url+"/login"), chromedp.WaitVisible("input[name=key]"), chromedp.SendKeys("input[name=key]", key+kb.Enter), chromedp.WaitVisible("header nav"))
+	does(w.t, ctx, chromedp.Navigate(w.url+"/login"), visible("input[name=key]"), chromedp.SendKeys("input[name=key]", key+kb.Enter), visible("header nav"))
 }
 
 // writes starts programs whose writes wait for an approval.
@@ -195,20 +195,20 @@ func TestBrowserSecurityKey(t *testing.T) {
 	w.logIn(t, ctx)
 	w.writes(w.token, 1)
 	var text string
-	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]"), chromedp.Text("main", &text))
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), visible("tr[data-row]"), textOf("main", &text))
 	if !strings.Contains(text, "security-keys add") || strings.Contains(text, "Approve the chosen") {
 		t.Errorf("without a key: %s", text)
 	}
 	w.registers(ctx)
-	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]"), keys("j"), keys(kb.Enter), chromedp.WaitVisible(".fields"),
-		keys("a"), chromedp.WaitVisible(".notice"))
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), visible("tr[data-row]"), keys("j"), keys(kb.Enter), visible(".fields"),
+		keys("a"), visible(".notice"))
 	w.eventually("the note is written", func() bool { return len(w.tools.notes()) == 1 })
 	w.writes(w.token, 50)
-	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]:nth-child(50)"), keys(strings.Repeat("jx", 50)), keys("a"), chromedp.WaitVisible(".notice"))
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), visible("tr[data-row]:nth-child(50)"), keys(strings.Repeat("jx", 50)), keys("a"), visible(".notice"))
 	w.eventually("all notes are written", func() bool { return len(w.tools.notes()) == 51 })
 	w.restart()
 	w.writes(w.token, 1)
-	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]"), keys("jxa"), chromedp.WaitVisible(".notice"))
+	does(t, ctx, chromedp.Navigate(w.url+"/approvals"), visible("tr[data-row]"), keys("jxa"), visible(".notice"))
 	w.eventually("the note is written", func() bool { return len(w.tools.notes()) == 52 })
 	seen.check(t)
 	at := w.url
@@ -240,14 +240,14 @@ func TestBrowserTwoApprovers(t *testing.T) {
 	}
 	w.writes(user, 50)
 	for _, one := range []context.Context{ctx, other} {
-		does(t, one, chromedp.Navigate(w.url+"/approvals"), chromedp.WaitVisible("tr[data-row]:nth-child(50)"), keys(strings.Repeat("jx", 50)), chromedp.WaitReady("tr[data-row]:nth-child(50) input:checked"))
+		does(t, one, chromedp.Navigate(w.url+"/approvals"), visible("tr[data-row]:nth-child(50)"), keys(strings.Repeat("jx", 50)), there("tr[data-row]:nth-child(50) input:checked"))
 	}
 	var wg sync.WaitGroup
 	for _, one := range []context.Context{ctx, other} {
 		wg.Go(func() { // the answer is a page, or words on this one: the other person was first
 			step, cancel := context.WithTimeout(one, stepTime)
 			defer cancel()
-			if err := chromedp.Run(step, keys("a"), chromedp.WaitReady(".notice, [data-answer]:not([hidden]), .problem, #behind:not([hidden])", chromedp.ByQuery)); err != nil {
+			if err := chromedp.Run(step, keys("a"), there(".notice, [data-answer]:not([hidden]), .problem, #behind:not([hidden])")); err != nil {
 				t.Error(err)
 			}
 		})

@@ -99,7 +99,13 @@ func setup(t testing.TB, keys bool, settings ...string) *world {
 		if r.Last().Role == "tool" {
 			return fake.Reply{Text: "There are **2** notes. " + payload, Usage: fake.Usage{Input: 200, Output: 9}}
 		}
-		input, _ := json.Marshal(map[string]string{"code": "const all = await tools.notes.list({});\nreturn all"})
+		code := "const all = await tools.notes.list({});\nreturn all"
+		for _, m := range r.Messages {
+			if strings.Contains(m.Text, "report") {
+				code = "await fs.promises.writeFile('/workspace/report.csv', 'id,title\\n1,first\\n');\nreturn await tools.mine.write({title: 'report', text: 'it is in report.csv'})"
+			}
+		}
+		input, _ := json.Marshal(map[string]string{"code": code})
 		return fake.Reply{Text: "I look.", Calls: []fake.Call{{Name: "execute_code", Input: string(input)}}, Usage: fake.Usage{Input: 100, Output: 20}}
 	})
 	t.Cleanup(model.Close)

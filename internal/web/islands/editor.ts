@@ -8,7 +8,7 @@ import { javascript } from '@codemirror/lang-javascript';
 import { yaml } from '@codemirror/lang-yaml';
 import { bracketMatching, HighlightStyle, indentOnInput, indentUnit, syntaxHighlighting } from '@codemirror/language';
 import { lintGutter, lintKeymap } from '@codemirror/lint';
-import { EditorState, type Extension } from '@codemirror/state';
+import { EditorState, type Extension, Prec } from '@codemirror/state';
 import { EditorView, highlightSpecialChars, keymap, lineNumbers } from '@codemirror/view';
 import { tags } from '@lezer/highlight';
 
@@ -58,7 +58,8 @@ const languages: Record<string, () => Extension> = {
 
 // leave makes Tab leave the editor behind Escape, until something is typed or the editor gets the focus again.
 const leave: Extension = [
-  keymap.of([{ key: 'Escape', run: (view) => (view.setTabFocusMode(true), true) }, indentWithTab]),
+  Prec.highest(keymap.of([{ key: 'Escape', run: (view) => (view.setTabFocusMode(true), false) }])), // which also closes a list of completions
+  keymap.of([indentWithTab]),
   EditorView.updateListener.of((u) => { if (u.docChanged) u.view.setTabFocusMode(false); }),
   EditorView.domEventHandlers({ focus: (_, view) => view.setTabFocusMode(false) }),
 ];
