@@ -266,7 +266,7 @@ func TestSecurityKeyAttacks(t *testing.T) {
 	if status, why := answer(q.Batch, good); status != http.StatusForbidden || !strings.Contains(why, "copied") {
 		t.Errorf("once more after a restart: %d %s", status, why)
 	}
-	third := w.asks(w.token, "third")
+	third := w.asks(w.token, "first") // the same call once more
 	q = w.question(w.token, third)
 	k.counter -= 2
 	if status, why := answer(q.Batch, k.get(q.PublicKey.Challenge, w.url)); status != http.StatusForbidden || !strings.Contains(why, "copied") {
@@ -277,6 +277,10 @@ func TestSecurityKeyAttacks(t *testing.T) {
 	// What is written into the store counts for nothing: a signature for another request, and a key that no person has confirmed.
 	w.edit(`UPDATE approvals SET status = 'approved', decided = (SELECT decided FROM approvals WHERE id = ?1), decided_by = 'local', due = (SELECT decided FROM approvals WHERE id = ?1),
 		signature = (SELECT signature FROM approvals WHERE id = ?1) WHERE id = ?2`, first.ID, third.ID)
+	w.eventually("the forged approval is ignored", func() bool { return strings.Contains(w.out.String(), "no valid signature") })
+	if n := w.tools.notes(); len(n) != 1 {
+		t.Fatalf("written: %q", n)
+	}
 	own := newSoftKey(t)
 	var list struct {
 		Hash    string                 `json:"hash"`
@@ -299,7 +303,6 @@ func TestSecurityKeyAttacks(t *testing.T) {
 			t.Errorf("a list of keys that it has written: %d %s", status, why)
 		}
 	}
-	w.eventually("the forged approval is ignored", func() bool { return strings.Contains(w.out.String(), "no valid signature") })
 	if n := w.tools.notes(); len(n) != 1 {
 		t.Errorf("written: %q", n)
 	}
