@@ -331,6 +331,9 @@ func TestSecurityKeyRegistrationAttacks(t *testing.T) {
 		t.Errorf("without a link: %d", status)
 	}
 	c, secret := w.links("my own passphrase", "password12", "correct horse battery staple")
+	if status, _ := w.puts(w.token, "guess", own); status != http.StatusForbidden {
+		t.Errorf("with another secret than the link's: %d", status)
+	}
 	if status, why := w.puts(w.token, secret, own); status != http.StatusOK {
 		t.Fatalf("its own link: %d %s", status, why)
 	}
