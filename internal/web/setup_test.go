@@ -58,7 +58,7 @@ const configuration = `
 store: {url: "sqlite:%[1]s/harness.db"}
 skills: {dir: "%[1]s/skills"}
 workspace: {dir: "%[1]s/workspace"}
-policy: {rules: [{tools: "*__write*", action: ask, reason: "writes are asked about"}]}
+policy: {rules: [{tools: "*__write*", action: ask, reason: "writes are asked about"}, {tools: "*__send_*", action: ask, reason: "what is sent is asked about"}]}
 quarantine: off
 mcpServers:
   notes: {url: "%[2]s"}
@@ -96,15 +96,13 @@ func setup(t testing.TB, keys bool, settings ...string) *world {
 	dir := t.TempDir()
 	w := &world{t: t, dir: dir, tools: newToolServer(t)}
 	model := fake.Serve(func(r fake.Request) fake.Reply {
+		if strings.Contains(string(r.Raw), "Report the sales") {
+			return reports(r)
+		}
 		if r.Last().Role == "tool" {
 			return fake.Reply{Text: "There are **2** notes. " + payload, Usage: fake.Usage{Input: 200, Output: 9}}
 		}
 		code := "const all = await tools.notes.list({});\nreturn all"
-		for _, m := range r.Messages {
-			if strings.Contains(m.Text, "report") {
-				code = "await fs.promises.writeFile('/workspace/report.csv', 'id,title\\n1,first\\n');\nreturn await tools.mine.write({title: 'report', text: 'it is in report.csv'})"
-			}
-		}
 		input, _ := json.Marshal(map[string]string{"code": code})
 		return fake.Reply{Text: "I look.", Calls: []fake.Call{{Name: "execute_code", Input: string(input)}}, Usage: fake.Usage{Input: 100, Output: 20}}
 	})
@@ -114,6 +112,9 @@ func setup(t testing.TB, keys bool, settings ...string) *world {
 		"OPENAI_API_KEY=sk-test", "OPENAI_MODEL=test-model", "OPENAI_BASE_URL=" + model.URL + "/v1",
 	}
 	text := configuration + strings.Join(settings, "\n")
+	if strings.Contains(text, "no server") {
+		text = strings.Replace(text, "mcpServers:\n  notes:", "# without", 1)
+	}
 	if strings.Contains(text, "\nquarantine: changed") {
 		text = strings.Replace(text, "quarantine: off\n", "", 1)
 	}

@@ -24,7 +24,7 @@ type item struct {
 
 // documentation is what accompanies the program everywhere.
 func (r *release) documentation() (all []item, err error) {
-	for _, pattern := range []string{"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "docs/*.md"} {
+	for _, pattern := range []string{"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "docs/*.md", "docs/images/*.png"} {
 		files, err := filepath.Glob(filepath.FromSlash(pattern))
 		if err != nil {
 			return nil, err
