@@ -103,9 +103,6 @@ func attacked(t testing.TB) (w *world, paths []string) {
 	post("/v1/servers/moody/reconnect", struct{}{}, nil)
 	w.eventually("a definition is held", func() bool { return w.server("moody").Held > 0 })
 
-	quoted := func(s string) string {
-		return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`, "\x00", `\x00`).Replace(s) + "'"
-	}
 	said, _ := w.run(w.token, "for (const text of ["+strings.Join(mapped(payloads, quoted), ",\n")+"]) { console.log(text); console.error({[text]: text}); }\nconsole.log('\\ud800')\n"+
 		"await fs.writeFile('/workspace/notes.txt', "+quoted(payload)+");\nconst all = await tools.notes.list({about: "+quoted(payload)+", "+quoted(payload)+": '\\udfff'});\nreturn {all, said: "+quoted(payload)+"}")
 	many, _ := w.run(w.token, "return (await tools.notes.large({count: 300})).items.length")
@@ -181,6 +178,32 @@ func mapped(all []string, of func(string) string) (out []string) {
 		out = append(out, of(s))
 	}
 	return out
+}
+
+// quoted is a text in a program.
+func quoted(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\r", `\r`, "\x00", `\x00`).Replace(s) + "'"
+}
+
+// begins starts a run that waits for a person, then says the payloads, and waits for a person again. goOn approves the first wait.
+func (w *world) begins(t testing.TB) (id string, goOn func()) {
+	t.Helper()
+	var out struct {
+		RunID string `json:"runId"`
+	}
+	w.api(w.token, "POST", "/v1/runs", map[string]any{"code": "await tools.notes.write({title: 'begin'});\nfor (const text of [" + strings.Join(mapped(payloads, quoted), ",\n") + "]) {\n" +
+		"console.log(text); console.error({[text]: text}); await callMCPTool('unknown__' + text, {[text]: text}).catch(() => {}); await tools.notes.list({about: text});\n}\n" +
+		"console.log('that was all'); await tools.notes.write({title: " + quoted(payload) + "})"}, &out)
+	var asked struct{ Approvals []struct{ ID, RunID string } }
+	w.api(w.token, "GET", "/v1/approvals?status=waiting&limit=1", nil, &asked)
+	if len(asked.Approvals) != 1 || asked.Approvals[0].RunID != out.RunID {
+		t.Fatalf("the run %s does not wait: %v", out.RunID, asked)
+	}
+	return out.RunID, func() {
+		if got := w.api(w.token, "POST", "/v1/approvals/"+asked.Approvals[0].ID, map[string]string{"decision": "approve"}, nil); got != http.StatusOK {
+			t.Errorf("approve: %d", got)
+		}
+	}
 }
 
 // jsonOf is a value as JSON.
@@ -275,6 +298,15 @@ func TestBrowserPayloads(t *testing.T) {
 	const control = `document.body.insertAdjacentHTML('beforeend', '<img src=/none onerror="attacked(\'control\')">')`
 	for pass, bypass := range []bool{false, true} {
 		does(t, ctx, page.SetBypassCSP(bypass))
+		// A run that goes on tells an open page by its events.
+		id, goOn := w.begins(t)
+		does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id), there("html[data-keys]"))
+		goOn()
+		var wrong []string
+		does(t, ctx, until("document.querySelector('main').innerText.includes('that was all') && !!document.querySelector('#c80') || null", new(bool)), chromedp.Evaluate(structure, &wrong), chromedp.Evaluate(poke, nil))
+		if wrong = append(wrong, seen()...); len(wrong) > 0 {
+			t.Errorf("a run that goes on, policy ignored: %v: %.1000q", bypass, wrong)
+		}
 		todo, known := slices.Clone(paths), map[string]bool{}
 		for _, p := range paths {
 			known[shape(p)] = true
