@@ -29,8 +29,6 @@ SHARING = $(LONGEST) $(addprefix ./internal/,agent approval audit auth catalog c
 OTHERS = ./internal/cli ./internal/bench $(filter-out $(patsubst ./%,mcp-code-exec-harness/%,$(SHARING)),$(shell $(GO) list ./...))
 # What computes most in the tests of wiring, program and catalog, without more goroutines than the others have.
 COMPUTING = TestHostile|TestLeak|TestOnly|TestChannels|TestExfiltration|TestLaundering|TestCompilingIsCharged|TestPrograms|TestHostileCode|TestOrdinaryCode|TestLinear|TestLiftAgainstTypeScript|TestHostileSchemas|TestHostileNames|TestGeneratedSchemasCompile|TestOrdinaryPrograms|TestTokensTold
-# How many packages are tested at once: one more than there are processors, because tests also wait, for containers, clocks and processes.
-AT_ONCE = $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 GOTESTSUM = $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg
 
 # What make release builds for, and the address below which its files will be, which the formula of Homebrew needs.
@@ -51,8 +49,8 @@ demo: build ## the main job with embedded defaults: no key, no network
 
 test: children ## every test; at the end what was skipped, and why
 	CGO_ENABLED=$(if $(RACE),1,0) HARNESS_TEST_CHILDREN=$(if $(RACE),$(CURDIR)/bin/children) \
-		$(GOTESTSUM) --jsonfile bin/test.json -- $(if $(RACE),$(RACE) $(PLAIN) -skip '^($(COMPUTING))$$') -p $(AT_ONCE) -timeout 20m $(SHARING)
-	$(GOTESTSUM) --jsonfile bin/test-others.json -- -p $(AT_ONCE) -timeout 20m $(OTHERS)
+		$(GOTESTSUM) --jsonfile bin/test.json -- $(if $(RACE),$(RACE) $(PLAIN) -skip '^($(COMPUTING))$$') -timeout 20m $(SHARING)
+	$(GOTESTSUM) --jsonfile bin/test-others.json -- -timeout 20m $(OTHERS)
 	$(if $(RACE),$(GOTESTSUM) -- -timeout 10m -run '^($(COMPUTING))$$' ./internal/wiring ./internal/program ./internal/catalog)
 	$(if $(filter linux,$(shell $(GO) env GOOS)),$(MAKE) test-process)
 	@sed -n 's/.*"Test":"\([^"]*\)".*"Output":" *[a-z_]*\.go:[0-9]*: \(the seed is [0-9]*\).*/\1: \2/p' bin/test.json bin/test-others.json
