@@ -110,7 +110,7 @@ func (*ArgumentsObject) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Description: "Arguments of the call. Tokens in them are judged."}
 }
 
-// PolicyTrial is a call that nobody makes.
+// PolicyTrial is a call that is judged and not made.
 type PolicyTrial struct {
 	_ struct{} `additionalProperties:"true"`
 	OtherPolicy
@@ -154,14 +154,15 @@ func (a *API) recorded(ctx context.Context, of RecordedRuns) (s *simulation.Sour
 	in, cancel := context.WithTimeoutCause(ctx, recordedTime, problem(http.StatusGatewayTimeout,
 		fmt.Sprintf("the runs could not be read within %s: ask for fewer runs, or use harness policy simulate", recordedTime)))
 	a.opt.Harness.EnsureTools(in, identity(ctx).User)
-	return &simulation.Source{
-		Runs: a.opt.Harness.Runs(), Tasks: a.opt.Tasks, Catalog: a.opt.Harness.Catalog(), Who: identity(ctx), Bounds: simulation.Bounds{
-			User: user, Since: of.Since, Runs: cmp.Or(of.Runs, 200), Calls: recordedCalls, Bytes: recordedJournal, Args: recordedArgs, Origins: recordedOrigins,
-		},
-	}, in, func() {
+	bounds := simulation.Bounds{
+		User: user, Since: of.Since, Runs: cmp.Or(of.Runs, 200), Calls: recordedCalls, Bytes: recordedJournal, Args: recordedArgs, Origins: recordedOrigins,
+	}
+	source := &simulation.Source{Runs: a.opt.Harness.Runs(), Tasks: a.opt.Tasks, Catalog: a.opt.Harness.Catalog(), Who: identity(ctx), Bounds: bounds}
+	end := func() {
 		cancel()
 		exit()
-	}, nil
+	}
+	return source, in, end, nil
 }
 
 // policyFor is the configuration with the policy in effect, for a caller who may see it.

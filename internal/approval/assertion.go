@@ -34,7 +34,7 @@ type Assertion struct {
 	Key           []byte   `json:"key"` // id of the security key
 	Nonce         []byte   `json:"nonce"`
 	Statements    [][]byte `json:"statements"` // SHA-256 of the statement of each request that it approves
-	ClientData    []byte   `json:"clientData"` // what the browser says of the challenge and its page
+	ClientData    []byte   `json:"clientData"` // the browser's JSON with challenge and origin
 	Authenticator []byte   `json:"authenticatorData"`
 	Signature     []byte   `json:"signature"`
 }

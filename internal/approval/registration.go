@@ -129,7 +129,7 @@ func (p *Presence) Register(ctx context.Context, token, principal string, a Atte
 	}
 	sum := sha256.Sum256(a.ClientData)
 	object := parsed.AttestationObject
-	// The page asks for no attestation, which says who has made the key: a person confirms the key itself. Keys may attest themselves all the same.
+	// No attestation of the maker is asked for, because a person confirms the key. Some keys send one all the same.
 	if err := object.Verify(host, sum[:], true, true, nil, params, protocol.AttestationPolicy{}, protocol.SignaturePolicy{}); err != nil {
 		return SecurityKey{}, assertionError{whyRefused(err)}
 	}

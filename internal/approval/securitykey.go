@@ -19,7 +19,7 @@ type SecurityKey struct {
 	Name      string    `json:"name"`
 	Origin    string    `json:"origin"` // address of the dashboard where it was registered; it signs for no other one
 	Added     time.Time `json:"added"`
-	Counter   uint32    `json:"counter"` // of signatures, at the registration
+	Counter   uint32    `json:"counter"` // count of signatures at the registration
 }
 
 // maxSecurityKeys is how many security keys a store has.

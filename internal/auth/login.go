@@ -31,7 +31,7 @@ type Login struct {
 type Flow struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
-	Verifier string `json:"v"` // of PKCE
+	Verifier string `json:"v"` // code verifier of PKCE
 	Redirect string `json:"r"` // address to which the issuer sends the browser back
 }
 

@@ -73,7 +73,7 @@ func (s *Service) Check(ctx context.Context, who auth.Identity, req Request) ([]
 		return nil, err
 	}
 	defer leave()
-	env, err := s.open(req.User, req.Session, id.New("run")) // without a session, a directory as that of a run
+	env, err := s.open(req.User, req.Session, id.New("run")) // Without a session the directory is like that of a run.
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/tiers"
 )
 
-// Trial is a call that nobody makes, to learn which rule decides it.
+// Trial is a call that is judged and not made: it shows which rule decides it.
 type Trial struct {
 	Tool string          // full name
 	Args json.RawMessage // a JSON object; tokens in it are judged
