@@ -34,15 +34,14 @@ func (v *visit) addServer() error {
 			err = v.send(http.MethodPost, "/v1/servers", s.ask, nil)
 		}
 		refused, ok := errors.AsType[*refusal](err)
-		switch {
-		case ok && refused.Status < http.StatusInternalServerError:
+		if ok && refused.Status < http.StatusInternalServerError {
 			status = refused.Status
-			fallthrough
-		case s.Err != nil:
+		} else if err != nil && s.Err == nil {
+			return err
+		}
+		if err != nil {
 			form.Problems = append(form.Problems, s.name+": "+err.Error())
 			continue
-		case err != nil:
-			return err
 		}
 		form.Added = append(form.Added, s.name)
 		for _, note := range s.notes {
