@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,6 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/part"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/sandbox"
+	"mcp-code-exec-harness/internal/startup"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -66,7 +66,7 @@ func absent(what string) *Problem {
 }
 
 // ownID matches ids that the harness makes. They may be repeated in errors; other text of a request may not.
-var ownID = regexp.MustCompile(`^(task|run|sess|sched|apr)_[0-9A-Za-z]{1,40}$`)
+var ownID = startup.Regexp(`^(task|run|sess|sched|apr)_[0-9A-Za-z]{1,40}$`)
 
 // named is an absent problem with the id of the thing, if the request names one.
 func (p *Problem) named(v *visit) *Problem {
@@ -82,7 +82,7 @@ func (p *Problem) named(v *visit) *Problem {
 		what = "session"
 	}
 	detail := "no such " + what + " for this key"
-	if ownID.MatchString(v.id) && strings.HasPrefix(kind, what) {
+	if ownID().MatchString(v.id) && strings.HasPrefix(kind, what) {
 		detail = fmt.Sprintf("no %s %q for this key", what, v.id)
 	}
 	return problem(p.Status, detail)

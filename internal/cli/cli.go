@@ -243,7 +243,6 @@ func Main(ctx context.Context, w World) int {
 		return a.complete(ctx)
 	}
 	command, err := parser.Parse(args)
-	startup.Done()
 	if exited >= 0 || err != nil {
 		a.flags.JSON = wantsJSON(args)
 	} else {
@@ -302,6 +301,7 @@ func (a *app) run(ctx context.Context, command *kong.Context) error {
 			}
 		}
 	}
+	startup.Done() // not before: a client of a server ends without a collection
 	defer a.close()
 	err := command.Run()
 	if lost := a.stdout.failed.Load(); err == nil && lost != nil { // the reader of the output is gone

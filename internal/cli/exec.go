@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/modelview"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 type execCmd struct {
@@ -201,10 +201,10 @@ func (c *execCmd) execute(ctx context.Context, a *app, h harness, local *localFi
 // that reads it.
 func (c *execCmd) input(ctx context.Context, a *app, code string) (_ *runs.Input, done func(), err error) {
 	fromElsewhere := c.Eval != nil || c.File != "" && c.File != "-"
-	if c.Watch && a.piped() && readsInput.MatchString(code) && c.Input == "" {
+	if c.Watch && a.piped() && readsInput().MatchString(code) && c.Input == "" {
 		return nil, nil, usage(errors.New("--watch reads its input again each time: give a file with --input"))
 	}
-	if c.Input != "" || c.Replay != "" || !fromElsewhere || !a.piped() || !readsInput.MatchString(code) {
+	if c.Input != "" || c.Replay != "" || !fromElsewhere || !a.piped() || !readsInput().MatchString(code) {
 		return openInput(ctx, a, c.Input, c.Format)
 	}
 	given, done, err := openInput(ctx, a, "-", c.Format)
@@ -219,7 +219,7 @@ func (c *execCmd) input(ctx context.Context, a *app, code string) (_ *runs.Input
 	return given, done, nil
 }
 
-var readsInput = regexp.MustCompile(`\binput\b`)
+var readsInput = startup.Regexp(`\binput\b`)
 
 // openInput opens a file, or standard input for "-", as the input of a run; "" is none. The caller calls done.
 func openInput(ctx context.Context, a *app, from, format string) (_ *runs.Input, done func(), err error) {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/doctor"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/startup"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -49,7 +49,7 @@ func (a *app) read() (*config.Config, error) {
 		cfg, warnings, err = config.Load(source)
 	}
 	for _, warning := range warnings {
-		if foreignKey.MatchString(warning.Error()) && !aboutConfiguration.MatchString(a.command) {
+		if foreignKey().MatchString(warning.Error()) && !aboutConfiguration().MatchString(a.command) {
 			continue
 		}
 		a.problems = append(a.problems, warning.Error())
@@ -64,8 +64,8 @@ func (a *app) read() (*config.Config, error) {
 // foreignKey matches the warning about a key of a server that other clients have, and that is no misspelt one. Blocks are pasted with such keys, so only
 // commands about the configuration say so.
 var (
-	foreignKey         = regexp.MustCompile(`mcpServers\.\S+: this key is not known and is ignored$`)
-	aboutConfiguration = regexp.MustCompile(`^(servers|doctor|config|serve)\b`)
+	foreignKey         = startup.Regexp(`mcpServers\.\S+: this key is not known and is ignored$`)
+	aboutConfiguration = startup.Regexp(`^(servers|doctor|config|serve)\b`)
 )
 
 func (a *app) configSource() config.Env {

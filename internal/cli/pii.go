@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 
 	"mcp-code-exec-harness/internal/pii/detect"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 type piiCmd struct {
@@ -107,12 +107,12 @@ type scannedSpan struct {
 	Token string `json:"token"`
 }
 
-var tokenLike = regexp.MustCompile(`\[[A-Z0-9_]+_[0-9]+\]`)
+var tokenLike = startup.Regexp(`\[[A-Z0-9_]+_[0-9]+\]`)
 
 // scan finds the values of a text and numbers their tokens. A token that the text contains already is left out.
 func scan(detector *detect.Detector, text string) scanned {
 	taken := map[string]bool{}
-	for _, token := range tokenLike.FindAllString(text, -1) {
+	for _, token := range tokenLike().FindAllString(text, -1) {
 		taken[token] = true
 	}
 	type value struct{ kind, canonical string }

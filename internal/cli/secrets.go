@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"mcp-code-exec-harness/internal/clients"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/secrets"
+	"mcp-code-exec-harness/internal/startup"
 	"mcp-code-exec-harness/internal/trust"
 )
 
@@ -47,7 +47,7 @@ func (a *app) addServer(file string, s clients.Server, replace bool) error {
 		place, err := store.Put(name, plainDollars(value), trust.Path(file))
 		if err == nil {
 			kept, where = append(kept, name), append(where, fmt.Sprintf("%s: its %s is in %s; harness.yaml has ${secret:%s}", s.Name, what, place, name))
-			if placeholder.MatchString(value) {
+			if placeholder().MatchString(value) {
 				where = append(where, fmt.Sprintf("warning: the %s of %s looks like the placeholder of an example, not like a secret: add the server again with the right value and --replace", what, s.Name))
 			}
 		}
@@ -70,7 +70,7 @@ func (a *app) addServer(file string, s clients.Server, replace bool) error {
 }
 
 // placeholder matches what examples have in place of a secret.
-var placeholder = regexp.MustCompile(`(?i)^(?:(?:bearer|basic|token)\s+)?(?:` +
+var placeholder = startup.Regexp(`(?i)^(?:(?:bearer|basic|token)\s+)?(?:` +
 	`.*\b(?:your|my|insert|replace|enter|paste)(?:[-_ ].*|$)|.*your[-_ ]?(?:own)?[-_ ]?(?:api|access|secret|token|key|password).*|` +
 	`<.*>|\{\{.*\}\}|\[.*\]|x{3,}|\*{3,}|.*(?:\.{3,}|…|x{6,})|change[-_ ]?me.*|placeholder|todo|(?:.*[-_ ])?(?:goes[-_ ])?here|` +
 	`(?:api|access|secret)?[-_ ]?(?:key|token|secret|password))$`)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/remote"
+	"mcp-code-exec-harness/internal/startup"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -157,7 +157,7 @@ var ownVariables = []string{
 }
 
 // placeVariables match variables of a terminal or session: screen, language and directory. A server has those with which it was started.
-var placeVariables = regexp.MustCompile(`^(TERM|PWD|OLDPWD|SHLVL|_|SHELL|LANG|LC_\w+|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_(SESSION|CURRENT|RUNTIME|VTNR|SEAT|MENU|GREETER)\w*)$`)
+var placeVariables = startup.Regexp(`^(TERM|PWD|OLDPWD|SHLVL|_|SHELL|LANG|LC_\w+|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_(SESSION|CURRENT|RUNTIME|VTNR|SEAT|MENU|GREETER)\w*)$`)
 
 // What tiers start, and what commands of MCP servers start besides.
 var (
@@ -180,7 +180,7 @@ func differentVariables(cfg *config.Config, one, other []string) (names []string
 	matter := func(environ []string) map[string]string {
 		all := map[string]string{}
 		for _, entry := range mcpclient.Inherited(environ, inherit) {
-			if name, value, ok := strings.Cut(entry, "="); ok && !placeVariables.MatchString(name) {
+			if name, value, ok := strings.Cut(entry, "="); ok && !placeVariables().MatchString(name) {
 				all[name] = value
 			}
 		}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/doctor"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/openapi"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 type serversCmd struct {
@@ -424,7 +424,7 @@ func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 		return nil, fmt.Errorf("unknown transport %q; there are stdio, http, sse and openapi", c.Transport)
 	}
 	if c.Transport == "stdio" || c.Transport == "" && !isURL(target[0]) {
-		if scheme := schemeForm.FindStringSubmatch(target[0]); scheme != nil && !command {
+		if scheme := schemeForm().FindStringSubmatch(target[0]); scheme != nil && !command {
 			return nil, fmt.Errorf("%s is neither a command nor a URL of a server; servers are at http:// and https:// addresses", target[0])
 		}
 		if fields := strings.Fields(target[0]); len(target) == 1 && len(fields) > 1 {
@@ -454,7 +454,7 @@ func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 }
 
 // schemeForm matches what begins like an address: ftp://host, or http:/host with a slash too few.
-var schemeForm = regexp.MustCompile(`^(?:[A-Za-z][A-Za-z0-9+.-]*://|https?:)`)
+var schemeForm = startup.Regexp(`^(?:[A-Za-z][A-Za-z0-9+.-]*://|https?:)`)
 
 func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 const (
@@ -67,7 +67,7 @@ func (t *table) stacked() bool {
 }
 
 // whole is what is not cut: ids as this harness makes them, which people copy, and dates.
-var whole = regexp.MustCompile(`^[a-z]+_[0-9a-f]{20}$|^\d{4}-\d\d-\d\d$`)
+var whole = startup.Regexp(`^[a-z]+_[0-9a-f]{20}$|^\d{4}-\d\d-\d\d$`)
 
 // narrow makes rows fit into the terminal and returns them: times are shortened, to the minute and then to the day, and then the middle columns are
 // cut, but for ids and dates. The first column stays whole: a cell that is too long for it gets a line of its own. Where that is not enough, rows stay as they are.
@@ -128,7 +128,7 @@ func (t *table) cuttable(rows [][]string, column int) bool {
 		least = max(least, ansi.StringWidth(t.labels[column]))
 	}
 	return column > 0 && t.widths[column] > least &&
-		!slices.ContainsFunc(rows, func(row []string) bool { return column < len(row) && whole.MatchString(row[column]) })
+		!slices.ContainsFunc(rows, func(row []string) bool { return column < len(row) && whole().MatchString(row[column]) })
 }
 
 // shorten returns rows whose cells that are times have a shorter form: hours and minutes for those of today, the date for those of another year.

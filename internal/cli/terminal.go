@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // screen is the terminal that standard output and standard error share, or the place of streams that are none. Below
@@ -273,7 +273,7 @@ func (c *console) paint(text, color string) string {
 
 // tokens are the parts of a line of code that have a colour, in the order of tokenColors. A text or comment that goes on
 // in the next line loses its colour there.
-var tokens = regexp.MustCompile(`(//.*|/\*.*?(?:\*/|$))` + // comment
+var tokens = startup.Regexp(`(//.*|/\*.*?(?:\*/|$))` + // comment
 	`|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`(?:[^`\\\\]|\\\\.)*`?)" + // text
 	`|\b(async|await|break|case|catch|class|const|continue|default|delete|do|else|export|finally|for|from|function|if|import|in|instanceof|interface|let|new|null|of|return|switch|this|throw|true|false|try|type|typeof|undefined|var|void|while|yield)\b` +
 	`|\b(\d[\w.]*)\b`)
@@ -287,7 +287,7 @@ func (c *console) code(line string) string {
 	}
 	var b strings.Builder
 	at := 0
-	for _, m := range tokens.FindAllStringSubmatchIndex(line, -1) {
+	for _, m := range tokens().FindAllStringSubmatchIndex(line, -1) {
 		b.WriteString(clip.Visible(line[at:m[0]]))
 		for i, color := range tokenColors {
 			if m[2*i+2] >= 0 {

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"math"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/tailscale/hujson"
 
 	"mcp-code-exec-harness/internal/config"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 const (
@@ -268,13 +268,13 @@ func (o Options) server(name string, m object) Server {
 }
 
 var (
-	badInName  = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
-	underlines = regexp.MustCompile(`__+`)
+	badInName  = startup.Regexp(`[^A-Za-z0-9_.-]+`)
+	underlines = startup.Regexp(`__+`)
 )
 
 // cleanName is a name that programs can use well.
 func (s *Server) cleanName(name string) string {
-	clean := strings.Trim(underlines.ReplaceAllString(badInName.ReplaceAllString(name, "-"), "_"), "-_.")
+	clean := strings.Trim(underlines().ReplaceAllString(badInName().ReplaceAllString(name, "-"), "_"), "-_.")
 	if len(clean) > 64 {
 		clean = clean[:64]
 	}
@@ -378,18 +378,18 @@ func (r *reader) duration(key string, v any, unit time.Duration) time.Duration {
 }
 
 var (
-	placeholder  = regexp.MustCompile(`\$\{[^{}]*\}|\$`)
-	variable     = regexp.MustCompile(`^(?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?$`)
-	geminiDollar = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`)
-	notVariable  = regexp.MustCompile(`[^A-Za-z0-9]+`)
+	placeholder  = startup.Regexp(`\$\{[^{}]*\}|\$`)
+	variable     = startup.Regexp(`^(?:env:)?[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?$`)
+	geminiDollar = startup.Regexp(`\$([A-Za-z_][A-Za-z0-9_]*)`)
+	notVariable  = startup.Regexp(`[^A-Za-z0-9]+`)
 )
 
 // expand turns the placeholders of clients into those of harness.yaml; other dollar signs that would mean something there are doubled.
 func (r *reader) expand(text string) string {
 	if r.Gemini {
-		text = geminiDollar.ReplaceAllString(text, "${$1}")
+		text = geminiDollar().ReplaceAllString(text, "${$1}")
 	}
-	found := placeholder.FindAllStringIndex(text, -1)
+	found := placeholder().FindAllStringIndex(text, -1)
 	var b strings.Builder
 	at := 0
 	for _, f := range found {
@@ -404,7 +404,7 @@ func (r *reader) expand(text string) string {
 		case part == "$":
 			b.WriteString("$")
 		case isInput:
-			name := strings.ToUpper(strings.Trim(notVariable.ReplaceAllString(input, "_"), "_"))
+			name := strings.ToUpper(strings.Trim(notVariable().ReplaceAllString(input, "_"), "_"))
 			if name == "" || name[0] >= '0' && name[0] <= '9' {
 				name = "INPUT_" + name
 			}
@@ -418,7 +418,7 @@ func (r *reader) expand(text string) string {
 			b.WriteString(dollars(r.Home))
 		case inner == "pathSeparator" || inner == "/":
 			b.WriteString(string(filepath.Separator))
-		case variable.MatchString(inner):
+		case variable().MatchString(inner):
 			b.WriteString(part)
 		default:
 			*r.notes = append(*r.notes, fmt.Sprintf("%s has no meaning here and is taken as it stands", part))

@@ -82,7 +82,7 @@ func (s *Server) arguments(r *reader, v any) (all []string) {
 		required, _ := a["isRequired"].(bool)
 		if value == "" && required {
 			hint := cmp.Or(str(a, "valueHint"), strings.TrimLeft(name, "-"), "argument")
-			value = "${" + strings.ToUpper(strings.Trim(notVariable.ReplaceAllString(hint, "_"), "_")) + "}"
+			value = "${" + strings.ToUpper(strings.Trim(notVariable().ReplaceAllString(hint, "_"), "_")) + "}"
 			s.Notes = append(s.Notes, fmt.Sprintf("the argument %s needs a value; replace %s in harness.yaml", hint, value))
 		} else {
 			value = r.expand(value)
@@ -110,7 +110,7 @@ func (s *Server) input(r *reader, v any, into map[string]string) {
 		return
 	}
 	if value == "" || strings.ContainsAny(value, "{}") && !strings.Contains(value, "${") { // a template such as Bearer {token}
-		variable := strings.ToUpper(strings.Trim(notVariable.ReplaceAllString(name, "_"), "_"))
+		variable := strings.ToUpper(strings.Trim(notVariable().ReplaceAllString(name, "_"), "_"))
 		optional := ""
 		if !required {
 			optional = ":-"

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/tailscale/hujson"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // Entry starts the harness as the only server of a client.
@@ -142,7 +143,7 @@ func pointer(path []string) string {
 }
 
 // tableHeader matches the line that begins a table of TOML.
-var tableHeader = regexp.MustCompile(`^[ \t]*\[([^\[\]].*)\][ \t]*(?:#.*)?\r?\n?$`)
+var tableHeader = startup.Regexp(`^[ \t]*\[([^\[\]].*)\][ \t]*(?:#.*)?\r?\n?$`)
 
 // rewriteTOML takes the tables of the servers out, line by line, and puts that of the harness at the end.
 func (c Client) rewriteTOML(text []byte, remove [][]string, e Entry) ([]byte, error) {
@@ -153,7 +154,7 @@ func (c Client) rewriteTOML(text []byte, remove [][]string, e Entry) ([]byte, er
 	var out bytes.Buffer
 	skip := false
 	for line := range bytes.Lines(text) {
-		if m := tableHeader.FindSubmatch(line); m != nil {
+		if m := tableHeader().FindSubmatch(line); m != nil {
 			name, ok := c.tableName(m[1])
 			skip = ok && gone[name]
 		} else if bytes.HasPrefix(bytes.TrimSpace(line), []byte("[[")) {

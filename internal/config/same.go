@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"path/filepath"
 	"reflect"
 )
@@ -13,6 +14,15 @@ func (c *Config) Same(other *Config) bool {
 func (c *Config) shared() Config {
 	s := *c
 	s.Server, s.Log, s.FileOrigin, s.entries = Server{}, Log{}, "", nil
+	s.MCPServers = make([]*MCPServer, len(c.MCPServers))
+	for i, of := range c.MCPServers {
+		server := *of
+		server.entries = nil // they and errors name the file as seen from the working directory
+		if err, ok := errors.AsType[*Error](server.Err); ok {
+			server.Err = &Error{Key: err.Key, Problem: err.Problem}
+		}
+		s.MCPServers[i] = &server
+	}
 	return s
 }
 

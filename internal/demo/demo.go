@@ -142,7 +142,7 @@ func (d *demo) step(ctx context.Context, s Step) (Result, error) {
 	case result.Failed != refused:
 		return result, fmt.Errorf("it ended otherwise than it should: %s", strings.TrimSpace(result.Read))
 	case s.Check != "":
-		d.address = token.FindString(result.Read)
+		d.address = token().FindString(result.Read)
 		facts, err := check(ctx, d.Executor, s.Check, result.Output)
 		d.p.check(facts, err)
 		if err != nil {

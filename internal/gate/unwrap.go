@@ -10,7 +10,6 @@ import (
 	"mime"
 	"net/url"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,6 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/jsontext"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // maxToolError is how many bytes of a server's words about a failure are passed on.
@@ -258,12 +258,12 @@ func nameOfURI(uri string) string {
 
 // plain is a file name, also where it is followed by an extension; device is a special one on Windows.
 var (
-	plain  = regexp.MustCompile(`^[A-Za-z0-9._+-]{0,99}[A-Za-z0-9_+-]$`)
-	device = regexp.MustCompile(`^(?i:con|prn|aux|nul|com[^.]|lpt[^.])(\.|$)`)
+	plain  = startup.Regexp(`^[A-Za-z0-9._+-]{0,99}[A-Za-z0-9_+-]$`)
+	device = startup.Regexp(`^(?i:con|prn|aux|nul|com[^.]|lpt[^.])(\.|$)`)
 )
 
 // plainName allows only what is a file name, and no special one, on every system.
-func plainName(name string) bool { return plain.MatchString(name) && !device.MatchString(name) }
+func plainName(name string) bool { return plain().MatchString(name) && !device().MatchString(name) }
 
 // decodeBase64 accepts the variants that servers send. What is none of them is passed on as it came, so that it is not
 // lost.

@@ -7,13 +7,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // token is what stands for personal data in recorded text, such as [EMAIL_1], pii_1e@d1.pii.invalid or 240.117.103.142. quoted is with the quotes that the token
 // of a number has in JSON.
 var (
-	token  = regexp.MustCompile(bracketed + natural)
-	quoted = regexp.MustCompile(`\\*"` + bracketed + `\\*"|` + bracketed + natural)
+	token  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(bracketed + natural) })
+	quoted = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\\*"` + bracketed + `\\*"|` + bracketed + natural)
+	})
 )
 
 const (
@@ -29,11 +32,11 @@ func Covers(recorded, text string) bool {
 	if recorded == text {
 		return true
 	}
-	tokens := token.FindAllStringIndex(recorded, -1)
+	tokens := token().FindAllStringIndex(recorded, -1)
 	if tokens == nil {
 		return false
 	}
-	return coversAt(recorded, text, tokens) || coversAt(recorded, text, quoted.FindAllStringIndex(recorded, -1))
+	return coversAt(recorded, text, tokens) || coversAt(recorded, text, quoted().FindAllStringIndex(recorded, -1))
 }
 
 // coversAt is Covers for the places of tokens.
@@ -56,7 +59,7 @@ func coversAt(recorded, text string, tokens [][]int) bool {
 			end = strings.Index(rest, literal)
 		default: // tokens without anything between them: the last of them stands for all values
 		}
-		if end < 0 || !strings.HasPrefix(rest, recorded[at[0]:at[1]]) && token.MatchString(rest[:end]) {
+		if end < 0 || !strings.HasPrefix(rest, recorded[at[0]:at[1]]) && token().MatchString(rest[:end]) {
 			return false
 		}
 		rest, ok = strings.CutPrefix(rest[end:], literal)
@@ -104,7 +107,7 @@ func covers(want, got any) bool {
 		for key, value := range w {
 			other, ok := g[key]
 			if !ok {
-				return slices.ContainsFunc(slices.Collect(maps.Keys(w)), token.MatchString)
+				return slices.ContainsFunc(slices.Collect(maps.Keys(w)), token().MatchString)
 			}
 			if !covers(value, other) {
 				return false
@@ -128,7 +131,7 @@ func sameDouble(a, b json.Number) bool {
 // coversBase64 is Covers for texts in base64, as files are written.
 func coversBase64(recorded, text string) bool {
 	w, err := base64.StdEncoding.DecodeString(recorded)
-	if err != nil || !token.Match(w) {
+	if err != nil || !token().Match(w) {
 		return false
 	}
 	g, err := base64.StdEncoding.DecodeString(text)

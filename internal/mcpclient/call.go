@@ -11,7 +11,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	segment "github.com/segmentio/encoding/json"
 
 	"mcp-code-exec-harness/internal/slots"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // idempotencyMeta is the key in a call's _meta under which the server finds CallOptions.IdempotencyKey.
@@ -142,7 +142,7 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 
 // lacksTool matches what servers say of a tool that they do not have. The official SDKs for Python and TypeScript write "Unknown tool: x" and
 // "Tool x not found".
-var lacksTool = regexp.MustCompile(`(?is)^.{0,60}\b(unknown tool|no such tool|tool\b.{0,150}\b(not found|does not exist|no longer))\b`)
+var lacksTool = startup.Regexp(`(?is)^.{0,60}\b(unknown tool|no such tool|tool\b.{0,150}\b(not found|does not exist|no longer))\b`)
 
 // lists reports whether a server listed a tool when it was asked last.
 func (s *server) lists(tool string) bool {
@@ -154,7 +154,7 @@ func (s *server) lists(tool string) bool {
 // gone reports whether a server that says it lacks a tool which it listed lists it no longer. It lists the tools again, once for each tool of a connection:
 // what says so may be an ordinary answer.
 func (s *server) gone(ctx context.Context, c *conn, tool, said string) bool {
-	if c == nil || !lacksTool.MatchString(said) || !s.root().lists(tool) {
+	if c == nil || !lacksTool().MatchString(said) || !s.root().lists(tool) {
 		return false
 	}
 	if _, again := c.missed.LoadOrStore(tool, true); again {

@@ -3,13 +3,13 @@ package mcpclient
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/confine"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // inherited reports whether every server may see a variable of the harness's environment: what programs need to find their
@@ -82,8 +82,8 @@ func childEnv(host []string, own map[string]string, inherit []string, sandbox *c
 }
 
 var (
-	variableName = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
-	wantsOne     = regexp.MustCompile(`(?i)required|not set|missing|not found|undefined|must be|not provided|provide|set the`)
+	variableName = startup.Regexp(`\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b`)
+	wantsOne     = startup.Regexp(`(?i)required|not set|missing|not found|undefined|must be|not provided|provide|set the`)
 )
 
 // maxNamed is how many variables a hint names.
@@ -97,12 +97,12 @@ func envHint(lines string, host, given []string) string {
 	}
 	var kept, unset []string
 	for line := range strings.Lines(lines) {
-		for _, name := range variableName.FindAllString(line, -1) {
+		for _, name := range variableName().FindAllString(line, -1) {
 			switch {
 			case has(given, name) || slices.Contains(kept, name) || slices.Contains(unset, name):
 			case has(host, name):
 				kept = append(kept, name)
-			case wantsOne.MatchString(line) && !strings.HasPrefix(name, "ERR_") && !strings.HasPrefix(name, "MODULE_"):
+			case wantsOne().MatchString(line) && !strings.HasPrefix(name, "ERR_") && !strings.HasPrefix(name, "MODULE_"):
 				unset = append(unset, name)
 			}
 		}

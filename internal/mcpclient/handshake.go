@@ -2,13 +2,14 @@ package mcpclient
 
 import (
 	"encoding/json"
-	"regexp"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // oldestVersion is the oldest protocol version that the SDK speaks. Those before it differ in nothing that is used here.
 const oldestVersion = "2024-11-05"
 
-var versionDate = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`)
+var versionDate = startup.Regexp(`^\d{4}-\d{2}-\d{2}$`)
 
 // plainHandshake is a result of initialize as the SDK can decode it, with capabilities as objects, whatever the server
 // calls them, and with a version that the SDK speaks. version is the server's own.
@@ -20,7 +21,7 @@ func plainHandshake(raw json.RawMessage) (plain json.RawMessage, version string)
 	if given, ok := members["protocolVersion"]; ok {
 		version = asText(given)
 		spoken := version
-		if versionDate.MatchString(version) && version < oldestVersion {
+		if versionDate().MatchString(version) && version < oldestVersion {
 			spoken = oldestVersion
 		}
 		members["protocolVersion"], _ = json.Marshal(spoken) // a text can always be encoded

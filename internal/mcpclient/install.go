@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"mcp-code-exec-harness/internal/disk"
 	"mcp-code-exec-harness/internal/process"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // Installing is a phase of its own before the first start of a server that npx, uvx, docker or podman fetch: a download takes minutes, and
@@ -213,7 +213,7 @@ func exists(path string) bool {
 }
 
 // missingFiles matches what Node.js says of a package of npx of which files are missing.
-var missingFiles = regexp.MustCompile(`(?s)Cannot find (?:module|package)|ERR_MODULE_NOT_FOUND|MODULE_NOT_FOUND|ENOTEMPTY`)
+var missingFiles = startup.Regexp(`(?s)Cannot find (?:module|package)|ERR_MODULE_NOT_FOUND|MODULE_NOT_FOUND|ENOTEMPTY`)
 
 // install fetches the package of a server where that is needed. The error is for people and programs; stderr is what the installer wrote last.
 func (s *server) install(repair bool) (stderr string, err error) {
@@ -300,7 +300,7 @@ func (s *server) incomplete(c *conn) bool {
 		return false
 	}
 	dir, wrote := in.directory(s.env()), s.tail(c)
-	return dir != "" && strings.Contains(wrote, filepath.Base(dir)) && missingFiles.MatchString(wrote)
+	return dir != "" && strings.Contains(wrote, filepath.Base(dir)) && missingFiles().MatchString(wrote)
 }
 
 var errInstallTime = errors.New("installing took too long")

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/credentials"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 const (
@@ -50,7 +50,7 @@ func newRequester(cfg Config, user string) *requester {
 	header := make(http.Header)
 	for name, value := range cfg.Headers {
 		header.Set(name, value)
-		if secretHeader.MatchString(name) {
+		if secretHeader().MatchString(name) {
 			r.secrets = append(r.secrets, value[strings.LastIndexByte(value, ' ')+1:]) // the value without its scheme
 		}
 	}
@@ -67,7 +67,7 @@ type usedSecrets struct {
 }
 
 // secretHeader matches the names of headers that hold credentials.
-var secretHeader = regexp.MustCompile(`(?i)auth|cookie|key|token|secret|passw|credential|session`)
+var secretHeader = startup.Regexp(`(?i)auth|cookie|key|token|secret|passw|credential|session`)
 
 // secretsOf are the credentials in an address: its password, and parameters whose names say so.
 func secretsOf(address string) (secrets []string) {
@@ -79,7 +79,7 @@ func secretsOf(address string) (secrets []string) {
 		secrets = append(secrets, password)
 	}
 	for name, values := range u.Query() {
-		if secretHeader.MatchString(name) || secretParam.MatchString(name) {
+		if secretHeader().MatchString(name) || secretParam().MatchString(name) {
 			secrets = append(secrets, values...)
 		}
 	}
@@ -87,7 +87,7 @@ func secretsOf(address string) (secrets []string) {
 }
 
 // secretParam matches further names of parameters that hold credentials.
-var secretParam = regexp.MustCompile(`(?i)^(code|sig|signature|pat|access|pwd)$`)
+var secretParam = startup.Regexp(`(?i)^(code|sig|signature|pat|access|pwd)$`)
 
 // begin starts the life of the connection, which ends with ctx or end.
 func (r *requester) begin(ctx context.Context) { r.life, r.end = context.WithCancel(ctx) }

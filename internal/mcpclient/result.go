@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/startup"
 
 	segment "github.com/segmentio/encoding/json"
 )
@@ -248,13 +248,13 @@ func excerpt(data []byte) string {
 }
 
 var (
-	addressParams = regexp.MustCompile(`(https?://[^\s"?#]*)[?#][^\s"]*`)
-	addressUser   = regexp.MustCompile(`(https?://)[^\s"/?#@]*@`)
+	addressParams = startup.Regexp(`(https?://[^\s"?#]*)[?#][^\s"]*`)
+	addressUser   = startup.Regexp(`(https?://)[^\s"/?#@]*@`)
 )
 
 // withoutSecrets takes from the addresses in a text what may be secret.
 func withoutSecrets(text string) string {
-	return addressUser.ReplaceAllString(addressParams.ReplaceAllString(text, "$1?..."), "$1")
+	return addressUser().ReplaceAllString(addressParams().ReplaceAllString(text, "$1?..."), "$1")
 }
 
 // brief is an error with a text of bounded length: the SDK quotes what servers send. Of addresses in it, which may hold

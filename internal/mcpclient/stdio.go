@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 const (
@@ -186,7 +187,7 @@ func (l *lineReader) take(line []byte, cut, complete bool) error {
 }
 
 // startOfMessage begins every message.
-var startOfMessage = regexp.MustCompile(`\{\s*"(?:jsonrpc|id|result|error|method)"\s*:`)
+var startOfMessage = startup.Regexp(`\{\s*"(?:jsonrpc|id|result|error|method)"\s*:`)
 
 const (
 	// maxNoise is how many bytes may stand before a message on its line.
@@ -202,7 +203,7 @@ func (l *lineReader) within(line []byte, cut bool) (msgs []jsonrpc.Message) {
 		return nil
 	}
 	for n := range maxWithin {
-		at := startOfMessage.FindIndex(line[:min(len(line), maxNoise)])
+		at := startOfMessage().FindIndex(line[:min(len(line), maxNoise)])
 		if at == nil {
 			break
 		}

@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"regexp"
 	"strconv"
 	"time"
 
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/startup"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -192,18 +192,18 @@ const (
 )
 
 var (
-	messageStart = regexp.MustCompile(`^\s*\{\s*(?:` + versionMember + `,\s*)?(?:` + idMember + `,\s*)?(?:` + versionMember + `,\s*)?"(\w+)"`)
-	messageEnd   = regexp.MustCompile(`,\s*` + idMember + `(?:,\s*` + versionMember + `)?\}\s*$`)
+	messageStart = startup.Regexp(`^\s*\{\s*(?:` + versionMember + `,\s*)?(?:` + idMember + `,\s*)?(?:` + versionMember + `,\s*)?"(\w+)"`)
+	messageEnd   = startup.Regexp(`,\s*` + idMember + `(?:,\s*` + versionMember + `)?\}\s*$`)
 )
 
 // salvage makes an error answer of a message that is cut or cannot be decoded, if it says which request it answers.
 func salvage(data []byte, cause error) (*jsonrpc.Response, bool) {
-	found := messageStart.FindSubmatch(data)
+	found := messageStart().FindSubmatch(data)
 	switch {
 	case found != nil && string(found[2]) == "method":
 		return nil, false // a request
 	case found == nil || found[1] == nil:
-		found = messageEnd.FindSubmatch(data)
+		found = messageEnd().FindSubmatch(data)
 	}
 	if found == nil {
 		return nil, false

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"sync/atomic"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // messages speaks Anthropic's Messages. https://platform.claude.com/docs/en/api/messages
@@ -214,13 +214,13 @@ func (a *messagesAnswer) turn() (*Turn, error) {
 }
 
 // tooMuch is how the server says that the model cannot write as much as it was allowed to.
-var tooMuch = regexp.MustCompile(`max_tokens: \d+ > (\d+)`)
+var tooMuch = startup.Regexp(`max_tokens: \d+ > (\d+)`)
 
 func (m *messages) adapt(e *Error, plain *bool) bool {
 	if e.Kind != KindInvalidRequest {
 		return false
 	}
-	if found := tooMuch.FindStringSubmatch(e.Message); found != nil {
+	if found := tooMuch().FindStringSubmatch(e.Message); found != nil {
 		limit, err := strconv.ParseInt(found[1], 10, 64)
 		return err == nil && limit > 0 && m.most.Swap(limit) != limit
 	}

@@ -2,10 +2,10 @@ package model
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // fenceReader reads a model's text line by line, and takes the first block that calls a tool out of it. Deltas of the text
@@ -147,7 +147,7 @@ func (r *fenceReader) program() bool {
 }
 
 // likeProgram matches what programs for execute_code have and texts hardly do.
-var likeProgram = regexp.MustCompile(`(?m)^\s*(return\b|await\b|const \w|let \w|import .*from|console\.log\()|\bawait \w|\bcallMCPTool\(`)
+var likeProgram = startup.Regexp(`(?m)^\s*(return\b|await\b|const \w|let \w|import .*from|console\.log\()|\bawait \w|\bcallMCPTool\(`)
 
 // finish makes the call of the block, or text of it where its content shows that it is none. line is the one that closed it.
 func (r *fenceReader) finish(line string) {
@@ -171,7 +171,7 @@ func (r *fenceReader) finish(line string) {
 		r.call = &call
 	case r.lang == "tool":
 		r.call = &ToolCall{ID: r.id, Name: "tool", Input: json.RawMessage(`{}`), Malformed: text}
-	case r.lang == "" && r.tools[codeTool] && likeProgram.MatchString(text):
+	case r.lang == "" && r.tools[codeTool] && likeProgram().MatchString(text):
 		r.call = r.programCall(text)
 	default:
 		r.text(r.open + block + line)

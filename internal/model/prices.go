@@ -2,8 +2,9 @@ package model
 
 import (
 	"cmp"
-	"regexp"
 	"strings"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // Price is what a model's tokens cost, in US dollars per million.
@@ -66,8 +67,8 @@ func matches(key, name string) bool {
 		return strings.HasPrefix(name, prefix)
 	}
 	rest, ok := strings.CutPrefix(name, key)
-	return ok && (rest == "" || date.MatchString(rest))
+	return ok && (rest == "" || date().MatchString(rest))
 }
 
 // date is the end of a model's name that has a date: -20251001 or -2025-08-07.
-var date = regexp.MustCompile(`^-\d{4}(\d{4}|-\d\d-\d\d)$`)
+var date = startup.Regexp(`^-\d{4}(\d{4}|-\d\d-\d\d)$`)

@@ -6,10 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // Bounds of the tools of one document.
@@ -71,10 +72,10 @@ var errElsewhere = errors.New("it refers to what is not in the document; bundle 
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
 // documentForm matches the beginning of a document's version.
-var documentForm = regexp.MustCompile(`(?m)^[\s{]{0,8}["']?openapi["']?\s*:\s*["']?3\.`)
+var documentForm = startup.Regexp(`(?m)^[\s{]{0,8}["']?openapi["']?\s*:\s*["']?3\.`)
 
 // IsDocument says whether a text looks like a document, in JSON or YAML, without reading all of it.
-func IsDocument(text []byte) bool { return documentForm.Match(text) }
+func IsDocument(text []byte) bool { return documentForm().Match(text) }
 
 // Parse reads a document. It takes well under a second for a document of several hundred operations.
 func Parse(data []byte) (*Document, error) {

@@ -2,20 +2,20 @@ package program
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // Messages that name the expression they are about; see subject.
 var (
-	notFunction = regexp.MustCompile(`^(.*?)([\w$]+) is not a function`)
-	isNothing   = regexp.MustCompile(`[pP]ropert.*: (.*?)([\w$]+) is (?:undefined|null)$`)
-	notIterable = regexp.MustCompile(`^(.*?)([\w$]+) is not iterable: it is (?:undefined|null)$`)
+	notFunction = startup.Regexp(`^(.*?)([\w$]+) is not a function`)
+	isNothing   = startup.Regexp(`[pP]ropert.*: (.*?)([\w$]+) is (?:undefined|null)$`)
+	notIterable = startup.Regexp(`^(.*?)([\w$]+) is not iterable: it is (?:undefined|null)$`)
 )
 
 // contextual is advice that follows from the expression that an error is about, and from what the program does with it. It is "" where the table
@@ -25,12 +25,12 @@ func contextual(e frame.Error, message, code string) string {
 		return ""
 	}
 	message = strings.TrimPrefix(clip.Head(message, maxMessage), "TypeError: ")
-	if m := notFunction.FindStringSubmatch(message); m != nil {
+	if m := notFunction().FindStringSubmatch(message); m != nil {
 		return adviseCall(strings.TrimSuffix(strings.TrimSuffix(m[1], "."), "?"), m[2], code)
 	}
-	m := isNothing.FindStringSubmatch(message)
+	m := isNothing().FindStringSubmatch(message)
 	if m == nil {
-		m = notIterable.FindStringSubmatch(message)
+		m = notIterable().FindStringSubmatch(message)
 	}
 	if m == nil {
 		return ""
@@ -72,9 +72,9 @@ func adviseCall(base, member, code string) string {
 			return "did you mean " + base + "." + closest + "?"
 		}
 		return base + " has " + strings.Join(known, ", ")
-	case slices.Contains(textMethods, member) && readsBytes.MatchString(code):
+	case slices.Contains(textMethods, member) && readsBytes().MatchString(code):
 		return "without an encoding readFileSync and fs.promises.readFile give a Buffer, as in Node: write readFile(path, 'utf8')"
-	case slices.Contains(listMethods, member) && ofIterator.MatchString(base):
+	case slices.Contains(listMethods, member) && ofIterator().MatchString(base):
 		return "this engine's iterators have no " + member + ": make a list first, [..." + strings.Replace(base, "(...)", "(…)", 1) + "]." + member
 	case slices.Contains(listMethods, member):
 		return base + " is no array: print it with console.log(" + base + "); a result may hold its list in a property, and a call needs await"
@@ -122,10 +122,10 @@ var newer = map[string]string{
 var textMethods = strings.Fields("split trim match matchAll replace replaceAll startsWith endsWith toLowerCase toUpperCase substring charAt padStart")
 
 // readsBytes is a read of a file without an encoding, in one of Node's forms.
-var readsBytes = regexp.MustCompile(`readFileSync\([^,()]*\)|(?s)(promises|fs/promises)\b.*\breadFile\([^,()]*\)`)
+var readsBytes = startup.Regexp(`readFileSync\([^,()]*\)|(?s)(promises|fs/promises)\b.*\breadFile\([^,()]*\)`)
 
 // ofIterator is a call that gives an iterator, whose methods one of the engines lacks.
-var ofIterator = regexp.MustCompile(`\.(values|keys|entries|matchAll|\[Symbol\.iterator\])\((\.\.\.)?\)$`)
+var ofIterator = startup.Regexp(`\.(values|keys|entries|matchAll|\[Symbol\.iterator\])\((\.\.\.)?\)$`)
 
 // rootOf is the variable that an expression begins with, "" if it begins with something else.
 func rootOf(base, member string) string {

@@ -1,15 +1,15 @@
 package program
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // missingName has the engines' messages about a name that has no value, which is the first or the second group.
-var missingName = regexp.MustCompile(`^(?:'?([\w$]+)'? is not (?:defined|initialized)|Cannot access '([\w$]+)' before initialization)`)
+var missingName = startup.Regexp(`^(?:'?([\w$]+)'? is not (?:defined|initialized)|Cannot access '([\w$]+)' before initialization)`)
 
 // maxAnchor is how many tokens behind an engine's place a name is looked for.
 const maxAnchor = 200
@@ -40,11 +40,11 @@ func (c *Compiled) Anchor(e frame.Error, at Position) Position {
 // anchor is the token of an error's place, -1 for the engine's. i is the token of that, and thrown reports whether the error was thrown there.
 func (s *scan) anchor(i int, message string, thrown bool) int {
 	var start int
-	noValue := thrown && (ofNothing.MatchString(message) || ofNothingV8.MatchString(message))
+	noValue := thrown && (ofNothing().MatchString(message) || ofNothingV8().MatchString(message))
 	if thrown {
 		i = s.propertyAt(i, message)
 	}
-	switch name := missingName.FindStringSubmatch(message); {
+	switch name := missingName().FindStringSubmatch(message); {
 	case thrown && name != nil:
 		for j := i; j < min(len(s.tokens), i+maxAnchor); j++ {
 			if s.is(j, name[1]+name[2]) && s.isName(j) && !s.isMember(j) {
@@ -68,7 +68,7 @@ func (s *scan) anchor(i int, message string, thrown bool) int {
 // propertyAt is the token of the property that a message of V8 is about, or its bracket, where the place is another one beside it. i is the token of that.
 func (s *scan) propertyAt(i int, message string) int {
 	switch {
-	case !ofNothingV8.MatchString(message):
+	case !ofNothingV8().MatchString(message):
 	case s.is(i, "."), s.is(i, "?."):
 		return i + 1
 	case s.is(i, "=") && s.isMember(i-1):

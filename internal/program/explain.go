@@ -1,11 +1,11 @@
 package program
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // Explain returns what to say of an error that a runner reported, which was at a place: its message, with the expression as the program has it
@@ -29,14 +29,14 @@ const maxSubject = 80
 
 // The engines' messages about a property of undefined or null, QuickJS's and V8's.
 var (
-	ofNothing   = regexp.MustCompile(`^cannot (?:read|set) property '([\w$.]+)' of (undefined|null)$`)
-	ofNothingV8 = regexp.MustCompile(`^Cannot (?:read|set) properties of (undefined|null) \((?:reading|setting) '([\w$.]+)'\)$`)
+	ofNothing   = startup.Regexp(`^cannot (?:read|set) property '([\w$.]+)' of (undefined|null)$`)
+	ofNothingV8 = startup.Regexp(`^Cannot (?:read|set) properties of (undefined|null) \((?:reading|setting) '([\w$.]+)'\)$`)
 )
 
 // subject is an engine's message about the expression at an offset with the expression in it, or "".
 func subject(code string, offset int, message string) string {
-	nothing := ofNothing.FindStringSubmatch(message)
-	if v8 := ofNothingV8.FindStringSubmatch(message); v8 != nil {
+	nothing := ofNothing().FindStringSubmatch(message)
+	if v8 := ofNothingV8().FindStringSubmatch(message); v8 != nil {
 		nothing = []string{message, v8[2], v8[1]}
 	}
 	if message != "not a function" && message != "not a constructor" && nothing == nil {

@@ -7,6 +7,7 @@ import (
 
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // hint is one row of the table: what kind and message of error it is about, and the advice. A row applies if all of its
@@ -219,7 +220,7 @@ func Hint(kind, name, message, source string) string {
 		}
 		return h.advice
 	}
-	if match := notDefined.FindStringSubmatch(message); match != nil {
+	if match := notDefined().FindStringSubmatch(message); match != nil {
 		return misspelt(clip.Head(match[1], maxName), source)
 	}
 	return ""
@@ -236,4 +237,4 @@ func IsKnownAbsent(name string) bool {
 	return advice != "" && advice != toolsHint && advice != misspelt(name, "")
 }
 
-var notDefined = regexp.MustCompile(`^'?([A-Za-z_$][\w$]*)'? is not defined`)
+var notDefined = startup.Regexp(`^'?([A-Za-z_$][\w$]*)'? is not defined`)

@@ -2,7 +2,6 @@ package program
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/program/uses"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // standardNames are globals that every engine has, and that no other program's world needs the harness for. input is the parameter.
@@ -43,7 +43,7 @@ const names = (id) => {
 };
 `
 
-var requires = regexp.MustCompile(`\brequire\s*\(\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s*\)`)
+var requires = startup.Regexp(`\brequire\s*\(\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s*\)`)
 
 // Standalone makes of a program an expression of JavaScript, an async function whose parameter the program reads as input. needs is what the
 // program has of the harness, by which it cannot stand alone; then there is no code. It takes time in proportion to the program.
@@ -65,12 +65,12 @@ func Standalone(p frame.Program) (code string, needs []string) {
 		if m.Async {
 			needs = append(needs, "top-level await in "+m.ID)
 		}
-		for _, found := range requires.FindAllStringSubmatch(text, -1) {
+		for _, found := range requires().FindAllStringSubmatch(text, -1) {
 			if from := found[1][1 : len(found[1])-1]; m.Deps[from] == "" {
 				needs = append(needs, "require("+found[1]+")")
 			}
 		}
-		if strings.Count(text, "require") > 1+len(requires.FindAllString(text, -1)) && m.Kind == "js" && !m.ESM { // the parameter itself, and calls of literals
+		if strings.Count(text, "require") > 1+len(requires().FindAllString(text, -1)) && m.Kind == "js" && !m.ESM { // the parameter itself, and calls of literals
 			needs = append(needs, "require in "+m.ID)
 		}
 		if name := dynamicImport(text); name != "" && strings.Count(text, name) > 1 {

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"regexp"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/program/check"
 	"mcp-code-exec-harness/internal/run"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // What becomes of a program that uses a tool, an argument or a field of an answer that does not exist.
@@ -104,7 +104,7 @@ func finding(severity string, e run.Error) Finding {
 }
 
 // notDefined is the engines' message about a name that nothing defines.
-var notDefined = regexp.MustCompile(`^'?([A-Za-z_$][\w$]*)'? is not defined`)
+var notDefined = startup.Regexp(`^'?([A-Za-z_$][\w$]*)'? is not defined`)
 
 const (
 	maxEnsure     = 3 * time.Second // for advice about a name that is called
@@ -117,7 +117,7 @@ const (
 // in the line of the error, by what is known of the tools' answers by now. It is "" if there is nothing.
 func (s *Service) advise(env *environment, compiled *program.Compiled, e *frame.Error, at program.Position) string {
 	advice := ""
-	if name := notDefined.FindStringSubmatch(e.Message); name != nil && e.Kind == frame.KindRuntime {
+	if name := notDefined().FindStringSubmatch(e.Message); name != nil && e.Kind == frame.KindRuntime {
 		written, called := program.CallOf(compiled.Source.Code, name[1])
 		if advice = s.toolMeant(name[1], written); advice == "" && called && !program.IsKnownAbsent(name[1]) {
 			ctx, stop := context.WithTimeout(context.Background(), maxEnsure) // servers start when they are needed

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // maxFront is the size of the YAML at the head of SKILL.md. Models write these files: a parser is given little.
@@ -60,7 +61,7 @@ func (k *Skill) readManifest(source string) error {
 	switch name, want := string(f.Name), path.Base(k.Name); {
 	case name == "":
 		return errors.New("SKILL.md has no name; add `name: " + want + "` to its head")
-	case !hyphenCase.MatchString(name) || len(name) > 64:
+	case !hyphenCase().MatchString(name) || len(name) > 64:
 		return fmt.Errorf("SKILL.md: name %q must be lower-case words joined by hyphens, at most 64 characters", oneLine(name))
 	case name != want:
 		return fmt.Errorf("SKILL.md: name %q must be the name of its folder, %q; change one of them", name, want)
@@ -115,7 +116,7 @@ func yamlError(err error) error {
 }
 
 // hyphenCase is the form of a skill's name, besides its length.
-var hyphenCase = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+var hyphenCase = startup.Regexp(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
 // words accepts a list, or a string of words between commas or spaces: both are in use for tools and tags.
 func words(v any) []string {

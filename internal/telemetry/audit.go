@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +14,7 @@ import (
 
 	"mcp-code-exec-harness/internal/audit"
 	"mcp-code-exec-harness/internal/clip"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // EventType says what an audit event is about.
@@ -198,14 +198,14 @@ func (a *Auditor) report(err error) {
 }
 
 // mailAddress matches a mail address, with what belongs to it.
-var mailAddress = regexp.MustCompile(`[^\s"'<>(),;:=/]+@[^\s"'<>(),;:=/]+\.[^\s"'<>(),;:=/]+`)
+var mailAddress = startup.Regexp(`[^\s"'<>(),;:=/]+@[^\s"'<>(),;:=/]+\.[^\s"'<>(),;:=/]+`)
 
 // concealed replaces mail addresses by hashes: equal addresses stay equal.
 func concealed(text string) string {
 	if !strings.Contains(text, "@") {
 		return text
 	}
-	return mailAddress.ReplaceAllStringFunc(text, func(found string) string {
+	return mailAddress().ReplaceAllStringFunc(text, func(found string) string {
 		sum := sha256.Sum256([]byte(found))
 		return "sha256-" + hex.EncodeToString(sum[:8])
 	})

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"mcp-code-exec-harness/internal/clients"
 	"mcp-code-exec-harness/internal/openapi"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // addition is the form that adds servers, as it was sent, and what came of it.
@@ -83,7 +83,7 @@ type serverRequest struct {
 func newServers(name, text string) ([]newServer, error) {
 	address, _ := url.Parse(text)
 	web := address != nil && address.Host != "" && (address.Scheme == "http" || address.Scheme == "https")
-	switch document := openapi.IsDocument([]byte(text)) || web && documentAddress.MatchString(address.Path); {
+	switch document := openapi.IsDocument([]byte(text)) || web && documentAddress().MatchString(address.Path); {
 	case text == "":
 		return nil, errors.New("say which server: an address, or JSON")
 	case name == "" && (web || document):
@@ -115,7 +115,7 @@ func newServers(name, text string) ([]newServer, error) {
 }
 
 // documentAddress matches the path of an OpenAPI document.
-var documentAddress = regexp.MustCompile(`(?i)(openapi|swagger)[^/]*$|\.(ya?ml|json)$`)
+var documentAddress = startup.Regexp(`(?i)(openapi|swagger)[^/]*$|\.(ya?ml|json)$`)
 
 // addRequest is the request that adds a server of another client. What it cannot say is an error: nothing is left out silently.
 func addRequest(s clients.Server) (ask serverRequest, err error) {
@@ -135,14 +135,14 @@ func addRequest(s clients.Server) (ask serverRequest, err error) {
 	if err != nil {
 		return ask, err
 	}
-	for _, dollar := range placeholders.FindAllString(string(text), -1) {
+	for _, dollar := range placeholders().FindAllString(string(text), -1) {
 		if dollar == "${" {
 			return ask, errors.New("variables such as ${TOKEN} are for the configuration only: write the value, or use harness servers add")
 		}
 	}
-	err = json.Unmarshal(placeholders.ReplaceAll(text, []byte("$$")), &ask)
+	err = json.Unmarshal(placeholders().ReplaceAll(text, []byte("$$")), &ask)
 	return ask, err
 }
 
 // placeholders matches a placeholder of the configuration, and a dollar sign that is written twice so that it is none.
-var placeholders = regexp.MustCompile(`\$\$|\$\{`)
+var placeholders = startup.Regexp(`\$\$|\$\{`)

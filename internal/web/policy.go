@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/simulation"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // policyPage is the page of the policy: the rules in effect, a call to test, and another policy to try.
@@ -180,11 +180,11 @@ func (v *visit) simulatePolicy() error {
 }
 
 // wholeFile matches a text that has the section policy as a key.
-var wholeFile = regexp.MustCompile(`(?m)^(?:policy\s*:|\s*\{\s*"?policy"?\s*:)`)
+var wholeFile = startup.Regexp(`(?m)^(?:policy\s*:|\s*\{\s*"?policy"?\s*:)`)
 
 // saved is the text of a policy as a section of harness.yaml.
 func saved(text string) string {
-	if wholeFile.MatchString(text) {
+	if wholeFile().MatchString(text) {
 		return text
 	}
 	var b strings.Builder

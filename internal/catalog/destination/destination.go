@@ -9,12 +9,12 @@
 package destination
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/catalog/schema"
 	"mcp-code-exec-harness/internal/jsonpath"
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // Kind is what a destination is.
@@ -124,7 +124,7 @@ type place struct {
 
 func (p place) property(name string) place {
 	step := "." + name
-	if !plain.MatchString(name) {
+	if !plain().MatchString(name) {
 		step = "['" + name + "']"
 	}
 	return p.step(step, jsonpath.Property(name))
@@ -151,7 +151,7 @@ func (p place) enters(v *schema.Value) bool {
 	return times < 2
 }
 
-var plain = regexp.MustCompile(`^[^.\[\]*'"]+$`)
+var plain = startup.Regexp(`^[^.\[\]*'"]+$`)
 
 // variants are the schemas that describe one value: a schema, what it refers to, and what it combines.
 func (f *finder) variants(v *schema.Value, depth int) (all []*schema.Value) {

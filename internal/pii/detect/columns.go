@@ -1,6 +1,9 @@
 package detect
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // Names of columns stand in JSON apart from the values: {"columns":["id","ssn"],"rows":[[1,"…"]]}, or in the first of a list of lists. They are
 // the keys of the values at their places.
@@ -14,7 +17,7 @@ const (
 	isNamed                       // the key of such a value
 )
 
-var roles = func() map[string]role {
+var roles = sync.OnceValue(func() map[string]role {
 	all := map[string]role{}
 	for r, words := range map[role]string{
 		namesColumns: "columns cols columnnames colnames headers header head headings fields fieldnames names schema keys titles labels",
@@ -26,14 +29,14 @@ var roles = func() map[string]role {
 		}
 	}
 	return all
-}()
+})
 
 // roleOf is the role of a key. Its case and marks do not matter.
 func roleOf(key string) role {
 	if len(key) > maxName {
 		return 0
 	}
-	return roles[strings.ToLower(strings.Map(func(r rune) rune {
+	return roles()[strings.ToLower(strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r == ' ' {
 			return -1
 		}

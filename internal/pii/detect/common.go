@@ -1,15 +1,18 @@
 package detect
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // common are words that stand in most texts and programs, and are values, too. A value that has no other words is not looked for.
-var common = func() map[string]bool {
+var common = sync.OnceValue(func() map[string]bool {
 	words := map[string]bool{}
 	for _, word := range strings.Fields(commonWords) {
 		words[word] = true
 	}
 	return words
-}()
+})
 
 const commonWords = `
 a about above after again all also always an and angel any anyone april are around art as ash at august avenue back be bear because been

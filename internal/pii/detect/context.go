@@ -2,6 +2,7 @@ package detect
 
 import (
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -34,7 +35,7 @@ const (
 	aboutOther // amounts, times and measures that are no personal data
 )
 
-var meanings = func() map[string]mask {
+var meanings = sync.OnceValue(func() map[string]mask {
 	all := map[string]mask{}
 	for meaning, words := range map[mask]string{
 		aboutPhone: `phone phones telephone telephones tel mobile mobil mobiles cellphone cellular fax faxes sms whatsapp
@@ -74,7 +75,7 @@ var meanings = func() map[string]mask {
 		}
 	}
 	return all
-}()
+})
 
 // verbs say something about a value in a sentence, and nothing as the key of one: {"text": …, "calls": …}.
 var verbs = map[string]bool{
@@ -122,7 +123,7 @@ func lastWord(text string) (int, mask) {
 			low[i-start] |= 0x20
 		}
 	}
-	return start, meanings[string(low[:end-start])]
+	return start, meanings()[string(low[:end-start])]
 }
 
 // changesScript tells whether a word ends before start, where a letter of ASCII and one of another script than Latin meet.

@@ -211,7 +211,7 @@ func worthFinding(text string) bool {
 	letters, digits, spaceless := 0, 0, 0
 	rare := false
 	for start, end := nextWord(text, 0); start < end; start, end = nextWord(text, end) {
-		rare = rare || !common[strings.ToLower(text[start:end])]
+		rare = rare || !common()[strings.ToLower(text[start:end])]
 		for _, r := range text[start:end] {
 			switch {
 			case isSpaceless(r):

@@ -11,11 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"mcp-code-exec-harness/internal/startup"
 )
 
 // Machine is a Node.js on this machine.
@@ -76,7 +77,7 @@ func CheckVersion(version string) error {
 }
 
 // loaded is a line of what the loader of the GNU C library says about a program: "libm.so.6 => /lib/libm.so.6 (0x7f00)".
-var loaded = regexp.MustCompile(`^\s*(?:\S+ => )?(/\S+) \(0x[0-9a-f]+\)$`)
+var loaded = startup.Regexp(`^\s*(?:\S+ => )?(/\S+) \(0x[0-9a-f]+\)$`)
 
 // libraries asks the program's loader, which executes nothing of the program.
 func libraries(ctx context.Context, program string) ([]string, error) {
@@ -89,7 +90,7 @@ func libraries(ctx context.Context, program string) ([]string, error) {
 		if strings.Contains(lines.Text(), "not found") {
 			return nil, errors.New(strings.TrimSpace(lines.Text()))
 		}
-		if m := loaded.FindStringSubmatch(lines.Text()); m != nil {
+		if m := loaded().FindStringSubmatch(lines.Text()); m != nil {
 			all = append(all, m[1])
 		}
 	}
