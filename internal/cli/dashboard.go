@@ -36,7 +36,7 @@ func newDashboard(cfg *config.Config, service *api.API, people *auth.Login, log 
 		hosts = append([]string{name}, hosts...)
 	}
 	handler, uncounted := service.Handlers()
-	return web.New(web.Options{API: handler, Uncounted: uncounted, Key: key, Hosts: hosts, Login: people, Version: Version, Logger: log, Now: time.Now})
+	return web.New(web.Options{API: handler, Uncounted: uncounted, Key: key, Hosts: hosts, Login: people, Session: web.Room{Bytes: int64(cfg.Workspace.MaxBytes), Files: cfg.Workspace.MaxFiles}, Version: Version, Logger: log, Now: time.Now})
 }
 
 // login logs people in at the issuer of the configuration; nil: it names no client for that.

@@ -211,9 +211,24 @@ func TestBrowserPages(t *testing.T) {
 	// The checker is no script of the page: it is evaluated by the browser, past the policy.
 	w.logIn(t, ctx)
 	shots := os.Getenv(screenshotsVar)
-	for _, path := range paths {
+	picture := func(path, scheme string, width int64) {
+		if shots == "" {
+			return
+		}
+		var png []byte
+		must(t, chromedp.Run(ctx, chromedp.FullScreenshot(&png, 100)))
+		name := strings.Trim(strings.Map(func(r rune) rune {
+			if strings.ContainsRune("/?=&+", r) {
+				return '-'
+			}
+			return r
+		}, path), "-")
+		must(t, os.WriteFile(filepath.Join(shots, fmt.Sprintf("%s-%s-%d.png", name, scheme, width)), png, 0o600))
+	}
+	read := func(path string) {
+		t.Helper()
 		var title string
-		must(t, chromedp.Run(ctx, chromedp.Navigate(w.url+path), visible("main"), chromedp.Title(&title), chromedp.Evaluate(string(axe)+";0", nil)))
+		must(t, chromedp.Run(ctx, visible("main"), chromedp.Title(&title), chromedp.Evaluate(string(axe)+";0", nil)))
 		if strings.Contains(title, "attacked") {
 			t.Errorf("%s: a text was executed", path)
 		}
@@ -238,21 +253,39 @@ func TestBrowserPages(t *testing.T) {
 				if wide > 0 {
 					t.Errorf("%s, %s, %d: the page is %g wider than the screen", path, scheme, width, wide)
 				}
-				if shots != "" {
-					var png []byte
-					must(t, chromedp.Run(ctx, chromedp.FullScreenshot(&png, 100)))
-					name := strings.Trim(strings.Map(func(r rune) rune {
-						if strings.ContainsRune("/?=&+", r) {
-							return '-'
-						}
-						return r
-					}, path), "-")
-					must(t, os.WriteFile(filepath.Join(shots, fmt.Sprintf("%s-%s-%d.png", name, scheme, width)), png, 0o600))
-				}
+				picture(path, scheme, width)
 			}
 		}
 	}
+	for _, path := range paths {
+		must(t, chromedp.Run(ctx, chromedp.Navigate(w.url+path)))
+		read(path)
+	}
 	seen.check(t)
+	// Pages that only a form shows.
+	for _, form := range []struct{ path, action, fields, shows string }{
+		{paths[4], "form[action$=replay]", "", "//h1[contains(., 'Replay')]"},
+		{"/runs", "form[action^='/runs?']", "code: 'return (', sessionId: 'no/session'", ".problem"},
+		{"/servers", "form[action='/servers']", "server: '{}'", ".problem"},
+		{"/tools/notes__write", "form[action^='/tools']", "args: 'none'", ".problem"},
+		{"/policy", "form[action='/policy/test#test']", "tool: 'notes__write', args: '{}'", "//*[contains(., 'Judged')]"},
+		{"/policy", "form[action='/policy/simulation#other']", "policy: 'none'", ".problem"},
+		{"/policy", "form[action='/policy/simulation#other']", "policy: '[{tools: \"*\", action: ask}]'", "//*[contains(., 'By tool')]"},
+		{"/doctor", "form[action='/doctor']", "", "table"},
+		{"/audit", "form[action='/audit']", "", "//*[contains(., 'Verified')]"},
+		{paths[7], "form[action*=calls]", "", "//*[contains(., 'Values stand')]"},
+		{"/login", "form[action='/login']", "key: 'none'", ".problem"},
+		{"/security-keys/new", "form[data-register]", "registration: 'none'", ".problem"},
+	} {
+		must(t, chromedp.Run(ctx, chromedp.Navigate(w.url+form.path), there("html[data-keys]")))
+		// form.submit skips what a browser checks before: a page has to answer in words.
+		fill := "{ const form = document.querySelector(" + jsonOf(form.action) + "); for (const [name, value] of Object.entries({" + form.fields + "})) form.elements[name].value = value; HTMLFormElement.prototype.submit.call(form) }"
+		if _, err := chromedp.RunResponse(ctx, chromedp.Evaluate(fill, nil)); err != nil {
+			t.Fatalf("%s: %v", form.action, err)
+		}
+		does(t, ctx, visible(form.shows))
+		read(form.path + "-" + form.action)
+	}
 }
 
 // A person writes a program, sees it fail with its line, mends it, finds its call, and approves a write with the keyboard.

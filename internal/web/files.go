@@ -199,10 +199,7 @@ func (v *visit) upload() error {
 	if err != nil {
 		return &refusal{Status: http.StatusBadRequest, Detail: "the form has no files"}
 	}
-	user := ""
-	if u := v.query("userId"); u != "" {
-		user = "?" + url.Values{"userId": {u}}.Encode()
-	}
+	user := v.query("userId")
 	into := "" // the folder that the page shows
 	if dir := strings.Trim(path.Clean("/"+v.query("dir")), "/"); dir != "" {
 		into = (&url.URL{Path: dir}).EscapedPath() + "/"
@@ -227,11 +224,7 @@ func (v *visit) upload() error {
 		if name == "" {
 			return &refusal{Status: http.StatusBadRequest, Detail: strconv.Itoa(stored) + " files are stored; the next one has no name"}
 		}
-		got := v.answer()
-		if err := v.exchange(got, http.MethodPut, at("/v1/sessions/", id, "/files/")+into+url.PathEscape(name)+user, p, -1, "application/octet-stream"); err != nil {
-			return err
-		}
-		if err := got.refused(); err != nil {
+		if err := v.storeFile(id, user, into, name, p); err != nil {
 			return err
 		}
 	}

@@ -16,19 +16,7 @@ import (
 // put stores a file in the session work.
 func (w *world) put(path, text string) {
 	w.t.Helper()
-	q, err := http.NewRequestWithContext(w.t.Context(), http.MethodPut, w.url+"/v1/sessions/work/files/"+path+"?userId=local", strings.NewReader(text))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	q.Header.Set("Authorization", "Bearer "+w.token)
-	got, err := http.DefaultClient.Do(q)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	got.Body.Close()
-	if got.StatusCode >= 300 {
-		w.t.Fatalf("put %s: %d", path, got.StatusCode)
-	}
+	w.store("/v1/sessions/work/files/"+path+"?userId=local", text)
 }
 
 // Folders of a session are shown one at a time, in pages, with what is below them, and are saved and added to.

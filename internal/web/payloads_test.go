@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -85,18 +84,6 @@ func attacked(t testing.TB) (w *world, paths []string) {
 			t.Fatalf("%s: %d", path, got)
 		}
 	}
-	put := func(path, text string) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, w.url+path, strings.NewReader(text))
-		must(t, err)
-		r.Header.Set("Authorization", "Bearer "+w.token)
-		got, err := http.DefaultClient.Do(r)
-		must(t, err)
-		defer got.Body.Close()
-		if said, _ := io.ReadAll(got.Body); got.StatusCode >= 300 {
-			t.Fatalf("%s: %d %s", path, got.StatusCode, said)
-		}
-	}
 	w.api(w.token, "GET", "/v1/tools", nil, nil) // connects servers
 	w.eventually("the servers are connected", func() bool { return w.server("notes").State == "ready" && w.server("moody").State == "ready" })
 	w.tools.change(payload)
@@ -115,17 +102,17 @@ func attacked(t testing.TB) (w *world, paths []string) {
 	}
 	w.run(w.token, "return await tools.notes.write({title: 'denied'})")
 	post("/v1/sessions", map[string]string{"userId": "local", "id": "work"}, nil)
-	put("/v1/sessions/work/files/all.html?userId=local", strings.Join(payloads, "\n"))
+	w.store("/v1/sessions/work/files/all.html?userId=local", strings.Join(payloads, "\n"))
 	var names []string
 	for i, p := range payloads {
 		later := time.Now().Add(24 * time.Hour).Format(time.RFC3339)
 		post("/v1/tasks", map[string]any{"userId": "local", "task": "x" + p, "runAt": later, "sessionId": "work"}, nil)
 		post("/v1/schedules", map[string]any{"userId": "local", "task": p + " x", "runAt": later}, nil)
-		put(fmt.Sprintf("/v1/skills/skill%d/SKILL.md?userId=local", i), fmt.Sprintf("---\nname: skill%d\ndescription: %q\n---\n%s", i, printable(p), p))
+		w.store(fmt.Sprintf("/v1/skills/skill%d/SKILL.md?userId=local", i), fmt.Sprintf("---\nname: skill%d\ndescription: %q\n---\n%s", i, printable(p), p))
 		if user := printable(p); len(user) <= 100 {
 			names = append(names, user)
 			post("/v1/runs", map[string]any{"userId": user, "code": "return 1"}, nil)
-			put("/v1/sessions/work/files/"+url.PathEscape(regexp.MustCompile(`[<>:"/\\|?*]`).ReplaceAllString(user, "-"))+"?userId=local", p)
+			w.store("/v1/sessions/work/files/"+url.PathEscape(regexp.MustCompile(`[<>:"/\\|?*]`).ReplaceAllString(user, "-"))+"?userId=local", p)
 		}
 	}
 	var task struct{ ID, SessionID, Status string }
@@ -148,7 +135,7 @@ func attacked(t testing.TB) (w *world, paths []string) {
 	w.run(w.token, "for (const name of ["+strings.Join(mapped(payloads, quoted), ",\n")+"]) await callMCPTool('unknown__' + name, {about: name}).catch(() => {})")
 
 	asked := url.QueryEscape(payload[:1500])
-	return w, []string{
+	paths = []string{
 		"/", "/tasks", "/tasks/" + task.ID, "/runs", "/runs?userId=" + url.QueryEscape(names[1]), "/runs/" + said, "/runs/" + failed, "/runs/" + broken, "/runs/" + asks, "/runs/" + said + "/calls/1", "/runs/" + said + "/calls/2", "/runs/" + failed + "/calls/1", "/approvals", "/approvals?status=denied", "/approvals/" + approvals.Approvals[0].ID, "/approvals/" + approvals.Approvals[1].ID, "/approvals/" + approvals.Approvals[2].ID,
 		"/tools", "/tools?q=notes", "/tools?q=" + asked, "/tools?server=" + asked, "/tools/notes__list", "/tools/notes__write",
 		"/servers", "/servers/notes", "/servers/broken", "/servers/moody", "/sessions", "/sessions/work?userId=local", "/sessions/work?userId=local&dir=" + asked, "/sessions/work/files/all.html?userId=local&view=1", "/skills", "/schedules", "/policy", "/privacy?userId=local", "/privacy?userId=" + asked, "/audit", "/audit?eventType=" + asked, "/audit?userId=" + asked, "/usage?window=hour", "/usage?by=server", "/usage?by=user&window=" + asked, "/usage?by=model", "/usage?userId=" + url.QueryEscape(names[1]),
@@ -158,7 +145,10 @@ func attacked(t testing.TB) (w *world, paths []string) {
 		"/doubts", "/runs/" + lost + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
 		"/policy?from=" + asked + "&tool=" + asked, "/privacy?userId=local&by=field", "/privacy?by=field&userId=" + asked + "&runs=" + asked, "/policy/presets", "/policy/presets?runs=" + asked + "&userId=" + asked, "/policy/flows", "/policy/flows?by=server", "/policy/flows?by=" + asked + "&runs=" + asked + "&userId=" + asked,
 		"/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/texts", "/runs/" + many + "/calls/1/value?of=result&path=/items/1", "/runs/" + many + "/calls/1/value?of=result&path=" + asked,
+		"/security-keys/new?registration=" + asked, "/login/oidc?to=" + asked, "/login/callback?state=" + asked + "&error=" + asked + "&error_description=" + asked, "/doctor", "/keys",
 	}
+	w.covers(t, paths, w.noPages(said, task.ID)...)
+	return w, paths
 }
 
 // serverStatus is what the API says of a server.
@@ -221,7 +211,7 @@ func printable(s string) string {
 // that hide or change the order of a text.
 const structure = `(() => {
 	const known = new Set(('html head meta title link script body a header nav form input span button main h1 h2 h3 h4 p dl div dt dd section table thead tbody tr th td pre code ul ol li small strong time details summary ' +
-		'label select option datalist mark textarea article svg rect footer kbd').split(' '));
+		'label select option datalist mark textarea article svg rect footer kbd noscript').split(' '));
 	const wrong = [];
 	for (const e of document.querySelectorAll('*')) {
 		// The editor places its parts by styles, and puts images without a source beside what stands for a character.
@@ -229,7 +219,7 @@ const structure = `(() => {
 		if (!known.has(e.localName) && !(edited && /^(br|img)$/.test(e.localName) && !e.src)) wrong.push('<' + e.localName + '>');
 		for (const a of e.attributes) {
 			if (a.name === 'style' && edited && !/url|attacked/.test(a.value)) continue;
-			if (/^on|^style$|^srcdoc$|^formaction$|^xlink/.test(a.name) || a.name === 'autofocus' && !e.closest('.login')) wrong.push(e.localName + ' ' + a.name);
+			if (/^on|^style$|^srcdoc$|^formaction$|^xlink/.test(a.name) || a.name === 'autofocus' && !e.closest('.login, [data-register]')) wrong.push(e.localName + ' ' + a.name);
 			if (/^(src|href|action|data)$/.test(a.name) && new URL(a.value, document.baseURI).origin !== location.origin) wrong.push(a.name + '=' + a.value);
 			if (a.name === 'http-equiv') wrong.push(a.value);
 		}

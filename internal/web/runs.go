@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"mcp-code-exec-harness/internal/api"
@@ -15,22 +14,23 @@ import (
 
 // composer is the form for a program.
 type composer struct {
-	Code, Session, Error string
-	From                 string     // run whose program it is; empty: none
-	Failed               *run.Error // error of that run
-	Line                 int        // line that Failed comes from; 0: none
+	inputs
+	Code, Error string
+	From        string     // run whose program it is; empty: none
+	Failed      *run.Error // error of that run
+	Line        int        // line that Failed comes from; 0: none
 }
 
 func (v *visit) runs() error {
 	id := v.query("from")
 	if id == "" {
-		return v.showRuns(http.StatusOK, composer{Session: v.query("sessionId")})
+		return v.showRuns(http.StatusOK, composer{inputs: v.inputs(v.query("sessionId"))})
 	}
 	of, err := read[api.RunDetails](v, at("/v1/runs/", id))
 	if err != nil {
 		return err
 	}
-	form := composer{Code: of.Code, Session: of.SessionID, From: id, Failed: of.Error}
+	form := composer{inputs: v.inputs(of.SessionID), Code: of.Code, From: id, Failed: of.Error}
 	form.Line = 1 + slices.IndexFunc(failedAt(of.Code, of.Error), func(l codeLine) bool { return l.Failed })
 	return v.showRuns(http.StatusOK, form)
 }
@@ -50,14 +50,20 @@ func (v *visit) showRuns(status int, form composer) error {
 const runWait = "1s"
 
 func (v *visit) newRun() error {
-	form := composer{Code: v.code(), Session: strings.TrimSpace(v.form("sessionId"))}
-	ask := map[string]any{"code": form.Code, "wait": runWait}
-	if form.Session != "" {
-		ask["sessionId"] = form.Session
-	}
+	given, err := v.attach()
+	form := composer{inputs: given, Code: v.code()}
 	var out run.Outcome
-	err := v.send(http.MethodPost, "/v1/runs", ask, &out)
-	if refused, ok := errors.AsType[*refusal](err); ok { // The form keeps what was typed.
+	if err == nil {
+		ask := map[string]any{"code": form.Code, "wait": runWait}
+		if given.Session != "" {
+			ask["sessionId"] = given.Session
+		}
+		if len(given.Stored) == 1 {
+			ask["input"] = map[string]string{"path": given.Stored[0]}
+		}
+		err = v.send(http.MethodPost, "/v1/runs", ask, &out)
+	}
+	if refused, ok := errors.AsType[*refusal](err); ok { // The form keeps what was typed, and the files that are stored.
 		form.Error = refused.Error()
 		return v.showRuns(refused.Status, form)
 	}

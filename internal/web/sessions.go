@@ -18,6 +18,7 @@ func (v *visit) session() error {
 	var body struct {
 		task.Session
 		Folder folder
+		Put    inputs
 		Tasks  []task.Task
 		Runs   []api.RunLine
 	}
@@ -37,6 +38,7 @@ func (v *visit) session() error {
 	if err != nil {
 		return err
 	}
+	body.Put = v.inputs(id)
 	body.Tasks, body.Runs = tasks.Tasks, ran.Runs
 	body.Folder = v.folder(files.Files, at("/sessions/", id), body.UserID)
 	return v.show("session", view{Title: "Session " + id, Nav: "sessions", Live: true, Body: body})

@@ -115,6 +115,9 @@ func setup(t testing.TB, keys bool, settings ...string) *world {
 	if strings.Contains(text, "no server") {
 		text = strings.Replace(text, "mcpServers:\n  notes:", "# without", 1)
 	}
+	if strings.Contains(text, "\nworkspace: small") {
+		text = strings.Replace(strings.Replace(text, "\nworkspace: small", "", 1), "workspace: {", "workspace: {maxBytes: 4KiB, ", 1)
+	}
 	if strings.Contains(text, "\nquarantine: changed") {
 		text = strings.Replace(text, "quarantine: off\n", "", 1)
 	}
@@ -220,6 +223,24 @@ func (w *world) api(token, method, path string, body, into any) int {
 		}
 	}
 	return answer.StatusCode
+}
+
+// store puts a file of the API.
+func (w *world) store(path, text string) {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodPut, w.url+path, strings.NewReader(text))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+w.token)
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	if said, _ := io.ReadAll(got.Body); got.StatusCode >= 300 {
+		w.t.Fatalf("%s: %d %s", path, got.StatusCode, said)
+	}
 }
 
 // run executes a program and returns its id and status.

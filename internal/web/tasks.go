@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -10,13 +11,25 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
+// request is the form for a task.
+type request struct {
+	inputs
+	Task, User, Error string
+}
+
 func (v *visit) tasks() error {
+	return v.showTasks(http.StatusOK, request{inputs: v.inputs(v.query("sessionId"))})
+}
+
+func (v *visit) showTasks(status int, form request) error {
 	got, err := read[taskList](v, "/v1/tasks", v.filters("status", "sessionId", "userId", "q")...)
 	if err != nil {
 		return err
 	}
-	return v.show("tasks", view{Title: "Tasks", Nav: "tasks", Live: v.query("cursor") == "", Body: listOf(v, got.Tasks, got.Next,
-		"queued", "running", "waiting_approval", "succeeded", "failed", "cancelled")})
+	return v.render(status, "tasks", view{Title: "Tasks", Nav: "tasks", Live: v.query("cursor") == "" && form.Error == "", Body: struct {
+		list[task.Task]
+		Request request
+	}{listOf(v, got.Tasks, got.Next, "queued", "running", "waiting_approval", "succeeded", "failed", "cancelled"), form}})
 }
 
 // step is an event of a task as the page shows it.
@@ -48,7 +61,8 @@ func (v *visit) task() error {
 		task.Task
 		Steps []step
 		After string // address of later events; empty: there are none
-	}{Task: t}
+		Next  inputs
+	}{Task: t, Next: v.inputs(t.SessionID)}
 	if events.Next != 0 && len(events.Events) == 500 {
 		body.After = v.with("after", strconv.FormatInt(events.Next, 10))
 	}
@@ -97,14 +111,23 @@ func stepOf(e task.Event) (one step, shown bool, err error) {
 }
 
 func (v *visit) newTask() error {
+	given, err := v.attach()
+	form := request{inputs: given, Task: v.form("task"), User: strings.TrimSpace(v.form("userId"))}
 	var t task.Task
-	ask := map[string]any{"task": v.form("task")}
-	for _, name := range []string{"sessionId", "model", "userId"} {
-		if value := strings.TrimSpace(v.form(name)); value != "" {
-			ask[name] = value
+	if err == nil {
+		ask := map[string]any{"task": form.Task + given.sentence()}
+		for name, value := range map[string]string{"sessionId": given.Session, "model": strings.TrimSpace(v.form("model")), "userId": form.User} {
+			if value != "" {
+				ask[name] = value
+			}
 		}
+		err = v.send(http.MethodPost, "/v1/tasks", ask, &t)
 	}
-	if err := v.send(http.MethodPost, "/v1/tasks", ask, &t); err != nil {
+	if refused, ok := errors.AsType[*refusal](err); ok { // The form keeps what was typed, and the files that are stored.
+		form.Error = refused.Error()
+		return v.showTasks(refused.Status, form)
+	}
+	if err != nil {
 		return err
 	}
 	return v.to(at("/tasks/", t.ID), "")

@@ -32,7 +32,9 @@ type Options struct {
 	// Hosts are the names under which browsers reach the server, besides localhost, the name of this machine and IP addresses.
 	Hosts []string
 	// Login logs people in at an issuer; nil: it does not.
-	Login   *auth.Login
+	Login *auth.Login
+	// Session is what the files of a session may take, which forms say before files are sent.
+	Session Room
 	Version string
 	Logger  *slog.Logger
 	Now     func() time.Time
@@ -58,36 +60,43 @@ func New(opt Options) (*Server, error) {
 	return s, nil
 }
 
-// addPages names every page.
+// openPages are the pages that need no session, by their patterns.
+var openPages = map[string]page{
+	"GET /login": (*visit).loginPage, "GET /login/oidc": (*visit).beginLogin, "GET /login/callback": (*visit).finishLogin,
+	"POST /login": (*visit).login, "POST /login/links": (*visit).makeLink,
+}
+
+// readerPages are the pages of readers who are logged in.
+var readerPages = map[string]page{
+	"GET /{$}": (*visit).now,
+
+	"GET /tasks": (*visit).tasks, "GET /tasks/{id}": (*visit).task, "GET /tasks/{id}/live": (*visit).liveTask,
+	"GET /runs": (*visit).runs, "GET /runs/{id}": (*visit).run, "GET /runs/{id}/live": (*visit).liveRun, "GET /runs/{id}/recording": (*visit).recording, "GET /runs/{id}/compare": (*visit).compare, "GET /runs/{id}/calls/{n}": (*visit).call, "GET /runs/{id}/calls/{n}/value": (*visit).value,
+	"GET /approvals": (*visit).approvals, "GET /approvals/{id}": (*visit).approval, "GET /approvals/waiting": (*visit).waiting, "GET /security-keys/new": (*visit).newSecurityKey, "GET /doubts": (*visit).doubts,
+	"GET /tools": (*visit).tools, "GET /tools/{name}": (*visit).tool,
+	"GET /servers": (*visit).servers, "GET /servers/{name}": (*visit).server,
+	"GET /sessions": (*visit).sessions, "GET /sessions/{id}": (*visit).session, "GET /sessions/{id}/files/{path...}": (*visit).file,
+	"GET /skills": (*visit).skills, "GET /skills/{path...}": (*visit).skillFile, "GET /schedules": (*visit).schedules,
+	"GET /policy": (*visit).policy, "GET /policy/presets": (*visit).presets, "GET /policy/flows": (*visit).flows, "GET /privacy": (*visit).privacy, "GET /usage": (*visit).usage, "GET /audit": (*visit).audit, "GET /doctor": (*visit).doctor, "GET /keys": (*visit).keys,
+
+	"POST /tasks": (*visit).newTask, "POST /tasks/{id}/cancel": (*visit).cancelTask,
+	"POST /runs": (*visit).newRun, "POST /editor/check": (*visit).checkProgram, "POST /runs/{id}/replay": (*visit).replay, "POST /runs/{id}/calls/{n}": (*visit).reveal, "POST /runs/{id}/calls/{n}/settle": (*visit).settle,
+	"POST /approvals": (*visit).decide, "POST /approvals/questions": (*visit).askSecurityKey, "POST /security-keys": (*visit).registerSecurityKey, "POST /security-keys/questions": (*visit).beginSecurityKey, "POST /tools/{name}": (*visit).try,
+	"POST /servers": (*visit).addServer, "POST /servers/{name}/{action}": (*visit).changeServer,
+	"POST /sessions/{id}/files": (*visit).upload, "POST /schedules/{id}/end": (*visit).endSchedule,
+	"POST /policy/test": (*visit).testPolicy, "POST /policy/check": (*visit).checkPolicy, "POST /policy/simulation": (*visit).simulatePolicy,
+	"POST /audit": (*visit).verifyAudit, "POST /doctor": (*visit).examine, "POST /keys/{id}/revoke": (*visit).revokeKey,
+	"GET /editor/tools": (*visit).editorTools, "GET /editor/tools/{name}": (*visit).editorTool,
+	"POST /logout": (*visit).logout,
+}
+
+// addPages adds every page.
 func (s *Server) addPages() {
 	s.pages.HandleFunc("GET /assets/{file}", serveAsset)
-	s.pages.HandleFunc("GET /login", s.open((*visit).loginPage))
-	s.pages.HandleFunc("GET /login/oidc", s.open((*visit).beginLogin))
-	s.pages.HandleFunc("GET /login/callback", s.open((*visit).finishLogin))
-	s.pages.HandleFunc("POST /login", s.open((*visit).login))
-	s.pages.HandleFunc("POST /login/links", s.open((*visit).makeLink))
-	for pattern, do := range map[string]page{
-		"GET /{$}": (*visit).now,
-
-		"GET /tasks": (*visit).tasks, "GET /tasks/{id}": (*visit).task, "GET /tasks/{id}/live": (*visit).liveTask,
-		"GET /runs": (*visit).runs, "GET /runs/{id}": (*visit).run, "GET /runs/{id}/live": (*visit).liveRun, "GET /runs/{id}/recording": (*visit).recording, "GET /runs/{id}/compare": (*visit).compare, "GET /runs/{id}/calls/{n}": (*visit).call, "GET /runs/{id}/calls/{n}/value": (*visit).value,
-		"GET /approvals": (*visit).approvals, "GET /approvals/{id}": (*visit).approval, "GET /approvals/waiting": (*visit).waiting, "GET /security-keys/new": (*visit).newSecurityKey, "GET /doubts": (*visit).doubts,
-		"GET /tools": (*visit).tools, "GET /tools/{name}": (*visit).tool,
-		"GET /servers": (*visit).servers, "GET /servers/{name}": (*visit).server,
-		"GET /sessions": (*visit).sessions, "GET /sessions/{id}": (*visit).session, "GET /sessions/{id}/files/{path...}": (*visit).file,
-		"GET /skills": (*visit).skills, "GET /skills/{path...}": (*visit).skillFile, "GET /schedules": (*visit).schedules,
-		"GET /policy": (*visit).policy, "GET /policy/presets": (*visit).presets, "GET /policy/flows": (*visit).flows, "GET /privacy": (*visit).privacy, "GET /usage": (*visit).usage, "GET /audit": (*visit).audit, "GET /doctor": (*visit).doctor, "GET /keys": (*visit).keys,
-
-		"POST /tasks": (*visit).newTask, "POST /tasks/{id}/cancel": (*visit).cancelTask,
-		"POST /runs": (*visit).newRun, "POST /editor/check": (*visit).checkProgram, "POST /runs/{id}/replay": (*visit).replay, "POST /runs/{id}/calls/{n}": (*visit).reveal, "POST /runs/{id}/calls/{n}/settle": (*visit).settle,
-		"POST /approvals": (*visit).decide, "POST /approvals/questions": (*visit).askSecurityKey, "POST /security-keys": (*visit).registerSecurityKey, "POST /security-keys/questions": (*visit).beginSecurityKey, "POST /tools/{name}": (*visit).try,
-		"POST /servers": (*visit).addServer, "POST /servers/{name}/{action}": (*visit).changeServer,
-		"POST /sessions/{id}/files": (*visit).upload, "POST /schedules/{id}/end": (*visit).endSchedule,
-		"POST /policy/test": (*visit).testPolicy, "POST /policy/check": (*visit).checkPolicy, "POST /policy/simulation": (*visit).simulatePolicy,
-		"POST /audit": (*visit).verifyAudit, "POST /doctor": (*visit).examine, "POST /keys/{id}/revoke": (*visit).revokeKey,
-		"GET /editor/tools": (*visit).editorTools, "GET /editor/tools/{name}": (*visit).editorTool,
-		"POST /logout": (*visit).logout,
-	} {
+	for pattern, do := range openPages {
+		s.pages.HandleFunc(pattern, s.open(do))
+	}
+	for pattern, do := range readerPages {
 		s.pages.HandleFunc(pattern, s.page(do))
 	}
 }
@@ -196,9 +205,7 @@ func (s *Server) page(do page) http.HandlerFunc {
 			if !strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
 				r.Body = http.MaxBytesReader(w, r.Body, ownForm)
 				if err := r.ParseForm(); err != nil {
-					s.answer(v, func(*visit) error {
-						return &refusal{Status: http.StatusBadRequest, Detail: "the form could not be read: it may be longer than 2 MiB"}
-					})
+					s.answer(v, func(*visit) error { return errLongForm })
 					return
 				}
 			}

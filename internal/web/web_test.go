@@ -43,20 +43,30 @@ return await tools.notes.write({title: "a note <b>", text: "first line\nsecond l
 	if len(approvals.Approvals) != 1 {
 		t.Fatalf("%d approvals wait", len(approvals.Approvals))
 	}
+	w.store("/v1/sessions/"+task.SessionID+"/files/notes.txt?userId=local", "first\n<b>second</b>\n")
 	open, _ := w.run(w.token, `return await tools.notes.lose({title: "lost <b>"})`)
 	settled, _ := w.run(w.token, "try { await tools.notes.lose({}) } catch (e) { return e.kind }")
 	if got := w.api(w.token, "POST", "/v1/runs/"+settled+"/calls/1/settle", map[string]string{"verdict": "not_done", "note": "looked <b>twice</b>"}, nil); got != http.StatusOK {
 		t.Fatalf("settle: %d", got)
 	}
-	return w, []string{
+	paths = []string{
 		"/", "/tasks", "/tasks/" + task.ID, "/runs", "/runs/" + good, "/runs/" + bad, "/runs/" + waiting, "/runs/" + good + "/calls/1", "/runs/" + bad + "/calls/2",
 		"/approvals", "/approvals/" + approvals.Approvals[0].ID, "/approvals?status=denied", "/tools", "/tools?q=list+notes", "/tools?q=zzzz", "/tools/notes__list", "/tools/notes__write",
 		"/servers", "/servers/notes", "/sessions", "/sessions/" + task.SessionID + "?userId=local", "/skills", "/schedules", "/policy", "/privacy", "/privacy?userId=local", "/tasks/task_none", "/runs/run_none",
 		"/runs/" + good + "/compare?with=" + bad, "/runs/" + good + "/compare?with=run_none",
 		"/runs/" + many + "/calls/1", "/runs/" + many + "/calls/1/value?of=result&path=/items&from=100", "/runs/" + many + "/calls/1/value?of=result&path=/items/44/title", "/runs/" + many + "/calls/1/value?path=/items/_none",
 		"/usage", "/usage?by=user&window=hour", "/usage?by=model&window=month", "/audit", "/audit?eventType=tool_call&userId=local", "/audit?userId=none", "/doctor", "/keys", "/privacy?userId=local&by=field", "/policy/presets", "/policy/flows", "/policy/flows?by=server&runs=1", "/runs?from=" + bad, "/runs?from=run_none",
+		"/security-keys/new?registration=x", "/login", "/login/oidc?to=_none", "/login/callback?state=_none", "/sessions/" + task.SessionID + "/files/notes.txt?userId=local&view=1",
 		"/doubts", "/runs/" + open + "/calls/1", "/runs/" + settled, "/runs/" + settled + "/calls/1",
 	}
+	w.covers(t, paths, w.noPages(good, task.ID)...)
+	return w, paths
+}
+
+// noPages are paths of what browsers get that is no page, of a run and a task that have ended.
+func (w *world) noPages(run, task string) []string {
+	w.store("/v1/skills/count/count.js?userId=local", "export const count = (all) => all.length;\n")
+	return []string{"/runs/" + run + "/live", "/tasks/" + task + "/live", "/runs/" + run + "/recording", "/approvals/waiting", "/skills/count/count.js?userId=local", "/editor/tools", "/editor/tools/notes__list"}
 }
 
 // What a server, a model or a program says is text on every page, and what a page is for is on it.

@@ -1,5 +1,6 @@
 // The script of the dashboard keeps a page up to date, shows times in local time, and takes keys. Everything works without it.
 
+import { inputs } from './inputs.js';
 import { offer } from './notify.js';
 import './palette.js';
 import './securitykey.js';
@@ -66,6 +67,7 @@ async function refresh() {
   if (waiting && now && !waiting.contains(focused)) waiting.replaceChildren(...now.childNodes);
   localTimes(main);
   offer();
+  inputs();
   mark(row);
   if (place && focused && !document.contains(focused)) main.querySelector(place)?.focus({ preventScroll: true });
 }
@@ -131,6 +133,7 @@ document.addEventListener('toggle', editors, true);
 editors();
 
 localTimes(document);
+inputs();
 const live = document.querySelector('main[data-stream]');
 if (live && window.EventSource) {
   follow(live, {
