@@ -206,21 +206,23 @@ func TestReplacedTokens(t *testing.T) {
 	t.Parallel()
 	w := setup(t, setting{keys: true, servers: []*config.MCPServer{badServer(t, "bad", "normal")}})
 	alice, admin := w.key("alice"), w.key("root", auth.Admin)
+	w.as(alice, "PUT", "/v1/sessions/s/files/who", "o'brien@example.com").want(http.StatusCreated)
 	for _, more := range []int{0, 100_000} { // arguments that a request holds, and those that only the journal has
 		var out run.Outcome
-		w.as(alice, "POST", "/v1/runs", map[string]any{"userId": "alice", "code": fmt.Sprintf(
-			`return await callMCPTool('bad__echo', {zeta: 'ask', whole: "o'brien@example.com", query: "VALUES ('o'brien@example.com')", more: 'x'.repeat(%d)})`, more)}).want(http.StatusOK).json(&out)
-		in := "$"
-		if more > 0 {
-			in = "$.input"
-		}
+		w.as(alice, "POST", "/v1/runs", map[string]any{"userId": "alice", "sessionId": "s", "code": fmt.Sprintf(
+			`const whole = await fs.readFile('/workspace/who', 'utf8')
+			return await callMCPTool('bad__echo', {zeta: 'ask', whole, note: `+"`('${whole}')`, query: `INSERT INTO t VALUES ('${whole}')`"+`, more: 'x'.repeat(%d)})`, more)}).want(http.StatusOK).json(&out)
 		const warning = "the value of [EMAIL_1] contains a quote, which may end a text in code"
 		for key, value := range map[string]string{alice: "o'brien@example.com", admin: ""} {
 			var shown approval.Request
 			w.as(key, "GET", "/v1/approvals/"+out.Approval.ID, nil).want(http.StatusOK).json(&shown)
 			want := []approval.Replacement{
-				{Token: "[EMAIL_1]", Path: in + ".query", Embedded: true, Value: value, Warning: warning}, {Token: "[EMAIL_1]", Path: in + ".whole", Value: value},
+				{Token: "[EMAIL_1]", Path: "$.whole", Value: value},
+				{Token: "[EMAIL_1]", Path: "$.note", Embedded: true, Value: value, Warning: warning},
+				{Token: "[EMAIL_1]", Path: "$.query", Embedded: true, Value: value, Written: strings.ReplaceAll(value, "'", "''"), Language: "sql"},
 			}
+			slices.SortFunc(shown.Calls[0].Replaced, func(a, b approval.Replacement) int { return strings.Compare(b.Path, a.Path) }) // a request has its arguments sorted, a journal not
+			slices.SortFunc(want, func(a, b approval.Replacement) int { return strings.Compare(b.Path, a.Path) })
 			if diff := cmp.Diff(want, shown.Calls[0].Replaced); diff != "" {
 				t.Errorf("arguments with %d bytes more, value %q: %s", more, value, diff)
 			}

@@ -114,7 +114,9 @@ type Replacement struct {
 	Path     string `json:"path" doc:"The string with the token; (key) stands behind the path of a member whose key has it." example:"$.query"`
 	Embedded bool   `json:"embedded" doc:"The string has more than the token."`
 	Value    string `json:"value,omitempty" doc:"What the server gets; for callers who act for the user of the request."`
-	Warning  string `json:"warning,omitempty" doc:"Of an embedded token whose value has a quote, a backtick, a backslash, a semicolon, a line break or ${."`
+	Written  string `json:"written,omitempty" doc:"The value as the server gets it, where it is escaped for the language of the text around it; for callers who act for the user of the request."`
+	Language string `json:"language,omitempty" enum:"sql,shell,html,url,csv,code" doc:"Language of the text around an embedded token, for which the value is escaped (pii.inCode)."`
+	Warning  string `json:"warning,omitempty" doc:"Of an embedded token whose value is not escaped and has a quote, a backtick, a backslash, a semicolon, a line break or ${."`
 }
 
 // Value is where a value in the arguments of a call comes from.

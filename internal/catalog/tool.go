@@ -149,6 +149,20 @@ func (t *Tool) findDestinations() []destination.Destination {
 	})
 }
 
+// Declared is the media type and the format that the tool's schema says of a string in its arguments: names of properties and indexes of items lead to it.
+func (t *Tool) Declared(path []string) (mediaType, format string) {
+	root := t.inputSchema()
+	at := schema.Follow(root, root)
+	for _, step := range path {
+		next := at.Get("properties").Get(step)
+		if next == nil {
+			next = at.Get("items")
+		}
+		at = schema.Follow(root, next)
+	}
+	return at.Get("contentMediaType").String(), at.Get("format").String()
+}
+
 const maxSignature = 200
 
 // inputSchema is the ordered input schema, nil if there is none or it is not usable.

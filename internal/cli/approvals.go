@@ -185,6 +185,9 @@ func replaced(r approval.Replacement) string {
 		where = "is part of"
 	}
 	text := fmt.Sprintf("%s %s %s and is replaced by %q", r.Token, where, r.Path, r.Value)
+	if r.Written != "" {
+		text += fmt.Sprintf(", written %q for %s", r.Written, r.Language)
+	}
 	if r.Warning != "" {
 		text += "; warning: " + r.Warning
 	}

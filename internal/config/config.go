@@ -157,6 +157,7 @@ type PII struct {
 	Custom        map[string]string            `key:"custom" doc:"Patterns of your own by name, as regular expressions in RE2 syntax. The name in capitals is the type."`
 	Fields        map[string]map[string]string `key:"fields" doc:"Values in answers that are personal data whatever they look like, such as names: tools, then paths, then the type of each."`
 	Tokens        string                       `key:"tokens" default:"bracket" oneof:"bracket,natural" doc:"Form of new tokens: [EMAIL_1], or, where a program can work with its parts, a natural one: pii_1e@d1.pii.invalid, 240.117.103.142."`
+	InCode        string                       `key:"inCode" default:"escape" oneof:"escape,refuse,keep" doc:"What becomes of a value that replaces a token within code in the arguments of a tool, such as SQL: it is escaped, the call is refused where it would have to be, or it is put there as it is."`
 	UnknownTokens string                       `key:"unknownTokens" default:"text" oneof:"text,fail" doc:"What a token in the arguments of a tool is that the session does not know: a text like any other, or a reason not to make the call."`
 	Vault         string                       `key:"vault" default:"store" oneof:"store,redis,memory" doc:"Where the values are kept, encrypted: in the database, in Redis, or in memory until the harness ends."`
 	Key           string                       `key:"key" secret:"true" doc:"Encrypts the values: 32 random bytes in base64 or hex. Former keys may follow, separated by commas. Without it the key is in keyFile."`
@@ -326,31 +327,32 @@ type Telemetry struct {
 
 // MCPServer is a server whose tools programs can call.
 type MCPServer struct {
-	Name           string              `key:""`
-	Type           string              `key:"type,transport" doc:"How to talk to it; by default stdio with a command, http with a url, openapi with a document."`
-	Command        string              `key:"command" doc:"Program to start."`
-	Args           []string            `key:"args" doc:"Its arguments."`
-	Env            map[string]string   `key:"env" secret:"true" doc:"Environment added to what every server gets."`
-	Inherit        []string            `key:"inherit" doc:"Variables of the harness's environment that it gets too, such as AWS_PROFILE or AWS_*; * stands for any text."`
-	EnvFile        string              `key:"envFile" doc:"File of NAME=value lines, below env."`
-	Cwd            string              `key:"cwd" doc:"Directory to start in; by default that of harness.yaml."`
-	URL            string              `key:"url,serverUrl" doc:"Address of a server that runs elsewhere."`
-	OpenAPI        string              `key:"openapi" doc:"OpenAPI 3 document whose operations are the tools: a file, relative to harness.yaml, or an address. Its service is at url, by default where the document says."`
-	Security       map[string]string   `key:"security" secret:"true" doc:"Credentials for openapi, by the names of the document's security schemes; of basic, user:password."`
-	Headers        map[string]string   `key:"headers" secret:"true" doc:"HTTP headers of every request."`
-	Auth           *ServerAuth         `key:"auth" doc:"What authorizes requests to a server with a url, besides headers."`
-	Disabled       bool                `key:"disabled" doc:"Keep the entry, do not use it."`
-	Enabled        bool                `key:"enabled" default:"true" doc:"The opposite of disabled."` // always so after Load
-	Timeout        time.Duration       `key:"timeout" min:"1ms" doc:"Time one call may take; by default sandbox.callTimeout."`
-	InstallTimeout time.Duration       `key:"installTimeout" min:"1ms" doc:"Time that fetching it may take at first, where npx, uvx, docker or podman start it; by default 10m."`
-	StartupTimeout time.Duration       `key:"startupTimeout" default:"60s" min:"1ms" doc:"Time it may take until it answers first."`
-	EnabledTools   []string            `key:"enabledTools" doc:"The only tools to offer; * stands for any text."`
-	DisabledTools  []string            `key:"disabledTools" doc:"Tools not to offer; * stands for any text."`
-	Sandbox        *ServerSandbox      `key:"sandbox" doc:"What a server that is started here may reach, on Linux; without it, all that the user of the harness may. {} is no network and no files but those of the system."`
-	Untrusted      bool                `key:"untrusted" doc:"Others decide what it says, as in mail, web pages and tickets: what it alone has said is no destination, see policy."`
-	UntrustedTools []string            `key:"untrustedTools" doc:"The tools of which that holds, where it does not hold for all of the server; * stands for any text."`
-	Destinations   map[string][]string `key:"destinations" doc:"Arguments that say where calls send something, by the tool's name (* stands for any text) as paths such as $.to, in place of those that the tool's definition says; none: [], see policy."`
-	Stateful       bool                `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
+	Name           string                       `key:""`
+	Type           string                       `key:"type,transport" doc:"How to talk to it; by default stdio with a command, http with a url, openapi with a document."`
+	Command        string                       `key:"command" doc:"Program to start."`
+	Args           []string                     `key:"args" doc:"Its arguments."`
+	Env            map[string]string            `key:"env" secret:"true" doc:"Environment added to what every server gets."`
+	Inherit        []string                     `key:"inherit" doc:"Variables of the harness's environment that it gets too, such as AWS_PROFILE or AWS_*; * stands for any text."`
+	EnvFile        string                       `key:"envFile" doc:"File of NAME=value lines, below env."`
+	Cwd            string                       `key:"cwd" doc:"Directory to start in; by default that of harness.yaml."`
+	URL            string                       `key:"url,serverUrl" doc:"Address of a server that runs elsewhere."`
+	OpenAPI        string                       `key:"openapi" doc:"OpenAPI 3 document whose operations are the tools: a file, relative to harness.yaml, or an address. Its service is at url, by default where the document says."`
+	Security       map[string]string            `key:"security" secret:"true" doc:"Credentials for openapi, by the names of the document's security schemes; of basic, user:password."`
+	Headers        map[string]string            `key:"headers" secret:"true" doc:"HTTP headers of every request."`
+	Auth           *ServerAuth                  `key:"auth" doc:"What authorizes requests to a server with a url, besides headers."`
+	Disabled       bool                         `key:"disabled" doc:"Keep the entry, do not use it."`
+	Enabled        bool                         `key:"enabled" default:"true" doc:"The opposite of disabled."` // always so after Load
+	Timeout        time.Duration                `key:"timeout" min:"1ms" doc:"Time one call may take; by default sandbox.callTimeout."`
+	InstallTimeout time.Duration                `key:"installTimeout" min:"1ms" doc:"Time that fetching it may take at first, where npx, uvx, docker or podman start it; by default 10m."`
+	StartupTimeout time.Duration                `key:"startupTimeout" default:"60s" min:"1ms" doc:"Time it may take until it answers first."`
+	EnabledTools   []string                     `key:"enabledTools" doc:"The only tools to offer; * stands for any text."`
+	DisabledTools  []string                     `key:"disabledTools" doc:"Tools not to offer; * stands for any text."`
+	Sandbox        *ServerSandbox               `key:"sandbox" doc:"What a server that is started here may reach, on Linux; without it, all that the user of the harness may. {} is no network and no files but those of the system."`
+	Untrusted      bool                         `key:"untrusted" doc:"Others decide what it says, as in mail, web pages and tickets: what it alone has said is no destination, see policy."`
+	UntrustedTools []string                     `key:"untrustedTools" doc:"The tools of which that holds, where it does not hold for all of the server; * stands for any text."`
+	Destinations   map[string][]string          `key:"destinations" doc:"Arguments that say where calls send something, by the tool's name (* stands for any text) as paths such as $.to, in place of those that the tool's definition says; none: [], see policy."`
+	Languages      map[string]map[string]string `key:"languages" doc:"Languages of arguments in which values are escaped (pii.inCode), by the tool's name (* stands for any text), then by paths such as $.sql: sql, shell, html (also XML), json, url, csv, code for any other, none for text."`
+	Stateful       bool                         `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
 	// Guessed says that no type is given: a server with a url that refuses streamable HTTP is asked over SSE.
 	Guessed bool `key:""`
 	// Err says why the server cannot be used although its entry is well formed, such as an unset variable. Other servers

@@ -206,6 +206,13 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 			return wrong("destinations", "", "%s: %v", tool, err)
 		}
 	}
+	for tool, paths := range s.Languages {
+		for at, l := range paths {
+			if _, err := languageSetting(s.Name, tool, at, l); err != nil {
+				return wrong("languages", "", "%s: %v", tool, err)
+			}
+		}
+	}
 	useless, why := []string{"args", "env", "inherit", "envFile", "cwd"}, "a server with a url has no use for it"
 	if s.Type == Stdio {
 		useless, why = []string{"headers"}, "a server that is started here has no use for headers"

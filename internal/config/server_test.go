@@ -107,6 +107,8 @@ func TestBadServers(t *testing.T) {
 		"a: {command: x, env: {b: [c]}}":                            "28: mcpServers.a.env.b: it must be a single value, not a list",
 		"a: {command: x, disabled: true, enabled: on}":              "35: mcpServers.a.enabled: it contradicts disabled; keep one",
 		"a: {command: x, enabledTools: [t], disabledTools: [t, u]}": `38: mcpServers.a.disabledTools: "t" is in enabledTools too; remove it from one of them`,
+		"a: {command: x, languages: {t: {$.q: SQL}}}":               `19: mcpServers.a.languages: t: "SQL" is not one of none sql shell html json url csv code`,
+		"a: {command: x, languages: {t: {q: sql}}}":                 `19: mcpServers.a.languages: t: "q": it is not a path; write one such as $.to, $.items[*].to or $['a name']`,
 		"a: {openapi: x.yaml, command: y}":                          "7: mcpServers.a.openapi: it contradicts command: a server is started here or is an HTTP service; keep one",
 		"a: {openapi: x.yaml, type: http}":                          "24: mcpServers.a.type: http contradicts openapi; remove it",
 		"a: {type: openapi, url: 'http://x'}":                       "7: mcpServers.a.type: openapi needs a document; give the document in openapi",

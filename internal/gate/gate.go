@@ -34,6 +34,7 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/origin"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/pii/language"
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
@@ -112,6 +113,8 @@ type Options struct {
 	// are none.
 	Origins *origin.Memory
 	History func() (History, error)
+	// Languages are those of strings in arguments that the configuration says.
+	Languages []language.Setting
 	// ApprovalKey binds approvals to arguments.
 	ApprovalKey func() ([]byte, error)
 	Zones       Zones

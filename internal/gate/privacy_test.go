@@ -9,9 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"mcp-code-exec-harness/internal/catalog"
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/gate"
+	"mcp-code-exec-harness/internal/jsonpath"
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/pii/language"
 	"mcp-code-exec-harness/internal/testing/piitest"
 )
 
@@ -41,6 +45,52 @@ func TestPrivateFiles(t *testing.T) {
 			t.Errorf("%s holds %s, %v; want %s", handles[i].File, got, err, want)
 		}
 	}
+}
+
+// A value is written for the language that the configuration says of an argument, else its schema, else its form; a call is refused with the reason where it
+// cannot be written.
+func TestValuesInCode(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.catalog.SetServer(catalog.Server{Name: "crm", Tools: []catalog.Tool{
+		{Server: "crm", Name: "create_note", InputSchema: json.RawMessage(`{"type":"object"}`)},
+		{Server: "crm", Name: "render", InputSchema: json.RawMessage(
+			`{"type":"object","properties":{"parts":{"type":"array","items":{"$ref":"#/$defs/part"}}},"$defs":{"part":{"properties":{"page":{"type":"string","contentMediaType":"text/html; charset=utf-8"}}}}}`)},
+	}})
+	f.options.Languages = []language.Setting{
+		{Tools: func(name string) bool { return name == "crm__create_note" }, Path: []jsonpath.Step{jsonpath.Property("lines"), step(t, "$[*]")}, Language: language.SQL},
+		{Tools: func(name string) bool { return name == "crm__create_note" }, Path: []jsonpath.Step{jsonpath.Property("sql")}, Language: language.None},
+	}
+	f.gate = gate.New(f.options)
+	f.scope.Privacy = piitest.New(t).In("u", "s")
+	f.Run = f.gate.Open(f.scope)
+	f.says("o'brien@example.com")
+	f.tool("crm__create_note", `{"about":"x"}`)
+	for _, c := range []struct{ tool, input, want string }{
+		{"create_note", `{"lines":["a = '[EMAIL_1]'"],"other":["a = '[EMAIL_1]'"]}`, `{"lines":["a = 'o''brien@example.com'"],"other":["a = 'o'brien@example.com'"]}`},
+		{"create_note", `{"sql":"SELECT '[EMAIL_1]'","query":"SELECT '[EMAIL_1]' FROM t"}`, `{"sql":"SELECT 'o'brien@example.com'","query":"SELECT 'o''brien@example.com' FROM t"}`},
+		{"render", `{"parts":[{"page":"Dear [EMAIL_1]"}]}`, `{"parts":[{"page":"Dear o&#39;brien@example.com"}]}`},
+	} {
+		f.tool("crm__"+c.tool, c.input)
+		if got := f.servers.called[len(f.servers.called)-1]; got != "crm/"+c.tool+" "+c.want {
+			t.Errorf("%s: the server got %s", c.input, got)
+		}
+	}
+	calls := len(f.servers.called)
+	_, err := f.do(frame.Tool, "crm__create_note", `{"input":{"lines":["a = [EMAIL_1]"]}}`)
+	wantError(t, err, "DeniedError", frame.KindDenied, "crm__create_note", "[EMAIL_1] is in sql at $.lines[0]", "pii.inCode")
+	if len(f.servers.called) != calls {
+		t.Errorf("the server got %v", f.servers.called)
+	}
+}
+
+func step(t *testing.T, path string) jsonpath.Step {
+	t.Helper()
+	steps, err := jsonpath.Parse(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return steps[0]
 }
 
 // Parts of a file are together what the whole file is: no value is shown because it lies in two parts.

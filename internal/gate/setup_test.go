@@ -140,6 +140,7 @@ type fixture struct {
 	t       *testing.T
 	servers *servers
 	catalog *catalog.Catalog
+	options gate.Options
 	gate    *gate.Gate
 	scope   gate.Scope
 	work    *files.Dir // the workspace
@@ -188,10 +189,11 @@ func setup(t *testing.T) *fixture {
 		}
 	})
 	f.work = workspace
-	f.gate = gate.New(gate.Options{
+	f.options = gate.Options{
 		Catalog: f.catalog, Servers: f.servers, Now: func() time.Time { return f.now },
 		Zones: func(name string) (json.RawMessage, error) { return json.Marshal(name) },
-	})
+	}
+	f.gate = gate.New(f.options)
 	f.scope = gate.Scope{
 		Run: "run_x", MaxCalls: 100, MaxValue: 1000, Files: files.NewSpace(skills, workspace, nil),
 		Modules: func(context.Context, string, string, func(time.Duration) error) (*program.Loaded, error) {

@@ -123,9 +123,10 @@ func (t *toolCall) send(
 	name := tool.FullName()
 	t.name = name
 	// 4. restore, policy
-	args, sent, err := t.run.scope.Privacy.RestoreArguments(ctx, shown)
+	args, sent, err := t.run.scope.Privacy.RestoreArguments(ctx, shown, t.run.gate.Languages(tool))
 	t.sent = sent
-	if _, unknown := errors.AsType[*pii.UnknownTokenError](err); unknown {
+	_, unknown := errors.AsType[*pii.UnknownTokenError](err)
+	if _, code := errors.AsType[*pii.CodeError](err); code || unknown {
 		return nil, t.forbidden(name, policy.Verdict{Reason: err.Error()})
 	}
 	if err != nil {

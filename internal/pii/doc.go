@@ -27,7 +27,7 @@
 // # Every text passes one function
 //
 // On its way to a model, a log, an event or the disk, every text passes pii.Session.Hide with its origin; on its way to a server, every
-// argument of a tool passes RestoreJSON, and so does what the owner is shown (wiring/privacy.go, api/reveal.go). pii says who calls them;
+// argument of a tool passes RestoreArguments, which escapes values in code (package language), and what the owner is shown passes RestoreJSON (wiring/privacy.go, api/reveal.go). pii says who calls them;
 // whatever else there is (journals, steps, events, webhooks, the model's conversation) is made of texts that were hidden before.
 // TestPrivacy in wiring lets a value into a task by every way there is and looks for it in every place. docs/PRIVACY.md says what users may
 // expect.

@@ -28,6 +28,7 @@ type Options struct {
 	Natural  bool // tokens have natural forms where there are some; texts with either form are restored
 	// FailUnknown makes RestoreArguments fail for unknown tokens; else they stay.
 	FailUnknown bool
+	InCode      InCode // empty: EscapeInCode
 
 	Vault  func() (Vault, error)
 	Keys   func() (*seal.Keys, error)

@@ -169,7 +169,7 @@ func TestNaturalOrigins(t *testing.T) {
 		`{"to":"pii_1e@d1.pii.invalid or d1.pii.invalid"}`: "EMAIL pii_1e@d1.pii.invalid [crm__search]; EMAIL_DOMAIN d1.pii.invalid [crm__search mail__read]",
 		`{"to":"\u0070ii_1e"}`:                             "EMAIL pii_1e@d1.pii.invalid [crm__search]",
 	} {
-		_, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(args))
+		_, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(args), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestNaturalEcho(t *testing.T) {
 		`{"x":"d1.pii.invalid"}`:               `{"got":"d1.pii.invalid"}`,
 		`{"x":"pii_2e@d1.pii.invalid pii_2e"}`: `{"got":"pii_2e@d1.pii.invalid pii_2e"}`,
 	} {
-		sent, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(args))
+		sent, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(args), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +360,7 @@ func TestNaturalSecrets(t *testing.T) {
 			t.Errorf("%q is hidden as %q and restored as %q", text, hidden, got)
 		}
 	}
-	_, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(`{"k":"pii_1s"}`))
+	_, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(`{"k":"pii_1s"}`), nil)
 	if err != nil || len(tokens) != 1 || tokens[0].Type != "SECRET" || tokens[0].Text != "ghp_pii_1s" {
 		t.Errorf("the rest of a key is judged as %+v, %v", tokens, err)
 	}

@@ -182,7 +182,7 @@ func TestNetworkOrigins(t *testing.T) {
 	for text, want := range map[string]string{
 		a: "IP_ADDRESS " + a + " [crm__search]", b: "IP_ADDRESS " + b + " [mail__read]", net: both, net + ".0/24": both, net + ".1": both,
 	} {
-		_, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(`{"to":"`+text+`"}`))
+		_, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(`{"to":"`+text+`"}`), nil)
 		if err != nil || len(tokens) != 1 || fmt.Sprint(tokens[0].Type, " ", tokens[0].Text, " ", tokens[0].Origins) != want {
 			t.Errorf("%s has %+v, %v, want %s", text, tokens, err, want)
 		}
@@ -196,7 +196,7 @@ func TestNetworkEcho(t *testing.T) {
 	a, b := tokenAddr(t, s, "198.51.100.7").String(), tokenAddr(t, s, "2a02:26f0:1234::1:2").String()
 	net := a[:strings.LastIndexByte(a, '.')]
 	for _, text := range []string{a, net, net + ".0/24", net + ".1", "::ffff:" + a, b, strings.ToUpper(b), b[:strings.LastIndex(b, "::")] + "::/64", "https://" + a + "/x"} {
-		sent, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(`{"x":"`+text+`"}`))
+		sent, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(`{"x":"`+text+`"}`), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +301,7 @@ func TestManyNetworks(t *testing.T) {
 	for i, text := range texts[len(texts)-256:] { // a short last number before a digit, which would be another number
 		for _, before := range []string{"", "::ffff:"} {
 			glued := before + text + "5"
-			echo, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(`"`+hidden[len(hidden)-256+i]+`"`))
+			echo, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(`"`+hidden[len(hidden)-256+i]+`"`), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

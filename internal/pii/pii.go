@@ -215,9 +215,10 @@ func (e *UnknownTokenError) Error() string {
 	return e.Token + " is not a token of this session (pii.unknownTokens: fail)"
 }
 
-// RestoreArguments is RestoreJSON for the arguments of a tool. An unknown token in them is an *UnknownTokenError where Options say so.
-func (s Session) RestoreArguments(ctx context.Context, raw json.RawMessage) (json.RawMessage, []Token, error) {
-	restored, tokens, unknown, err := s.restoreJSON(ctx, raw)
+// RestoreArguments is RestoreJSON for the arguments of a tool: a value in a string that languages says is code is written for its place there. An unknown
+// token is an *UnknownTokenError where Options say so, a value that cannot be written a *CodeError.
+func (s Session) RestoreArguments(ctx context.Context, raw json.RawMessage, languages Languages) (json.RawMessage, []Token, error) {
+	restored, tokens, unknown, err := s.restoreJSON(ctx, raw, languages)
 	if err == nil && unknown != "" && s.filter.opt.FailUnknown {
 		err = &UnknownTokenError{unknown}
 	}
@@ -227,11 +228,11 @@ func (s Session) RestoreArguments(ctx context.Context, raw json.RawMessage) (jso
 // RestoreJSON restores in every string of a JSON text, keys included: a string that is the token of a number becomes the number.
 // It returns the tokens that it replaced, each once.
 func (s Session) RestoreJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, []Token, error) {
-	restored, tokens, _, err := s.restoreJSON(ctx, raw)
+	restored, tokens, _, err := s.restoreJSON(ctx, raw, nil)
 	return restored, tokens, err
 }
 
-func (s Session) restoreJSON(ctx context.Context, raw json.RawMessage) (_ json.RawMessage, _ []Token, unknown string, err error) {
+func (s Session) restoreJSON(ctx context.Context, raw json.RawMessage, languages Languages) (_ json.RawMessage, _ []Token, unknown string, err error) {
 	if s.filter == nil {
 		return raw, nil, "", nil
 	}
@@ -243,8 +244,16 @@ func (s Session) restoreJSON(ctx context.Context, raw json.RawMessage) (_ json.R
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("restore personal data: %w", err)
 	}
-	if restored := r.json(text); len(r.order) > 0 {
-		raw = restored
+	switch {
+	case languages != nil && s.filter.opt.InCode != KeepInCode && r.needsLanguage(plainEscapes(text)):
+		w := argumentWriter{restorer: r, languages: languages, base: "$"}
+		if raw, err = w.write(raw); err != nil {
+			return nil, r.tokens(), "", err
+		}
+	default:
+		if restored := r.json(text); len(r.order) > 0 {
+			raw = restored
+		}
 	}
 	return raw, r.tokens(), r.unknown, nil
 }

@@ -3,12 +3,15 @@ package runs
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/pii/language"
 )
 
 // Replaced returns a request whose calls say where tokens in their arguments are replaced, and what of a value may end a text in code. values adds the
@@ -33,11 +36,16 @@ func (s *Service) Replaced(ctx context.Context, r approval.Request, values bool)
 					args = record.Call.Args
 				}
 			}
+			args = s.arguments(c.Tool, args)
 		}
 		if args == nil || strings.HasPrefix(c.Tool, "pii__") {
 			continue
 		}
-		found, err := privacy.Replacements(ctx, args)
+		var languages pii.Languages
+		if tool, err := s.opt.Catalog.ResolveIn("", c.Tool); err == nil {
+			languages = s.opt.Gate.Languages(tool)
+		}
+		found, err := privacy.Replacements(ctx, args, languages)
 		if err != nil { // A denial needs no values, and a process without their key must not decide who may approve.
 			c.Unread = err.Error()
 		}
@@ -46,11 +54,34 @@ func (s *Service) Replaced(ctx context.Context, r approval.Request, values bool)
 			if marks := f.Marks(); len(marks) > 0 {
 				of.Warning = fmt.Sprintf("the value of %s contains %s, which may end a text in code", f.Token, strings.Join(marks, " and "))
 			}
+			if f.Language != language.None {
+				of.Language = string(f.Language)
+			}
 			if values {
 				of.Value = f.Value
+			}
+			if values && f.Written != f.Value {
+				of.Written = f.Written
 			}
 			c.Replaced = append(c.Replaced, of)
 		}
 	}
 	return r, nil
+}
+
+// arguments are those of a call of a tool, as its journal has them; what the journal has, where the tool is not known.
+func (s *Service) arguments(name string, recorded json.RawMessage) json.RawMessage {
+	var in struct {
+		Input      json.RawMessage   `json:"input"`
+		Positional []json.RawMessage `json:"positional"`
+	}
+	tool, err := s.opt.Catalog.ResolveIn("", name)
+	if err != nil || json.Unmarshal(recorded, &in) != nil {
+		return recorded
+	}
+	args, err := tool.Arguments(in.Input, in.Positional)
+	if err != nil {
+		return recorded
+	}
+	return args
 }

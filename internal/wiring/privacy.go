@@ -45,7 +45,7 @@ func (h *Harness) openPrivacy() error {
 		return err
 	}
 	h.privacy = pii.New(pii.Options{
-		Detector: detector, Types: detector.Types(), Fields: fields, Natural: c.Tokens == "natural", FailUnknown: c.UnknownTokens == "fail", Vault: vault, Now: h.out.Now,
+		Detector: detector, Types: detector.Types(), Fields: fields, Natural: c.Tokens == "natural", FailUnknown: c.UnknownTokens == "fail", InCode: pii.InCode(c.InCode), Vault: vault, Now: h.out.Now,
 		Keys:   h.keys,
 		Limits: pii.Limits{Tokens: c.MaxTokens, UserTokens: int64(h.cfg.Quotas.Tokens), UserBytes: int64(h.cfg.Quotas.Vault)},
 	})

@@ -241,8 +241,9 @@ func (h *Harness) openRuns() error {
 		Sessions: part.Once(func() (runs.Sessions, error) { return h.Tasks(TaskOptions{}) }),
 		Gate: gate.New(gate.Options{
 			Catalog: h.catalog, Servers: h.servers, Policy: h.out.Policy, Counts: func() (gate.Counts, error) { return h.store() }, Decided: h.out.Audit.Decided, Restored: h.out.Audit.Restored, Zones: guest.DescribeZone, Now: h.out.Now,
-			Answered: h.answered,
-			Origins:  h.origins, History: func() (gate.History, error) { return h.store() },
+			Answered:  h.answered,
+			Languages: h.cfg.Languages(),
+			Origins:   h.origins, History: func() (gate.History, error) { return h.store() },
 			ApprovalKey: approvalKey,
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,

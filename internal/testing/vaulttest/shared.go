@@ -99,7 +99,7 @@ func processes(t *testing.T, s *suite) {
 		if again := hide(b, "hr__list", value); again != token {
 			t.Errorf("round %d: %s has the tokens %s and %s", round, value, token, again)
 		}
-		_, tokens, err := filters[a].RestoreArguments(t.Context(), []byte(`["`+token+`"]`))
+		_, tokens, err := filters[a].RestoreArguments(t.Context(), []byte(`["`+token+`"]`), nil)
 		if err != nil || len(tokens) != 1 || fmt.Sprint(tokens[0].Origins) != "[crm__search hr__list]" {
 			t.Errorf("round %d: policy judges %+v, %v", round, tokens, err)
 		}

@@ -1,0 +1,39 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"mcp-code-exec-harness/internal/jsonpath"
+	"mcp-code-exec-harness/internal/pii/language"
+	"mcp-code-exec-harness/internal/policy"
+)
+
+// Languages are those of arguments, as mcpServers.NAME.languages say: of several names of tools that fit, the longest counts.
+func (c *Config) Languages() (all []language.Setting) {
+	for _, server := range c.MCPServers {
+		longest := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }
+		for _, tool := range slices.SortedFunc(maps.Keys(server.Languages), longest) {
+			for _, at := range slices.Sorted(maps.Keys(server.Languages[tool])) {
+				setting, _ := languageSetting(server.Name, tool, at, server.Languages[tool][at]) // mistakes were reported when it was read
+				all = append(all, setting)
+			}
+		}
+	}
+	return all
+}
+
+func languageSetting(server, tool, at, name string) (of language.Setting, err error) {
+	of.Language = language.Language(name)
+	if !slices.Contains(language.All, of.Language) {
+		return of, fmt.Errorf("%q is not one of %s", name, strings.Trim(fmt.Sprint(language.All), "[]"))
+	}
+	if of.Path, err = jsonpath.Parse(at); err != nil {
+		return of, fmt.Errorf("%q: %w", at, err)
+	}
+	of.Tools, err = policy.Tools(server + "__" + tool)
+	return of, err
+}

@@ -1,0 +1,90 @@
+package language
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// web has the beginnings of URLs that name the host of a request.
+var web = map[string]bool{"http://": true, "https://": true, "ws://": true, "wss://": true, "ftp://": true, "ftps://": true}
+
+// inURL reads an absolute or a relative address.
+func inURL(text string, places []Place) (all []writer) {
+	at, hostFrom := "path", 0
+	if scheme, _, ok := strings.Cut(text, "://"); ok && !strings.ContainsAny(scheme, "/?#") {
+		at, hostFrom = "host", len(scheme)+3
+	}
+	user := -1 // end of what stands before the host
+	if at == "host" {
+		authority := text[hostFrom:]
+		if end := strings.IndexAny(authority, "/?#"); end >= 0 {
+			authority = authority[:end]
+		}
+		if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+			user = hostFrom + i
+		}
+	}
+	offset := 0
+	scan(text, places, func(rest string) int {
+		offset = len(text) - len(rest)
+		if offset >= hostFrom {
+			switch {
+			case rest[0] == '#':
+				at = "fragment"
+			case rest[0] == '?' && at != "fragment":
+				at = "query"
+			case rest[0] == '/' && at == "host":
+				at = "path"
+			}
+		}
+		return 1
+	}, func(p Place) {
+		switch {
+		case p.Start < hostFrom:
+			all = append(all, refuse("+.-", "characters that the beginning of a URL cannot have"))
+		case p.Start < user:
+			all = append(all, percent("-._~"))
+		case at == "host" && web[strings.ToLower(text[:hostFrom])]:
+			all = append(all, host)
+		case at == "host": // what stands there is the server's affair
+			all = append(all, segment)
+		case at == "path":
+			all = append(all, segment)
+		default:
+			all = append(all, percent("-._~@:/,!*()"))
+		}
+	})
+	return all
+}
+
+// host writes a value in the name of a host.
+func host(value string) (string, error) {
+	if _, err := netip.ParseAddr(strings.Trim(value, "[]")); err == nil {
+		return value, nil
+	}
+	return refuse("-._", "characters that the name of a host cannot have")(value)
+}
+
+// segment writes a value in a path.
+func segment(value string) (string, error) {
+	if strings.Trim(value, ".") == "" {
+		return refuse("", "dots only, which lead to another path")(value)
+	}
+	return percent("-._~@:,!*()+=&")(value)
+}
+
+// percent writes a value with all but letters, digits and the given characters in percent signs.
+func percent(plain string) writer {
+	return func(value string) (string, error) {
+		const digits = "0123456789ABCDEF"
+		var out strings.Builder
+		for i := range len(value) {
+			if c := value[i]; only(value[i:i+1], plain) {
+				out.WriteByte(c)
+			} else {
+				out.Write([]byte{'%', digits[c>>4], digits[c&15]})
+			}
+		}
+		return out.String(), nil
+	}
+}
