@@ -151,6 +151,7 @@ func (f *Filter) Stats(ctx context.Context, user, session string) (map[string]in
 	stats, err := vault.Stats(ctx, user, session)
 	delete(stats, spellingKind)
 	delete(stats, placeKind)
+	delete(stats, plainKind)
 	return stats, err
 }
 
@@ -344,7 +345,11 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 	err := f.use(ctx, s, func(t *table) error {
 		tokens = tokens[:0]
 		for i, span := range spans {
-			v, raw := valueOf(text[span.Start:span.End], span, isJSON, f.opt.Natural)
+			raw := text[span.Start:span.End]
+			if from == FromCode && f.opt.Natural && (span.Type == addressKind || span.Type == ipKind) {
+				raw = strings.ReplaceAll(raw, `\`, "") // of an expression, in which brackets would be a class of characters
+			}
+			v, raw := valueOf(raw, span, isJSON, f.opt.Natural)
 			tok, ok := span.Ref.(*token)
 			if !ok && len(span.Within) == 0 {
 				text, in, err := t.inPercent(v, raw, from, span.Value)
@@ -380,7 +385,7 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 				after = "0"
 			}
 			if name != tok.text && mayRunOn(tok.kind, name) && !f.endsAt(name, after) ||
-				f.opt.Natural && tok.kind == ipKind && tok.form == asText && name == tok.text && raw != tok.spelling { // in brackets it would lose its spelling
+				f.opt.Natural && tok.form == asText && name == tok.text && raw != tok.spelling { // in brackets it would lose its spelling
 				v.form, v.canonical, v.spelling = asSpelled, raw, raw
 				if tok, err = t.derived(v, from, []any{tok}); err != nil {
 					return err

@@ -23,12 +23,15 @@ import (
 //	Pii_1e  D2.pii.invalid  in lower case, but for the first letter
 //	pii_1E  d2.pii.inValid  in its first spelling that is none of these; 12 other patterns stand for further ones
 //
+// A domain that a program names before the session has an address of it stays as it is: pii_1e@acme.com.
+//
 // The natural form of the token of a secret with the prefix of its service, such as ghp_, is the prefix and pii_1s, which stands for the rest.
 const (
 	secretKind   = "SECRET"
 	addressKind  = "EMAIL"
 	domainKind   = "EMAIL_DOMAIN"
 	spellingKind = "EMAIL.SPELLING" // type of entries in the vault that spell has made
+	plainKind    = "EMAIL.PLAIN"    // type of domains that a program names before the session has an address of them; see plainDomains
 
 	localStart = "pii_"
 	localEnd   = 'e'
@@ -193,7 +196,10 @@ type spelledPart struct {
 
 // name is the part of a natural token.
 func (p spelledPart) name() string {
-	if p.of.kind == domainKind {
+	switch p.of.kind {
+	case plainKind:
+		return p.text
+	case domainKind:
 		return domainName(p.of.n, p.of.caseOf(p.text))
 	}
 	return localName(p.of.n, p.of.caseOf(p.text))
@@ -275,7 +281,7 @@ func (t *table) secretName(tok *token, raw string) (text string, ok bool) {
 func (t *table) spell(tok *token, raw string) (string, error) {
 	parts, _ := t.parts(tok, raw)
 	for _, p := range parts {
-		if caseOf(p.text) != oddCase || slices.Contains(p.of.odd(), p.text) || !strings.EqualFold(p.text, p.of.named()) {
+		if p.of.kind == plainKind || caseOf(p.text) != oddCase || slices.Contains(p.of.odd(), p.text) || !strings.EqualFold(p.text, p.of.named()) {
 			continue
 		}
 		if len(p.of.odd()) == len(masks)-int(oddCase) { // no pattern is left: the spelling becomes a value of its own
@@ -340,13 +346,22 @@ func (t *token) in(c letterCase) (text string, ok bool) {
 	return odd[c-oddCase], true
 }
 
-// domainOf is the token of the domain of an address; nil if it has none.
+// domainOf is the token of the domain of an address, or its entry of plainKind; nil if it has none.
 func (t *table) domainOf(address *token) *token {
 	_, _, domain, ok := splitAddress(address.spelling)
 	if !ok || address.kind != addressKind || address.form != asText {
 		return nil
 	}
-	return t.byValue[domainValue(domain, address.made).shared()]
+	if known := t.byValue[domainValue(domain, address.made).shared()]; known != nil {
+		return known
+	}
+	return t.byValue[plainValue(domain).shared()]
+}
+
+// hasPlain reports whether a text stands as itself for the domain of an address in the address's token.
+func (t *table) hasPlain(address *token, text string) bool {
+	domain := t.domainOf(address)
+	return domain != nil && domain.kind == plainKind && strings.EqualFold(domain.spelling, text)
 }
 
 // hasDomain reports whether an address has the domain that a token stands for.
@@ -358,6 +373,11 @@ func (t *table) hasDomain(address *token, of name) bool {
 
 func domainValue(domain string, made bool) value {
 	return value{kind: domainKind, form: asText, made: made, canonical: strings.ToLower(domain), spelling: domain}
+}
+
+func plainValue(domain string) value {
+	domain = strings.ToLower(domain)
+	return value{kind: plainKind, form: asText, canonical: domain, spelling: domain}
 }
 
 // localAt reads the first part of a natural address, or the token of a secret without its prefix, whose underscore is at i. It is zero if there is none.

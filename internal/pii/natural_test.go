@@ -2,9 +2,11 @@ package pii_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -34,7 +36,7 @@ func TestPercentBrackets(t *testing.T) {
 	}
 	for made, want := range map[string]string{
 		"https://x.example/?q=" + url.QueryEscape("[CREDIT_CARD_1]"): "https://x.example/?q=4111%201111%201111%201111",
-		"?a=%5bEMAIL_1%5d&b=%5BPII_EMAIL_1%5D":                       "?a=O'Brien%2Bx%40acme.com&b=O'Brien%2Bx%40acme.com",
+		"?a=%5bEMAIL_1%5d&b=%5BPII_EMAIL_1%5D":                       "?a=O%27Brien%2Bx%40acme.com&b=O'Brien%2Bx%40acme.com",
 		"%5BEMAIL_2%5D %5BEMAIL_1] [EMAIL_1%5D %5BEMAIL_1":           "%5BEMAIL_2%5D %5BEMAIL_1] [EMAIL_1%5D %5BEMAIL_1",
 	} {
 		if got := restore(t, s, made); got != want {
@@ -395,5 +397,94 @@ func TestNaturalPercent(t *testing.T) {
 	decoded, err := url.PathUnescape("pii_1e%40d1.pii.invalid and %5BPHONE_1%5D")
 	if got := restore(t, s, decoded); err != nil || got != "ada+news@acme.com and +44 20 7946 0958" {
 		t.Errorf("decoded, they are restored as %s, %v", got, err)
+	}
+}
+
+// A domain that a program names stays as it is in the tokens of addresses that come later, so that the program may compare the two.
+func TestPlainDomains(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	hide(t, s, crm, "bob@known.example.org")
+	program := func(code, want string) {
+		t.Helper()
+		if got, err := s.HideProgram(t.Context(), code); err != nil || got != want {
+			t.Errorf("%s is hidden as %s, want %s, %v", code, got, want, err)
+		}
+	}
+	const code = `['acme.com', "@beta.co.uk", 'known.example.org', r.site.name, 'index.js'], /@gamma\.de$/, "see other.example.net"`
+	program(code, strings.Replace(code, "known.example.org", "d1.pii.invalid", 1))
+	for text, want := range map[string]string{
+		"ada@acme.com, Ada@Acme.com": "pii_2e@acme.com, Pii_2e@Acme.com",
+		"eve@beta.co.uk":             "pii_3e@beta.co.uk",
+		"kim@gamma.de":               "pii_4e@gamma.de",
+	} {
+		kim := hide(t, s, crm, text)
+		if got := regexp.MustCompile(`[0-9]+`).ReplaceAllString(kim, "N"); got != regexp.MustCompile(`[0-9]+`).ReplaceAllString(want, "N") {
+			t.Errorf("%s is hidden as %s, want %s", text, kim, want)
+		}
+		if got := restore(t, s, kim); got != text {
+			t.Errorf("%s is restored as %s, want %s", kim, got, text)
+		}
+		if got := hide(t, s, pii.FromProgram, kim); got != kim {
+			t.Errorf("a program's %s is hidden as %s", kim, got)
+		}
+	}
+	for _, text := range []string{"x@other.example.net", "x@www.acme.com"} {
+		if got := hide(t, s, crm, text); !strings.HasSuffix(got, ".pii.invalid") {
+			t.Errorf("%s, whose domain no program names, is hidden as %s", text, got)
+		}
+	}
+	token := hide(t, s, crm, "ada+news@acme.com")
+	if got := restore(t, s, "?to="+url.QueryEscape(token)+"&x="+token); got != "?to=ada%2Bnews%40acme.com&x=ada+news@acme.com" {
+		t.Errorf("%s is restored as %s", token, got)
+	}
+	if got := ask(t, s, "domain", token); got != "acme.com" {
+		t.Errorf("the domain of %s is %v", token, got)
+	}
+	var failed *pii.QuestionError
+	if _, err := s.Ask(t.Context(), "domain", strings.Replace(token, "acme", "other", 1)); !errors.As(err, &failed) {
+		t.Errorf("a token with another domain is answered, %v", err)
+	}
+	for i := range 100 {
+		if _, err := s.HideProgram(t.Context(), fmt.Sprintf("'guess%d.com'", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := hide(t, s, crm, "x@guess99.com"); !strings.HasSuffix(got, ".pii.invalid") {
+		t.Errorf("a program that names more than 100 domains learns that %s is one of the session", got)
+	}
+}
+
+// A value that is spelled in another way than the first time has another token, so that what a program makes of it is spelled so too.
+func TestSpellings(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	const text = "+44 20 7946 0958, +442079460958, +44 20 7946 0958 and 4111 1111 1111 1111, 4111111111111111"
+	hidden := hide(t, s, crm, text)
+	if want := "[PHONE_1], [PHONE_2], [PHONE_1] and [CREDIT_CARD_1], [CREDIT_CARD_2]"; hidden != want || restore(t, s, hidden) != text {
+		t.Errorf("%s is hidden as %s, want %s, and restored as %s", text, hidden, want, restore(t, s, hidden))
+	}
+	if got := ask(t, s, "same", "[PHONE_1]", "[PHONE_2]"); got != true {
+		t.Errorf("both spellings of a number are the same: %v", got)
+	}
+}
+
+// URLSearchParams of programs write brackets as %5b and %5d, and the value is encoded as they would have encoded it.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	hide(t, s, crm, "+44 20 7946 0958")
+	if got := restore(t, s, "a=%5bPHONE_1%5d&b=%5BPHONE_1%5D"); got != "a=%2B44+20+7946+0958&b=%2B44%2020%207946%200958" {
+		t.Error(got)
+	}
+}
+
+// An address in an expression of a program is a token without brackets, which would be a class of characters there.
+func TestAddressInExpression(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
+	got, err := s.HideProgram(t.Context(), `/ada\.l@acme\.com/i.test('ada.l@acme.com') || new RegExp('ada\\.l@acme\\.com')`)
+	if want := `/pii_1e@acme.com/i.test('pii_1e@acme.com') || new RegExp('pii_1e@acme.com')`; err != nil || strings.ReplaceAll(got, "d1.pii.invalid", "acme.com") != want {
+		t.Errorf("%s, %v", got, err)
 	}
 }

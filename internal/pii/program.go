@@ -3,8 +3,13 @@ package pii
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/publicsuffix"
+
+	"mcp-code-exec-harness/internal/pii/detect"
 )
 
 // HideProgram is Hide for the source of a program, JavaScript or TypeScript. Numbers outside of literals and comments stay, which would be
@@ -30,6 +35,12 @@ func (s Session) hideProgram(ctx context.Context, from Origin, code string) (str
 	if s.filter == nil || code == "" {
 		return code, nil
 	}
+	if from == FromCode && s.filter.opt.Natural {
+		var err error
+		if code, err = s.plainDomains(ctx, code); err != nil {
+			return "", fmt.Errorf("hide personal data: %w", err)
+		}
+	}
 	masked := strings.ReplaceAll(maskNumbers(code), loopback, strings.Repeat("x", len(loopback)))
 	spans, tokens, err := s.filter.tokenize(ctx, s.scope, from, masked, false, nil)
 	if err != nil {
@@ -41,6 +52,57 @@ func (s Session) hideProgram(ctx context.Context, from Origin, code string) (str
 		}
 	}
 	return string(splice(code, spans, tokens)), nil
+}
+
+// codeDomain is a domain that is all of a literal of a program, or stands behind an @ there, also in an expression.
+var codeDomain = regexp.MustCompile("(?i)(?:['\"`]@?|(?:^|[^\\w.+-])@)((?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\\\\{0,2}\\.)+[a-z]{2,})")
+
+const quotes = "'\"`"
+
+// plainDomains has the session know the domains that a program names, so that the program may compare them with those of addresses. A domain of which the
+// session has addresses already is replaced by its token; any other stays as it is, and does so in tokens of addresses that come later: pii_1e@acme.com. The
+// program learns of which addresses the domain is, as it does of any literal that it compares (see maxCoded).
+func (s Session) plainDomains(ctx context.Context, code string) (string, error) {
+	var places []detect.Span
+	for _, at := range codeDomain.FindAllStringSubmatchIndex(code, -1) {
+		domain, ended := strings.ReplaceAll(code[at[2]:at[3]], `\`, ""), strings.IndexByte(quotes, code[min(at[3], len(code)-1)]) >= 0
+		if code[at[2]-1] != '@' && !ended {
+			continue
+		}
+		if suffix, known := publicsuffix.PublicSuffix(strings.ToLower(domain)); known && !strings.EqualFold(suffix, domain) {
+			places = append(places, detect.Span{Start: at[2], End: at[3], Value: domain})
+		}
+	}
+	if len(places) == 0 {
+		return code, nil
+	}
+	var spans []detect.Span
+	var names []string
+	err := s.filter.use(ctx, s.scope, func(t *table) error {
+		spans, names = spans[:0], names[:0]
+		for _, at := range places {
+			v, quoted := domainValue(at.Value, false), strings.IndexByte(quotes, code[min(at.End, len(code)-1)]) >= 0
+			if t.byValue[v.shared()] == nil {
+				v, quoted = plainValue(at.Value), false
+			}
+			if known := t.byValue[v.shared()]; t.coded >= maxCoded && (known == nil || !slices.Contains(known.origins, string(FromCode))) {
+				continue
+			}
+			tok, err := t.token(v, FromCode)
+			if err != nil {
+				return err
+			}
+			if quoted {
+				name, err := t.spell(tok, at.Value)
+				if err != nil {
+					return err
+				}
+				spans, names = append(spans, at), append(names, name)
+			}
+		}
+		return nil
+	})
+	return string(splice(code, spans, names)), err
 }
 
 const loopback = "127.0.0.1"

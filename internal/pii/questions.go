@@ -93,10 +93,10 @@ func (s Session) ask(ctx context.Context, ask string, q question, texts []string
 	case s.filter == nil:
 		return nil, unanswerable("there are no tokens: personal data is not replaced (pii.enabled)")
 	}
-	places := make([][]found, len(texts))
+	places, domains := make([][]found, len(texts)), make([]string, len(texts))
 	for i, text := range texts {
 		var ok bool
-		if places[i], ok = s.filter.wholeToken(text); !ok {
+		if places[i], domains[i], ok = s.filter.wholeToken(text); !ok {
 			return nil, unanswerable("the question takes a whole token, such as [EMAIL_1], and no other text")
 		}
 	}
@@ -107,7 +107,8 @@ func (s Session) ask(ctx context.Context, ask string, q question, texts []string
 		}
 		of := make([]*token, len(texts))
 		for i, parts := range places {
-			if of[i] = t.named(parts[0].name); of[i] == nil || len(parts) > 1 && !t.hasDomain(of[i], parts[1].name) {
+			if of[i] = t.named(parts[0].name); of[i] == nil || len(parts) > 1 && !t.hasDomain(of[i], parts[1].name) ||
+				domains[i] != "" && !t.hasPlain(of[i], domains[i]) {
 				return unanswerable("%s is not a token of this session", texts[i])
 			}
 			if q.types != nil && !slices.Contains(q.types, of[i].kind) {
@@ -123,15 +124,20 @@ func (s Session) ask(ctx context.Context, ask string, q question, texts []string
 	return answer, err
 }
 
-// wholeToken reads a text that is a token: its parts, if it is natural and has two.
-func (f *Filter) wholeToken(text string) (parts []found, ok bool) {
+// wholeToken reads a text that is a token: its parts, if it is natural and has two, and the domain, if that stands there as itself.
+func (f *Filter) wholeToken(text string) (parts []found, domain string, ok bool) {
 	parts = f.tokensIn(text[:min(len(text), maxName+1)])
 	last := len(parts) - 1
-	if last < 0 || parts[last].end != len(text) {
-		return nil, false
+	if last < 0 {
+		return nil, "", false
+	}
+	if rest := text[parts[last].end:]; rest != "" {
+		if domain, ok = strings.CutPrefix(rest, "@"); !ok || domain == "" || last > 0 || parts[0].part != localPart {
+			return nil, "", false
+		}
 	}
 	begins := parts[0].start == 0 || parts[0].part == secretPart && detect.IsKeyPrefix(text[:parts[0].start])
-	return parts, begins && (last == 0 || last == 1 && parts[1].joins)
+	return parts, domain, begins && (last == 0 || last == 1 && parts[1].joins)
 }
 
 // plain is the canonical form of a value. That of a number, or of an encoded spelling, is what the detector reads in it.
@@ -143,7 +149,7 @@ func (t *table) plain(v *value) string {
 	if v.form == asNumber {
 		text, around = "["+text+"]", 1
 	}
-	spans := t.f.opt.Detector.FindWith(text, detect.Known{Name: v.kind})
+	spans := t.f.opt.Detector.FindWith(text, detect.Known{Name: v.kind, Words: t.words})
 	if len(spans) == 1 && spans[0].Type == v.kind && spans[0].Start == around && spans[0].End == len(text)-around {
 		return spans[0].Value
 	}

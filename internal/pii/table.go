@@ -325,7 +325,7 @@ func (t *table) tokenOf(v value, origin string) (*token, error) {
 	if t.f.opt.Natural && v.form == asText {
 		switch v.kind {
 		case addressKind:
-			if _, _, domain, ok := splitAddress(v.spelling); ok {
+			if _, _, domain, ok := splitAddress(v.spelling); ok && t.byValue[plainValue(domain).shared()] == nil {
 				if _, err := t.tokenOf(domainValue(domain, v.made), origin); err != nil {
 					return nil, err
 				}

@@ -30,6 +30,7 @@ type found struct {
 	letters    letterCase
 	joins      bool // a domain directly behind the first part of an address
 	percent    bool // the brackets are written with percent signs, as in a URL
+	form       bool // they are written with %5b and %5d, as URLSearchParams of programs does: the value is one of a form
 	ip         tokenIP
 	networkEnd int // end of the network of an IP address
 }
@@ -75,7 +76,7 @@ func (f *Filter) tokensIn(text string) (all []found) {
 			if size == 0 || !f.types[n.kind] {
 				continue
 			}
-			next = found{start: at, end: at + size, name: n, percent: text[at] == '%'}
+			next = found{start: at, end: at + size, name: n, percent: text[at] == '%', form: strings.HasPrefix(text[at:], "%5b")}
 		case '_':
 			next = localAt(text, at)
 		case '.':
@@ -219,7 +220,7 @@ func (r *restorer) places(text string) []place {
 	r.table.mu.Lock()
 	defer r.table.mu.Unlock()
 	places := make([]place, 0, len(all))
-	for _, found := range all {
+	for i, found := range all {
 		at := found
 		tok := r.table.byName[at.name]
 		restored, ok := "", false
@@ -229,6 +230,9 @@ func (r *restorer) places(text string) []place {
 			ok = tok != nil
 		case tok != nil:
 			restored, ok = at.restored(tok)
+			if at.part == localPart && strings.HasPrefix(text[at.end:], separators[1]) && !(i+1 < len(all) && all[i+1].joins) {
+				restored = encodeComponent(restored)
+			}
 		}
 		if !ok {
 			if r.unknown == "" {
@@ -266,7 +270,10 @@ func (p *place) join(separator, domain string, end int) {
 
 // restored is what a token, or a part of one, stands for.
 func (t found) restored(tok *token) (text string, ok bool) {
-	if t.percent {
+	switch {
+	case t.form:
+		return inForm.Replace(encodeComponent(tok.spelling)), true
+	case t.percent:
 		return encodeComponent(tok.spelling), true
 	}
 	switch t.part {
@@ -279,6 +286,9 @@ func (t found) restored(tok *token) (text string, ok bool) {
 	text, ok = tok.in(t.letters)
 	return text, ok && text != "" && tok.form == asText
 }
+
+// inForm makes of a text that encodeComponent has written one as forms have it.
+var inForm = strings.NewReplacer("%20", "+", "!", "%21", "'", "%27", "(", "%28", ")", "%29", "~", "%7E")
 
 // tokens are those that were replaced.
 func (r *restorer) tokens() []Token {

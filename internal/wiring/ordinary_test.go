@@ -55,7 +55,33 @@ Barbara Liskov|barbara_l@mail.acme.com|+1 202 456 1414|6011 1111 1111 1117|123-4
 }
 
 // ordinaryNote is what a note names: an operation, a token with its place, and a line.
-var ordinaryNote = regexp.MustCompile("^`[^`]+` on \\S+ of crm__\\w+( \\$\\S*)?, line 2: .")
+var ordinaryNote = regexp.MustCompile("^`[^`]+` on \\S+ of (?:the program|crm__\\w+(?: \\$\\S*)?), line (?:[2-9]|[1-9][0-9]+): .")
+
+// owned runs a program and returns its output as its owner gets it, or its error, and what its console was told about tokens.
+func (f *fixture) owned(code string) (shown string, notes []string) {
+	f.t.Helper()
+	out, err := f.Runs().Execute(f.t.Context(), runs.Request{Code: code})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for _, l := range out.Logs {
+		if strings.HasPrefix(l.Text, "`") {
+			notes = append(notes, l.Text)
+		}
+	}
+	records, err := f.Runs().Journal(f.t.Context(), out.RunID)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	revealed, err := f.Runs().Shown(f.t.Context(), records[0].Start.User, records[0].Start.Session, out)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if revealed.Error != nil {
+		return "error: " + revealed.Error.Message, notes
+	}
+	return string(revealed.Output), notes
+}
 
 // TestOrdinaryPrograms: what ordinary programs make of personal values is, as their owner gets it, what they make of them without privacy; where it
 // is not, a note names the operation and the line.
@@ -108,30 +134,6 @@ func TestOrdinaryPrograms(t *testing.T) {
 	open, private := openIn(t, t.TempDir(), map[string]string{"pii.enabled": "false", "sandbox.maxCalls": "5000"}, wiring.Outside{}, up.entry), openIn(t, t.TempDir(), map[string]string{
 		"pii.tokens": "natural", "pii.fields": "{crm__list: {'$.rows[*].name': NAME}}",
 	}, wiring.Outside{}, up.entry)
-	output := func(f *fixture, code string) (shown string, notes []string) {
-		t.Helper()
-		out, err := f.Runs().Execute(t.Context(), runs.Request{Code: code})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range out.Logs {
-			if strings.HasPrefix(l.Text, "`") {
-				notes = append(notes, l.Text)
-			}
-		}
-		records, err := f.Runs().Journal(t.Context(), out.RunID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		revealed, err := f.Runs().Shown(t.Context(), records[0].Start.User, records[0].Start.Session, out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if revealed.Error != nil {
-			return "error: " + revealed.Error.Message, notes
-		}
-		return string(revealed.Output), notes
-	}
 	all := "const all = []\n"
 	for i, code := range programs {
 		head := ""
@@ -143,14 +145,14 @@ func TestOrdinaryPrograms(t *testing.T) {
 		programs[i] = head + "\n" + code
 		all += "all.push(await (async () => { " + programs[i] + " })())\n"
 	}
-	shown, _ := output(open, all+"return all")
+	shown, _ := open.owned(all + "return all")
 	var want []json.RawMessage
 	if err := json.Unmarshal([]byte(shown), &want); err != nil || len(want) != len(programs) {
 		t.Fatalf("without privacy: %.400s, %v", shown, err)
 	}
 	same, told, needless := 0, 0, 0
 	for i, code := range programs {
-		got, notes := output(private, code)
+		got, notes := private.owned(code)
 		for _, note := range notes {
 			if !ordinaryNote.MatchString(note) {
 				t.Errorf("%s: the note %q does not say where", code, note)

@@ -35,6 +35,13 @@ func TestTokensTold(t *testing.T) {
 		{"return rows.map((r) => (r.name + ':').padEnd(20) + '|')", "`padEnd` on [NAME_1]"},
 		{"return rows.map((r) => r.name).sort()", "`sort` on [NAME_1]"},
 		{"return rows.sort((a, b) => b.name.localeCompare(a.name))", "`localeCompare` on [NAME_"},
+		{"return rows.sort((a, b) => (a.name < b.name ? 1 : -1))", "`sort` on [NAME_"},
+		{"return rows.map((r) => `${r.name} (${r.total})`).sort()", "`sort` on [NAME_"},
+		{"return rows.map((r) => `${r.total} ${r.name}`).sort()", ""},
+		{"return rows.map((r) => `${r.name} (${r.total})`).sort(new Intl.Collator('en').compare)", "`sort` on [NAME_"},
+		{"return rows.map((r) => r.note + r.name).sort((a, b) => a.split('order').length - b.split('order').length)", ""},
+		{"const rank = {[rows[1].name]: 1, [rows[0].name]: 2}; return rows.sort((a, b) => rank[a.name] - rank[b.name])", ""},
+		{"const re = new RegExp(rows[0].name); return rows.filter((r) => re.test('a')).length", "`test` on [NAME_1]"},
 		{"return rows.map((r) => r.note.slice(0, 8))", "`slice` on [PHONE_1]"},
 		{"return rows.map((r) => r.note.replace(/\\d/g, '#'))", "`replace` on [PHONE_1]"},
 		{"return rows.map((r) => r.note.match(/\\+[\\d ]{10,}/)?.[0])", "`match` on [PHONE_1]"},
@@ -69,6 +76,9 @@ func TestTokensTold(t *testing.T) {
 		{"String.prototype.slice = function () { return 'own' }; return (await callMCPTool('crm__list', {})).rows[0].card.slice(1)", ""},
 	})
 	tellsOf(t, "natural", []noted{
+		{"return rows[0].email.endsWith('@acme.com') && /@acme\\.com$/.test(rows[0].email)", ""},
+		{"return rows.filter((r) => r.email.split('@')[1] === 'acme.com' && r.email.endsWith('acme.com')).map((r) => r.email.includes('ada'))", "`includes` on pii_1e@acme.com"},
+		{"return rows.map((r) => r.email.split('@')[1]).filter((d, _, all) => d.endsWith(all[0]))", "`endsWith` on d2.pii.invalid"},
 		{"return rows.map((r) => r.email.slice(0, 3))", "`slice` on pii_1e@d1.pii.invalid of crm__list $.rows[*].email, line 2: a part of the token is none of the value: use pii.domain"},
 		{"return rows.map((r) => r.email.split('@')[0].split('.'))", "`split` on pii_1e"}, // the value may have more parts
 		{"return rows.map((r) => r.email.split(/[,;\\s]+/))", ""},

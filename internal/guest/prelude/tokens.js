@@ -3,7 +3,7 @@
 // token on, so that other programs pay nothing.
 
 import {
-  apply, charCodeAt, construct, define, defineProperty, getOwnPropertyDescriptor, global, isArray, isInteger, lastIndexOf, list, mapClear, mapGet, mapSet, mapSize, max, min,
+  apply, charCodeAt, construct, create, define, defineProperty, getOwnPropertyDescriptor, getPrototypeOf, global, isArray, isInteger, lastIndexOf, list, mapClear, mapGet, mapSet, mapSize, max, min,
   NativeMap, NativeRegExp, ownKeys, push, regExpExec, regExpFlags, regExpSource, sort, startsWith, strIncludes, strIndexOf, strSlice, symbolIterator, toLowerCase,
   toNumber, uncurry,
 } from './intrinsics.js';
@@ -15,7 +15,7 @@ import { replace, test } from './text.js';
 
 const bracketed = /^\[(?:PII_)?([A-Z][A-Z0-9_]*)_[1-9][0-9]{0,9}\]$/;
 const bracketedIn = /\[(?:PII_)?([A-Z][A-Z0-9_]*)_[1-9][0-9]{0,9}\]/g;
-const natural = /^(?:pii_[1-9][0-9]{0,9}e(?:@d[1-9][0-9]{0,9}\.pii\.invalid)?|d[1-9][0-9]{0,9}\.pii\.invalid)$/i;
+const natural = /^(?:pii_[1-9][0-9]{0,9}e(?:@(?:[a-z0-9-]+\.)+[a-z]{2,})?|d[1-9][0-9]{0,9}\.pii\.invalid)$/i;
 // The tokens of IP addresses and of networks.
 const ip4 = '(?:24[0-9]|25[0-4])(?:(?:\\.0){3}(?:/8)?|\\.(?:1[0-9][0-9]|2[0-3][0-9])(?:(?:\\.0){2}(?:/16)?|\\.(?:1[0-9][0-9]|2[0-3][0-9])(?:\\.0(?:/24)?|\\.[1-9][0-9]{0,2})?))';
 const ip6 = '3fff:0?[1-9a-f][0-9a-f]{2}(?::[1-9a-f][0-9a-f]{3}){0,2}(?:(?:::|:0:0:0:|:0000:0000:0000:)[1-9a-f][0-9a-f]{3}|::(?:/[0-9]{2})?)?';
@@ -25,7 +25,7 @@ const network = new NativeRegExp(`^(?:${ip4}|${ip6})[.:]{0,2}$`, 'i');
 // Natural tokens at a place, by their first sign.
 const naturalAt = {
   __proto__: null,
-  p: /pii_[1-9][0-9]{0,9}(?:s|e(?:@d[1-9][0-9]{0,9}\.pii\.invalid)?)/iy,
+  p: /pii_[1-9][0-9]{0,9}(?:s|e(?:@(?:[a-z0-9-]+\.)+[a-z]{2,})?)/iy,
   d: /d[1-9][0-9]{0,9}\.pii\.invalid/iy,
   2: new NativeRegExp(ip4, 'iy'),
   3: new NativeRegExp(ip6, 'iy'),
@@ -76,6 +76,9 @@ const isSecret = (text) => charCodeAt(text, text.length - 1) === 0x73 && test(se
 
 const isNatural = (text) => charCodeAt(text, 0) !== 0x5b;
 
+// hasPlain reports whether the domain in the token of an address stands there as itself: the program has named it.
+const hasPlain = (text) => strIndexOf(text, '@') > 0 && !test(/@d[1-9][0-9]*\.pii\.invalid$/i, text);
+
 // edges has the offsets at which a natural token may be parted: each part stands for one of the value.
 function edges(text) {
   const all = list();
@@ -87,6 +90,7 @@ function edges(text) {
   const at = strIndexOf(text, '@');
   if (at >= 0) {
     push(all, at, at + 1);
+    if (hasPlain(text)) for (let i = at + 2; i < text.length; i++) push(all, i);
     return all;
   }
   let end = strIndexOf(text, '/');
@@ -221,6 +225,7 @@ const decoys = {
 function sure(kind, text, pattern, found) {
   if (!isRegExp(pattern) || kind === 'SECRET') return false;
   const source = regExpSource(pattern);
+  if (hasPlain(text) && test(/^@/, source)) return true;
   // A word in an expression may be in a value, whatever others have.
   if (!found && test(/[a-z0-9]/i, replaceAll(/\\[a-z]|\\u[0-9a-f]{4}|\[[^\]]*\]|\{[0-9,]*\}|\(\?(?:<[a-z]+>|:|=|!)/gi, source))) return false;
   const re = again(pattern, replaceAll(/[gy]/g, regExpFlags(pattern)));
@@ -410,7 +415,7 @@ const advice = {
 // tell prints what a program does with a token, once for each method and type.
 function tell(method, does, kind, token) {
   const key = `${method} ${kind}`;
-  if (notes >= maxNotes || mapGet(told, key)) return;
+  if (probing || notes >= maxNotes || mapGet(told, key)) return;
   mapSet(told, key, true);
   notes++;
   sendNote(`\`${method}\` on ${token} of ${mapGet(places, kind === 'IP_NETWORK' ? 'IP_ADDRESS' : kind)}${line()}: ${advice[does](kind)}`);
@@ -453,6 +458,7 @@ function may(kind, text, pattern) {
   if (kind === 'SECRET') return test(/[a-z0-9._~-]/i, pattern) && !startsWith(text, pattern) && !test(/^pii_[1-9][0-9]*s$/, pattern);
   if (kind === 'EMAIL') {
     if (test(/^@?(?:pii_|d)[1-9][0-9]*(?:e@?|\.pii\.invalid)/i, pattern)) return false;
+    if (pattern[0] === '@' && hasPlain(text)) return false;
     if (pattern === '.') return !test(/invalid$/i, text);
     return test(/[a-z0-9._+-]/i, pattern) || charCodeAt(pattern, 0) > 0x7f;
   }
@@ -460,15 +466,30 @@ function may(kind, text, pattern) {
   return !test(network, pattern);
 }
 
+// classOf tells of an expression with a token in brackets, which are a class of characters there, and reports whether there is one.
+function classOf(method, pattern) {
+  if (!isRegExp(pattern)) return false;
+  const token = first();
+  if (countIn(regExpSource(pattern), token) === 0) return false;
+  tell(method, 'match', token.kind, token.text);
+  return true;
+}
+
 // looked looks at a method that has looked for something in a text.
 function looked(method, text, pattern, found) {
+  if (classOf(method, pattern)) return;
   const kind = kindOf(text);
   if (kind !== undefined) {
-    if (kindOf(pattern) !== undefined || pattern === '' || typeof pattern === 'string' && startsWith(pattern, '[')) return;
+    if (kindOf(pattern) !== undefined) { // a domain may be below another one, which tokens do not tell
+      if (!found && (method === 'endsWith' || method === 'includes') && isNatural(text) && test(/^d[1-9]/i, pattern)) tell(method, 'match', kind, text);
+      return;
+    }
+    if (pattern === '' || typeof pattern === 'string' && startsWith(pattern, '[')) return;
     if (kind === 'SECRET' && method === 'startsWith' && typeof pattern === 'string') { // the prefix of a service is the value's
       const prefix = strSlice(text, 0, strIndexOf(text, 'pii_'));
       if (!startsWith(pattern, prefix)) return;
     }
+    if (method === 'endsWith' && typeof pattern === 'string' && hasPlain(text) && pattern.length < text.length - strIndexOf(text, '@')) return;
     if (isNatural(text) && (typeof pattern === 'string' ? !may(kind, text, pattern) : sure(kind, text, pattern, found))) return;
     if (typeof pattern === 'string' || isRegExp(pattern)) tell(method, 'match', kind, text);
   } else if (!found && typeof pattern !== 'string') {
@@ -508,6 +529,7 @@ function executes(method, pattern, text, result) {
 
 // matched looks at the matches of an expression in a text, and at their groups, if a program takes them.
 function matched(method, text, pattern, does, groups) {
+  if (classOf(method, pattern)) return;
   if (typeof text !== 'string' || text.length > maxText || !isRegExp(pattern)) return;
   const tokens = partsOf(text);
   if (tokens.length === 0 || often(`${method} ${does}`, pattern)) return;
@@ -634,60 +656,95 @@ const lookers = {
     const kind = kindOf(text);
     if (kind !== undefined && text !== other) tell(method, 'order', kind, text);
   },
-  sort(method, items, compare) {
-    if (!isArray(items) || items.length < 2) return;
-    if (compare !== undefined) {
-      sorted(method, items);
+  sort(method, items, compare, _, result) {
+    if (!isArray(result)) return;
+    for (let i = 1, looks = 0; i < result.length && i < 100 && looks < maxPairs; i++) {
+      const token = compare === undefined ? decides(result[i - 1], result[i]) : sways(compare, result[i - 1], result[i]);
+      if (token === undefined) continue;
+      looks++;
+      if (token.text === '') continue;
+      if (compare !== undefined && mapGet(told, `localeCompare ${token.kind}`)) return;
+      tell(method, 'order', token.kind, token.text);
       return;
-    }
-    for (let i = 0; i < 2; i++) {
-      const kind = kindOf(items[i]);
-      if (kind !== undefined) tell(method, 'order', kind, items[i]);
     }
   },
   number: (method, _, text) => tokenTo('number', method, text),
   bytes: (method, _, text) => tokenTo('bytes', method, text),
 };
 
-// sorted looks at a list that a function of the program has sorted, and tells if it is sorted by tokens, and by nothing else that its objects have.
-function sorted(method, items) {
-  const one = items[0];
-  const two = items[1];
-  if (typeof one === 'string') {
-    if (kindOf(one) !== undefined && kindOf(two) !== undefined && inOrder(items, undefined)) tell(method, 'order', kindOf(one), one);
-    return;
+const maxPairs = 8; // neighbours of a sorted list that have tokens and are looked at
+
+// decides is the token at the place where two texts differ first: its name decides which is first in a list. It is empty if another place decides, and
+// undefined if the texts have no tokens.
+function decides(a, b) {
+  if (typeof a !== 'string' || typeof b !== 'string' || a === b) return undefined;
+  const all = list();
+  push(all, tokensOf(a), tokensOf(b));
+  if (all[0].length === 0 && all[1].length === 0) return undefined;
+  let at = 0;
+  while (at < a.length && a[at] === b[at]) at++;
+  for (let n = 0; n < 2; n++) {
+    for (let i = 0; i < all[n].length; i++) if (at >= all[n][i].start && at < all[n][i].start + all[n][i].text.length) return all[n][i];
   }
-  if (typeof one !== 'object' || one === null || typeof two !== 'object' || two === null) return;
-  const names = ownKeys(one);
-  let token;
-  for (let i = 0; i < names.length && i < 50; i++) {
-    const kind = kindOf(getOwnPropertyDescriptor(one, names[i])?.value);
-    if (!inOrder(items, names[i])) continue;
-    if (kind === undefined) {
-      if (typeof one[names[i]] === 'string' && tokensOf(one[names[i]]).length > 0) continue;
-      return;
-    }
-    token ??= { __proto__: null, kind, text: one[names[i]] };
-  }
-  if (token !== undefined) tell(method, 'order', token.kind, token.text);
+  return first();
 }
 
-// inOrder reports whether the values of objects, or the items themselves, ascend or descend, and are not all the same.
-function inOrder(items, name) {
-  let up = true;
-  let down = true;
-  let last;
-  for (let i = 0; i < items.length && i < 100 && (up || down); i++) {
-    const value = name === undefined ? items[i] : typeof items[i] === 'object' && items[i] !== null ? getOwnPropertyDescriptor(items[i], name)?.value : undefined;
-    if (typeof value !== 'string' && typeof value !== 'number') return false;
-    if (i > 0) {
-      if (value < last) up = false;
-      if (value > last) down = false;
+// sways is the token of two items whose name sways a function that compares them: with tokens of other numbers in their place, the order is the other way
+// round. It is empty if there is none, and undefined if the items have no tokens.
+function sways(compare, a, b) {
+  const one = new NativeMap();
+  const other = new NativeMap();
+  const token = first();
+  const orders = list();
+  probing = true;
+  try {
+    for (let n = 0; n < 2; n++) {
+      push(orders, compare(renamed(a, n === 0 ? one : other, n === 0 ? 1 : 2, token, 0), renamed(b, n === 0 ? one : other, n === 0 ? 2 : 1, token, 0)));
+      if (token.text === '') return undefined;
     }
-    last = value;
+  } catch {
+    return token.text === '' ? undefined : first();
+  } finally {
+    probing = false;
   }
-  return up !== down;
+  return orders[0] * orders[1] < 0 ? token : first();
 }
+
+let probing = false; // a function of the program is at work on tokens that there are not
+
+// renamed is a copy of an item of a list, in which each token has another number, one of nine digits alike. found gets the first token.
+function renamed(item, names, digit, found, depth) {
+  if (typeof item === 'string') {
+    const tokens = tokensOf(item);
+    if (tokens.length === 0) return item;
+    if (found.text === '') {
+      found.text = tokens[0].text;
+      found.kind = tokens[0].kind;
+    }
+    let out = '';
+    let from = 0;
+    for (let i = 0; i < tokens.length; i++) {
+      const { start, text, kind } = tokens[i];
+      if (mapGet(names, text) === undefined) mapSet(names, text, digit === 1 ? lower(text, kind) : higher(text, kind));
+      out += strSlice(item, from, start) + mapGet(names, text);
+      from = start + text.length;
+    }
+    return out + strSlice(item, from);
+  }
+  if (typeof item !== 'object' || item === null || depth > 2) return item;
+  const copy = isArray(item) ? [] : create(getPrototypeOf(item));
+  const keys = ownKeys(item);
+  for (let i = 0; i < keys.length && i < 50; i++) {
+    const descriptor = getOwnPropertyDescriptor(item, keys[i]);
+    if (descriptor === undefined || !('value' in descriptor) || keys[i] === 'length') continue;
+    defineProperty(copy, keys[i], { __proto__: null, value: renamed(descriptor.value, names, digit, found, depth + 1), writable: true, enumerable: true, configurable: true });
+  }
+  return copy;
+}
+
+// lower and higher are tokens of the same form as a token, of which the one is before the other.
+const lower = (text, kind) => (kind === 'IP_ADDRESS' ? strIncludes(text, ':') ? '3fff:111:1111:1111::1111' : '240.111.111.111' : replace(/[1-9][0-9]*/g, text, () => '111111111'));
+const higher = (text, kind) => (kind === 'IP_ADDRESS' ? strIncludes(text, ':') ? '3fff:999:9999:9999::9999' : '249.222.222.222' : replace(/[1-9][0-9]*/g, text, () => '999999999'));
 
 // isRow reports whether a text of one token is a row of one column to the program. Values of other types than these have no such separators.
 const isRow = (kind, separator) => kind !== 'NAME' && kind !== 'ADDRESS' && typeof separator === 'string' && test(/^[,;|\t\r\n]+$/, separator);
@@ -791,7 +848,7 @@ function look(entry, self, a, b, result) {
   }
   const before = notes;
   entry.looks -= kindOf(self) === undefined ? 2 : 1;
-  lookers[entry.does](entry.name, self, a, b, result);
+  if (!probing) lookers[entry.does](entry.name, self, a, b, result);
   if (notes > before) entry.looks -= 4; // it is told once
 }
 

@@ -49,6 +49,20 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// The password of a data source stands before an address, not before a group of an expression.
+func TestDataSource(t *testing.T) {
+	t.Parallel()
+	d := std(t)
+	for text, found := range map[string]bool{
+		"dsn=app:tK4x9w2Zq@tcp(db.example:3306)/x": true, "app:tK4x9w2Zq@tcp([::1]:3306)/x": true, "app:tK4x9w2Zq@unix(/run/db.sock)/x": true, "app:tK4x9w2Zq@(db)/x": true,
+		`m.match(/^From:.*?<?([\w.+-]+)@([\w.-]+)/m)`: false, `/user:(\w+)@(a|b)/`: false, `/x:y+@([a-z]*)/`: false,
+	} {
+		if got, values := marked(d, text); len(values) > 0 != found {
+			t.Errorf("%s: %q", got, values)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	t.Parallel()
 	d := std(t)

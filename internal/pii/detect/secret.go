@@ -330,6 +330,10 @@ func (s *scanner) dataSource(at int) {
 	if !strings.HasPrefix(rest, "@tcp(") && !strings.HasPrefix(rest, "@unix(") && !strings.HasPrefix(rest, "@(") {
 		return
 	}
+	host, _, closed := strings.Cut(rest[strings.IndexByte(rest, '(')+1:], ")")
+	if !closed || strings.ContainsAny(host, " \\+*?|(^$'\"`") { // an expression: name:([a-z]+)@([a-z]+)
+		return
+	}
 	before := s.text[s.border(max(0, at-maxUserinfo)):at]
 	start := strings.LastIndexAny(before, " \t\r\n\"'`=") + 1
 	user, password, ok := strings.Cut(before[start:], ":")

@@ -1,6 +1,7 @@
 // URLSearchParams (URL Standard, section 6).
 import { join, jsonParse, push, sort, startsWith, strSlice, symbolInspect, toStr, toWellFormed } from '../intrinsics.js';
 import { library } from '../libraries.js';
+import { replace } from '../text.js';
 import { jsonOf, pairMethods, pairsOf } from './pairs.js';
 
 export const usv = (value) => toWellFormed(toStr(value));
@@ -66,5 +67,6 @@ export class URLSearchParams {
     return pairs.length === 0 ? 'URLSearchParams {}' : `URLSearchParams { ${join(pairs, ', ')} }`;
   }
 
-  toString() { return library('serializeQuery', jsonOf(this.#list)); }
+  // The host writes the value of a token as forms have it, with + for a space, where %5b and %5d are the token's brackets.
+  toString() { return replace(/%5B((?:PII_)?[A-Z][A-Z0-9_]*_[1-9][0-9]{0,9})%5D/g, library('serializeQuery', jsonOf(this.#list)), (m) => `%5b${m[1]}%5d`); }
 }
