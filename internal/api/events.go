@@ -8,11 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/coder/websocket"
@@ -88,15 +88,15 @@ func startStream(ctx context.Context, w http.ResponseWriter) *stream {
 }
 
 // raw writes a complete part of a stream.
-func (s *stream) raw(text string) error {
-	if _, err := io.WriteString(s.w, text); err != nil {
+func (s *stream) raw(text []byte) error {
+	if _, err := s.w.Write(text); err != nil {
 		return err
 	}
 	return s.c.Flush()
 }
 
 // heartbeat shows that a stream without events is alive.
-func (s *stream) heartbeat() error { return s.raw(": still there\n\n") }
+func (s *stream) heartbeat() error { return s.raw([]byte(": still there\n\n")) }
 
 // data writes an event that has data only.
 func (s *stream) data(v any) error {
@@ -104,40 +104,47 @@ func (s *stream) data(v any) error {
 	if err != nil {
 		return err
 	}
-	return s.raw(fmt.Sprintf("data: %s\n\n", text))
+	return s.raw(fmt.Appendf(nil, "data: %s\n\n", text))
 }
 
 // event writes an event of a task.
 func (s *stream) event(e task.Event) error {
-	var b bytes.Buffer
-	if err := writeEvent(&b, e.ID, e.Type, e.Data); err != nil {
+	var data bytes.Buffer
+	if err := json.Compact(&data, e.Data); err != nil { // A line break would end the data.
 		return err
 	}
-	return s.raw(b.String())
+	return s.raw(appendEvent(nil, e.ID, e.Type, data.Bytes()))
 }
 
-// runEvents writes events of a run.
+// texts are buffers of events that are being written. Streams have none of their own: many wait, and few write.
+var texts = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxText is the size of the largest buffer that is used again.
+const maxText = 64 << 10
+
+// runEvents writes events of a run, whose data have no line break.
 func (s *stream) runEvents(all []runs.Event) error {
-	var b bytes.Buffer
+	text := texts.Get().(*[]byte)
+	*text = (*text)[:0]
 	for _, e := range all {
-		if err := writeEvent(&b, e.ID, e.Type, e.Data); err != nil {
-			return err
-		}
+		*text = appendEvent(*text, e.ID, e.Type, e.Data)
 	}
-	return s.raw(b.String())
+	err := s.raw(*text)
+	if cap(*text) <= maxText {
+		texts.Put(text)
+	}
+	return err
 }
 
-// writeEvent writes an event with its type; id 0: it has none.
-func writeEvent(b *bytes.Buffer, id int64, kind string, data json.RawMessage) error {
+// appendEvent appends an event with its type and data on one line; id 0: it has none.
+func appendEvent(b []byte, id int64, kind string, data []byte) []byte {
 	if id > 0 {
-		fmt.Fprintf(b, "id: %d\n", id)
+		b = strconv.AppendInt(append(b, "id: "...), id, 10)
+		b = append(b, '\n')
 	}
-	fmt.Fprintf(b, "event: %s\ndata: ", kind)
-	if err := json.Compact(b, data); err != nil {
-		return err
-	}
-	b.WriteString("\n\n")
-	return nil
+	b = append(append(b, "event: "...), kind...)
+	b = append(append(b, "\ndata: "...), data...)
+	return append(b, "\n\n"...)
 }
 
 // streamContext ends with a request, or when a stopping server ends the streams.

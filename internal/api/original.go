@@ -179,7 +179,7 @@ func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	if err := json.Unmarshal(last.Data, &t); err == nil && t.Error != nil {
 		s.data(map[string]string{"error": t.Error.Message})
 	}
-	s.raw("data: [DONE]\n\n")
+	s.raw([]byte("data: [DONE]\n\n"))
 	return nil
 }
 

@@ -59,7 +59,7 @@ func (r *eventReader) call(n int, add func(string, any)) {
 	}
 }
 
-// encode is the JSON of data that always have one.
+// encode is the JSON of data that always have one, without line breaks.
 func encode(data any) json.RawMessage {
 	text, err := journal.Encode(data)
 	if err != nil {

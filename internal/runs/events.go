@@ -26,7 +26,7 @@ const (
 type Event struct {
 	ID   int64 // number of its record in the journal; 0 for EventStatus and EventBehind, which are not repeated
 	Type string
-	Data json.RawMessage
+	Data json.RawMessage // JSON without line breaks
 }
 
 // LogLine is a console line of a run.

@@ -113,18 +113,31 @@ func (v *visit) follow(path, of string, make func(kind string, id int64, data []
 	return nil
 }
 
-// maxEvent is the most bytes of an event. Those of runs and tasks are cut far below.
-const maxEvent = 16 << 20
+const (
+	// maxEvent is the most bytes of an event. Those of runs and tasks are cut far below.
+	maxEvent = 16 << 20
+	// partsBytes is how much is written at once, and the size of the largest buffer that is used again.
+	partsBytes = 64 << 10
+)
 
-// parts writes a stream of events as parts of a page. It keeps no more than the event that is being written.
+// parts writes a stream of events as parts of a page. It keeps no more than the event of which it has the beginning.
 type parts struct {
 	http.ResponseWriter
 	of       string // what the events are about
 	rendered *rendered
 	make     func(kind string, id int64, data []byte) (part, error)
-	event    bytes.Buffer // beginning of an event
+	event    []byte // beginning of an event
 	status   int
 }
+
+// writing has the buffers of a call of parts.Write.
+type writing struct {
+	out []byte // parts that are written next
+	key []byte // what a part is made of
+}
+
+// writings are not kept by streams: many wait, and few write.
+var writings = sync.Pool{New: func() any { return new(writing) }}
 
 // Unwrap lets http.ResponseController flush.
 func (p *parts) Unwrap() http.ResponseWriter { return p.ResponseWriter }
@@ -140,34 +153,57 @@ func (p *parts) Write(text []byte) (int, error) {
 	if p.status != http.StatusOK {
 		return p.ResponseWriter.Write(text)
 	}
-	p.event.Write(text)
-	for {
-		event, _, whole := bytes.Cut(p.event.Bytes(), []byte("\n\n"))
-		if !whole {
-			break
-		}
-		if err := p.pass(string(event)); err != nil {
-			return 0, err
-		}
-		p.event.Next(len(event) + 2)
+	w := writings.Get().(*writing)
+	rest := text
+	if len(p.event) > 0 {
+		p.event = append(p.event, text...)
+		rest = p.event
 	}
-	if p.event.Len() > maxEvent {
-		return 0, errors.New("an event is too long")
+	rest, err := p.pass(w, rest)
+	switch {
+	case err != nil:
+	case len(rest) > maxEvent:
+		err = errors.New("an event is too long")
+	case len(rest) > 0:
+		p.event = append(p.event[:0], rest...)
+	default:
+		p.event = nil
+	}
+	if max(cap(w.out), cap(w.key)) <= partsBytes {
+		writings.Put(w)
+	}
+	if err != nil {
+		return 0, err
 	}
 	return len(text), nil
 }
 
-// pass writes an event as a part of the page.
-func (p *parts) pass(event string) error {
-	if strings.HasPrefix(event, ":") { // a heartbeat
-		_, err := p.ResponseWriter.Write([]byte(event + "\n\n"))
-		return err
+// pass writes the whole events of a text as parts of the page, and returns what is behind them.
+func (p *parts) pass(w *writing, text []byte) (rest []byte, err error) {
+	w.out = w.out[:0]
+	for {
+		event, behind, whole := bytes.Cut(text, []byte("\n\n"))
+		if len(w.out) > 0 && (!whole || len(w.out)+len(event) > partsBytes) {
+			if _, err := p.ResponseWriter.Write(w.out); err != nil {
+				return nil, err
+			}
+			w.out = w.out[:0]
+		}
+		if !whole {
+			return text, nil
+		}
+		text = behind
+		if bytes.HasPrefix(event, []byte(":")) { // a heartbeat
+			w.out = append(append(w.out, event...), "\n\n"...)
+			continue
+		}
+		w.key = append(append(append(w.key[:0], p.of...), '\n'), event...)
+		one, err := p.rendered.of(w.key, func() ([]byte, error) { return p.render(string(event)) })
+		if err != nil {
+			return nil, err
+		}
+		w.out = append(w.out, one...)
 	}
-	out, err := p.rendered.of(p.of+"\n"+event, func() ([]byte, error) { return p.render(event) })
-	if err == nil {
-		_, err = p.ResponseWriter.Write(out)
-	}
-	return err
 }
 
 func (p *parts) render(event string) ([]byte, error) {
@@ -212,9 +248,10 @@ type rendered struct {
 // maxRendered is the most bytes that are kept. All are forgotten when there are more.
 const maxRendered = 2 << 20
 
-func (r *rendered) of(event string, render func() ([]byte, error)) ([]byte, error) {
+// of returns the part that an event became, which render makes where it is not kept. The event is the caller's.
+func (r *rendered) of(event []byte, render func() ([]byte, error)) ([]byte, error) {
 	r.mu.Lock()
-	out := r.all[event]
+	out := r.all[string(event)]
 	r.mu.Unlock()
 	if out != nil {
 		return out, nil
@@ -228,6 +265,6 @@ func (r *rendered) of(event string, render func() ([]byte, error)) ([]byte, erro
 	if r.len += len(event) + len(out); r.all == nil || r.len > maxRendered {
 		r.all, r.len = map[string][]byte{}, len(event)+len(out)
 	}
-	r.all[event] = out
+	r.all[string(event)] = out
 	return out, nil
 }
