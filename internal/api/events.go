@@ -77,6 +77,7 @@ type stream struct {
 
 func startStream(ctx context.Context, w http.ResponseWriter) *stream {
 	visitOf(ctx).answer.pace.stream = true
+	visitOf(ctx).answer.endTurn() // What follows waits most of the time.
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")

@@ -392,3 +392,40 @@ func TestRunEvents(t *testing.T) {
 	w.do("GET", at, nil, "Last-Event-ID", "x").want(http.StatusBadRequest)
 	w.do("GET", "/v1/runs/run_none/events", nil).want(http.StatusNotFound)
 }
+
+// The streams of a user open one after another, in the turns of the user's reads, and hold no turn once they are open.
+func TestStreamsOpenInTurn(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{})
+	run := "/v1/runs/" + w.do("POST", "/v1/runs", map[string]any{"code": "return 1"}).want(http.StatusOK).field("runId")
+	held := "/v1/tasks/" + w.do("POST", "/v1/tasks", map[string]string{"userId": "alice", "task": "HOLD<<x>>"}).want(http.StatusAccepted).field("id")
+	open := func(ctx context.Context, path string) (*http.Response, error) {
+		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, w.url+path, nil)
+		req.Header.Set("Authorization", "Bearer "+localToken)
+		return client.Do(req)
+	}
+	end, err := w.h.Computing().Begin(t.Context(), "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{run, held} {
+		early, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		if resp, err := open(early, path+"/events"); err == nil {
+			resp.Body.Close()
+			t.Errorf("%s: a stream is opened while the user has another turn: %s", path, resp.Status)
+		}
+		cancel()
+	}
+	end()
+	for range 3 {
+		resp, err := open(t.Context(), held+"/events?after=1000000") // Nothing is written.
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Fatal(resp.Status)
+		}
+		w.do("GET", run, nil).want(http.StatusOK)
+	}
+}

@@ -191,7 +191,8 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 		return err
 	}
 	v.leave = leave
-	if r.Method == http.MethodPut || limit == a.streams || v.route == searchPath { // a search takes a turn of its own
+	events := v.route == eventsPath || v.route == runEventsPath
+	if r.Method == http.MethodPut || limit == a.streams && !events || v.route == searchPath { // a search takes a turn of its own
 		return nil
 	}
 	return a.takeTurn(r.Context())
