@@ -413,6 +413,9 @@ func TestPlainDomains(t *testing.T) {
 	}
 	const code = `['acme.com', "@beta.co.uk", 'known.example.org', r.site.name, 'index.js'], /@gamma\.de$/, "see other.example.net"`
 	program(code, strings.Replace(code, "known.example.org", "d1.pii.invalid", 1))
+	for _, same := range []string{"`UID:${b.ref}@acme.com`", `/user=\S+@acme\.com /`, `/^.+@(acme\.com|beta\.co\.uk)$/`, `/[a-z]+@acme.com/`} {
+		program(same, same) // no address has these first parts
+	}
 	for text, want := range map[string]string{
 		"ada@acme.com, Ada@Acme.com": "pii_2e@acme.com, Pii_2e@Acme.com",
 		"eve@beta.co.uk":             "pii_3e@beta.co.uk",

@@ -47,7 +47,7 @@ func (s Session) hideProgram(ctx context.Context, from Origin, code string) (str
 		return "", fmt.Errorf("hide personal data: %w", err)
 	}
 	for i := len(spans) - 1; i >= 0; i-- {
-		if span := spans[i]; code[span.Start:span.End] != masked[span.Start:span.End] {
+		if span := spans[i]; code[span.Start:span.End] != masked[span.Start:span.End] || span.Type == addressKind && isPattern(code, span) {
 			spans, tokens = slices.Delete(spans, i, i+1), slices.Delete(tokens, i, i+1)
 		}
 	}
@@ -55,7 +55,7 @@ func (s Session) hideProgram(ctx context.Context, from Origin, code string) (str
 }
 
 // codeDomain is a domain that is all of a literal of a program, or stands behind an @ there, also in an expression.
-var codeDomain = regexp.MustCompile("(?i)(?:['\"`]@?|(?:^|[^\\w.+-])@)((?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\\\\{0,2}\\.)+[a-z]{2,})")
+var codeDomain = regexp.MustCompile("(?i)(?:['\"`]@?|(?:^|[^\\w.+-]|[\\])wS.]\\+)@)((?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\\\\{0,2}\\.)+[a-z]{2,})")
 
 const quotes = "'\"`"
 
@@ -103,6 +103,12 @@ func (s Session) plainDomains(ctx context.Context, code string) (string, error) 
 		return nil
 	})
 	return string(splice(code, spans, names)), err
+}
+
+// isPattern reports whether what looks like an address in a program has no first part of its own: ${name}@acme.com, or an expression such as \S+@acme\.com.
+func isPattern(code string, span detect.Span) bool {
+	local, _, _ := strings.Cut(code[span.Start:span.End], "@")
+	return strings.ContainsAny(local, "{}$*?^|\\") && !strings.Contains(local, `\.`) || strings.HasSuffix(local, "+") || span.Start > 0 && code[span.Start-1] == '\\'
 }
 
 const loopback = "127.0.0.1"

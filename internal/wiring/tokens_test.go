@@ -41,6 +41,9 @@ func TestTokensTold(t *testing.T) {
 		{"return rows.map((r) => `${r.name} (${r.total})`).sort(new Intl.Collator('en').compare)", "`sort` on [NAME_"},
 		{"return rows.map((r) => r.note + r.name).sort((a, b) => a.split('order').length - b.split('order').length)", ""},
 		{"const rank = {[rows[1].name]: 1, [rows[0].name]: 2}; return rows.sort((a, b) => rank[a.name] - rank[b.name])", ""},
+		{"return rows.map((r) => `${r.name}; tel ${r.phone}`).filter((l) => l.includes('+44')).length", "`includes` on [PHONE_1]"},
+		{"return rows.map((r) => `${r.name}; tel ${r.phone}`).filter((l) => l.includes('fax')).length", ""},
+		{"const note = 'word '.repeat(60) + rows[0].note; return [...note.matchAll(/call \\+(\\d+)/g), ...note.matchAll(/word/g)].length", "`matchAll` on [PHONE_1]"},
 		{"const re = new RegExp(rows[0].name); return rows.filter((r) => re.test('a')).length", "`test` on [NAME_1]"},
 		{"return rows.map((r) => r.note.slice(0, 8))", "`slice` on [PHONE_1]"},
 		{"return rows.map((r) => r.note.replace(/\\d/g, '#'))", "`replace` on [PHONE_1]"},
@@ -78,6 +81,8 @@ func TestTokensTold(t *testing.T) {
 	tellsOf(t, "natural", []noted{
 		{"return rows[0].email.endsWith('@acme.com') && /@acme\\.com$/.test(rows[0].email)", ""},
 		{"return rows.filter((r) => r.email.split('@')[1] === 'acme.com' && r.email.endsWith('acme.com')).map((r) => r.email.includes('ada'))", "`includes` on pii_1e@acme.com"},
+		{"return ['www.acme.com', 'x'].filter((host) => host.endsWith(rows[0].email.split('@')[1]))", "`endsWith` on d1.pii.invalid"},
+		{"return Array.from({length: 200}, () => `${rows[0].email},1`).map((l) => l.split(',')).map((c) => c[0].split('.')[1])", "`split` on pii_1e@d1.pii.invalid"},
 		{"return rows.map((r) => r.email.split('@')[1]).filter((d, _, all) => d.endsWith(all[0]))", "`endsWith` on d2.pii.invalid"},
 		{"return rows.map((r) => r.email.slice(0, 3))", "`slice` on pii_1e@d1.pii.invalid of crm__list $.rows[*].email, line 2: a part of the token is none of the value: use pii.domain"},
 		{"return rows.map((r) => r.email.split('@')[0].split('.'))", "`split` on pii_1e"}, // the value may have more parts

@@ -34,6 +34,7 @@ const naturalAt = {
 const maxToken = 128;
 const maxText = 4096; // characters of a text in which tokens are looked for
 const maxBeginning = 240; // of them, those that are looked at: what comes then is much the same
+const maxReach = 2_000; // characters of texts that are looked at beyond their beginnings
 const maxNotes = 20;
 
 const places = new NativeMap(); // type of tokens -> where the program has the first one from
@@ -42,6 +43,8 @@ let watching = false;
 let notes = 0;
 
 const known = (kind) => mapGet(places, kind === 'IP_NETWORK' ? 'IP_ADDRESS' : kind) !== undefined;
+
+let reach = maxBeginning; // how much of a text is looked at now
 
 let lastText; // the last text that kindOf was asked of, and what it has answered
 let lastKind;
@@ -114,7 +117,7 @@ function begins(text) {
   const addresses = known('IP_ADDRESS');
   const mails = known('EMAIL');
   const under = mails || known('SECRET') ? '_' : undefined;
-  for (let u = next(text, under, 0), dot = next(text, mails || addresses ? '.' : undefined, 0); u < maxBeginning || dot < maxBeginning;) {
+  for (let u = next(text, under, 0), dot = next(text, mails || addresses ? '.' : undefined, 0); u < reach || dot < reach;) {
     if (u < dot) {
       if (u >= 3 && (charCodeAt(text, u - 1) | 0x20) === 0x69) push(all, u - 3);
       u = next(text, under, u + 1);
@@ -129,8 +132,8 @@ function begins(text) {
     dot = next(text, '.', dot + 1);
   }
   if (!addresses || !strIncludes(text, '3fff:') && !strIncludes(text, '3FFF:')) return all;
-  for (let i = next(text, '3fff:', 0); i < maxBeginning; i = next(text, '3fff:', i + 1)) push(all, i);
-  for (let i = next(text, '3FFF:', 0); i < maxBeginning; i = next(text, '3FFF:', i + 1)) push(all, i);
+  for (let i = next(text, '3fff:', 0); i < reach; i = next(text, '3fff:', i + 1)) push(all, i);
+  for (let i = next(text, '3FFF:', 0); i < reach; i = next(text, '3FFF:', i + 1)) push(all, i);
   return sort(all, (a, b) => a - b);
 }
 
@@ -283,10 +286,26 @@ function tokensOf(text) {
 
 let left = 0; // how many texts are looked at with samples
 
-// differs is a token of a longer text of which a pattern finds other parts than it finds of values. Only the beginning of the text is looked at.
+// differs is a token of a longer text of which a pattern finds other parts than it finds of values. The first texts are looked at to their ends, of others
+// only the beginnings.
 function differs(method, text, pattern) {
   if (typeof text !== 'string' || left <= 0 || !(typeof pattern === 'string' && pattern !== '' || isRegExp(pattern))) return undefined;
   if (often(method, pattern)) return undefined;
+  if (text.length > maxBeginning && text.length <= min(maxText, beyond)) {
+    beyond -= text.length;
+    reach = text.length;
+  }
+  try {
+    return unequal(text, pattern);
+  } finally {
+    reach = maxBeginning;
+  }
+}
+
+let beyond = maxReach;
+
+// unequal is differs for as much of a text as is looked at.
+function unequal(text, pattern) {
   text = beginning(text);
   const tokens = tokensOf(text);
   if (tokens.length === 0) return undefined;
@@ -320,7 +339,7 @@ function differs(method, text, pattern) {
 }
 
 // beginning is what is looked at of a text. It ends with no token.
-const beginning = (text) => (text.length <= maxBeginning ? text : replace(/[^\s,;|]*$/g, strSlice(text, 0, maxBeginning), () => ''));
+const beginning = (text) => (text.length <= reach ? text : replace(/[^\s,;|]*$/g, strSlice(text, 0, reach), () => ''));
 
 // spansOf has where the matches of an expression, or the places of a text, begin and end: two numbers for each, of the first fifty.
 function spansOf(re, text) {
@@ -492,13 +511,42 @@ function looked(method, text, pattern, found) {
     if (method === 'endsWith' && typeof pattern === 'string' && hasPlain(text) && pattern.length < text.length - strIndexOf(text, '@')) return;
     if (isNatural(text) && (typeof pattern === 'string' ? !may(kind, text, pattern) : sure(kind, text, pattern, found))) return;
     if (typeof pattern === 'string' || isRegExp(pattern)) tell(method, 'match', kind, text);
-  } else if (!found && typeof pattern !== 'string') {
+  } else if (!found && typeof pattern === 'string') {
+    const token = resembled(text, pattern);
+    if (token !== undefined) tell(method, 'match', token.kind, token.text);
+  } else if (!found) {
     const token = first();
     if (countIn(text, token) > 0) tell(method, 'match', token.kind, token.text);
     else unlike(method, text, pattern);
   } else if (isRegExp(pattern)) {
     unlike(method, text, pattern);
   }
+}
+
+// ofValues are texts that parts of values may be, by type.
+const ofValues = {
+  __proto__: null,
+  EMAIL: /^[^\s@]*@[^\s@]*[a-z0-9][^\s@]*$|^(?:[a-z0-9-]+\.)+[a-z]{2,}$/i,
+  IP_ADDRESS: /^[0-9]{1,3}\.[0-9.]*$|^[0-9a-f]{1,4}:[0-9a-f:]*$/i,
+  PHONE: /^\+[0-9][0-9 ()-]*$|^[0-9][0-9 ()-]{5,}$/,
+  CREDIT_CARD: /^[0-9][0-9 -]{3,}$/,
+  IBAN: /^[A-Z]{2}[0-9]{2}[A-Z0-9 ]+$/i,
+};
+
+// resembled is the token of a longer text that a text which is not found there may be a part of the value of. The name of a domain may also stand in a text
+// without tokens, such as a URL.
+function resembled(text, pattern) {
+  if (typeof text !== 'string') return undefined;
+  if (kindOf(pattern) === 'EMAIL' && test(/^d[1-9]/i, pattern)) {
+    return test(/[a-z0-9]\.[a-z]{2}/i, text) ? { __proto__: null, kind: 'EMAIL', text: pattern } : undefined;
+  }
+  if (tokensOf(pattern).length > 0) return undefined;
+  const tokens = tokensOf(text);
+  for (let i = 0; i < tokens.length; i++) {
+    const { kind } = tokens[i];
+    if (ofValues[kind] !== undefined && test(ofValues[kind], pattern) && !(hasPlain(tokens[i].text) && pattern[0] === '@')) return tokens[i];
+  }
+  return undefined;
 }
 
 // unlike looks at what a pattern finds in a longer text: it finds other parts of values.
@@ -766,7 +814,7 @@ function remember(object, does, ...names) {
   for (let i = 0; i < names.length; i++) {
     const value = getOwnPropertyDescriptor(object, names[i])?.value;
     if (typeof value !== 'function') continue;
-    push(engines, { __proto__: null, object, name: names[i], does, value, called: false, method: undefined, left: 0, looks: 0 });
+    push(engines, { __proto__: null, object, name: names[i], does, value, called: false, method: undefined, left: 0, looks: undefined });
   }
 }
 
@@ -794,8 +842,9 @@ export function rememberMethods() {
 
 // Bounds of what is looked at from one answer with new tokens, or from the first call of another method, to the next. A program that goes through more
 // rows than that does the same with each, and is not slowed down.
-const maxCalls = 120; // calls of a method
-const maxLooks = 8; // of them, those on a text with tokens; a text with other words counts as two
+const maxCalls = 300; // calls of a method
+const maxLooks = 8; // of them, those on a text with tokens, with the same argument; a text with other words counts as two
+const maxArguments = 8; // different arguments
 const maxSampled = 100; // texts that are looked at with samples
 
 // inTexts has the classes of methods whose texts may have tokens among other words.
@@ -819,7 +868,7 @@ let inside = 0; // watched methods at work, which may execute expressions themse
 function watch(entry) {
   const { object, name, does, value } = entry;
   entry.left = maxCalls;
-  entry.looks = maxLooks;
+  entry.looks = new NativeMap();
   const descriptor = getOwnPropertyDescriptor(object, name);
   if (descriptor === undefined || descriptor.value !== value || !descriptor.configurable) return;
   if (entry.method === undefined) {
@@ -842,14 +891,18 @@ function called(entry) {
 
 // look looks at a call, and ends the looking when it has been enough.
 function look(entry, self, a, b, result) {
-  if (entry.left <= 0 || entry.looks <= 0) {
+  if (entry.left <= 0) {
     unwatch(entry);
     return;
   }
+  const argument = typeof a === 'string' || typeof a === 'number' ? a : isRegExp(a) ? regExpSource(a) : undefined;
+  let looks = mapGet(entry.looks, argument);
+  if (looks === undefined) looks = mapSize(entry.looks) < maxArguments ? maxLooks : 0;
+  if (looks <= 0 || probing) return;
   const before = notes;
-  entry.looks -= kindOf(self) === undefined ? 2 : 1;
-  if (!probing) lookers[entry.does](entry.name, self, a, b, result);
-  if (notes > before) entry.looks -= 4; // it is told once
+  looks -= kindOf(self) === undefined ? 2 : 1;
+  lookers[entry.does](entry.name, self, a, b, result);
+  mapSet(entry.looks, argument, notes > before ? looks - 4 : looks); // it is told once
 }
 
 // watchedText is a method of strings in place of the engine's. None has more than two parameters.
@@ -867,7 +920,7 @@ function watchedText(entry) {
       } finally {
         inside--;
       }
-      if (--entry.left <= 0 || typeof this === 'string' && mayBe(this, inText)) look(entry, this, a, b, result);
+      if (--entry.left <= 0 || typeof this === 'string' && (mayBe(this, inText) || inText && typeof a === 'string' && a.length > 12 && mayBe(a, false))) look(entry, this, a, b, result);
       return result;
     },
   }[name];
@@ -927,6 +980,7 @@ export function watchTokens(from, methods) {
   const kinds = ownKeys(from);
   for (let i = 0; i < kinds.length; i++) if (mapGet(places, kinds[i]) === undefined) mapSet(places, kinds[i], from[kinds[i]]);
   left = maxSampled;
+  beyond = maxReach;
   counts = new NativeMap();
   executed = undefined;
   watching = true;
