@@ -69,7 +69,7 @@ const ordinaryFields = `{
 const tokensVar = "HARNESS_TEST_TOKENS"
 
 // ordinaryShares are which share of the programs of a set gives the same at least, with natural tokens.
-var ordinaryShares = map[string]float64{"judge": 0.76, "second": 0.80}
+var ordinaryShares = map[string]float64{"judge": 0.75, "second": 0.80}
 
 // beyondMethods are programs that do with tokens what no method does, so that they are not told (see docs/PRIVACY.md): they measure and index texts.
 var beyondMethods = map[string]string{"country of contacts": "[0]", "report histogram of local parts": ".length"}
