@@ -25,7 +25,7 @@ type Options struct {
 	Detector Detector
 	Types    []string // types of the detector; texts that look like tokens of other types are no tokens
 	Fields   []Field
-	Natural  bool // tokens have natural forms where there are some; texts with either form are restored
+	Natural  bool // tokens of sessions that have none yet get natural forms where there are some; a session keeps the form it began with
 	// FailUnknown makes RestoreArguments fail for unknown tokens; else they stay.
 	FailUnknown bool
 	InCode      InCode // empty: EscapeInCode
@@ -151,6 +151,7 @@ func (f *Filter) Stats(ctx context.Context, user, session string) (map[string]in
 	stats, err := vault.Stats(ctx, user, session)
 	delete(stats, spellingKind)
 	delete(stats, placeKind)
+	delete(stats, formKind)
 	delete(stats, plainKind)
 	return stats, err
 }
@@ -278,8 +279,8 @@ func (f *Filter) tokenize(
 		return nil, nil, err
 	}
 	for pass, again := 0, true; again && pass < 2; pass++ {
-		if spans = f.find(from, text, known); len(spans) == 0 {
-			return nil, nil, nil
+		if spans, err = f.find(ctx, s, from, text, known); len(spans) == 0 || err != nil {
+			return nil, nil, err
 		}
 		words := known.Words.Len()
 		if tokens, err = f.tokens(ctx, s, from, text, spans, isJSON); err != nil {
@@ -306,8 +307,8 @@ func (f *Filter) known(ctx context.Context, s Scope, from Origin, sent []Token) 
 }
 
 // find finds the values of a text.
-func (f *Filter) find(from Origin, text string, known detect.Known) []detect.Span {
-	spans := f.opt.Detector.FindWith(text, known)
+func (f *Filter) find(ctx context.Context, s Scope, from Origin, text string, known detect.Known) (spans []detect.Span, err error) {
+	spans = f.opt.Detector.FindWith(text, known)
 	if from == FromCode && known.Words != nil {
 		spans = slices.DeleteFunc(spans, func(span detect.Span) bool { return f.words[span.Type] && mayBeIdentifier(text, span) })
 	}
@@ -316,13 +317,18 @@ func (f *Filter) find(from Origin, text string, known detect.Known) []detect.Spa
 			return (span.Type == addressKind || span.Type == ipKind) && f.hasNatural(span.Value)
 		})
 	}
-	if f.opt.Natural { // a program compares with them, and they say nothing
-		spans = slices.DeleteFunc(spans, func(span detect.Span) bool { return span.Type == ipKind && isLocal(span.Value) })
+	if local := func(span detect.Span) bool { return span.Type == ipKind && isLocal(span.Value) }; slices.ContainsFunc(spans, local) {
+		err = f.use(ctx, s, func(t *table) error {
+			if t.natural() { // a program compares with them, and they say nothing
+				spans = slices.DeleteFunc(spans, local)
+			}
+			return nil
+		})
 	}
 	if mayHaveToken(text) {
 		spans = f.withTokens(text, spans, from)
 	}
-	return spans
+	return spans, err
 }
 
 // mayBeIdentifier reports whether a value in a program may be a name that the program uses: a single word that is not all of a literal.
@@ -344,12 +350,13 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 	tokens := make([]string, 0, len(spans))
 	err := f.use(ctx, s, func(t *table) error {
 		tokens = tokens[:0]
+		natural := t.natural()
 		for i, span := range spans {
 			raw := text[span.Start:span.End]
-			if from == FromCode && f.opt.Natural && (span.Type == addressKind || span.Type == ipKind) {
+			if from == FromCode && natural && (span.Type == addressKind || span.Type == ipKind) {
 				raw = strings.ReplaceAll(raw, `\`, "") // of an expression, in which brackets would be a class of characters
 			}
-			v, raw := valueOf(raw, span, isJSON, f.opt.Natural)
+			v, raw := valueOf(raw, span, isJSON, natural)
 			tok, ok := span.Ref.(*token)
 			if !ok && len(span.Within) == 0 {
 				text, in, err := t.inPercent(v, raw, from, span.Value)
@@ -385,7 +392,7 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 				after = "0"
 			}
 			if name != tok.text && mayRunOn(tok.kind, name) && !f.endsAt(name, after) ||
-				f.opt.Natural && tok.form == asText && name == tok.text && raw != tok.spelling { // in brackets it would lose its spelling
+				natural && tok.form == asText && name == tok.text && raw != tok.spelling { // in brackets it would lose its spelling
 				v.form, v.canonical, v.spelling = asSpelled, raw, raw
 				if tok, err = t.derived(v, from, []any{tok}); err != nil {
 					return err

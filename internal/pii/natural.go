@@ -31,6 +31,7 @@ const (
 	addressKind  = "EMAIL"
 	domainKind   = "EMAIL_DOMAIN"
 	spellingKind = "EMAIL.SPELLING" // type of entries in the vault that spell has made
+	formKind     = "TOKENS"         // type of the entry in the vault of a session whose tokens have natural forms
 	plainKind    = "EMAIL.PLAIN"    // type of domains that a program names before the session has an address of them; see plainDomains
 
 	localStart = "pii_"
@@ -138,7 +139,7 @@ func unnatural(c rune) bool {
 // inPercent is the text of the token of a value that stood percent-encoded, as in a URL: %5BPHONE_1%5D, which a program may decode. ok is false where that
 // is not restored as raw.
 func (t *table) inPercent(v value, raw string, from Origin, canonical string) (text string, ok bool, err error) {
-	if !t.f.opt.Natural || v.form != asSpelled || !strings.Contains(raw, "%") {
+	if !t.natural() || v.form != asSpelled || !strings.Contains(raw, "%") {
 		return "", false, nil
 	}
 	plain, err := url.PathUnescape(raw)
@@ -208,7 +209,7 @@ func (p spelledPart) name() string {
 // parts are those of a natural token where its value stood as raw, and what stands between two of them; none if it has no natural form. A server may
 // have answered with the first part of an address alone.
 func (t *table) parts(tok *token, raw string) (parts []spelledPart, separator string) {
-	if !t.f.opt.Natural || tok.form != asText {
+	if !t.natural() || tok.form != asText {
 		return nil, ""
 	}
 	switch tok.kind {
@@ -264,7 +265,7 @@ func (t *token) secretRest() (prefix, rest string, ok bool) {
 // secretName is the text of the token of a secret where its value stood as raw, in its natural form, if it has one.
 func (t *table) secretName(tok *token, raw string) (text string, ok bool) {
 	prefix, rest, ok := tok.secretRest()
-	if !ok || !t.f.opt.Natural {
+	if !ok || !t.natural() {
 		return "", false
 	}
 	text = fmt.Sprintf("%s%d%c", localStart, tok.n, secretEnd)

@@ -208,16 +208,35 @@ func TestNaturalEcho(t *testing.T) {
 	}
 }
 
-// Both forms of a session's tokens are restored, whichever is the setting; questions take both.
+// A session keeps the form of tokens that it began with, whatever the setting is now, and until it is cleared. Both forms are restored, and questions take both.
 func TestNaturalAndBrackets(t *testing.T) {
 	t.Parallel()
 	memory := pii.NewMemory(1)
-	brackets, names := filter(t, memory, nil).In("u", "s"), filter(t, memory, natural).In("u", "s")
-	if got := hide(t, brackets, crm, "ada@acme.com"); got != "[EMAIL_1]" {
-		t.Fatalf("got %s", got)
+	const values = "ada@acme.com 198.51.100.7 127.0.0.1 ghp_0123456789abcdefghijABCDEFGHIJ012345"
+	for _, c := range []struct {
+		session, begin string
+		first, then    func(*pii.Options)
+	}{
+		{"brackets", values, nil, natural},
+		{"s", values, natural, nil},
+		{"a key in brackets", "ghp_0123456789abcdefghijABCDEFGHIJ012345", nil, natural},
+		{"a key", "ghp_0123456789abcdefghijABCDEFGHIJ012345", natural, nil},
+		{"a number in brackets", "+44 20 7946 0958", nil, natural},
+		{"a number", "+44 20 7946 0958", natural, nil},
+	} {
+		begun := filter(t, memory, c.first).In("u", c.session)
+		hide(t, begun, crm, c.begin)
+		first := hide(t, begun, crm, values)
+		if got := hide(t, filter(t, memory, c.then).In("u", c.session), crm, values); got != first || strings.Contains(first, "[EMAIL_1]") == (c.first != nil) {
+			t.Errorf("%s: %s, then %s", c.session, first, got)
+		}
 	}
-	if got := hide(t, names, crm, "ada@acme.com"); got != "pii_1e@d1.pii.invalid" {
-		t.Fatalf("got %s", got)
+	cleared := filter(t, memory, natural)
+	if err := cleared.Clear(t.Context(), "u", "brackets"); err != nil {
+		t.Fatal(err)
+	}
+	if got := hide(t, cleared.In("u", "brackets"), crm, "ada@acme.com"); got != "pii_2e@d1.pii.invalid" {
+		t.Errorf("after it was cleared: %s", got)
 	}
 	again := filter(t, memory, nil).In("u", "s")
 	for text, want := range map[string]string{"pii_1e@d1.pii.invalid": "ada@acme.com", "[EMAIL_1]": "ada@acme.com", "d1.pii.invalid": "acme.com"} {
@@ -236,7 +255,7 @@ func TestNaturalAndBrackets(t *testing.T) {
 		}
 	}
 	f := filter(t, memory, natural)
-	names, other := f.In("u", "s"), f.In("u", "other")
+	names, other := again, f.In("u", "other")
 	hide(t, other, crm, "bob@other.example")
 	odd := hide(t, names, crm, "McKay@Acme.Com")
 	got, err := names.Translate(t.Context(), other, "to pii_1e@d1.pii.invalid, PII_1E, d1.pii.invalid, "+odd)

@@ -261,7 +261,7 @@ func (t *table) ipName(tok *token, raw string) (text string, ok bool) {
 	switch tok.kind {
 	case ipKind:
 		at, ok := t.placeOf(tok)
-		if !ok || !t.f.opt.Natural {
+		if !ok || !t.natural() {
 			return "", false
 		}
 		addr, err := netip.ParseAddr(tok.canonical)

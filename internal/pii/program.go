@@ -35,7 +35,7 @@ func (s Session) hideProgram(ctx context.Context, from Origin, code string) (str
 	if s.filter == nil || code == "" {
 		return code, nil
 	}
-	if from == FromCode && s.filter.opt.Natural {
+	if from == FromCode {
 		var err error
 		if code, err = s.plainDomains(ctx, code); err != nil {
 			return "", fmt.Errorf("hide personal data: %w", err)
@@ -80,6 +80,9 @@ func (s Session) plainDomains(ctx context.Context, code string) (string, error) 
 	var names []string
 	err := s.filter.use(ctx, s.scope, func(t *table) error {
 		spans, names = spans[:0], names[:0]
+		if !t.natural() {
+			return nil
+		}
 		for _, at := range places {
 			v, quoted := domainValue(at.Value, false), strings.IndexByte(quotes, code[min(at.End, len(code)-1)]) >= 0
 			if t.byValue[v.shared()] == nil {

@@ -142,24 +142,25 @@ type table struct {
 	used    time.Time // guarded by f.mu
 	counted int       // tokens in f.size, guarded by f.mu
 
-	mu      sync.Mutex
-	loaded  bool
-	mark    int64 // see Vault.Since
-	touched time.Time
-	vault   Vault
-	keys    *seal.Keys
-	byValue map[value]*token // see shared
-	byName  map[name]*token
-	last    map[string]int // the highest number of each type, without codes
-	retired map[name]bool  // codes that stood for values which the session has forgotten
-	whole   bool           // no text of the session has a code that is not known here
-	first   int
-	tokens  int64 // tokens of the user
-	bytes   int64
-	coded   int           // values that share their token with literals of programs
-	guesses int           // see maxGuesses
-	words   *detect.Words // the values of fields
-	added   []addition
+	mu        sync.Mutex
+	loaded    bool
+	mark      int64 // see Vault.Since
+	touched   time.Time
+	vault     Vault
+	keys      *seal.Keys
+	byValue   map[value]*token // see shared
+	byName    map[name]*token
+	isNatural bool           // the session has the entry that says so
+	last      map[string]int // the highest number of each type, without codes
+	retired   map[name]bool  // codes that stood for values which the session has forgotten
+	whole     bool           // no text of the session has a code that is not known here
+	first     int
+	tokens    int64 // tokens of the user
+	bytes     int64
+	coded     int           // values that share their token with literals of programs
+	guesses   int           // see maxGuesses
+	words     *detect.Words // the values of fields
+	added     []addition
 }
 
 // addition is a token or an origin that the vault does not have yet.
@@ -223,6 +224,7 @@ func (t *table) load(ctx context.Context) error {
 		return err
 	}
 	t.byValue, t.byName, t.last, t.retired = map[value]*token{}, map[name]*token{}, map[string]int{}, map[name]bool{}
+	t.isNatural = false
 	t.whole = stored.First <= 1 && len(stored.Entries) == 0
 	if t.words = nil; len(t.f.words) > 0 {
 		t.words = detect.NewWords()
@@ -300,6 +302,7 @@ func (t *table) refresh(ctx context.Context) error {
 func (t *table) put(tok *token) {
 	t.byValue[tok.shared()] = tok
 	t.byName[name{tok.kind, tok.n}] = tok
+	t.isNatural = t.isNatural || tok.kind == formKind
 	if tok.n < FirstCode {
 		t.last[tok.kind] = max(t.last[tok.kind], tok.n)
 	}
@@ -322,7 +325,12 @@ func (t *table) token(v value, from Origin) (*token, error) {
 
 // tokenOf is the token of a value, a new one if it has none; it has the origin from then on.
 func (t *table) tokenOf(v value, origin string) (*token, error) {
-	if t.f.opt.Natural && v.form == asText {
+	if t.natural() && !t.isNatural {
+		if _, err := t.numbered(value{kind: formKind, form: asText, canonical: "natural", spelling: "natural"}, origin, 1); err != nil {
+			return nil, err
+		}
+	}
+	if t.natural() && v.form == asText {
 		switch v.kind {
 		case addressKind:
 			if _, _, domain, ok := splitAddress(v.spelling); ok && t.byValue[plainValue(domain).shared()] == nil {
@@ -338,6 +346,10 @@ func (t *table) tokenOf(v value, origin string) (*token, error) {
 	}
 	return t.numbered(v, origin, 0)
 }
+
+// natural reports whether the session's tokens have natural forms. All of them have, or none: a program compares tokens of new answers with those in files
+// and conversations, whatever the configuration was then.
+func (t *table) natural() bool { return t.isNatural || t.f.opt.Natural && len(t.byName) == 0 }
 
 // numbered is tokenOf with the number of a new token; 0 for the next one.
 func (t *table) numbered(v value, origin string, n int) (*token, error) {
@@ -473,6 +485,7 @@ func (t *table) undo() {
 			}
 			delete(t.byValue, a.token.shared())
 			delete(t.byName, name{a.token.kind, a.token.n})
+			t.isNatural = t.isNatural && a.token.kind != formKind
 			if a.token.n >= FirstCode {
 				t.retired[name{a.token.kind, a.token.n}] = true
 			}
