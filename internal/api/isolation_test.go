@@ -230,6 +230,12 @@ func attempts(alice belongings, token, bobs string) map[string][]attempt {
 		"POST /v1/servers/{name}/review": {
 			{"/v1/servers/bad/review", map[string]any{"approve": []map[string]string{{"tool": "echo", "hash": "x"}}}, hidden},
 		},
+		"POST /v1/servers/{name}/review/questions": {
+			{"/v1/servers/bad/review/questions", map[string]any{"origin": "https://harness.example.com", "approve": []map[string]string{{"tool": "echo", "hash": "x"}}}, hidden},
+		},
+		"POST /v1/servers/{name}/review/answers": {
+			{"/v1/servers/bad/review/answers", map[string]any{"batch": "x", "credential": map[string]any{"id": "", "response": map[string]string{"clientDataJSON": "", "authenticatorData": "", "signature": ""}}}, hidden},
+		},
 		"GET /v1/skills": {{"/v1/skills", nil, fine}, {"/v1/skills" + asHer, nil, hidden}, {"/v1/skills?userId=..%2Falice", nil, hidden}},
 		"GET /v1/skills/{path}": {
 			{alice.skill, nil, hidden}, {alice.skill + asHer, nil, hidden}, {"/v1/skills/%2e%2e/alice/" + secret + ".js", nil, []int{http.StatusBadRequest}},

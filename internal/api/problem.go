@@ -194,9 +194,12 @@ func shown(err error) *Problem {
 	var held *catalog.HeldError
 	var file *files.Error
 	var invalid runs.InvalidError
+	var unasked approval.AskError
 	switch {
 	case errors.As(err, &invalid):
 		return problem(http.StatusBadRequest, invalid.Error())
+	case errors.As(err, &unasked):
+		return problem(http.StatusBadRequest, unasked.Error())
 	case errors.As(err, &unknown):
 		return problem(http.StatusNotFound, "no such "+unknown.Kind+closest(unknown.Closest))
 	case errors.As(err, &held):

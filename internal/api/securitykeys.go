@@ -189,6 +189,23 @@ func bytes64(fields ...string) (all [][]byte, err error) {
 	return all, nil
 }
 
+// questionOf is a question as pages get it.
+func questionOf(q approval.Question) Question {
+	return Question{
+		Batch: q.Batch, Expires: q.Expires,
+		PublicKey: CredentialRequest{text64(q.Challenge), q.RPID, refs(q.Keys), userVerified, keyAnswersIn.Milliseconds()},
+	}
+}
+
+// assertion is the answer of the security key.
+func (n NewAnswer) assertion() (a approval.Assertion, err error) {
+	fields, err := bytes64(n.Credential.ID, n.Credential.Response.ClientDataJSON, n.Credential.Response.AuthenticatorData, n.Credential.Response.Signature)
+	if err != nil {
+		return a, err
+	}
+	return approval.Assertion{Key: fields[0], ClientData: fields[1], Authenticator: fields[2], Signature: fields[3]}, nil
+}
+
 func refs(ids [][]byte) []CredentialRef {
 	all := []CredentialRef{}
 	for _, id := range ids {
@@ -230,24 +247,18 @@ func (a *API) addSecurityKeys() {
 		if err != nil {
 			return nil, ownApproval(err)
 		}
-		return &body[Question]{Question{
-			Batch: q.Batch, Expires: q.Expires,
-			PublicKey: CredentialRequest{text64(q.Challenge), q.RPID, refs(q.Keys), userVerified, keyAnswersIn.Milliseconds()},
-		}}, nil
+		return &body[Question]{questionOf(q)}, nil
 	})
 
 	operation(a, endpoint{
 		"answerSecurityKey", "POST /v1/approvals/answers", "approvals", http.StatusOK, "Approve by the answer of a security key",
 		"Takes the role approver. Every request is approved by itself: one that was decided meanwhile stops no other.",
 	}, func(ctx context.Context, in *struct{ Body NewAnswer }) (*body[AnsweredList], error) {
-		c := in.Body.Credential
-		fields, err := bytes64(c.ID, c.Response.ClientDataJSON, c.Response.AuthenticatorData, c.Response.Signature)
+		given, err := in.Body.assertion()
 		if err != nil {
 			return nil, err
 		}
-		all, err := a.opt.Harness.Runs().Answer(ctx, identity(ctx), in.Body.Batch, approval.Assertion{
-			Key: fields[0], ClientData: fields[1], Authenticator: fields[2], Signature: fields[3],
-		})
+		all, err := a.opt.Harness.Runs().Answer(ctx, identity(ctx), in.Body.Batch, given)
 		if err != nil {
 			return nil, ownApproval(err)
 		}

@@ -131,13 +131,21 @@ func (a *API) addServers() {
 
 // Review is what servers say about their tools and no person has approved yet.
 type Review struct {
-	Held []approval.Held `json:"held" doc:"What is held, with what was approved before."`
+	Held     []approval.Held               `json:"held" doc:"What is held, with what was approved before."`
+	Approved []approval.ApprovedDefinition `json:"approved" doc:"The last 20 definitions that people have approved, the latest first."`
 }
 
 // NewReview approves definitions.
 type NewReview struct {
 	_       struct{}             `additionalProperties:"true"`
 	Approve []ApprovedDefinition `json:"approve" minItems:"1" maxItems:"20000"`
+}
+
+// NewReviewQuestion chooses which definitions a security key is asked to approve.
+type NewReviewQuestion struct {
+	_       struct{}             `additionalProperties:"true"`
+	Origin  string               `json:"origin" maxLength:"300" doc:"The origin of the page that asks." example:"https://harness.example.com"`
+	Approve []ApprovedDefinition `json:"approve" minItems:"1" maxItems:"1000"`
 }
 
 // ApprovedDefinition names a definition that is approved.
@@ -151,7 +159,11 @@ type ApprovedDefinition struct {
 func (a *API) addReviews() {
 	held := func(ctx context.Context, name string) (*body[Review], error) {
 		all, err := a.opt.Harness.Quarantine().Held(ctx, name)
-		return &body[Review]{Review{list(all)}}, err
+		if err != nil {
+			return nil, err
+		}
+		approved, err := a.opt.Harness.Quarantine().Approved(ctx, name, 20)
+		return &body[Review]{Review{list(all), list(approved)}}, err
 	}
 
 	operation(a, endpoint{
@@ -183,21 +195,73 @@ func (a *API) addReviews() {
 		if err != nil {
 			return nil, err
 		}
-		hashes := map[string]string{}
-		for _, d := range in.Body.Approve {
-			hashes[d.Tool] = d.Hash
-		}
-		err = a.opt.Harness.Quarantine().Approve(ctx, in.Name, identity(ctx).Principal, hashes, nil)
-		switch {
-		case errors.Is(err, approval.ErrNotHeld):
-			return nil, problem(http.StatusConflict, "one of the definitions is not held: it was approved, or the server has sent another one since")
-		case errors.Is(err, approval.ErrTooManyPins):
-			return nil, problem(http.StatusConflict, approval.ErrTooManyPins.Error())
-		case err != nil:
-			return nil, err
+		err = a.opt.Harness.Quarantine().Approve(ctx, in.Name, identity(ctx).Principal, hashesOf(in.Body.Approve), nil)
+		if err != nil {
+			return nil, notHeld(err)
 		}
 		return held(ctx, in.Name)
 	})
+
+	operation(a, endpoint{
+		"askReview", "POST /v1/servers/{name}/review/questions", "servers", http.StatusOK, "Ask the caller's security key to approve what is held of an upstream server",
+		"Takes the role admin. The answer is for these definitions, within 2 minutes, once.",
+	}, func(ctx context.Context, in *struct {
+		ServerPath
+		Body NewReviewQuestion
+	},
+	) (*body[Question], error) {
+		err := admin(ctx)
+		if err == nil {
+			_, err = a.status(ctx, in.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		q, err := a.opt.Harness.Quarantine().Ask(ctx, in.Name, identity(ctx).Principal, in.Body.Origin, hashesOf(in.Body.Approve))
+		return &body[Question]{questionOf(q)}, notHeld(err)
+	})
+
+	operation(a, endpoint{
+		"answerReview", "POST /v1/servers/{name}/review/answers", "servers", http.StatusOK, "Approve what is held of an upstream server by the answer of a security key",
+		"Takes the role admin. All of the definitions are approved, or none; the answer is what is still held.",
+	}, func(ctx context.Context, in *struct {
+		ServerPath
+		Body NewAnswer
+	},
+	) (*body[Review], error) {
+		err := admin(ctx)
+		if err == nil {
+			_, err = a.status(ctx, in.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		given, err := in.Body.assertion()
+		if err == nil {
+			err = a.opt.Harness.Quarantine().Answer(ctx, in.Name, identity(ctx).Principal, in.Body.Batch, given)
+		}
+		if err != nil {
+			return nil, notHeld(err)
+		}
+		return held(ctx, in.Name)
+	})
+}
+
+// hashesOf are the hashes of definitions by tool.
+func hashesOf(all []ApprovedDefinition) map[string]string {
+	hashes := map[string]string{}
+	for _, d := range all {
+		hashes[d.Tool] = d.Hash
+	}
+	return hashes
+}
+
+// notHeld explains an error of an approval of definitions.
+func notHeld(err error) error {
+	if errors.Is(err, approval.ErrNotHeld) || errors.Is(err, approval.ErrTooManyPins) {
+		return problem(http.StatusConflict, err.Error())
+	}
+	return err
 }
 
 // serverChange audits a change of a known server. It refuses callers that are no admin.

@@ -194,6 +194,14 @@ func NewHeld(server string, since time.Time, approved *Definition, seen Definiti
 	return h
 }
 
+// ApprovedDefinition says who has approved a definition.
+type ApprovedDefinition struct {
+	Tool string    `json:"tool" doc:"Name of the tool at its server; empty: the server's title and instructions."`
+	Hash string    `json:"hash"`
+	By   string    `json:"by" doc:"The id of a key, oidc: and the subject of a token, or local."`
+	At   time.Time `json:"at"`
+}
+
 // Approve is the pin of a held definition once it is approved. The error wraps ErrNotHeld or ErrTooManyPins.
 func Approve(pins map[string]Pin, d Definition) (Pin, error) {
 	is := pins[d.Tool]

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -63,6 +62,7 @@ type Presence struct {
 	keys     []ed25519.PublicKey // keys that must have signed; none: no key exists yet
 	looked   time.Time
 	attempts []time.Time // times of wrong passphrases
+	answered answers     // answers of security keys
 }
 
 // Keys returns the public keys with each of which approvals have to be signed; there are two where state directory and store do not agree, and then
@@ -257,54 +257,6 @@ func (p *Presence) confirmation(ctx context.Context, subject string) (*Confirmat
 		return nil, err
 	}
 	return &c, nil
-}
-
-// definitionsOf names the definitions of a server among what a person has confirmed.
-func definitionsOf(server string) string { return "definitions of " + server }
-
-// Definitions returns the definitions of a server that a person has confirmed; nil where no confirmation is required.
-func (p *Presence) Definitions(ctx context.Context, server string) (Confirmed, error) {
-	needed, err := p.Required(ctx)
-	if err != nil || !needed {
-		return nil, err
-	}
-	none := Confirmed{}
-	c, err := p.confirmation(ctx, definitionsOf(server))
-	if err != nil || c == nil || c.Hash != hashOf(c.Content) {
-		return none, err
-	}
-	var all Confirmed
-	if json.Unmarshal(c.Content, &all) != nil || all == nil {
-		return none, nil
-	}
-	return all, nil
-}
-
-// ConfirmDefinitions keeps that a person has confirmed definitions of a server, by their hashes, beside those of other tools that were confirmed
-// before.
-func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server string, hashes map[string]string) error {
-	all, err := p.Definitions(ctx, server)
-	if err != nil {
-		return err
-	}
-	maps.Copy(all, hashes)
-	content, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	return p.confirm(ctx, sign, definitionsOf(server), Confirmation{Hash: hashOf(content), Content: content})
-}
-
-// ForgetDefinitions forgets what a person has confirmed of a server.
-func (p *Presence) ForgetDefinitions(ctx context.Context, server string) error {
-	if needed, err := p.Required(ctx); err != nil || !needed {
-		return err
-	}
-	records, err := p.Records()
-	if err != nil {
-		return err
-	}
-	return records.Confirm(ctx, definitionsOf(server), []byte("{}")) // a confirmation without a signature
 }
 
 func hashOf(content []byte) string {

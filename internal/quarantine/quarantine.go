@@ -6,8 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +19,9 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 	"mcp-code-exec-harness/internal/telemetry"
 )
+
+// maxChosen is the most definitions that one answer of a security key approves.
+const maxChosen = 1000
 
 // lookForReviews is how soon a process notices what another one has approved.
 const lookForReviews = 2 * time.Second
@@ -27,8 +34,10 @@ type Store interface {
 	Reviewed(ctx context.Context, server string) (bool, error)
 	// Held lists the definitions that are held, of one server or, without a name, of all.
 	Held(ctx context.Context, server string) ([]approval.Held, error)
-	// ApproveDefinitions approves what is held of a server, by hashes: all of it or nothing.
-	ApproveDefinitions(ctx context.Context, server string, hashes map[string]string) error
+	// ApproveDefinitions approves what is held of a server in the name of by, by hashes: all of it or nothing.
+	ApproveDefinitions(ctx context.Context, server, by string, hashes map[string]string) error
+	// ApprovedDefinitions lists what people have approved of a server, the latest first.
+	ApprovedDefinitions(ctx context.Context, server string, limit int) ([]approval.ApprovedDefinition, error)
 	// LastReview is when a person last approved a definition; each approval has a later time.
 	LastReview(ctx context.Context) (time.Time, error)
 	// ForgetDefinitions removes what is kept of a server.
@@ -53,8 +62,9 @@ type Options struct {
 
 // Quarantine holds definitions. Its methods are safe for concurrent use.
 type Quarantine struct {
-	opt     Options
-	servers Servers
+	opt      Options
+	servers  Servers
+	deciding sync.Mutex // held while something is approved: what a person has confirmed is read and kept as a whole
 
 	held   chan struct{} // holds a token when something has become held
 	failed atomic.Bool   // a review has failed: the store is away
@@ -234,35 +244,126 @@ func (q *Quarantine) Held(ctx context.Context, server string) ([]approval.Held, 
 	return store.Held(ctx, server)
 }
 
+// NotHeldError is approval.ErrNotHeld of one definition, with who has approved it; By is empty if nobody has, because it is not what the server says now.
+type NotHeldError struct{ approval.ApprovedDefinition }
+
+func (e *NotHeldError) Error() string {
+	name := "the definition of " + strconv.Quote(e.Tool)
+	if e.Tool == "" {
+		name = "the title and instructions of the server"
+	}
+	if e.By == "" {
+		return name + " changed after it was shown"
+	}
+	return fmt.Sprintf("%s was approved by %s at %s", name, e.By, e.At.UTC().Format("2006-01-02 15:04:05 UTC"))
+}
+
+// Is makes it an approval.ErrNotHeld.
+func (e *NotHeldError) Is(target error) bool { return target == approval.ErrNotHeld }
+
 // Approve approves definitions of a server that are held, by their hashes: all of them or none. by is who approves, and sign what their passphrase
 // opens, where a person has to confirm it. The tools are offered when it returns; other processes notice it within seconds. The error wraps
 // approval.ErrNotHeld, ErrTooManyPins or ErrUnconfirmed.
 func (q *Quarantine) Approve(ctx context.Context, server, by string, hashes map[string]string, sign approval.Sign) error {
-	store, err := q.opt.Store()
-	if err != nil {
-		return err
-	}
 	switch needed, err := q.opt.Presence.Required(ctx); {
 	case err != nil:
 		return err
 	case needed && sign == nil:
 		return approval.ErrUnconfirmed
 	case needed:
-		// First: a process that reviews the server meanwhile takes an approval without it for none.
-		if err := q.opt.Presence.ConfirmDefinitions(ctx, sign, server, hashes); err != nil {
-			return err
-		}
+		return q.approve(ctx, server, by, hashes, func() error { return q.opt.Presence.ConfirmDefinitions(ctx, sign, server, hashes) })
 	}
-	if err := store.ApproveDefinitions(ctx, server, hashes); err != nil {
+	return q.approve(ctx, server, by, hashes, func() error { return nil })
+}
+
+// Ask makes the question that a security key answers to approve definitions of a server that are held, by their hashes. The error is an approval.AskError, or wraps
+// approval.ErrNotHeld or ErrAssertion.
+func (q *Quarantine) Ask(ctx context.Context, server, by, origin string, hashes map[string]string) (approval.Question, error) {
+	if len(hashes) == 0 || len(hashes) > maxChosen {
+		return approval.Question{}, approval.AskError(fmt.Sprintf("one answer approves 1 to %d definitions", maxChosen))
+	}
+	store, err := q.opt.Store()
+	if err == nil {
+		err = q.check(ctx, store, server, hashes)
+	}
+	if err != nil {
+		return approval.Question{}, err
+	}
+	return q.opt.Presence.AskDefinitions(ctx, by, origin, server, hashes)
+}
+
+// Answer approves what a security key was asked about a server. An answer is taken once. Errors are those of Approve, and approval.ErrAssertion.
+func (q *Quarantine) Answer(ctx context.Context, server, by, batch string, a approval.Assertion) error {
+	given, err := q.opt.Presence.AnswerDefinitions(ctx, by, server, batch, a)
+	if errors.Is(err, approval.ErrAssertion) {
+		q.opt.Audit(context.WithoutCancel(ctx), telemetry.Event{
+			Type: telemetry.AuthFailure, Severity: telemetry.Medium, Details: map[string]any{"reason": "refused answer of a security key", "by": by, "server": server},
+		})
+	}
+	if err != nil {
 		return err
 	}
-	tools := make([]string, 0, len(hashes))
-	for tool := range hashes {
-		tools = append(tools, tool)
+	return q.approve(ctx, server, by, given.Definitions, func() error { return q.opt.Presence.KeepDefinitions(ctx, server, given) })
+}
+
+// approve approves definitions that are held. confirm keeps that a person has confirmed them.
+func (q *Quarantine) approve(ctx context.Context, server, by string, hashes map[string]string, confirm func() error) error {
+	q.deciding.Lock()
+	defer q.deciding.Unlock()
+	store, err := q.opt.Store()
+	if err == nil {
+		err = q.check(ctx, store, server, hashes)
 	}
-	slices.Sort(tools)
+	if err == nil {
+		err = confirm() // First: a process that reviews the server meanwhile takes an approval without it for none.
+	}
+	if err == nil {
+		err = store.ApproveDefinitions(ctx, server, by, hashes)
+	}
+	if err != nil {
+		return err
+	}
+	tools := slices.Sorted(maps.Keys(hashes))
 	q.reviewed(ctx, server, "approved", by, tools)
 	_ = q.servers.Review(server) // the server may belong to another process
+	return nil
+}
+
+// Approved lists what people have approved of a server, the latest first.
+func (q *Quarantine) Approved(ctx context.Context, server string, limit int) ([]approval.ApprovedDefinition, error) {
+	store, err := q.opt.Store()
+	if err != nil {
+		return nil, err
+	}
+	return store.ApprovedDefinitions(ctx, server, limit)
+}
+
+// check returns a NotHeldError unless all of the definitions are held.
+func (q *Quarantine) check(ctx context.Context, store Store, server string, hashes map[string]string) error {
+	held, err := store.Held(ctx, server)
+	if err != nil {
+		return err
+	}
+	is := map[string]string{}
+	for _, h := range held {
+		is[h.Seen.Tool] = h.Hash
+	}
+	for _, tool := range slices.Sorted(maps.Keys(hashes)) {
+		if is[tool] == hashes[tool] {
+			continue
+		}
+		before, err := store.ApprovedDefinitions(ctx, server, maxChosen)
+		if err != nil {
+			return err
+		}
+		refused := &NotHeldError{approval.ApprovedDefinition{Tool: tool, Hash: hashes[tool]}}
+		for _, d := range before {
+			if d.Tool == tool && d.Hash == hashes[tool] {
+				refused.ApprovedDefinition = d
+			}
+		}
+		return refused
+	}
 	return nil
 }
 

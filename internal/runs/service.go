@@ -132,8 +132,6 @@ type Options struct {
 	ApprovalExpiry time.Duration
 	// Presence says which approvals a person has to confirm; nil: none.
 	Presence *approval.Presence
-	// ApprovalKey is the secret of approvals that the servers of a store share.
-	ApprovalKey func() ([]byte, error)
 	// Roles returns the roles of a principal who asked for a run or task earlier and had the given roles then; nil if they are not
 	// known. It is called when such a run goes on; nil returns what they were.
 	Roles func(ctx context.Context, principal string, had []auth.Role) ([]auth.Role, error)
@@ -159,7 +157,6 @@ type Service struct {
 	detached *slots.Slots   // slots of runs that have given up their runners
 	decided  chan struct{}  // holds a token when a run may be resumed, or another one expires earlier
 	feeds    feeds          // feeds of watched runs
-	answered answers        // answers of security keys
 	asked    atomic.Bool    // set when a run begins to wait for an approval
 	holding  sync.Mutex
 	held     map[string]int // runs that callers resume themselves, with the number of these; guarded by holding

@@ -23,7 +23,7 @@ func (v *visit) approvals() error {
 		list[approval.Request]
 		Confirm confirming
 	}{list: listOf(v, got.Approvals, got.Next, "waiting", "approved", "denied", "expired", "closed")}
-	if body.Confirm, err = v.confirming(); err != nil {
+	if body.Confirm, err = v.confirming("harness approvals approve"); err != nil {
 		return err
 	}
 	body.Filter["status"] = cmp.Or(status, "waiting")
@@ -63,7 +63,7 @@ func (v *visit) approval() error {
 		Next    string // id of another request that waits
 		Confirm confirming
 	}{Request: r}
-	if body.Confirm, err = v.confirming(); err != nil {
+	if body.Confirm, err = v.confirming("harness approvals approve"); err != nil {
 		return err
 	}
 	var details api.RunDetails

@@ -81,6 +81,7 @@ var functions = template.FuncMap{
 		}
 		return took(c.Answered.Sub(c.Began))
 	},
+	"whole":    func(of any) bool { return len(pretty(of)) <= maxShown },
 	"fields":   fields,
 	"happened": func(kind string) string { return cmp.Or(happened[kind], kind) },
 	"nav":      func() []section { return sections },
@@ -203,7 +204,10 @@ func diffLines(diff string) (all []diffLine) {
 }
 
 // value is a JSON value as indented text.
-func value(raw any) string {
+func value(raw any) string { return clip.Visible(clip.Counted(pretty(raw), maxShown)) }
+
+// pretty is a JSON value as text with line breaks; a string is its text. One that is far longer than a page shows stays as it is.
+func pretty(raw any) string {
 	text, ok := raw.(json.RawMessage)
 	if !ok {
 		var err error
@@ -216,14 +220,13 @@ func value(raw any) string {
 	}
 	var s string
 	if text[0] == '"' && json.Unmarshal(text, &s) == nil {
-		return clip.Visible(clip.Counted(s, maxShown))
+		return s
 	}
 	var b bytes.Buffer
 	if len(text) > 16*maxShown || json.Indent(&b, text, "", "  ") != nil {
-		b.Reset()
-		b.Write(text)
+		return string(text)
 	}
-	return clip.Visible(clip.Counted(b.String(), maxShown))
+	return b.String()
 }
 
 // moment is an instant in UTC, which the script shows in local time as well.

@@ -115,9 +115,9 @@ func (w *world) atTerminal(typed []string, args ...string) *terminal {
 }
 
 // confirmed is a server where people confirm approvals by security keys and a passphrase. Its address is that of localhost.
-func confirmed(t testing.TB) *world {
+func confirmed(t testing.TB, settings ...string) *world {
 	t.Helper()
-	w := setup(t, false, byKey)
+	w := setup(t, false, append(settings, byKey)...)
 	w.atTerminal([]string{passphrase, passphrase}, "approvals", "setup").ends(0)
 	w.url = strings.Replace(w.url, "127.0.0.1", "localhost", 1)
 	return w
@@ -133,9 +133,12 @@ func (w *world) restart() {
 }
 
 // widerKey makes an API key for people who approve.
-func (w *world) widerKey(name string) string {
+func (w *world) widerKey(name string) string { return w.keyWithRole(name, "approver") }
+
+// keyWithRole makes an API key at a terminal, with the passphrase.
+func (w *world) keyWithRole(name, role string) string {
 	w.t.Helper()
-	c := w.atTerminal([]string{passphrase}, "keys", "create", name, "--role", "approver", "--json")
+	c := w.atTerminal([]string{passphrase}, "keys", "create", name, "--role", role, "--json")
 	c.ends(0)
 	var made struct{ Key, Value string }
 	text := c.String()

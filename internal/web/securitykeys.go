@@ -15,10 +15,12 @@ type confirming struct {
 	Required  bool
 	Here      bool     // A security key of the reader approves at this address.
 	Elsewhere []string // the same page at the addresses where one does
+	Command   string   // what asks for the passphrase at a terminal
 }
 
-// confirming asks how the reader confirms approvals.
-func (v *visit) confirming() (c confirming, err error) {
+// confirming asks how the reader confirms approvals, which a command does as well.
+func (v *visit) confirming(command string) (c confirming, err error) {
+	c.Command = command
 	got, err := read[api.Confirming](v, "/v1/security-keys")
 	c.Required = got.Required
 	for _, k := range got.Keys {

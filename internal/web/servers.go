@@ -1,12 +1,12 @@
 package web
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
 
 	"mcp-code-exec-harness/internal/api"
-	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
@@ -26,29 +26,61 @@ func (v *visit) showServers(status int, form addition) error {
 	}{got.Servers, form}})
 }
 
-func (v *visit) server() error {
+func (v *visit) server() error { return v.showServer(http.StatusOK, "") }
+
+// showServer is the page of a server, with why its last form was refused.
+func (v *visit) showServer(status int, problem string) error {
 	name := v.r.PathValue("name")
 	var body struct {
 		mcpclient.Status
-		Review []approval.Held
-		Tools  []api.ToolLine
+		Review  api.Review
+		Tools   []api.ToolLine
+		Confirm confirming
+		Problem string
 	}
 	if err := v.get(at("/v1/servers/", name), &body.Status); err != nil {
 		return err
 	}
-	if body.Held > 0 {
-		review, err := read[api.Review](v, at("/v1/servers/", name, "/review"))
-		if refused, ok := errors.AsType[*refusal](err); err != nil && (!ok || refused.Status != http.StatusForbidden) { // only admins review
+	err := v.get(at("/v1/servers/", name, "/review"), &body.Review)
+	if refused, ok := errors.AsType[*refusal](err); err != nil && (!ok || refused.Status != http.StatusForbidden) { // only admins review
+		return err
+	}
+	if len(body.Review.Held) > 0 {
+		if body.Confirm, err = v.confirming("harness servers review " + name); err != nil {
 			return err
 		}
-		body.Review = review.Held
 	}
 	tools, err := read[api.ToolList](v, "/v1/tools", "server", name)
 	if err != nil {
 		return err
 	}
-	body.Tools = tools.Tools
-	return v.show("server", view{Title: "Server " + name, Nav: "servers", Live: true, Body: body})
+	body.Tools, body.Problem = tools.Tools, problem
+	return v.render(status, "server", view{Title: "Server " + name, Nav: "servers", Live: problem == "", Body: body})
+}
+
+// chosen are the definitions that a form approves: fields "HASH TOOL".
+func (v *visit) chosen() []map[string]string {
+	all := []map[string]string{}
+	for _, marked := range v.r.PostForm["approve"] {
+		hash, tool, _ := strings.Cut(marked, " ")
+		all = append(all, map[string]string{"tool": tool, "hash": hash})
+	}
+	return all
+}
+
+// review approves what a form has chosen, or what a security key has answered. Who decides later than another person is shown what is left.
+func (v *visit) review(name string) error {
+	of := at("/v1/servers/", name, "/review")
+	chosen := v.chosen()
+	switch batch := v.form("batch"); {
+	case batch != "" && !json.Valid([]byte(v.form("credential"))):
+		return &refusal{Status: http.StatusBadRequest, Detail: "the answer of the security key is no JSON"}
+	case batch != "":
+		return v.send(http.MethodPost, of+"/answers", map[string]any{"batch": batch, "credential": json.RawMessage(v.form("credential"))}, nil)
+	case len(chosen) == 0:
+		return &refusal{Status: http.StatusBadRequest, Detail: "no definition is chosen: mark at least one"}
+	}
+	return v.send(http.MethodPost, of, map[string]any{"approve": chosen}, nil)
 }
 
 func (v *visit) changeServer() error {
@@ -61,16 +93,13 @@ func (v *visit) changeServer() error {
 	case "remove":
 		err = v.send(http.MethodDelete, at("/v1/servers/", name), nil, nil)
 		to = "/servers"
+	case "questions":
+		return v.relay(at("/v1/servers/", name, "/review/questions"), map[string]any{"origin": v.form("origin"), "approve": v.chosen()})
 	case "review":
-		var approve []map[string]string
-		for _, marked := range v.r.PostForm["approve"] {
-			hash, tool, _ := strings.Cut(marked, " ")
-			approve = append(approve, map[string]string{"tool": tool, "hash": hash})
+		err = v.review(name)
+		if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusConflict {
+			return v.showServer(refused.Status, refused.Error())
 		}
-		if len(approve) == 0 {
-			return &refusal{Status: http.StatusBadRequest, Detail: "no definition is chosen: mark at least one"}
-		}
-		err = v.send(http.MethodPost, at("/v1/servers/", name, "/review"), map[string]any{"approve": approve}, nil)
 	default:
 		err = &refusal{Status: http.StatusNotFound, Detail: "there is no such action"}
 	}

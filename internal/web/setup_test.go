@@ -118,7 +118,7 @@ func setup(t testing.TB, keys bool, settings ...string) *world {
 	if strings.Contains(text, "\nworkspace: small") {
 		text = strings.Replace(strings.Replace(text, "\nworkspace: small", "", 1), "workspace: {", "workspace: {maxBytes: 4KiB, ", 1)
 	}
-	if strings.Contains(text, "\nquarantine: changed") {
+	if strings.Contains(strings.Join(settings, ""), "quarantine: ") {
 		text = strings.Replace(text, "quarantine: off\n", "", 1)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "harness.yaml"), fmt.Appendf(nil, text+"\n", filepath.ToSlash(dir), w.tools.url), 0o600); err != nil {

@@ -234,7 +234,6 @@ func (h *Harness) openRuns() error {
 	}
 	compiler := program.NewCompiler(h.out.Executable, h.out.Args...)
 	h.atClose(func() error { compiler.Close(); return nil })
-	approvalKey := part.Once(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) })
 	h.runs = runs.New(runs.Options{
 		Store: func() (runs.Store, error) { return h.store() },
 		Pool:  h.tiers.Pool, TierFor: h.tiers.For, Skills: h.skills, Workspace: h.workspace, Inputs: h.inputs,
@@ -244,7 +243,7 @@ func (h *Harness) openRuns() error {
 			Answered:  h.answered,
 			Languages: h.cfg.Languages(),
 			Origins:   h.origins, History: func() (gate.History, error) { return h.store() },
-			ApprovalKey: approvalKey,
+			ApprovalKey: part.Once(func() ([]byte, error) { return approval.Key(h.cfg.StateDir) }),
 		}),
 		Catalog: h.catalog, EnsureTools: h.EnsureTools,
 		Compiler: compiler, Modules: program.NewCache(), Prelude: prelude, Packages: c.Packages,
@@ -255,7 +254,7 @@ func (h *Harness) openRuns() error {
 			return runLimits(of)
 		},
 		DetachAfter: c.DetachAfter, MaxDetached: h.cfg.Quotas.Waiting,
-		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, Presence: h.presence, ApprovalKey: approvalKey, Roles: h.roles, ApprovalWebhook: h.cfg.Approvals.Webhook,
+		ApprovalExpiry: h.cfg.Approvals.ExpireAfter, Presence: h.presence, Roles: h.roles, ApprovalWebhook: h.cfg.Approvals.Webhook,
 		Env: c.Env, Privacy: h.privacy, Now: h.out.Now, Logger: h.out.Logger, Metrics: h.out.Metrics, Audit: h.out.Audit, Record: h.out.audit,
 	})
 	h.computing = slots.NewComputing(h.runs.Others)

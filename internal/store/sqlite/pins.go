@@ -68,7 +68,7 @@ func (s *Store) Review(
 			c.exec(`UPDATE pins SET approved = ?1, bytes = ?2, seen = ?3, seen_as = ?4, since = CASE WHEN seen = ?3 THEN since ELSE ?5 END
 				WHERE server = ?6 AND tool = ?7`, is.Approved, is.Bytes, is.Seen, seenAs, now, server, tool)
 			if is.Approved != was.Approved {
-				c.exec("UPDATE pins SET approved_as = ? WHERE server = ? AND tool = ?", []byte(texts[tool]), server, tool)
+				c.exec("UPDATE pins SET approved_as = ?, approved_by = '' WHERE server = ? AND tool = ?", []byte(texts[tool]), server, tool)
 			}
 		}
 	})
@@ -104,9 +104,9 @@ func (s *Store) Held(ctx context.Context, server string) (_ []approval.Held, err
 	}, query, args...)
 }
 
-// ApproveDefinitions approves what is held of a server, by the hashes of the definitions: all of it or, with an error that wraps
+// ApproveDefinitions approves what is held of a server in the name of by, by the hashes of the definitions: all of it or, with an error that wraps
 // approval.ErrNotHeld or ErrTooManyPins, nothing.
-func (s *Store) ApproveDefinitions(ctx context.Context, server string, hashes map[string]string) (err error) {
+func (s *Store) ApproveDefinitions(ctx context.Context, server, by string, hashes map[string]string) (err error) {
 	defer wrap(&err, "approve definitions of server %q", server)
 	now := s.now()
 	return s.write(ctx, 0, func(c *conn) {
@@ -132,11 +132,19 @@ func (s *Store) ApproveDefinitions(ctx context.Context, server string, hashes ma
 		}
 		for tool := range hashes {
 			is := pins[tool]
-			c.exec("UPDATE pins SET approved = ?, bytes = ?, approved_as = seen_as, seen_as = NULL WHERE server = ? AND tool = ?",
-				is.Approved, is.Bytes, server, tool)
+			c.exec("UPDATE pins SET approved = ?, bytes = ?, approved_as = seen_as, seen_as = NULL, approved_by = ?, approved_at = ? WHERE server = ? AND tool = ?",
+				is.Approved, is.Bytes, by, now, server, tool)
 		}
 		c.exec("UPDATE reviews SET last = max(last + 1, ?)", now)
 	})
+}
+
+// ApprovedDefinitions lists what people have approved of a server, the latest first.
+func (s *Store) ApprovedDefinitions(ctx context.Context, server string, limit int) (_ []approval.ApprovedDefinition, err error) {
+	defer wrap(&err, "list approved definitions of server %q", server)
+	return list(ctx, s, func(row scanner) (d approval.ApprovedDefinition, err error) {
+		return d, row.Scan(&d.Tool, &d.Hash, &d.By, instant{&d.At})
+	}, "SELECT tool, approved, approved_by, approved_at FROM pins WHERE server = ? AND approved_by <> '' ORDER BY approved_at DESC, tool LIMIT ?", server, limit)
 }
 
 // LastReview is when a person last approved a definition; each approval has a later time.

@@ -70,12 +70,12 @@ func TestPinsOfProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	review(b, definition("t", "3"))
-	wantIs(t, "approve what is not there any more", a.ApproveDefinitions(t.Context(), "up", map[string]string{"t": held[0].Hash}), approval.ErrNotHeld)
-	wantIs(t, "approve another tool", a.ApproveDefinitions(t.Context(), "up", map[string]string{"x": held[0].Hash}), approval.ErrNotHeld)
-	if err := a.ApproveDefinitions(t.Context(), "up", map[string]string{"t": definition("t", "3")[0].Hash()}); err != nil {
+	wantIs(t, "approve what is not there any more", a.ApproveDefinitions(t.Context(), "up", "ann", map[string]string{"t": held[0].Hash}), approval.ErrNotHeld)
+	wantIs(t, "approve another tool", a.ApproveDefinitions(t.Context(), "up", "ann", map[string]string{"x": held[0].Hash}), approval.ErrNotHeld)
+	if err := a.ApproveDefinitions(t.Context(), "up", "ann", map[string]string{"t": definition("t", "3")[0].Hash()}); err != nil {
 		t.Fatal(err)
 	}
-	wantIs(t, "approve it again", a.ApproveDefinitions(t.Context(), "up", map[string]string{"t": definition("t", "3")[0].Hash()}), approval.ErrNotHeld)
+	wantIs(t, "approve it again", a.ApproveDefinitions(t.Context(), "up", "ann", map[string]string{"t": definition("t", "3")[0].Hash()}), approval.ErrNotHeld)
 	after, err := b.LastReview(t.Context())
 	if err != nil || !after.After(before) {
 		t.Errorf("noticed %s after %s, %v", after, before, err)

@@ -30,12 +30,12 @@ function post(path, fields) {
 
 const named = (credentials) => credentials.map((c) => ({ ...c, id: bytes(c.id) }));
 
-// approve has a security key approve the chosen requests of a form, as the page shows them.
+// approve has a security key approve what is chosen in a form, as the page shows it. data-confirm is the address that asks.
 async function approve(form) {
   const chosen = [...form.querySelectorAll('input[name=id]')].filter((i) => i.type === 'hidden' || i.checked);
   const fields = [...new FormData(form)].filter(([name]) => name !== 'reason');
   const seen = chosen.map((i) => ['seen', `${i.value} ${i.dataset.seen}`]);
-  const { batch, publicKey } = await ask('/approvals/questions', [...fields, ...seen, ['origin', location.origin]]);
+  const { batch, publicKey } = await ask(form.dataset.confirm, [...fields, ...seen, ['origin', location.origin]]);
   const made = await navigator.credentials.get({
     publicKey: { ...publicKey, challenge: bytes(publicKey.challenge), allowCredentials: named(publicKey.allowCredentials) },
   });
@@ -43,7 +43,7 @@ async function approve(form) {
   const credential = JSON.stringify({ id: made.id, response: {
     clientDataJSON: text(r.clientDataJSON), authenticatorData: text(r.authenticatorData), signature: text(r.signature),
   } });
-  post('/approvals', [...fields, ['decision', 'approve'], ['batch', batch], ['credential', credential]]);
+  post(form.getAttribute('action'), [...fields, ['decision', 'approve'], ['batch', batch], ['credential', credential]]);
 }
 
 // register makes a credential for the link of the page.

@@ -1,0 +1,154 @@
+package approval
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+)
+
+// questionLife is how long a person has to answer with their security key.
+const questionLife = 2 * time.Minute
+
+// Question is what a security key is asked.
+type Question struct {
+	Batch     string // goes back with the answer; see SealQuestion
+	Challenge []byte
+	RPID      string
+	Keys      [][]byte // ids of the keys that may answer
+	Expires   time.Time
+}
+
+// Asked says who was asked a question, and when. It is part of what the question is about.
+type Asked struct {
+	By    string `json:"by"`
+	Time  int64  `json:"time"` // microseconds since the Unix epoch
+	Nonce []byte `json:"nonce"`
+}
+
+// At is when the question was asked, which is when its answer decides.
+func (a Asked) At() time.Time { return time.UnixMicro(a.Time) }
+
+// AskError says why a security key is not asked.
+type AskError string
+
+func (e AskError) Error() string { return string(e) }
+
+// Ask begins a question to a security key of a principal, on a page at an origin. The caller adds the challenge and the batch. The error is an AskError, or wraps
+// ErrAssertion where the principal has no key there.
+func (p *Presence) Ask(ctx context.Context, by, origin string) (q Question, asked Asked, err error) {
+	if q.RPID, err = RPID(origin); err != nil {
+		return q, asked, AskError(err.Error())
+	}
+	if needed, err := p.Required(ctx); err != nil {
+		return q, asked, err
+	} else if !needed {
+		return q, asked, AskError("approvals need no confirmation here")
+	}
+	keys, err := p.SecurityKeysOf(ctx, by)
+	if err != nil {
+		return q, asked, err
+	}
+	for _, k := range keys {
+		if k.Origin == origin {
+			q.Keys = append(q.Keys, k.ID)
+		}
+	}
+	if len(q.Keys) == 0 {
+		return q, asked, fmt.Errorf("%w: no security key of this caller is registered at %s: harness approvals security-keys add registers one", ErrAssertion, origin)
+	}
+	now := p.Now().Truncate(time.Microsecond)
+	asked = Asked{By: by, Time: now.UnixMicro(), Nonce: make([]byte, 16)}
+	rand.Read(asked.Nonce) // never fails
+	q.Expires = now.Add(questionLife)
+	return q, asked, nil
+}
+
+// SealQuestion makes the text of a question that travels by way of the browser, with a MAC. kind says what the question is about: one kind does not pass for another.
+func (p *Presence) SealQuestion(kind string, question any) (string, error) {
+	text, err := json.Marshal(question)
+	if err != nil {
+		return "", err
+	}
+	mac, err := p.questionMAC(kind, text)
+	return base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(mac), err
+}
+
+// questionMAC is keyed with the secret of approvals, which the servers of a store share: one that has restarted, or another one, takes the answer.
+func (p *Presence) questionMAC(kind string, text []byte) ([]byte, error) {
+	key, err := Key(p.Dir)
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("question to a security key\x00" + kind + "\x00"))
+	mac.Write(text)
+	return mac.Sum(nil), nil
+}
+
+// OpenQuestion reads a question of a kind that a principal was asked not long ago. The error wraps ErrAssertion.
+func (p *Presence) OpenQuestion(kind, by, sealed string, question any) error {
+	first, last, _ := strings.Cut(sealed, ".")
+	text, err := base64.RawURLEncoding.DecodeString(first)
+	if err != nil {
+		return ErrAssertion
+	}
+	given, err := base64.RawURLEncoding.DecodeString(last)
+	if err != nil {
+		return ErrAssertion
+	}
+	mac, err := p.questionMAC(kind, text)
+	if err != nil {
+		return err
+	}
+	var asked Asked
+	switch {
+	case !hmac.Equal(mac, given) || json.Unmarshal(text, &asked) != nil || json.Unmarshal(text, question) != nil:
+		return fmt.Errorf("%w: this server has not asked this", ErrAssertion)
+	case asked.By != by:
+		return fmt.Errorf("%w: another caller was asked", ErrAssertion)
+	case !p.Now().Before(asked.At().Add(questionLife)):
+		return fmt.Errorf("%w: it comes later than %s after the question", ErrAssertion, questionLife)
+	}
+	return nil
+}
+
+// maxAnswers is the most answers that are remembered, of all callers.
+const maxAnswers = 10_000
+
+// answers are the questions that were answered in this process, until they end anyway. Another process takes an answer again only to find decided what it is about.
+type answers struct {
+	mu   sync.Mutex
+	done map[string]time.Time // ends of questions, by nonce
+}
+
+// take reports whether a question was not answered before.
+func (a *answers) take(nonce []byte, end, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.done, func(_ string, end time.Time) bool { return !now.Before(end) })
+	if _, again := a.done[string(nonce)]; again || len(a.done) >= maxAnswers {
+		return false
+	}
+	if a.done == nil {
+		a.done = map[string]time.Time{}
+	}
+	a.done[string(nonce)] = end
+	return true
+}
+
+// TakeAnswer checks the answer of a security key to a question, once. The error wraps ErrAssertion.
+func (p *Presence) TakeAnswer(ctx context.Context, asked Asked, a *Assertion) error {
+	a.Nonce = asked.Nonce
+	if !p.answered.take(asked.Nonce, asked.At().Add(questionLife), p.Now()) {
+		return fmt.Errorf("%w: it was given before", ErrAssertion)
+	}
+	return p.TakeAssertion(ctx, asked.By, asked.At(), a)
+}
