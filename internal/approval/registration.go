@@ -129,7 +129,7 @@ func (p *Presence) Register(ctx context.Context, token, principal string, a Atte
 	}
 	sum := sha256.Sum256(a.ClientData)
 	object := parsed.AttestationObject
-	// No attestation of the maker is asked for, because a person confirms the key. Some keys send one all the same.
+	// No attestation of the maker is asked for, because a person confirms the key. Some keys send one without being asked.
 	if err := object.Verify(host, sum[:], true, true, nil, params, protocol.AttestationPolicy{}, protocol.SignaturePolicy{}); err != nil {
 		return SecurityKey{}, assertionError{whyRefused(err)}
 	}
@@ -148,8 +148,8 @@ func (p *Presence) Register(ctx context.Context, token, principal string, a Atte
 	return *r.Key, p.keepRegistration(ctx, r)
 }
 
-// Registered returns the key that was added to the registration of a link, nil for none yet. One that was added by somebody who does not know the secret of the link,
-// or for another address, is an error.
+// Registered returns the key that was added to the registration of a link, nil for none yet. A key that was added without the secret of the link, or for
+// another address, is an error.
 func (p *Presence) Registered(ctx context.Context, token, origin string) (*SecurityKey, error) {
 	r, err := p.Registration(ctx, token)
 	if err != nil || r.Key == nil {

@@ -19,9 +19,9 @@ type InCode string
 
 // What becomes of values in code.
 const (
-	EscapeInCode InCode = "escape" // they are written as the language wants; where it has no way to write one, the call is refused
-	RefuseInCode InCode = "refuse" // a call with one that would have to be escaped is refused
-	KeepInCode   InCode = "keep"   // they are put there as they are
+	EscapeInCode InCode = "escape" // Values are written as the language wants. A call is refused where the language has no way to write its value.
+	RefuseInCode InCode = "refuse" // A call is refused where a value would have to be escaped.
+	KeepInCode   InCode = "keep"   // Values are put there as they are.
 )
 
 // Languages says in which language a string in the arguments of a tool is read; nil: all are text for people.

@@ -61,7 +61,7 @@ const quotes = "'\"`"
 
 // plainDomains has the session know the domains that a program names, so that the program may compare them with those of addresses. A domain of which the
 // session has addresses already is replaced by its token; any other stays as it is, and does so in tokens of addresses that come later: pii_1e@acme.com. The
-// program learns of which addresses the domain is, as it does of any literal that it compares (see maxCoded).
+// program finds out which addresses have the domain, as it does of any literal that it compares (see maxCoded).
 func (s Session) plainDomains(ctx context.Context, code string) (string, error) {
 	var places []detect.Span
 	for _, at := range codeDomain.FindAllStringSubmatchIndex(code, -1) {

@@ -161,7 +161,7 @@ type Told struct {
 	Beside json.RawMessage
 	Notes  []string // lines that the program prints when it gets the answer
 	// Tokens are the types of tokens that the program gets for the first time from a source, each with the place of one: "crm__list $.cards[*]".
-	// A program that has tokens is told where it does with one what cannot work, such as taking a part of it.
+	// A program that has tokens gets a notice where it does with one what cannot work, such as taking a part of it.
 	Tokens map[string]string
 }
 

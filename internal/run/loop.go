@@ -526,7 +526,7 @@ func (l *loop) deliver(a *journal.Answer) {
 	})
 }
 
-// named is what the guest is told beside tokens.
+// named is the types and places of tokens, as the guest gets them.
 func (l *loop) named(tokens map[string]string) []string {
 	if tokens == nil {
 		return nil

@@ -1,4 +1,4 @@
-// Package simulation decides recorded calls again: by another policy, and by each preset. It also says which rule decides a call that nobody has made,
+// Package simulation decides recorded calls again: by another policy, and by each preset. It also says which rule decides a call that was not made,
 // between which tools values went, and in which fields of answers personal data was found.
 // It makes no call, and its answers have no values of arguments and answers.
 //

@@ -100,7 +100,7 @@ func (v *visit) finishLogin() error {
 	return v.render(http.StatusOK, "login", view{Title: "Logged in", Body: map[string]string{"Done": local(of.To)}})
 }
 
-// notLoggedIn shows why nobody is logged in.
+// notLoggedIn shows why the login failed.
 func (v *visit) notLoggedIn(err error) error {
 	switch {
 	case errors.Is(err, auth.ErrUnauthenticated):

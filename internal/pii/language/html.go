@@ -34,12 +34,12 @@ func putHTML(text string, places []Place) ([]string, error) {
 
 var (
 	comment = regexp.MustCompile(`(?s)<!--.*?-->`)
-	raw     = regexp.MustCompile(`(?i)<(?:script|style|textarea|title)`) // what looks like a comment there is none
+	raw     = regexp.MustCompile(`(?i)<(?:script|style|textarea|title)`) // In these elements, what looks like a comment is text.
 )
 
 var errChanged = errors.New("the template would change the text")
 
-// byTemplate executes the text as a template whose actions are the places, each with a mark behind it that tells where its value ends.
+// byTemplate executes the text as a template whose actions are the places, and a mark follows each: its value ends there.
 func byTemplate(text string, places []Place) ([]string, error) {
 	mark := unusedIn(text, places)
 	var source strings.Builder

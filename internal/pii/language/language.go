@@ -1,11 +1,10 @@
 // Package language puts values into texts that another program reads as code: SQL, commands of a shell, HTML, URLs, CSV.
 //
-// A program has tokens in the place of values, so what it does to escape them does nothing: `"'" + name.replaceAll("'", "”") + "'"` finds no quote in
-// [NAME_1]. Whoever restores the values escapes them instead, for the place where each of them stands: Put reads the text around the tokens, as far as it tells
-// in what kind of string, attribute or part each of them is. Where it does not tell, or no way of writing a value is safe there, Put refuses it.
+// A program has tokens in the place of values, so its own escaping has no effect: a program that doubles the quotes of a name finds none in [NAME_1]. The values
+// are escaped when they replace the tokens, each for the place where it stands: Put reads the text around a token to find out in what kind of string, attribute or
+// part it is. A value is refused where the text does not say that, and where no way of writing the value is safe.
 //
-// What it reads is the syntax that dialects share. A text in which they differ, such as a string of SQL with a backslash, takes values without special characters
-// only.
+// Put reads the syntax that dialects share. A text in which dialects differ, such as a string of SQL with a backslash, takes values without special characters only.
 package language
 
 import (

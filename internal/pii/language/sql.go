@@ -47,7 +47,7 @@ func inSQL(text string, places []Place) (all []writer) {
 			}
 		case "'", `"`, "`":
 			switch {
-			case rest[:1] == within: // of two quotes, the second begins the string again
+			case rest[:1] == within: // Two quotes end the string and begin it again.
 				within = plain
 			case rest[0] == '\\' && within != "`":
 				within = unknown

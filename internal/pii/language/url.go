@@ -46,7 +46,7 @@ func inURL(text string, places []Place) (all []writer) {
 			all = append(all, percent("-._~"))
 		case at == "host" && web[strings.ToLower(text[:hostFrom])]:
 			all = append(all, host)
-		case at == "host": // what stands there is the server's affair
+		case at == "host": // The server gives it a meaning of its own.
 			all = append(all, segment)
 		case at == "path":
 			all = append(all, segment)

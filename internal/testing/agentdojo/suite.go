@@ -115,7 +115,7 @@ func (s *suite) call(tool string, args json.RawMessage) (value json.RawMessage, 
 	return answer.Value, answer.Error, err
 }
 
-// judge has the checkout's checkers judge the environment, and what the user is told.
+// judge has the checkout's checkers judge the environment, and the answer to the user.
 func (s *suite) judge(output string) (utility, security bool, err error) {
 	var answer struct{ Utility, Security bool }
 	err = s.ask(map[string]any{"op": "judge", "output": output}, &answer)
