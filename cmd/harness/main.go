@@ -1,4 +1,4 @@
-// Command harness runs programs that agents write: in a sandbox, with MCP tools.
+// Command harness runs programs that agents write, in a sandbox, with MCP tools.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	// Workers, supervisors and demo servers are this same binary: they must not pay for anything else.
+	// Workers, supervisors and demo servers are this same binary. They must not spend time on anything else.
 	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
 		os.Exit(code)
 	}

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Abandon ends the run that a dead process left in a task, and returns its effects.
+// Abandon ends the run of a task that a dead process left, and returns the run's effects.
 func (a *Agent) Abandon(ctx context.Context, id string) ([]task.Effect, error) {
 	out, err := a.opt.Runs.Abandon(ctx, Program{RunID: id, Observe: func(run.Event) {}})
 	if out == nil || err != nil {

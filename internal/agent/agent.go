@@ -1,9 +1,9 @@
-// Package agent works a task: it asks the model, executes the programs that the model writes and reports how they ended,
+// Package agent carries out tasks: it asks the model, executes the programs that the model writes and reports how they ended,
 // until the model answers or a bound is reached.
 //
 // The task and its recorded steps decide what the loop does next and what it sends to the model. After the death of a
-// process, the task therefore goes on where it stopped: an answered request is not sent again, and a program that had begun
-// goes on under its recorded run id. Each step is committed before anything that depends on it happens.
+// process, the task therefore continues where it stopped: an answered request is not sent again, and a program that had begun
+// continues under its recorded run id. Each step is committed before anything that depends on it happens.
 //
 // The loop ends with the model's answer. The system prompt says how to save a skill; the task's own programs do it.
 package agent
@@ -22,79 +22,79 @@ import (
 
 // Runs executes programs and stores files of sessions. Its methods are safe for concurrent use.
 type Runs interface {
-	// Execute executes a program under its id. It continues a recorded run of this id, or returns how that ended. When ctx
-	// ends, it returns within half a second: the run has ended as cancelled, or, if the cause is run.ErrHandedOver, can be
-	// continued, and the error wraps that cause. Other errors are faults of the harness: one that wraps task.ErrLasting
-	// ends the task, after any other the run is continued later.
+	// Execute executes a program under its id. It continues a recorded run with this id, or returns its outcome if it has ended. When ctx
+	// ends, Execute returns within half a second. The run has then ended as cancelled; if the cause is run.ErrHandedOver, the run can be
+	// continued instead, and the error wraps that cause. Other errors are faults of the harness: an error that wraps task.ErrLasting
+	// ends the task; after any other error the run is continued later.
 	Execute(ctx context.Context, p Program) (*run.Outcome, error)
-	// Abandon ends a run of a dead process as cancelled, and returns how it ended; nil if no run was recorded.
+	// Abandon ends a run of a dead process as cancelled and returns its outcome; nil if no run was recorded.
 	Abandon(ctx context.Context, p Program) (*run.Outcome, error)
-	// SaveFile writes a file of a session's workspace; name may have slashes. It returns the path under which programs find it.
+	// SaveFile writes a file of a session's workspace; name may contain slashes. It returns the path of the file for programs.
 	SaveFile(ctx context.Context, user, session, name string, data []byte) (path string, err error)
-	// Skills lists what a user has saved, in an order that does not change.
+	// Skills lists the skills that a user has saved, in a stable order.
 	Skills(ctx context.Context, user string) ([]Skill, error)
 }
 
 // Program is code to run.
 type Program struct {
 	RunID   string
-	New     bool // no run of this id was recorded
+	New     bool // whether no run with this id was recorded
 	Code    string
 	User    string
 	Session string
 	Task    string
-	// Principal is whose credential asked for the task.
+	// Principal is the credential that requested the task.
 	Principal string
-	Roles     []auth.Role // roles of the principal at the request; nil if unknown
-	Began     time.Time   // the task
-	// Said are the texts of the user: the task, its context, and the earlier tasks of the session.
+	Roles     []auth.Role // roles of the principal at the time of the request; nil if unknown
+	Began     time.Time   // start of the task
+	// Said are the texts that the user wrote: the task, its context, and the earlier tasks of the session.
 	Said []string
-	// Observe gets what the run does, and what a recorded run did before, in order, until Execute returns. It does not block.
+	// Observe receives the events of the run in order, recorded ones first, until Execute returns. It must not block.
 	Observe func(run.Event)
-	// Progress gets what servers report of calls under way, from several goroutines. It does not block.
+	// Progress receives the progress reports of servers about calls under way, from several goroutines. It must not block.
 	Progress func(call int, p mcpclient.Progress)
 }
 
 // Skill is a program that a user has saved.
 type Skill struct {
 	Name        string // path of the skill
-	Description string // line that says what the skill is for; may be empty
+	Description string // one line about the purpose of the skill; may be empty
 }
 
 // Catalog describes tools to the model. Its methods are safe for concurrent use.
 type Catalog interface {
-	// Search describes the tools that fit a request in words. A limit of 0 is the catalog's own.
+	// Search describes the tools that fit a request in words. A limit of 0 means the default of the catalog.
 	Search(ctx context.Context, user, query string, limit int) (string, error)
-	// Details describes the tools of these names. It says which names no tool has.
+	// Details describes the tools with these names. It reports names that no tool has.
 	Details(ctx context.Context, user string, names []string) (string, error)
-	// Definitions is about how many model tokens the definitions of all tools have.
+	// Definitions estimates the size of the definitions of all tools in model tokens.
 	Definitions() int
 }
 
 // Options are the parts of an Agent and its bounds.
 type Options struct {
-	// Models returns the model that a task asks for by name; "" is the configured one. Users see its errors.
+	// Models returns the model with the name that a task requests; "" is the configured model. Users see its errors.
 	Models  func(name string) (model.Model, error)
 	Runs    Runs
 	Catalog Catalog
-	Prompts *Prompts // nil: the built-in ones
-	Has     Features // features besides those of programs everywhere; Privacy decides about Private
+	Prompts *Prompts // nil means the built-in prompts
+	Has     Features // optional features of programs; New sets Private if Privacy is not nil
 	Prices  model.Prices
-	Budget  task.Budget // the most that a task may take; zero fields are no bound
-	// ResultTokens is how many model tokens the result of one call may have; 0 is modelview.DefaultLimit.
+	Budget  task.Budget // upper bounds of a task; zero fields are no bound
+	// ResultTokens is the maximum number of model tokens in the result of one call; 0 means modelview.DefaultLimit.
 	ResultTokens int
 	Privacy      *pii.Filter // filter of prompts and results; nil changes nothing
 	Now          func() time.Time
-	NewID        func() string // new id of a run
+	NewID        func() string // generates the id of a run
 }
 
-// Agent works tasks. It is safe for concurrent use.
+// Agent carries out tasks. It is safe for concurrent use.
 type Agent struct {
 	opt    Options
-	system string // prompt
+	system string // system prompt
 }
 
-// New makes an agent.
+// New returns an agent.
 func New(opt Options) *Agent {
 	if opt.Prompts == nil {
 		opt.Prompts = builtin()
@@ -105,11 +105,11 @@ func New(opt Options) *Agent {
 
 var _ task.Worker = (*Agent)(nil).Do
 
-// Do works a task until it ends: from its beginning, or from where its steps stop. history is the earlier tasks of the
-// session with their steps, oldest first. Do returns the task as it ended, for the caller to commit.
+// Do carries out a task until it ends, from the beginning or from the last of its recorded steps. history contains the earlier tasks of the
+// session with their steps, oldest first. Do returns the ended task, which the caller commits.
 //
-// If the provider is away, the error is a *task.RetryError: the task goes on when Do is called again. If ctx ends with the
-// cause task.ErrCancelled, the task ends as cancelled; any other cause, or an error of log, stops the work on the task, and
+// If the provider is not available, the error is a *task.RetryError, and the next call of Do continues the task. If ctx ends with the
+// cause task.ErrCancelled, the task ends as cancelled. Any other cause, or an error of log, stops the work on the task, and
 // the error wraps it. All goroutines that Do starts have ended when it returns.
 func (a *Agent) Do(ctx context.Context, t task.Task, history []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
 	w := &work{

@@ -6,7 +6,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// wait leaves the task until people have decided about the calls of its run.
+// wait suspends the task until people have decided about the waiting calls of its run.
 func (w *work) wait(out *run.Outcome, events []task.Event) error {
 	r := out.Approval
 	w.unsaved.Events = append(append(w.unsaved.Events, events...), w.event(task.EventApprovalRequested, r.ID+"/requested", map[string]any{
@@ -15,7 +15,7 @@ func (w *work) wait(out *run.Outcome, events []task.Event) error {
 	return &task.WaitError{Request: r.ID, Until: r.Expires}
 }
 
-// waitingCalls are calls as an event shows them.
+// waitingCalls returns the calls in the form for an event.
 func waitingCalls(calls []approval.Call) []map[string]any {
 	var all []map[string]any
 	for _, c := range calls {

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	maxSkills    = 30  // most skills that a task's prompt names
-	maxSkillText = 160 // bytes of a description
+	maxSkills    = 30  // maximum number of skills in a task's prompt
+	maxSkillText = 160 // maximum size of a skill's description in bytes
 )
 
-// begin records the prompt of the task, because its parts may change before the task goes on.
+// begin records the prompt of the task, because the skills in it may change before the task continues.
 func (w *work) begin(ctx context.Context) (*ending, error) {
 	text, err := w.prompt(ctx)
 	switch {
@@ -28,7 +28,7 @@ func (w *work) begin(ctx context.Context) (*ending, error) {
 	return nil, nil
 }
 
-// prompt is the first message of the task. It has no skills if they cannot be listed.
+// prompt returns the first message of the task. It contains no skills if they cannot be listed.
 func (w *work) prompt(ctx context.Context) (string, error) {
 	d := taskData{User: w.task.UserID, Task: w.task.Task}
 	if len(w.task.Context) > 0 && string(w.task.Context) != "null" {
@@ -44,7 +44,7 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 	shown := skills[:min(len(skills), maxSkills)]
 	d.MoreSkills = len(skills) - len(shown)
 	for _, s := range shown {
-		if s.Description, err = w.privacy.Hide(ctx, pii.FromSkill, s.Description); err != nil { // before a value is cut
+		if s.Description, err = w.privacy.Hide(ctx, pii.FromSkill, s.Description); err != nil { // before clip.Counted can cut a value in two
 			return "", err
 		}
 		s.Description = clip.Counted(strings.Join(strings.Fields(s.Description), " "), maxSkillText)
@@ -54,5 +54,5 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.privacy.Hide(ctx, pii.FromProgram, text) // tokens stand for values in its parts
+	return w.privacy.Hide(ctx, pii.FromProgram, text) // its parts already contain tokens
 }

@@ -10,14 +10,14 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// bounds are what a task may take: the lower of what is configured and what its request asks for.
+// bounds are the bounds of a task: for each, the lower of the configured bound and that of the request.
 type bounds struct {
 	turns, runs, tokens bound[int]
 	cost                bound[float64]
 	wall                bound[time.Duration]
 }
 
-// bound is the most of something, and where it was set. 0 is no bound.
+// bound is a maximum, with the key that set it. A maximum of 0 is no bound.
 type bound[T int | float64 | time.Duration] struct {
 	most T
 	key  string
@@ -33,7 +33,7 @@ func boundsOf(configured, asked task.Budget) bounds {
 	}
 }
 
-// lower is the lower of two bounds.
+// lower returns the lower of two bounds.
 func lower[T int | float64 | time.Duration](configured, asked T, configKey, requestKey string) bound[T] {
 	if asked > 0 && (configured <= 0 || asked < configured) {
 		return bound[T]{asked, requestKey}
@@ -41,7 +41,7 @@ func lower[T int | float64 | time.Duration](configured, asked T, configKey, requ
 	return bound[T]{max(configured, 0), configKey}
 }
 
-// reachedBy names the bound, with most in words, if n has reached it; else it is empty.
+// reachedBy names the bound, described by words, if n has reached it; otherwise it returns "".
 func (b bound[T]) reachedBy(n T, words string) string {
 	if b.most <= 0 || n < b.most {
 		return ""
@@ -49,7 +49,7 @@ func (b bound[T]) reachedBy(n T, words string) string {
 	return fmt.Sprintf("%s (%s)", words, b.key)
 }
 
-// reached names the bound that does not allow another turn; empty if there is none.
+// reached names a bound that does not allow another turn; "" if there is none.
 func (b *bounds) reached(s *state) string {
 	return cmp.Or(
 		b.turns.reachedBy(s.asks, count(b.turns.most, "turn")),
@@ -58,15 +58,15 @@ func (b *bounds) reached(s *state) string {
 	)
 }
 
-// unpriced says that a budget of money cannot be kept.
+// unpriced returns the message that a budget of money cannot be kept, because the model's price is not known.
 func (a *Agent) unpriced(m model.Info, cost bound[float64]) string {
 	name := m.Provider + "/" + m.Name
 	return fmt.Sprintf("The budget of $%.4g (%s) cannot be kept because the price of %s is not known: set model.prices for %q, or remove the budget.",
 		cost.most, cost.key, name, name)
 }
 
-// Admit refuses a request whose model cannot be used, or whose budget of money cannot be kept because the price of its model
-// is not known. A configuration without a model is found when the task is worked.
+// Admit returns an error if the model of a request cannot be used, or if its budget of money cannot be kept because the price of the model
+// is not known. It does not report a missing configured model; Do reports that.
 func (a *Agent) Admit(name string, budget task.Budget) error {
 	cost := boundsOf(a.opt.Budget, budget).cost
 	if name == "" && cost.most <= 0 {
@@ -86,7 +86,7 @@ func (a *Agent) Admit(name string, budget task.Budget) error {
 	return nil
 }
 
-// count is a number of things in words.
+// count returns a number of things in words.
 func count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/modelview"
 )
 
-// defaultHits is how many tools a search returns that asks for no number.
+// defaultHits is the number of tools that a search without a limit returns.
 const defaultHits = 8
 
 type tools struct {
@@ -18,7 +18,7 @@ type tools struct {
 
 var _ Catalog = (*tools)(nil)
 
-// NewCatalog makes a Catalog of c. ready waits until the servers have listed their tools or failed to; each look into c calls it.
+// NewCatalog returns a Catalog of c. ready waits until the servers have listed their tools or failed to; Search and Details call it first.
 func NewCatalog(c *catalog.Catalog, ready func(ctx context.Context, user string)) Catalog {
 	return &tools{catalog: c, ready: ready}
 }

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	maxShortText = 4 << 10 // bytes of a request or an answer of an earlier task that is shown in short form
-	maxShortLine = 200     // bytes of a result that is shown in short form
-	maxShortCode = 400     // bytes of a program that is shown in short form
+	maxShortText = 4 << 10 // maximum size in bytes of a request or an answer of an earlier task in short form
+	maxShortLine = 200     // maximum size in bytes of a result in short form
+	maxShortCode = 400     // maximum size in bytes of a program in short form
 )
 
-// conversation is the messages of the next request: a function of the session's earlier tasks, the task and its steps.
+// conversation returns the messages of the next request. They depend only on the session's earlier tasks, the task, its steps and the cut.
 func conversation(history []task.Past, t task.Task, steps []task.Step, cut *task.Compact) []model.Message {
 	var c talk
 	left := cut.Dropped
@@ -45,7 +45,7 @@ func conversation(history []task.Past, t task.Task, steps []task.Step, cut *task
 // talk builds a conversation.
 type talk struct{ messages []model.Message }
 
-// user adds a text for the model. Two in a row become one message, because some servers refuse two.
+// user adds a text for the model. It joins consecutive texts into one message, because some servers refuse two in a row.
 func (c *talk) user(text string) {
 	if n := len(c.messages); n > 0 && c.messages[n-1].Role == model.RoleUser {
 		c.messages[n-1].Text += "\n\n" + text
@@ -54,7 +54,7 @@ func (c *talk) user(text string) {
 	c.messages = append(c.messages, model.Message{Role: model.RoleUser, Text: text})
 }
 
-// short adds an earlier task as request and answer.
+// short adds an earlier task as its request and its answer only.
 func (c *talk) short(t task.Task) {
 	c.user(shortText(t.Task))
 	answer := shortText(t.Text)
@@ -64,7 +64,7 @@ func (c *talk) short(t task.Task) {
 	c.messages = append(c.messages, model.Message{Role: model.RoleAssistant, Text: answer})
 }
 
-// past adds an earlier task with all of its steps.
+// past adds an earlier task with all its steps.
 func (c *talk) past(p task.Past) {
 	var s state
 	for _, step := range p.Steps {
@@ -81,9 +81,9 @@ func (c *talk) past(p task.Past) {
 	}
 }
 
-// steps adds the steps of a task, except empty and refused turns, which providers do not take back.
+// steps adds the steps of a task, except empty and refused turns, which providers do not accept back.
 func (c *talk) steps(steps []task.Step, cut *task.Compact) {
-	refused := false // the last turn was, and results of its calls are of a time in which they were done
+	refused := false // whether the last turn was refused; results of its calls were recorded when such calls were still executed
 	for _, s := range steps {
 		if s.Turn != nil {
 			refused = s.Turn.Stop == model.StopRefusal
@@ -109,7 +109,7 @@ func (c *talk) steps(steps []task.Step, cut *task.Compact) {
 	}
 }
 
-// result adds a result to the others of its turn.
+// result adds a result to the message with the other results of its turn.
 func (c *talk) result(r model.ToolResult) {
 	if n := len(c.messages); n > 0 && c.messages[n-1].Role == model.RoleTool {
 		c.messages[n-1].Results = append(c.messages[n-1].Results, r)
@@ -122,7 +122,7 @@ func hasTurn(steps []task.Step) bool {
 	return slices.ContainsFunc(steps, func(s task.Step) bool { return s.Turn != nil })
 }
 
-// shortResult is a result in a line, with the writes of a failed program.
+// shortResult returns a result as one line, with the writes of a failed program.
 func shortResult(r *task.Result, kept string) string {
 	if len(r.Text) <= maxShortLine && len(r.Effects) == 0 {
 		return r.Text
@@ -148,7 +148,7 @@ func shortResult(r *task.Result, kept string) string {
 	return b.String() + ")"
 }
 
-// shortTurn is a turn whose long programs are replaced by a line, without the provider's own JSON; and these programs.
+// shortTurn replaces long programs of a turn by one line each and drops the provider's own JSON. It also returns these programs.
 func shortTurn(t *model.Turn, kept string) (short *model.Turn, programs string) {
 	short = t
 	for i, c := range t.Calls {
@@ -173,7 +173,7 @@ func shortTurn(t *model.Turn, kept string) (short *model.Turn, programs string) 
 	return short, programs
 }
 
-// shortText is head and tail of a text.
+// shortText returns the beginning and the end of a long text.
 func shortText(s string) string {
 	if len(s) <= maxShortText {
 		return s

@@ -13,10 +13,10 @@ import (
 const (
 	maxLogLines = 1000
 	maxLogBytes = 256 << 10
-	maxListed   = 10 // writes in a message
+	maxListed   = 10 // maximum number of writes in a message
 )
 
-// progress is the task with what its steps so far add.
+// progress returns the task with the results of its steps so far.
 func (w *work) progress() task.Task {
 	t, s := w.task, &w.state
 	t.Text, t.Output, t.Runs, t.Logs = s.said, s.output, append([]string{}, s.runs...), s.logs.all()
@@ -27,14 +27,14 @@ func (w *work) progress() task.Task {
 	return t
 }
 
-// ended is the task as it ended.
+// ended returns the task with its ending.
 func (w *work) ended(end *ending) task.Task {
 	w.state.interrupted()
 	t := w.progress()
 	t.Status, t.Message = end.status, end.message
 	t.Usage.Direct = directOf(w.state.direct, w.state.calls, w.a.opt.Catalog.Definitions(), t.Text)
 	if end.kind != "" {
-		// The effects of runs that succeeded are in their output.
+		// Effects of successful runs are in their output.
 		t.Message += listed(" Writes of runs that did not succeed", w.state.writes.done) +
 			listed(" Writes in doubt, which may have happened", w.state.writes.doubt)
 		t.Error = &task.Error{Kind: end.kind, Message: end.message}
@@ -42,7 +42,7 @@ func (w *work) ended(end *ending) task.Task {
 	return t
 }
 
-// effort is the turns and runs of the task, in words. A request that was not answered is no turn.
+// effort describes the number of turns and runs of the task. A request without an answer is not a turn.
 func (w *work) effort() string {
 	turns := w.state.asks
 	if w.state.open != nil {
@@ -58,7 +58,7 @@ func (w *work) effort() string {
 	return words
 }
 
-// sentence is a reason behind its label, with a full stop.
+// sentence joins a label and a reason into a sentence.
 func sentence(label, reason string) string {
 	reason = strings.TrimRight(strings.Join(strings.Fields(reason), " "), ".")
 	if reason == "" {
@@ -67,10 +67,10 @@ func sentence(label, reason string) string {
 	return label + ": " + clip.Counted(reason, 2000) + "."
 }
 
-// writes are effects of runs in words: those that were done, and those that may have been.
+// writes are descriptions of effects of runs: of those that were done, and of those in doubt.
 type writes struct{ done, doubt []string }
 
-// add adds an effect, and returns it in words. run is the id of its run, or empty.
+// add adds an effect and returns its description. run is the id of its run, or empty.
 func (w *writes) add(e task.Effect, run string) string {
 	line := fmt.Sprintf("%s (call %d)", e.Name, e.Call)
 	if run != "" {
@@ -85,7 +85,7 @@ func (w *writes) add(e task.Effect, run string) string {
 	return line
 }
 
-// listed is a list behind its label; empty if there is nothing to list.
+// listed returns a label followed by a list; "" if the list is empty.
 func listed(label string, items []string) string {
 	if len(items) == 0 {
 		return ""
@@ -98,7 +98,7 @@ func listed(label string, items []string) string {
 	return label + ": " + strings.Join(items, ", ") + more + "."
 }
 
-// lines are the console lines of a run, as texts.
+// lines returns the console lines of a run as texts.
 func lines(logs []run.Log) []string {
 	var t tail
 	for _, l := range logs {
@@ -108,10 +108,10 @@ func lines(logs []run.Log) []string {
 	return t.all()
 }
 
-// tail is the last of many lines.
+// tail holds the last lines of a log.
 type tail struct {
 	lines []string
-	lost  int // lines before them
+	lost  int // number of dropped lines before lines
 }
 
 func (t *tail) add(lines []string) {
@@ -119,7 +119,7 @@ func (t *tail) add(lines []string) {
 	t.trim()
 }
 
-// trim drops the lines before the last ones.
+// trim drops the first lines until the bounds are kept.
 func (t *tail) trim() {
 	bytes, from := 0, len(t.lines)
 	for from > 0 && len(t.lines)-from < maxLogLines && bytes+len(t.lines[from-1]) <= maxLogBytes {
@@ -130,7 +130,7 @@ func (t *tail) trim() {
 	t.lines = t.lines[from:]
 }
 
-// all is the lines, after one that says how many are missing.
+// all returns the lines, after a line with the number of dropped ones if there are any.
 func (t *tail) all() []string {
 	if t.lost == 0 {
 		return append([]string{}, t.lines...)

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	maxEventValue = 8 << 10  // bytes of an argument or a console line in an event
-	maxEventText  = 64 << 10 // bytes of a program or an output in an event
+	maxEventValue = 8 << 10  // maximum size in bytes of an argument or a console line in an event
+	maxEventText  = 64 << 10 // maximum size in bytes of a program or an output in an event
 )
 
 func (w *work) turnEvent(t *task.Turn) task.Event {
@@ -38,7 +38,7 @@ func (w *work) event(kind, key string, data any) task.Event {
 	return task.Event{Type: kind, Key: key, Time: w.a.opt.Now(), Data: encode(data)}
 }
 
-// stream sends a piece of a turn to the task's watchers.
+// stream sends a part of a turn to the task's watchers.
 func (w *work) stream(d model.Delta) {
 	data := map[string]any{}
 	switch {
@@ -54,7 +54,7 @@ func (w *work) stream(d model.Delta) {
 	w.log.Stream(encode(data))
 }
 
-// encode is the JSON of an event's data. It fails only for invalid JSON from a server or a model.
+// encode returns the JSON of an event's data. Encoding fails only for invalid JSON from a server or a model; the result then describes the error.
 func encode(v any) json.RawMessage {
 	raw, err := journal.Encode(v)
 	if err != nil {
@@ -63,7 +63,7 @@ func encode(v any) json.RawMessage {
 	return raw
 }
 
-// bounded is a JSON value; one of more than most bytes becomes a string of its beginning.
+// bounded returns a JSON value unchanged, or a string with its beginning if it is longer than most bytes.
 func bounded(value json.RawMessage, most int) json.RawMessage {
 	switch {
 	case len(value) == 0:

@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// execute executes a program, or continues its run.
+// execute executes a program or continues its run.
 func (w *work) execute(ctx context.Context, c model.ToolCall, code string) (*ending, error) {
 	id := w.state.runID
 	fresh := id == ""
@@ -32,7 +32,7 @@ func (w *work) execute(ctx context.Context, c model.ToolCall, code string) (*end
 	return w.carryOut(ctx, c, Program{RunID: id, New: fresh, Code: code}, w.a.opt.Runs.Execute)
 }
 
-// said are the texts of the user in the session: of this task and of earlier ones. What a client's model has written is not theirs.
+// said returns the texts of the user in the session, of this task and of earlier ones. It leaves out texts that a client's model wrote.
 func (w *work) said() (all []string) {
 	for _, past := range w.history {
 		all = append(all, wordsOf(past.Task)...)
@@ -47,7 +47,7 @@ func wordsOf(t task.Task) []string {
 	return []string{t.Task, string(t.Context)}
 }
 
-// abandon ends the run of a dead process whose task ends, and records its effects.
+// abandon ends the run of a dead process when its task ends, and records the run's effects.
 func (w *work) abandon(ctx context.Context) error {
 	c := w.state.pending()
 	if w.state.runID == "" || c == nil {
@@ -55,12 +55,12 @@ func (w *work) abandon(ctx context.Context) error {
 	}
 	failed, err := w.carryOut(context.WithoutCancel(ctx), *c, Program{RunID: w.state.runID, Code: inputOf(*c).Code}, w.a.opt.Runs.Abandon)
 	if failed != nil {
-		return errors.New(failed.message) // the task is worked again
+		return errors.New(failed.message) // the task is tried again later
 	}
 	return err
 }
 
-// carryOut executes or abandons a program with do, and records how it ended.
+// carryOut executes or abandons a program with do and records the outcome.
 func (w *work) carryOut(
 	ctx context.Context, c model.ToolCall, p Program, do func(context.Context, Program) (*run.Outcome, error),
 ) (*ending, error) {
@@ -70,7 +70,7 @@ func (w *work) carryOut(
 	seen := newWatcher(id, w.a.opt.Now, func(events []task.Event) error {
 		err := w.log.Commit(context.WithoutCancel(ctx), task.Change{Events: events})
 		if err != nil {
-			cancel(fmt.Errorf("%w: %w", run.ErrHandedOver, err)) // a run whose events cannot be recorded is continued later
+			cancel(fmt.Errorf("%w: %w", run.ErrHandedOver, err)) // the run continues later, because its events could not be recorded
 		}
 		return err
 	})
@@ -94,7 +94,7 @@ func (w *work) carryOut(
 		if errors.Is(err, task.ErrLasting) {
 			return internal(err)
 		}
-		return nil, err // the store or the sandbox is away: the run is continued later
+		return nil, err // the store or the sandbox is not available; the run is continued later
 	}
 	if out == nil {
 		return nil, nil
@@ -123,7 +123,7 @@ func (w *work) carryOut(
 	return nil, nil
 }
 
-// resultText is what the model reads of a run.
+// resultText returns the text about a run that the model reads.
 func (w *work) resultText(ctx context.Context, out *run.Outcome, code string) (string, error) {
 	text := modelview.View(out, w.a.opt.ResultTokens, func(name string, data []byte) (string, error) {
 		return w.saveFile(ctx, out.RunID+"/"+name, data)
@@ -132,7 +132,7 @@ func (w *work) resultText(ctx context.Context, out *run.Outcome, code string) (s
 	case out.Error != nil:
 		failure := failureOf(out, code)
 		advice, err := w.a.opt.Prompts.recovery(failure)
-		if err != nil { // the run's effects must be recorded
+		if err != nil { // a faulty prompt must not keep the run's effects from being recorded
 			if advice, err = builtin().recovery(failure); err != nil {
 				return "", err
 			}
@@ -144,17 +144,17 @@ func (w *work) resultText(ctx context.Context, out *run.Outcome, code string) (s
 	return text, nil
 }
 
-// saveFile writes a file of the session's workspace, also for a task that is being cancelled.
+// saveFile writes a file of the session's workspace, even if the task is being cancelled.
 func (w *work) saveFile(ctx context.Context, name string, data []byte) (string, error) {
 	return w.a.opt.Runs.SaveFile(context.WithoutCancel(ctx), w.task.UserID, w.task.SessionID, name, data)
 }
 
-// resultFile names the file for the result of a turn's call. It does not depend on requests that were cut off.
+// resultFile returns the name of the file for the result of a turn's call. The name does not depend on requests without an answer.
 func (w *work) resultFile(turn, call int) string {
 	return fmt.Sprintf("%s/turn-%d-call-%d.txt", w.task.ID, turn, call+1)
 }
 
-// fit is a text that fits into a result; the whole of a longer one is saved under name.
+// fit shortens a text to the size of a result. It saves a longer text as a whole under name.
 func (w *work) fit(ctx context.Context, name, text string) (string, error) {
 	text, err := w.privacy.Hide(ctx, pii.FromProgram, text)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// hide puts tokens in the place of the personal data that a model wrote itself, before its turn is stored, recorded and sent back:
-// literals of its programs get those that they would get when they are executed. A turn that fails is left empty.
+// hide replaces personal data that a model wrote itself by tokens, before the turn is stored, recorded and sent back. Literals of
+// programs get the same tokens as when the programs are executed. If hiding fails, hide empties the turn.
 func (w *work) hide(ctx context.Context, t *task.Turn) error {
 	h := &hider{w: w, ctx: ctx, before: w.state.answering()}
 	text := t.Text
@@ -20,7 +20,7 @@ func (w *work) hide(ctx context.Context, t *task.Turn) error {
 		t.Text, t.Calls, t.Raw = "", nil, nil
 		return err
 	}
-	if h.before == "" || t.Whole != "" { // a recorded turn has it
+	if h.before == "" || t.Whole != "" { // a recorded turn already has Whole
 		return nil
 	}
 	whole, err := w.privacy.HidePieces(ctx, pii.FromProgram, []string{h.before, text})
@@ -30,7 +30,7 @@ func (w *work) hide(ctx context.Context, t *task.Turn) error {
 	return err
 }
 
-// hider hides what one turn says.
+// hider hides the personal data in one turn.
 type hider struct {
 	w      *work
 	ctx    context.Context
@@ -51,7 +51,7 @@ func (h *hider) Text(text string) (string, error) {
 
 func (h *hider) Input(c model.ToolCall) (json.RawMessage, error) { return h.w.hideInput(h.ctx, c) }
 
-// hideJSON is a JSON text with tokens; one without values stays as it is, to the byte.
+// hideJSON replaces values in a JSON text by tokens. It returns a text without values unchanged, byte for byte.
 func (w *work) hideJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	hidden, err := w.privacy.Hide(ctx, pii.FromProgram, string(raw))
 	if err != nil || hidden == string(raw) {
@@ -60,7 +60,7 @@ func (w *work) hideJSON(ctx context.Context, raw json.RawMessage) (json.RawMessa
 	return w.privacy.HideJSON(ctx, pii.FromProgram, raw)
 }
 
-// hideInput is the input of a call with tokens.
+// hideInput replaces values in the input of a call by tokens.
 func (w *work) hideInput(ctx context.Context, c model.ToolCall) (json.RawMessage, error) {
 	var all map[string]json.RawMessage
 	code := inputOf(c).Code

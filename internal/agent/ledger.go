@@ -8,13 +8,13 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// tokensOf is about how many model tokens a text of so many bytes has.
+// tokensOf estimates the number of model tokens in a text, given its size in bytes.
 func tokensOf(bytes int) int { return int(math.Ceil(float64(bytes) / bytesPerToken)) }
 
-// exchange is the bytes of one tool call: what a model would have written, and what it would have read.
+// exchange is the size in bytes of one tool call: the text that a model would have written and the text that it would have read.
 type exchange struct{ written, read int }
 
-// directOfRun is the part of a run, given its tool calls by number. Its Input counts the run's own calls only.
+// directOfRun returns the estimate for one run, given its tool calls by number. Its Input counts only the run's own calls.
 func directOfRun(calls map[int]exchange) task.Direct {
 	var d task.Direct
 	for _, n := range slices.Sorted(maps.Keys(calls)) {
@@ -26,7 +26,7 @@ func directOfRun(calls map[int]exchange) task.Direct {
 	return d
 }
 
-// addRun adds a run to earlier ones, whose calls are in the context of each of its own.
+// addRun adds a run to the estimate for earlier runs, whose calls are in the context of each of its own calls.
 func addRun(d task.Direct, r *task.Result) task.Direct {
 	d.Input += r.Calls*d.Intermediate + r.Direct.Input
 	d.Intermediate += r.Direct.Intermediate
@@ -34,8 +34,8 @@ func addRun(d task.Direct, r *task.Result) task.Direct {
 	return d
 }
 
-// directOf is the estimate for direct tool calls: each turn has the definitions of all tools in its context, each call is a
-// turn, and the model answers in a last one. System prompt and task do not count.
+// directOf returns the estimate for direct tool calls. Each turn has the definitions of all tools in its context, each call takes one
+// turn, and the model answers in a last turn. System prompt and task do not count.
 func directOf(d task.Direct, calls, definitions int, answer string) *task.Direct {
 	d.Definitions, d.Estimated = definitions, true
 	d.Context = definitions + d.Intermediate

@@ -26,23 +26,23 @@ type work struct {
 	privacy pii.Session
 	model   model.Model // nil until it is needed
 	steps   []task.Step
-	state   state       // state of the steps
-	unsaved task.Change // the end of steps, and events: what the next commit takes
-	since   time.Time   // beginning of the work for the next step
+	state   state       // state derived from steps
+	unsaved task.Change // the last steps and the events that the next commit stores
+	since   time.Time   // time from which the next step counts as work
 }
 
-// ending is how a task ends.
+// ending describes how a task ends.
 type ending struct {
 	status  task.Status
-	kind    string // kind of its error; empty for none
-	message string // a sentence
+	kind    string // kind of the error; empty if the task succeeded
+	message string // one sentence
 }
 
-// errWall ends the context of a task whose time is used up.
+// errWall is the cause with which the context of a task ends when its time is used up.
 var errWall = errors.New("the time for the task is used up")
 
-// watch is the context of the work: it ends with parent and when the task's time is used up. If parent ends for another
-// reason than cancellation, its run is handed over.
+// watch returns the context of the work, which ends with parent and when the task's time is used up. If parent ends for another
+// reason than cancellation, the task's run is handed over.
 func (w *work) watch(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	pass := func() {
@@ -53,7 +53,7 @@ func (w *work) watch(parent context.Context) (context.Context, func()) {
 		cancel(cause)
 	}
 	stop := context.AfterFunc(parent, pass)
-	if parent.Err() != nil { // AfterFunc is too late for what comes next
+	if parent.Err() != nil { // AfterFunc calls pass in a goroutine, which may be too late
 		pass()
 	}
 	if w.bounds.wall.most <= 0 {
@@ -63,7 +63,7 @@ func (w *work) watch(parent context.Context) (context.Context, func()) {
 	return timed, func() { stop(); end(); cancel(nil) }
 }
 
-// loop works until the task ends.
+// loop does one step after another until the task ends.
 func (w *work) loop(ctx context.Context) (*ending, error) {
 	for {
 		switch cause := context.Cause(ctx); {
@@ -83,7 +83,7 @@ func (w *work) loop(ctx context.Context) (*ending, error) {
 	}
 }
 
-// next does what is due after the steps so far. If ctx ends, it may do nothing.
+// next does the next step. It may do nothing if ctx ends.
 func (w *work) next(ctx context.Context) (*ending, error) {
 	switch {
 	case len(w.steps) == 0:
@@ -97,7 +97,7 @@ func (w *work) next(ctx context.Context) (*ending, error) {
 	}
 }
 
-// ask sends the conversation to the model and takes its answer.
+// ask sends the conversation to the model and adds its answer.
 func (w *work) ask(ctx context.Context) (*ending, error) {
 	if over := w.bounds.reached(&w.state); over != "" {
 		return w.usedUp(over), nil
@@ -112,7 +112,7 @@ func (w *work) ask(ctx context.Context) (*ending, error) {
 	if w.bounds.cost.most > 0 && w.cost(model.Usage{}) == nil {
 		return &ending{task.Failed, task.KindBudget, w.a.unpriced(w.model.Info(), w.bounds.cost)}, nil
 	}
-	if w.state.open != nil { // the process that asked died: watchers may have parts of its answer
+	if w.state.open != nil { // the process that asked has died; watchers may have parts of its answer
 		w.stream(model.Delta{Reset: true})
 	}
 	input := w.shorten(ctx)
@@ -130,7 +130,7 @@ func (w *work) ask(ctx context.Context) (*ending, error) {
 	}
 	step := &task.Turn{Turn: *turn, CostUSD: w.cost(turn.Usage)}
 	err = w.hide(context.WithoutCancel(ctx), step)
-	*turn = step.Turn // a recorder has it, too
+	*turn = step.Turn // for a recorder, which also uses turn
 	if err != nil {
 		return internal(err)
 	}
@@ -141,7 +141,7 @@ func (w *work) ask(ctx context.Context) (*ending, error) {
 	return nil, nil
 }
 
-// cost is what a usage costs in US dollars; nil if the price is not known.
+// cost returns the cost of a usage in US dollars; nil if the price is not known.
 func (w *work) cost(u model.Usage) *float64 {
 	info := w.model.Info()
 	usd, known := w.a.opt.Prices.Cost(info.Provider, info.Name, u)
@@ -151,14 +151,14 @@ func (w *work) cost(u model.Usage) *float64 {
 	return &usd
 }
 
-// The pauses before a task asks again a provider that is away.
+// Pauses before a task asks an unavailable provider again.
 const (
 	firstPause = 5 * time.Second
 	maxPause   = 5 * time.Minute
-	maxAsked   = time.Hour // the longest that a provider can ask for
+	maxAsked   = time.Hour // maximum pause that a provider can request
 )
 
-// unanswered records a request without an answer. If the reason passes, the task waits, longer each time.
+// unanswered records a request without an answer. If the error is temporary, the task waits and asks again; the pause grows each time.
 func (w *work) unanswered(ctx context.Context, err error, lost model.Usage) (*ending, error) {
 	u := &task.Unanswered{Kind: task.KindCancelled, Lost: lost}
 	if lost != (model.Usage{}) {
@@ -179,18 +179,18 @@ func (w *work) unanswered(ctx context.Context, err error, lost model.Usage) (*en
 	u.Kind = string(failed.Kind)
 	shortened, again := w.state.shortened, w.state.outages
 	if failed.Kind.Passing() {
-		w.since = w.a.opt.Now() // the time of an outage counts for no budget
+		w.since = w.a.opt.Now() // an outage counts for no budget of time
 	}
 	w.add(task.Step{Unanswered: u})
 	switch {
 	case failed.Kind.Passing():
 		pause := min(firstPause<<min(again, 10), maxPause)
-		pause -= rand.N(pause / 4) // spreads the requests of many tasks
+		pause -= rand.N(pause / 4) // random, so that many tasks do not ask at the same time
 		pause = max(pause, min(failed.RetryAfter, maxAsked))
 		w.stream(model.Delta{Reset: true, Notice: fmt.Sprintf("%s: %s; the task waits and asks again in %s", u.Kind, failed.Message, pause.Round(time.Second))})
 		return nil, &task.RetryError{After: pause, Err: err}
 	case failed.Kind == model.KindContextLength && !shortened && w.shortenMore(ctx):
-		return nil, nil // the model is asked again
+		return nil, nil // the next step asks the model again
 	}
 	return w.noAnswer(err), nil
 }
@@ -200,10 +200,10 @@ const (
 	maxCuts  = 2
 	goOn     = "Your answer was cut off because it was too long for one turn. Go on exactly where it stopped."
 	sayMore  = "Your turn was empty. Answer the task in plain words now, or go on with it."
-	maxEmpty = 1 // how often an empty turn is asked about
+	maxEmpty = 1 // maximum number of empty turns after which the model is asked again
 )
 
-// answered ends the task after a turn without calls; nil if the model has to go on.
+// answered returns the ending of a task after a turn without calls; nil if the model has to continue.
 func (w *work) answered() *ending {
 	s := &w.state
 	switch {
@@ -234,7 +234,7 @@ func (w *work) note(text string) {
 	w.add(task.Step{Note: &task.Note{Text: text}}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), map[string]string{"text": text}))
 }
 
-// noAnswer ends the task because the model cannot be asked.
+// noAnswer returns the ending of a task whose model cannot be asked.
 func (w *work) noAnswer(err error) *ending {
 	return &ending{task.Failed, task.KindModel, sentence("Stopped "+w.effort(), err.Error())}
 }
@@ -243,7 +243,7 @@ func (w *work) usedUp(bound string) *ending {
 	return &ending{task.Failed, task.KindBudget, fmt.Sprintf("Stopped %s: the budget of %s is used up.", w.effort(), bound)}
 }
 
-// internal ends a task because of a lasting fault of the harness. A vault that does not answer is none: the task goes on later.
+// internal ends a task because of a lasting fault of the harness. An unavailable vault is no such fault: the task is continued later.
 func internal(err error) (*ending, error) {
 	if errors.Is(err, pii.ErrUnavailable) {
 		return nil, err
@@ -251,13 +251,13 @@ func internal(err error) (*ending, error) {
 	return &ending{task.Failed, task.KindInternal, sentence("Stopped by an internal error", err.Error())}, nil
 }
 
-// take adds a step.
+// take appends a recorded or new step and updates the state.
 func (w *work) take(s task.Step) {
 	w.steps = append(w.steps, s)
 	w.state.take(s)
 }
 
-// add adds a new step with its events. The next save commits them.
+// add appends a new step with its events. The next save commits them.
 func (w *work) add(s task.Step, events ...task.Event) {
 	now := w.a.opt.Now()
 	s.Seq, s.Time, s.Took = len(w.steps)+1, now, task.Duration(now.Sub(w.since).Round(time.Microsecond))
@@ -267,7 +267,7 @@ func (w *work) add(s task.Step, events ...task.Event) {
 	w.unsaved.Events = append(w.unsaved.Events, events...)
 }
 
-// save commits what was added, also for a task that is being cancelled.
+// save commits the added steps and events, even if the task is being cancelled.
 func (w *work) save(ctx context.Context) error {
 	if len(w.unsaved.Steps) == 0 && len(w.unsaved.Events) == 0 {
 		return nil

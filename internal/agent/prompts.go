@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Prompts are the texts for the model besides tasks and results. They are templates of package text/template:
+// Prompts are all texts for the model except tasks and results. They are templates of package text/template:
 //
 //	system.md    the system prompt; {{.Skill}} is skill.md; {{.Private}}, {{.Natural}}, {{.Fetch}} and {{.Packages}} say whether personal
 //	             data is hidden, addresses have natural tokens,
@@ -24,7 +24,7 @@ import (
 //	skill.md     how to save a skill: {{.Name}}, {{.Description}}, {{.Parameters}}
 //	task.md      the first message of a task: {{.User}}, {{.Task}}, {{.Context}}, {{.Skills}} (of Name and Description),
 //	             {{.MoreSkills}} (how many are left out)
-//	recovery.md  what follows the report of a program that failed: {{.Run}}, {{.Code}}, {{.Kind}}, {{.Name}}, {{.Message}},
+//	recovery.md  the text after the report of a program that failed: {{.Run}}, {{.Code}}, {{.Kind}}, {{.Name}}, {{.Message}},
 //	             {{.File}}, {{.Line}}, {{.Column}}, {{.Source}}, {{.Hint}}, {{.Effects}}, {{.Done}}, {{.InDoubt}} (lists of writes)
 type Prompts struct {
 	system       *template.Template
@@ -35,12 +35,12 @@ type Prompts struct {
 //go:embed prompts/*.md
 var embedded embed.FS
 
-// Features are what programs have only where the configuration says so.
+// Features are features that programs have only if the configuration enables them.
 type Features struct {
 	Private  bool // personal data is hidden
 	Natural  bool // tokens of e-mail and IP addresses have their natural form
-	Fetch    bool // some hosts are allowed
-	Packages bool // npm packages are allowed
+	Fetch    bool // programs may fetch from some hosts
+	Packages bool // programs may import npm packages
 }
 
 // systemData is the data of system.md.
@@ -49,7 +49,7 @@ type systemData struct {
 	Features
 }
 
-// systemSamples have and lack each feature.
+// systemSamples returns data for all combinations of features.
 func systemSamples() (samples []any) {
 	for i := range 16 {
 		samples = append(samples, systemData{"skill", Features{i&1 > 0, i&2 > 0, i&4 > 0, i&8 > 0}})
@@ -76,14 +76,14 @@ type taskData struct {
 type failureData struct {
 	run.Error
 	Run, Code     string
-	Effects       []string // Done, InDoubt, and those that the server refused
+	Effects       []string // all writes: Done, InDoubt, and those that the server refused
 	Done, InDoubt []string
 }
 
-// anySkill is the skill in the system prompt.
+// anySkill is the example skill in the system prompt.
 var anySkill = skillData{Name: "sales_by_region", Description: "What it does and when to use it.", Parameters: []string{"rows", "region"}}
 
-// anyFailure is a failed run with all optional fields.
+// anyFailure is a failed run with all optional fields, sample data of recovery.md.
 var anyFailure = &run.Outcome{
 	RunID: "run_sample",
 	Error: &run.Error{Kind: frame.KindTool, Name: "ToolError", Message: "message", File: "a.js", Line: 1, Column: 1, Source: "source", Hint: "hint"},
@@ -92,7 +92,7 @@ var anyFailure = &run.Outcome{
 	},
 }
 
-// builtin are the prompts without a directory.
+// builtin returns the built-in prompts.
 var builtin = sync.OnceValue(func() *Prompts {
 	p, err := LoadPrompts("")
 	if err != nil {
@@ -101,8 +101,8 @@ var builtin = sync.OnceValue(func() *Prompts {
 	return p
 })
 
-// LoadPrompts reads the prompts of a directory. The built-in ones replace those that are missing, or all if dir is empty. Each is
-// executed with sample data, without and with all optional fields; errors name file and line.
+// LoadPrompts reads the prompts in a directory. Built-in prompts replace missing files, or all if dir is empty. Each prompt is
+// executed with sample data, without and with all optional fields. Errors name file and line.
 func LoadPrompts(dir string) (*Prompts, error) {
 	if dir != "" {
 		if _, err := os.Stat(dir); err != nil {
@@ -132,16 +132,16 @@ func LoadPrompts(dir string) (*Prompts, error) {
 	return &Prompts{loaded[0], strings.TrimSpace(skill), loaded[2], loaded[3]}, nil
 }
 
-// systemFor is the system prompt.
+// systemFor renders the system prompt.
 func (p *Prompts) systemFor(has Features) string {
 	text, err := render(p.system, systemData{p.skill, has})
 	if err != nil {
-		panic(err) // LoadPrompts has rendered it with all features
+		panic(err) // LoadPrompts has rendered it with all combinations of features
 	}
 	return strings.TrimSpace(text)
 }
 
-// load parses a prompt and executes it with samples of its data, which finds unknown keys.
+// load parses a prompt and executes it with samples of its data, which reveals unknown keys.
 func load(dir, file string, samples []any) (*template.Template, error) {
 	name, text, err := "", []byte(nil), fs.ErrNotExist
 	if dir != "" {
@@ -167,7 +167,7 @@ func load(dir, file string, samples []any) (*template.Template, error) {
 	return t, nil
 }
 
-// promptError is an error of a template that begins with file and line.
+// promptError rewrites an error of a template so that it begins with file and line.
 func promptError(err error) error {
 	return fmt.Errorf("prompt %s", strings.TrimPrefix(err.Error(), "template: "))
 }
@@ -180,19 +180,19 @@ func render(t *template.Template, data any) (string, error) {
 	return b.String(), nil
 }
 
-// prompt is the first message of a task.
+// prompt renders the first message of a task.
 func (p *Prompts) prompt(d taskData) (string, error) {
 	text, err := render(p.task, d)
 	return strings.TrimSpace(text), err
 }
 
-// recovery follows the report of a program that failed.
+// recovery renders the text after the report of a program that failed.
 func (p *Prompts) recovery(d failureData) (string, error) {
 	text, err := render(p.failed, d)
 	return strings.TrimSpace(text) + "\n", err
 }
 
-// failureOf is the data of recovery.md for a failed run.
+// failureOf returns the data of recovery.md for a failed run.
 func failureOf(out *run.Outcome, code string) failureData {
 	d := failureData{Error: *out.Error, Run: out.RunID, Code: code}
 	var w writes

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	defaultWindow = 128_000 // tokens of a model whose context window is not known
-	// A conversation that takes more than fullAt percent of the window is cut to cutTo percent: rarely and by much, because
-	// a provider's cache ends where a conversation changes.
+	defaultWindow = 128_000 // assumed size in tokens of an unknown context window
+	// A conversation that takes more than fullAt percent of the window is cut to cutTo percent. Cuts are rare and large, because
+	// a provider's cache is valid only up to the first change of a conversation.
 	fullAt = 60
 	cutTo  = 35
 	// A cut that would remove less than leastCut percent of the window waits until fullestAt percent are taken.
 	leastCut  = 10
 	fullestAt = 85
-	// bytesPerToken is assumed until the provider has counted the tokens of a request.
+	// bytesPerToken is the assumed ratio until the provider has counted the tokens of a request.
 	bytesPerToken = 3.5
 )
 
-// shorten cuts the conversation if it takes too much of the model's context window, and returns about how many tokens it has.
+// shorten cuts the conversation if it takes too much of the model's context window, and returns its estimated number of tokens.
 func (w *work) shorten(ctx context.Context) (tokens int) {
 	window := float64(w.model.Info().ContextWindow)
 	if window <= 0 {
 		window = defaultWindow
 	}
 	ratio := w.bytesPerToken()
-	percent := window * ratio / 100 // one percent of the window, in bytes
+	percent := window * ratio / 100 // size of one percent of the window in bytes
 	bytes := float64(w.bytes(w.state.compact))
 	if bytes > fullAt*percent {
 		least := leastCut * percent
@@ -44,23 +44,23 @@ func (w *work) shorten(ctx context.Context) (tokens int) {
 	return int(bytes / ratio)
 }
 
-// shortenMore halves a conversation that the provider finds too long, and says whether there was anything to cut.
+// shortenMore halves a conversation that is too long for the provider, and reports whether anything could be cut.
 func (w *work) shortenMore(ctx context.Context) bool {
 	return w.cut(ctx, w.bytes(w.state.compact)/2, 1)
 }
 
 const (
-	maxEarlier   = 100 // earlier tasks of a session that a conversation has
-	earlierBlock = 50  // steps that remain then
+	maxEarlier   = 100 // maximum number of earlier tasks of a session in a conversation
+	earlierBlock = 50  // maximum number of earlier tasks that remain after a cut
 )
 
-// inherited is the last cut in the earlier tasks of the session, so that conversations begin alike. The task that they begin
-// with may be missing in history, which has only the last tasks of a session.
+// inherited returns the last cut in the earlier tasks of the session, so that conversations begin alike. history has only the last tasks
+// of a session, so it may lack the tasks that the cut counts.
 func inherited(history []task.Past) task.Compact {
 	for i, past := range slices.Backward(history) {
 		for _, s := range slices.Backward(past.Steps) {
 			if c := s.Compact; c != nil {
-				since := 0 // tasks that history lacks at its beginning, and had then
+				since := 0 // number of tasks that have dropped out of the beginning of history since the cut
 				if c.Of > 0 {
 					since = c.Of - i
 				}
@@ -71,7 +71,7 @@ func inherited(history []task.Past) task.Compact {
 	return task.Compact{Of: len(history)}
 }
 
-// limitHistory leaves out earlier tasks of a long session, many at a time: a provider's cache works in between.
+// limitHistory leaves out earlier tasks of a long session, many at a time, so that a provider's cache is valid in between.
 func (w *work) limitHistory() {
 	c := w.state.compact
 	shown := len(w.history) - max(c.Dropped, 0)
@@ -89,15 +89,15 @@ func (w *work) compact(c *task.Compact) {
 	w.add(task.Step{Compact: c}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), map[string]string{"text": text}))
 }
 
-// cut shortens the conversation to most bytes, as far as that is possible and if it takes away at least so many bytes: first
-// earlier tasks, the oldest first, to their request and answer; then older programs and results of this task to a line; then
-// it leaves out earlier tasks. The last turn and its results stay. What is cut is recorded, so that the conversation stays
+// cut shortens the conversation to most bytes or fewer if possible, but only if that removes atLeast bytes or more. First it shortens
+// earlier tasks, the oldest first, to their request and answer. Then it shortens older programs and results of this task to a line. Then
+// it leaves out earlier tasks. The last turn and its results stay. The cut is recorded, so that the conversation stays
 // the same from then on.
 func (w *work) cut(ctx context.Context, most, atLeast int) bool {
 	was := w.state.compact
 	now := was
 	now.Kept, now.Of = nil, len(w.history)
-	// least is the smallest of n values, in order, with which the conversation is short enough; else the last.
+	// least sets the smallest of n values, in order, that makes the conversation short enough, or else the last value.
 	least := func(n int, set func(c *task.Compact, i int)) {
 		i := sort.Search(n, func(i int) bool {
 			try := now
@@ -122,9 +122,9 @@ func (w *work) cut(ctx context.Context, most, atLeast int) bool {
 	return true
 }
 
-// oldResults are the Seqs, from one on, of results that can be shortened: those before the last turn.
+// oldResults returns the Seqs, from a given one on, of results that can be shortened: those of turns before the last one.
 func (w *work) oldResults(from int) []int {
-	var old, last []int // last: of the last turn
+	var old, last []int // last: results of the last turn
 	for _, s := range w.steps {
 		switch {
 		case s.Turn != nil:
@@ -136,7 +136,7 @@ func (w *work) oldResults(from int) []int {
 	return old
 }
 
-// saveCut saves the programs and results from a step on that are shortened now, as far as that is possible, and notes where.
+// saveCut saves the programs and results that this cut shortens, from a step on, and notes their paths. It ignores errors.
 func (w *work) saveCut(ctx context.Context, from int, c *task.Compact) {
 	c.Kept = map[int]string{}
 	var then state
@@ -159,12 +159,12 @@ func (w *work) saveCut(ctx context.Context, from int, c *task.Compact) {
 	}
 }
 
-// bytes is the size of the conversation with a cut.
+// bytes returns the size of the conversation with a cut.
 func (w *work) bytes(cut task.Compact) int {
 	return sizeOf(w.a.system, conversation(w.history, w.task, w.steps, &cut))
 }
 
-// bytesPerToken is the ratio of the last request, whose tokens the provider counted, within sensible bounds.
+// bytesPerToken returns the ratio of the last answered request, whose tokens the provider counted, limited to plausible values.
 func (w *work) bytesPerToken() float64 {
 	turn := slices.IndexFunc(w.steps, func(s task.Step) bool { return s.Turn == w.state.turn && s.Turn != nil })
 	if turn < 0 || w.state.turn.Usage.Input <= 0 {
@@ -178,7 +178,7 @@ func (w *work) bytesPerToken() float64 {
 	return min(max(float64(bytes)/float64(w.state.turn.Usage.Input), 1.5), 6)
 }
 
-// sizeOf is about how many bytes a request has.
+// sizeOf estimates the size of a request in bytes.
 func sizeOf(system string, messages []model.Message) int {
 	n := len(system)
 	for _, t := range toolsForModel() {

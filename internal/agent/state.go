@@ -11,26 +11,26 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// state is derived from the steps of a task: where its loop stands, and what it has used.
+// state is derived from the steps of a task: the position of its loop and its usage.
 type state struct {
-	asks     int        // requests that were sent, cut-off ones included
-	open     *task.Ask  // the last of them, while it has no answer
-	outages  int        // requests in a row that got no answer because the provider was away
-	turn     *task.Turn // the last one; nil before the first
-	results  int        // results of the turn's calls
-	runID    string     // id of the next call's run, if its program has begun
-	answered bool       // the turn has no calls, and no message followed it
+	asks     int        // number of requests sent, including requests without an answer because their process died
+	open     *task.Ask  // the last request, while it has no answer
+	outages  int        // number of requests in a row that got no answer because the provider was unavailable
+	turn     *task.Turn // the last turn; nil before the first
+	results  int        // number of results of the turn's calls
+	runID    string     // run id of the pending call, if its program has begun
+	answered bool       // whether the turn has no calls and no message followed it
 
-	text  string // the answer so far: of the last turn, and of the cut-off ones that it goes on from
+	text  string // the answer so far: the text of the last turn after the cut-off turns that it continues
 	said  string // the last text that was not empty
-	cuts  int    // turns since the last call that were cut off in their text
-	empty int    // turns up to the last one that were empty
+	cuts  int    // number of turns since the last call whose text was cut off
+	empty int    // number of empty turns in a row up to the last turn
 
-	compact   task.Compact // summary in use
-	tooLong   bool         // the last request was, its provider says
-	shortened bool         // reports shortened steps since compact
+	compact   task.Compact // cut in use
+	tooLong   bool         // whether the provider refused the last request as too long
+	shortened bool         // whether the conversation was shortened because a request was too long
 
-	runs    []string // ids
+	runs    []string // ids of all runs
 	lastRun string   // status of the last run
 	output  json.RawMessage
 	logs    tail
@@ -39,14 +39,14 @@ type state struct {
 	direct  task.Direct
 
 	worked time.Duration // working time of the steps
-	turns  int           // turns with known usage
+	turns  int           // number of turns with known usage
 	model  string
 	tokens model.Usage
 	cost   float64
-	priced int // turns whose cost is known
+	priced int // number of turns whose cost is known
 }
 
-// take adds a step.
+// take updates the state with a step.
 func (s *state) take(step task.Step) {
 	s.worked += time.Duration(step.Took)
 	switch {
@@ -88,7 +88,7 @@ func (s *state) takeUnanswered(u *task.Unanswered) {
 	}
 }
 
-// interrupted charges a request whose process died before it had an answer.
+// interrupted charges a request whose process died before the answer arrived.
 func (s *state) interrupted() {
 	if s.open != nil {
 		s.charge(model.Usage{Input: s.open.Input, Estimated: s.open.Input > 0}, s.open.CostUSD)
@@ -96,7 +96,7 @@ func (s *state) interrupted() {
 	}
 }
 
-// charge adds a usage and its cost, if that is known.
+// charge adds a usage, and its cost if that is known.
 func (s *state) charge(u model.Usage, usd *float64) {
 	s.tokens = s.tokens.Add(u)
 	if usd != nil {
@@ -104,7 +104,7 @@ func (s *state) charge(u model.Usage, usd *float64) {
 	}
 }
 
-// callsOf are the calls of a turn that are due. Calls of a refused or filtered turn are never executed.
+// callsOf returns the calls of a turn that are to be executed. Calls of a refused or filtered turn are never executed.
 func callsOf(t *task.Turn) []model.ToolCall {
 	if t.Stop == model.StopRefusal {
 		return nil
@@ -115,7 +115,7 @@ func callsOf(t *task.Turn) []model.ToolCall {
 // goesOn reports whether the next turn continues an answer.
 func (s *state) goesOn() bool { return s.turn != nil && len(callsOf(s.turn)) == 0 }
 
-// answering is the answer so far, which a new turn continues.
+// answering returns the answer so far, which a new turn continues.
 func (s *state) answering() string {
 	if s.goesOn() {
 		return s.text
@@ -171,7 +171,7 @@ func (s *state) takeResult(r *task.Result) {
 	s.calls += r.Calls
 }
 
-// pending is the call that is due, nil if none is. Order relates results to calls, because models repeat the ids of calls.
+// pending returns the next call to execute, nil if there is none. Results belong to calls by order, because models repeat the ids of calls.
 func (s *state) pending() *model.ToolCall {
 	if s.turn == nil || s.results >= len(callsOf(s.turn)) {
 		return nil

@@ -10,14 +10,14 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// The tools of the model. Those of the catalog are called by its programs.
+// Names of the model's tools. Only programs call the tools of the catalog.
 const (
 	executeCode    = "execute_code"
 	searchTools    = "search_tools"
 	getToolDetails = "get_tool_details"
 )
 
-// toolsForModel is their definitions.
+// toolsForModel returns the definitions of the model's tools.
 func toolsForModel() []model.Tool {
 	return []model.Tool{
 		{
@@ -39,12 +39,12 @@ func toolsForModel() []model.Tool {
 }
 
 const (
-	maxQuoted = 200 // characters of a wrong input that are repeated
-	maxNames  = 20  // tools that are described at once
-	maxHits   = 100 // tools that a search can ask for
+	maxQuoted = 200 // maximum number of characters of a wrong input in an error
+	maxNames  = 20  // maximum number of tools described at once
+	maxHits   = 100 // maximum limit of a search
 )
 
-// call does what the model asks for next, and records the result.
+// call executes the next call of the model and records the result.
 func (w *work) call(ctx context.Context, c model.ToolCall) (*ending, error) {
 	last := w.state.results == len(callsOf(w.state.turn))-1
 	in := inputOf(c)
@@ -80,7 +80,7 @@ func (w *work) call(ctx context.Context, c model.ToolCall) (*ending, error) {
 	return nil, nil
 }
 
-// refuse answers a call that cannot be done.
+// refuse answers a call that cannot be executed.
 func (w *work) refuse(c model.ToolCall, why string) {
 	w.result(c, task.Result{ToolResult: model.ToolResult{Text: why, IsError: true}})
 }
@@ -111,7 +111,7 @@ func (w *work) lookUp(ctx context.Context, c model.ToolCall, ask func() (string,
 	return nil, nil
 }
 
-// toolInput is the input of any of the model's tools. A field of another type is empty.
+// toolInput is the input of any of the model's tools. A field with a value of the wrong type stays empty.
 type toolInput struct {
 	Code  string // empty if it is blank
 	Query string
@@ -127,7 +127,7 @@ func inputOf(c model.ToolCall) (in toolInput) {
 	return in
 }
 
-// limit is how many tools a search asks for; 0 if it does not say. Models write numbers as texts now and then.
+// limit returns the requested number of tools of a search; 0 if there is none. Models sometimes write numbers as strings.
 func (in *toolInput) limit() int {
 	var number float64
 	if json.Unmarshal([]byte(strings.Trim(string(in.Limit), `"`)), &number) != nil {
@@ -136,7 +136,7 @@ func (in *toolInput) limit() int {
 	return int(min(max(number, 0), maxHits))
 }
 
-// names are the tools to describe. A single name may be a text.
+// names returns the names of the tools to describe. A single name may be a string instead of a list.
 func (in *toolInput) names() (names []string) {
 	var one string
 	if json.Unmarshal(in.Names, &one) == nil {
@@ -148,7 +148,7 @@ func (in *toolInput) names() (names []string) {
 	return names
 }
 
-// quoted is the beginning of what a model wrote, as a text in quotes.
+// quoted returns the beginning of a model's text as a quoted string.
 func quoted(s string) string {
 	if runes := []rune(s); len(runes) > maxQuoted {
 		s = string(runes[:maxQuoted]) + "…"

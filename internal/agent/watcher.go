@@ -15,46 +15,46 @@ import (
 )
 
 const (
-	// flushEvery is how long events of a run wait for others, so that they share commits.
+	// flushEvery is how long events of a run wait for further events to share a commit with.
 	flushEvery = 25 * time.Millisecond
-	// The bounds of the events of one run; its journal has everything.
+	// Bounds of the events of one run; its journal has all details.
 	maxRunEvents = 5000
 	maxRunBytes  = 4 << 20
 
-	maxAbout = 120 // bytes of a call's arguments beside its name
+	maxAbout = 120 // maximum size in bytes of a call's arguments beside its name
 
-	// reportEvery is how often the progress of a call is passed on at most.
+	// reportEvery is the minimum interval between two progress reports of a call.
 	reportEvery = 200 * time.Millisecond
 )
 
-// watcher turns what a run does into events, and adds up what direct calls would have cost. The run never waits for a commit.
+// watcher turns the events of a run into events of the task, and adds up the sizes of tool calls. The run never waits for a commit.
 type watcher struct {
 	run     string
 	now     func() time.Time
 	commit  func([]task.Event) error
-	stream  func(data json.RawMessage) // passes on what is not stored
-	flushes sync.WaitGroup             // scheduled flushes: at most one
+	stream  func(data json.RawMessage) // passes on reports, which are not stored
+	flushes sync.WaitGroup             // scheduled flush: at most one
 
 	mu      sync.Mutex
-	timer   *time.Timer // starts the scheduled flush; nil if none is
+	timer   *time.Timer // starts the scheduled flush; nil if none is scheduled
 	ended   bool
 	lost    error // why events could not be committed
 	events  []task.Event
 	reports []json.RawMessage // progress of calls under way
-	made    int               // events
-	bytes   int               // bytes of data in reports
+	made    int               // number of events so far
+	bytes   int               // size in bytes of the data of the events
 	logs    int
-	about   map[int]string    // subjects of file and tool calls
-	told    map[int]time.Time // times of the last report, by call
+	about   map[int]string    // path of a file call or arguments of a tool call, by number of the call
+	told    map[int]time.Time // time of the last report, by number of the call
 	tools   map[int]exchange
 }
 
-// newWatcher makes a watcher. The caller calls end.
+// newWatcher returns a watcher. The caller must call end.
 func newWatcher(runID string, now func() time.Time, commit func([]task.Event) error) *watcher {
 	return &watcher{run: runID, now: now, commit: commit, about: map[int]string{}, told: map[int]time.Time{}, tools: map[int]exchange{}}
 }
 
-// observe takes an event of the run, in the run's goroutine.
+// observe receives an event of the run, in the run's goroutine.
 func (w *watcher) observe(e run.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -93,7 +93,7 @@ func (w *watcher) observe(e run.Event) {
 	w.schedule()
 }
 
-// report passes on how far a call is, behind the event of the call. It leaves out the server's text: nothing has hidden personal data in it.
+// report passes on the progress of a call, after the event of the call. It leaves out the server's text, in which personal data is not hidden.
 func (w *watcher) report(n int, p mcpclient.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +124,7 @@ func (w *watcher) event(kind, key string, data any) {
 	w.events = append(w.events, e)
 }
 
-// schedule schedules a commit of the waiting events. The caller holds mu.
+// schedule schedules a commit of the waiting events and reports. The caller holds mu.
 func (w *watcher) schedule() {
 	if w.timer == nil && len(w.events)+len(w.reports) > 0 && w.lost == nil && !w.ended {
 		w.flushes.Add(1)
@@ -148,7 +148,7 @@ func (w *watcher) flush() {
 	w.schedule()
 }
 
-// take returns what waits: events to be committed, and reports.
+// take removes and returns the waiting events, which are to be committed, and the waiting reports.
 func (w *watcher) take() (events []task.Event, reports []json.RawMessage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -157,7 +157,7 @@ func (w *watcher) take() (events []task.Event, reports []json.RawMessage) {
 	return events, reports
 }
 
-// end ends the watch when the run has returned. It returns the events that are not committed yet.
+// end ends the watch after the run has returned. It returns the events that are not committed yet.
 func (w *watcher) end() ([]task.Event, error) {
 	w.mu.Lock()
 	w.ended = true
@@ -170,7 +170,7 @@ func (w *watcher) end() ([]task.Event, error) {
 	return events, w.lost
 }
 
-// effects are an outcome's, with the file in the name, and, if args is true, the beginning of a tool call's arguments.
+// effects returns the effects of an outcome. It adds the path to the name of a file call and, if args is true, the arguments to that of a tool call.
 func (w *watcher) effects(out *run.Outcome, args bool) []run.Effect {
 	effects := append([]run.Effect(nil), out.Effects...)
 	for i, e := range effects {
@@ -181,7 +181,7 @@ func (w *watcher) effects(out *run.Outcome, args bool) []run.Effect {
 	return effects
 }
 
-// pathOf is the file that a file call is about.
+// pathOf returns the path or paths in the arguments of a file call.
 func pathOf(args json.RawMessage) string {
 	var a struct{ Path, From, To string }
 	if json.Unmarshal(args, &a) != nil {

@@ -15,10 +15,11 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// actFor returns the user that a request is for: the one that it names, or the caller's. The caller must be allowed to act for it.
+// actFor returns the user that a request acts for: the user that the request names, or else the caller's user. It returns an error if the caller may
+// not act for that user.
 func actFor(ctx context.Context, user string) (string, error) {
 	id := identity(ctx)
-	if user = cmp.Or(user, id.User); user == "" && id.Principal == auth.Local().Principal { // the machine's user, as on the command line
+	if user = cmp.Or(user, id.User); user == "" && id.Principal == auth.Local().Principal { // a local caller is the default user, as on the command line
 		user = runs.DefaultUser
 	}
 	if user == "" {
@@ -30,7 +31,7 @@ func actFor(ctx context.Context, user string) (string, error) {
 	return user, id.ActFor(user)
 }
 
-// seeUser returns the user whose things a list shows; "" is every user, for callers that may act for all.
+// seeUser returns the user whose things a list shows. The empty string means all users; only callers that may act for all users get it.
 func seeUser(ctx context.Context, user string) (string, error) {
 	id := identity(ctx)
 	if user == "" {
@@ -39,7 +40,7 @@ func seeUser(ctx context.Context, user string) (string, error) {
 	return user, id.ActFor(user)
 }
 
-// own reports a thing of a user whom the caller may not act for as absent. err is the error of finding the thing.
+// own converts the error of a lookup. A thing that does not exist, or whose user the caller may not act for, is reported as absent.
 func own(ctx context.Context, err error, user, what string) error {
 	if errors.Is(err, task.ErrNotFound) || err == nil && identity(ctx).ActFor(user) != nil {
 		return absent(what)
@@ -62,7 +63,7 @@ func (a *API) ownTask(ctx context.Context, id string) (task.Task, error) {
 	return t, nil
 }
 
-// take counts a request for work, and refuses it while the server stops.
+// take counts a request for work against the rate limit, and refuses it while the server is stopping.
 func (a *API) take(ctx context.Context) error {
 	if a.stopping.Load() {
 		visitOf(ctx).answer.Header().Set("Retry-After", "5")
@@ -71,7 +72,7 @@ func (a *API) take(ctx context.Context) error {
 	return a.count(ctx, a.opt.Limiter, identity(ctx).Caller())
 }
 
-// count counts a request of a caller against a limit, and sets the header fields that say what is left of it.
+// count counts a request of a caller against a rate limit, and sets the RateLimit header fields of the answer.
 func (a *API) count(ctx context.Context, limiter *auth.Limiter, caller string) error {
 	if limiter == nil {
 		return nil
@@ -91,12 +92,12 @@ func (a *API) count(ctx context.Context, limiter *auth.Limiter, caller string) e
 	return problem(http.StatusTooManyRequests, errTooMany(after).Error())
 }
 
-// wholeSeconds is a wait in seconds, at least one.
+// wholeSeconds returns a wait in seconds, rounded up and at least 1.
 func wholeSeconds(after time.Duration) string {
 	return strconv.Itoa(max(1, int((after+time.Second-1)/time.Second)))
 }
 
-// errTooMany reports that a rate limit has nothing left.
+// errTooMany returns the error for a rate limit that is used up.
 func errTooMany(after time.Duration) error {
 	return fmt.Errorf("too many requests: try again in %s s (server.rateLimit)", wholeSeconds(after))
 }

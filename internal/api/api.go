@@ -1,5 +1,5 @@
-// Package api is the HTTP interface: the original's endpoints, /v1, events over SSE and WebSocket, and the document that
-// describes them. It decides who may see what; everything else is the harness's.
+// Package api is the HTTP interface: the original's endpoints, /v1, events over SSE and WebSocket, and the document that describes them. It decides
+// who may see what; everything else is left to the harness.
 package api
 
 import (
@@ -27,65 +27,66 @@ import (
 	"mcp-code-exec-harness/internal/tiers"
 )
 
-// Authenticator says who sends a request; *auth.Authenticator is the product's. Its methods are safe for concurrent use.
+// Authenticator identifies the sender of a request; *auth.Authenticator implements it. Its methods are safe for concurrent use.
 type Authenticator interface {
 	Authenticate(ctx context.Context, r *http.Request) (auth.Identity, error)
 	Active(ctx context.Context, principal string) error
 }
 
-// Harness is what the API needs of the harness, with what its gateway for MCP clients does. Its methods are safe for concurrent use.
+// Harness is the part of the harness that the API and its gateway for MCP clients use. Its methods are safe for concurrent use.
 type Harness interface {
 	mcpserver.Harness
 	Tiers() *tiers.Set
-	// Quarantine holds what servers say until a person has approved it.
+	// Quarantine returns the quarantine, which holds definitions of servers until a person has approved them.
 	Quarantine() *quarantine.Quarantine
 }
 
-// Options are the parts that the API joins.
+// Options holds the parts and the settings of the API.
 type Options struct {
 	Harness      Harness
 	Tasks        *task.Service
 	Auth         Authenticator
-	Limiter      *auth.Limiter // limiter of requests for work; nil: none
-	Requests     *auth.Limiter // limiter of all requests; nil: none
+	Limiter      *auth.Limiter // limiter of requests for work; nil means no limit
+	Requests     *auth.Limiter // limiter of all requests; nil means no limit
 	Capabilities *auth.Capabilities
-	Metrics      *telemetry.Metrics // nil: they are not shown
-	Audit        *telemetry.Auditor // nil: none
-	AuditFile    AuditFile          // the file that Audit writes
+	Metrics      *telemetry.Metrics // nil makes the API create its own
+	Audit        *telemetry.Auditor // nil writes no audit events
+	AuditFile    AuditFile          // the file that Audit writes to
 	Keys         Keys
-	// Doctor examines the harness until ctx ends, and notes what it finds; nil: it does not.
+	// Doctor examines the harness until ctx ends, and calls note with each finding. nil means that the API offers no examination.
 	Doctor  func(ctx context.Context, note func(doctor.Finding))
-	Tracer  *telemetry.Tracer // nil: none
+	Tracer  *telemetry.Tracer // nil makes no spans
 	Logger  *slog.Logger
 	Now     func() time.Time
 	Version string
-	// Origins are the web origins whose pages may call from browsers. "*" is every origin, for requests that carry their
-	// credentials in a header or a ticket; it must not be set while Auth accepts requests without a credential.
+	// Origins are the web origins whose pages may call the API from browsers. "*" allows every origin, for requests that carry their credentials in a
+	// header or a ticket; it must not be set while Auth accepts requests without a credential.
 	Origins []string
-	// Proxies are the peers whose X-Forwarded-For is believed.
+	// Proxies are the address ranges of the peers whose X-Forwarded-For header is trusted.
 	Proxies []netip.Prefix
-	// BodyLimit is the most bytes of a request body; 0: no limit.
+	// BodyLimit is the maximum size of a request body in bytes; 0 means no limit.
 	BodyLimit int64
 	// AllowCommandServers lets admins add servers that are started by a command.
 	AllowCommandServers bool
-	// Policy is the configuration with the policy in effect; nil: one without rules.
+	// Policy is the configuration that contains the policy in effect; nil means a policy without rules.
 	Policy *config.Config
-	// Destinations are the destinations of a tool for the policy, of those that its definition says; nil: the same.
+	// Destinations returns the destinations of a tool that the policy uses, given those that the tool's definition declares. nil means that the policy
+	// uses the declared ones.
 	Destinations func(tool string, defined []destination.Destination) []destination.Destination
 	// Health adds /health and /ready.
 	Health bool
-	// InternalElsewhere leaves /internal/mcp-call to another listener.
+	// InternalElsewhere leaves out /internal/mcp-call, which another listener serves.
 	InternalElsewhere bool
-	// Issuer is the address of the issuer whose tokens Auth accepts for Audience; empty: none.
+	// Issuer is the address of the issuer whose tokens Auth accepts for Audience; empty if there is none.
 	Issuer, Audience string
-	// MCPMode is what MCP clients get, see mcpserver.Options.
+	// MCPMode decides what MCP clients get, see mcpserver.Options.
 	MCPMode string
-	// MCPSkills are the skills that they get as tools.
+	// MCPSkills are the skills that MCP clients get as tools.
 	MCPSkills []string
-	// MCPTasks offers them run_task.
+	// MCPTasks offers MCP clients the tool run_task.
 	MCPTasks bool
-	// Heartbeat is the pause after which a stream without events sends a comment; 0: 15 s. Recheck is how often the
-	// credential of a stream is checked again; 0: 5 s.
+	// Heartbeat is the interval at which a stream of events sends a comment or a ping; 0 means 15 s. Recheck is the interval at which the credential of
+	// a stream is checked again; 0 means 5 s.
 	Heartbeat, Recheck time.Duration
 }
 
@@ -93,22 +94,22 @@ type Options struct {
 type API struct {
 	opt Options
 	doc huma.API
-	// closing ends when the streams of events have to end, for a shutdown.
+	// closing is cancelled during a shutdown, when the streams of events have to end.
 	closing context.Context
 	close   context.CancelFunc
 	tickets tickets
 	gateway *mcpserver.Server // server for MCP clients; nil before Handler
-	// reads, heavy and transfers bound requests that are served at the same time, streams the streams of events, bodies and large the
-	// bodies that are decoded, scans the files that are looked through.
+	// Limits of what is served at the same time: reads, replays (heavy and loading), streams of events, bodies that are decoded (bodies and large),
+	// transfers of files, and scans of files.
 	reads, heavy, loading, streams, bodies, large, transfers, scans *bound
-	// arriving bounds the memory of bodies of callers with a credential, open that of bodies without one, in units of bodyUnit.
+	// arriving limits the memory for bodies of callers with a credential, open the memory for bodies without one. Both count in units of bodyUnit.
 	arriving, open *bound
 
-	checks    *bound // checks of programs
-	verifying *bound // verifications of the audit log
-	examining *bound // examinations by the doctor
+	checks    *bound // limits the checks of programs at the same time
+	verifying *bound // limits the verifications of the audit log
+	examining *bound // limits the examinations by the doctor
 	verified  verified
-	// simulating bounds requests that decide recorded calls again.
+	// simulating limits the requests that read recorded runs at the same time.
 	simulating *bound
 
 	layouts  layouts
@@ -116,21 +117,21 @@ type API struct {
 	refusals *refusals
 	pace     openPace
 
-	requests atomic.Int64 // being served
-	busy     atomic.Int64 // requests among them whose end a shutdown waits for before it closes the streams
-	stopping atomic.Bool  // the server stops: it takes no more work
-	probed   atomic.Int64 // time of the last /ready before the stop, in nanoseconds since 1970
+	requests atomic.Int64 // number of requests that are being served
+	busy     atomic.Int64 // number of requests that a shutdown waits for before it closes the streams
+	stopping atomic.Bool  // the server is stopping and takes no more work
+	probed   atomic.Int64 // time of the last request to /ready before the stop, in nanoseconds since 1970
 	refused  atomic.Bool  // /ready has answered 503 since the stop
 }
 
-var settleHuma sync.Once // huma keeps these settings in variables
+var settleHuma sync.Once // huma keeps these settings in global variables
 
-// New joins the parts.
+// New returns an API that is made of the parts in opt.
 func New(opt Options) *API {
 	settleHuma.Do(func() {
 		huma.NewError = newProblem
 		huma.DefaultArrayNullable = false // no list is ever null
-		huma.ValidateStrictCasing = true  // the same as decode does
+		huma.ValidateStrictCasing = true  // decode is case-sensitive, too
 	})
 	opt.Heartbeat = cmp.Or(opt.Heartbeat, 15*time.Second)
 	if opt.Metrics == nil {
@@ -157,8 +158,8 @@ func New(opt Options) *API {
 	return a
 }
 
-// Close ends the streams of events, and the requests of MCP clients. Clients continue with another server, behind the last event that
-// they have.
+// Close ends the streams of events and the requests of MCP clients. Clients can continue at another server, after the last event that they have
+// received.
 func (a *API) Close() {
 	a.close()
 	a.refusals.flush()
@@ -167,14 +168,14 @@ func (a *API) Close() {
 	}
 }
 
-// Handler serves every endpoint but those that the options leave to other listeners.
+// Handler returns a handler that serves every endpoint, except those that the options leave to other listeners.
 func (a *API) Handler() http.Handler {
 	handler, _ := a.Handlers()
 	return handler
 }
 
-// Handlers are Handler, and the same without the limit of all requests: for the dashboard, which asks several things for one page and counts the
-// page.
+// Handlers returns the result of Handler, and the same handler without the limit of all requests. The dashboard uses the second one, because it makes
+// several requests for one page and counts only the page.
 func (a *API) Handlers() (handler, uncounted http.Handler) {
 	mux := http.NewServeMux()
 	a.doc = humago.New(mux, a.document())
@@ -211,13 +212,13 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	}
 	a.finish()
 	mux.HandleFunc("/", a.nothing(mux))
-	mux.HandleFunc("/v1/skills", a.nothing(mux)) // else the pattern of the files below it redirects
+	mux.HandleFunc("/v1/skills", a.nothing(mux)) // otherwise the mux would redirect to the pattern of the files below
 	origin, query := a.checkOrigin(), a.checkQuery()
 	return a.serve(mux, origin, a.authenticate, a.countRequest, a.checkOpenBody, query, a.takeSlot, a.readBody),
 		a.serve(mux, origin, a.authenticate, a.checkOpenBody, query, a.takeSlot, a.readBody)
 }
 
-// Internal serves /internal/mcp-call alone, for a listener of its own.
+// Internal returns a handler that serves only /internal/mcp-call, for a separate listener.
 func (a *API) Internal() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+mcpCallPath, a.plain(a.mcpCall))

@@ -14,7 +14,7 @@ type ApprovalList struct {
 	Next      string             `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
 }
 
-// NewDecision decides a request.
+// NewDecision is the decision about an approval request.
 type NewDecision struct {
 	_        struct{} `additionalProperties:"true"`
 	Decision string   `json:"decision" enum:"approve,deny"`
@@ -22,7 +22,7 @@ type NewDecision struct {
 	Remember bool     `json:"remember,omitempty" doc:"Of an approval: later calls of the same tools in the same task, or run, are not asked about."`
 }
 
-// ownApproval explains the error of a request that the caller may not see or decide.
+// ownApproval returns the problem for an approval request that is absent or that was decided before. It returns other errors unchanged.
 func ownApproval(err error) error {
 	switch {
 	case errors.Is(err, approval.ErrNotFound):

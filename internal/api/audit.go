@@ -12,10 +12,10 @@ import (
 	"mcp-code-exec-harness/internal/audit"
 )
 
-// AuditFile is the audit log, which admins read.
+// AuditFile locates the audit log, which admins may read.
 type AuditFile struct {
-	Path string // empty: there is none
-	Key  string // key of its hashes
+	Path string // empty if there is no audit log
+	Key  string // key of the log's hashes
 }
 
 // AuditPage is a page of the audit log.
@@ -24,7 +24,7 @@ type AuditPage struct {
 	Verified *AuditVerification `json:"verified,omitempty" doc:"The last verification since the server has started."`
 }
 
-// AuditVerification says whether the audit log is whole.
+// AuditVerification is the result of a verification of the audit log.
 type AuditVerification struct {
 	At      time.Time    `json:"at"`
 	By      string       `json:"by" doc:"The id of the key, oidc: and the subject of a token, or local."`
@@ -33,16 +33,16 @@ type AuditVerification struct {
 	Report  audit.Report `json:"report"`
 }
 
-// verified is the last verification of the audit log.
+// verified holds the last verification of the audit log.
 type verified struct {
 	mu   sync.Mutex
 	last *AuditVerification
 }
 
-// verifyTime bounds a verification.
+// verifyTime is the maximum duration of a verification.
 const verifyTime = 2 * time.Minute
 
-// auditLog is the audit log for a caller who is an admin.
+// auditLog returns the audit log. It returns an error if the caller is not an admin or if there is no audit log.
 func (a *API) auditLog(ctx context.Context) (AuditFile, error) {
 	file := a.opt.AuditFile
 	err := admin(ctx)

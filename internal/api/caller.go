@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 )
 
-// Caller is who a credential stands for.
+// Caller describes the caller that a credential stands for.
 type Caller struct {
 	Principal string      `json:"principal" example:"key_1" doc:"The id of the key, oidc: and the subject of a token, or local."`
 	UserID    string      `json:"userId,omitempty" doc:"The user that the caller acts for; absent: any user."`

@@ -23,7 +23,7 @@ type DoubtList struct {
 	Next   string       `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
 }
 
-// NewSettlement settles a doubt.
+// NewSettlement is the verdict that settles a write in doubt.
 type NewSettlement struct {
 	_       struct{} `additionalProperties:"true"`
 	Verdict string   `json:"verdict" enum:"done,not_done" doc:"Whether the write was done."`
@@ -188,7 +188,7 @@ func (a *API) addCalls() {
 	})
 }
 
-// reveal puts the values of tokens into a call, and audits it.
+// reveal replaces the tokens in a call by their values, and writes an audit event about it.
 func (a *API) reveal(ctx context.Context, info journal.RunInfo, call runs.Call) (runs.Call, error) {
 	a.audit(ctx, telemetry.Event{
 		UserID: info.User, SessionID: info.Session, Type: telemetry.PIIAccess, Severity: telemetry.Medium, Details: map[string]any{"call": call.N, "run": info.ID, "shown": true},

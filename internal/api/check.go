@@ -16,7 +16,7 @@ type Program struct {
 	SessionID string   `json:"sessionId,omitempty" maxLength:"100" doc:"The session whose /workspace a run of it would use. One that does not exist is not created."`
 }
 
-// Checked is what is wrong with a program.
+// Checked holds the problems that a check has found in a program.
 type Checked struct {
 	Problems []runs.Finding `json:"problems"`
 }

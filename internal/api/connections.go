@@ -8,29 +8,29 @@ import (
 	"sync"
 )
 
-// connectionLimits are the most connections that are open at the same time. A connection is new until a request on it had a valid
-// credential, and known from then on: connections without credentials take no place of those that have some.
+// connectionLimits limits the number of open connections. A connection is new until a request on it has had a valid credential, and known from then
+// on. The two kinds are counted separately, so that connections without credentials do not displace those with credentials.
 type connectionLimits struct {
-	newEach, newAll     int // new connections of one client address, and of all
+	newEach, newAll     int // maximum number of new connections of one client address, and of all addresses
 	knownEach, knownAll int
 }
 
-// productLimits hold about 20 KiB for each new connection.
+// productLimits are the limits that Listen sets. Each new connection takes about 20 KiB of memory.
 var productLimits = connectionLimits{newEach: 512, newAll: 1024, knownEach: 4096, knownAll: 8192}
 
-// connections is a listener that bounds open connections. Above a bound the oldest connection gives way that is not being served: of the
-// same address, or of the address that has the most. Where there is none, the newcomer is closed.
+// connections is a listener that limits the number of open connections. When a limit is reached, it closes the oldest idle connection: of the same
+// address, or of the address with the most connections. If no connection is idle, it closes the new one.
 type connections struct {
 	net.Listener
 	limits connectionLimits
-	// trusted says whether a peer is a proxy: its connections are those of many clients, and known from the beginning.
+	// trusted reports whether a peer is a proxy. Connections of a proxy carry requests of many clients, so they are known from the beginning.
 	trusted func(netip.Addr) bool
 
 	mu         sync.Mutex
 	new, known pool
 }
 
-// pool holds the connections of a kind, by client address, the oldest first.
+// pool holds the connections of one kind by client address, the oldest first.
 type pool struct {
 	n  int
 	of map[netip.Addr]*clist.List
@@ -59,7 +59,8 @@ func (l *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// addressBlock is what counts as one client address: an IPv4 address, or the /64 network of an IPv6 one, which one host may have whole.
+// addressBlock returns what counts as one client address: an IPv4 address, or the /64 network of an IPv6 address, because one host may own the whole
+// network.
 func addressBlock(ip netip.Addr) netip.Addr {
 	if ip = ip.Unmap(); ip.Is6() {
 		block, _ := ip.WithZone("").Prefix(64)
@@ -68,7 +69,7 @@ func addressBlock(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// add counts a connection, unless there is no place for it.
+// add counts a connection, and reports whether there is a place for it.
 func (l *connections) add(c *counted, peer netip.Addr) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +79,7 @@ func (l *connections) add(c *counted, peer netip.Addr) bool {
 	return l.put(c, &l.new, l.limits.newEach, l.limits.newAll)
 }
 
-// put adds a connection to a pool, for which others may have to give way, and says whether there is a place.
+// put adds a connection to a pool, and closes others if the pool is full. It reports whether there is a place.
 func (l *connections) put(c *counted, to *pool, each, all int) bool {
 	if own := to.of[c.from]; own != nil && own.Len() >= each && !evict(own) {
 		return false
@@ -104,7 +105,7 @@ func (l *connections) put(c *counted, to *pool, each, all int) bool {
 	return true
 }
 
-// evict closes the oldest connection of a list that is not being served, and says whether there was one.
+// evict closes the oldest idle connection of a list, and reports whether there was one.
 func evict(all *clist.List) bool {
 	for e := all.Front(); e != nil; e = e.Next() {
 		if c := e.Value.(*counted); c.serving == 0 {
@@ -116,19 +117,19 @@ func evict(all *clist.List) bool {
 	return false
 }
 
-// counted is a connection that counts against the bounds until it is closed.
+// counted is a connection that counts against the limits until it is closed.
 type counted struct {
 	net.Conn
 	of   *connections
 	from netip.Addr
 
-	// The lock of the listener guards these.
-	in      *pool // nil: it is not counted any more
+	// The mutex of the listener guards the following fields.
+	in      *pool // pool that counts the connection; nil once none does
 	at      *clist.Element
-	serving int // requests on it whose handlers have begun
+	serving int // number of requests on the connection whose handlers have begun
 }
 
-// leave takes a connection out of its pool.
+// leave removes a connection from its pool.
 func (c *counted) leave() {
 	if c.in == nil {
 		return
@@ -142,8 +143,8 @@ func (c *counted) leave() {
 	c.in, c.at = nil, nil
 }
 
-// identified notes that a request on the connection had a valid credential. Where there is no place among the known ones, it stays new. The
-// method of a nil connection, as those of tests, does nothing.
+// identified makes the connection known, after a request on it has had a valid credential. If there is no place among the known connections, it stays
+// new. On a nil connection, as in tests, identified does nothing.
 func (c *counted) identified() {
 	if c == nil {
 		return
@@ -156,11 +157,11 @@ func (c *counted) identified() {
 	}
 	before := *c
 	if c.leave(); !l.put(c, &l.known, l.limits.knownEach, l.limits.knownAll) {
-		l.put(c, before.in, l.limits.newEach+1, l.limits.newAll+1) // its previous place
+		l.put(c, before.in, l.limits.newEach+1, l.limits.newAll+1) // back to its previous pool, even if that is full
 	}
 }
 
-// serve says that the connection must stay open for a request until done is called.
+// serve protects the connection from being evicted until done is called.
 func (c *counted) serve() (done func()) {
 	if c == nil {
 		return func() {}
@@ -174,7 +175,7 @@ func (c *counted) serve() (done func()) {
 	return func() { add(-1) }
 }
 
-// CloseWrite lets net/http answer before it has read the whole request.
+// CloseWrite closes the writing side, which lets net/http answer before it has read the whole request.
 func (c *counted) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -192,7 +193,7 @@ func (c *counted) Close() error {
 
 type connKey struct{}
 
-// withConn is the context of the requests of a connection.
+// withConn adds a connection to the context of its requests.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
 	if wrapped, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
 		conn = wrapped.NetConn()

@@ -7,13 +7,13 @@ import (
 
 const everyOrigin = "*"
 
-// checkOrigin lets web pages of configured origins call, and no others. Browsers add no credentials of their own to requests to
-// this server, so a page can do only what its own key allows; where no key is needed, only named origins may call.
+// checkOrigin returns a step that lets only web pages of the configured origins call. Browsers send no stored credentials to this server, so a page
+// can do only what its own key allows. Where no key is needed, only origins that are configured by name may call.
 func (a *API) checkOrigin() step {
 	cross := http.NewCrossOriginProtection()
 	trusted := slices.DeleteFunc(slices.Clone(a.opt.Origins), func(o string) bool { return o == everyOrigin })
 	for _, origin := range trusted {
-		if err := cross.AddTrustedOrigin(origin); err != nil { // the configuration has checked them
+		if err := cross.AddTrustedOrigin(origin); err != nil { // cannot fail: the configuration has checked the origins
 			a.opt.Logger.Warn("server.cors.origins", "error", err)
 		}
 	}
@@ -23,7 +23,7 @@ func (a *API) checkOrigin() step {
 			h.Add("Vary", "Origin")
 		}
 		preflight := r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
-		// A browser asks before it sends Authorization, without that header.
+		// Before a browser sends a request with Authorization, it sends a preflight request without that header.
 		every := slices.Contains(a.opt.Origins, everyOrigin) &&
 			(preflight || r.Header.Get("Authorization") != "" || r.URL.Query().Has(ticketParam))
 		origin := r.Header.Get("Origin")
@@ -46,7 +46,7 @@ func (a *API) checkOrigin() step {
 			}
 		}
 		checked := r
-		if !isPublic(visitOf(r.Context()).route) { // pages of other origins may not read either
+		if !isPublic(visitOf(r.Context()).route) { // such a request is checked like a POST, because pages of other origins may not read either
 			checked = r.Clone(r.Context())
 			checked.Method = http.MethodPost
 		}

@@ -9,12 +9,12 @@ import (
 	"mcp-code-exec-harness/internal/doctor"
 )
 
-// Findings are what works, and what does not.
+// Findings lists what the doctor has found.
 type Findings struct {
 	Findings []doctor.Finding `json:"findings"`
 }
 
-// doctorTime bounds an examination.
+// doctorTime is the maximum duration of an examination.
 const doctorTime = time.Minute
 
 func (a *API) addDoctor() {
@@ -28,7 +28,7 @@ func (a *API) addDoctor() {
 		if a.opt.Doctor == nil {
 			return nil, problem(http.StatusNotFound, "this server does not examine itself: use harness doctor")
 		}
-		visitOf(ctx).answer.endTurn() // An examination waits for others more than it computes.
+		visitOf(ctx).answer.endTurn() // An examination waits more than it computes, so it gives up its turn.
 		leave, err := a.examining.enter(ctx, identity(ctx).Caller())
 		if err != nil {
 			return nil, err

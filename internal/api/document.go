@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// document is the configuration of huma without what it would add to answers: links, schemas, a page from elsewhere.
+// document returns the configuration of huma. It removes what huma would add to answers: links, schemas, and a page from another server.
 func (a *API) document() huma.Config {
 	c := huma.DefaultConfig("mcp-code-exec-harness", strings.TrimPrefix(a.opt.Version, "v"))
 	c.CreateHooks = nil
@@ -34,9 +34,9 @@ func (a *API) document() huma.Config {
 	return c
 }
 
-// decode reads a body. Unlike encoding/json it does not take NAME for name: a schema has judged names to the letter.
+// decode reads a JSON body. Unlike encoding/json, it distinguishes upper and lower case in names, because the schema has checked the exact names.
 func decode(text []byte, into any) error {
-	if _, generic := into.(*any); generic || !json.Valid(text) { // Valid bounds the depth, which the decoder does not
+	if _, generic := into.(*any); generic || !json.Valid(text) { // Valid limits the nesting depth, which the decoder does not
 		return json.Unmarshal(text, into)
 	}
 	rest, err := exact.Parse(text, into, exact.DontMatchCaseInsensitiveStructFields)
@@ -46,7 +46,7 @@ func decode(text []byte, into any) error {
 	return err
 }
 
-// finish adds to every operation the errors that any request can meet.
+// finish adds the error response that every request can get to all operations, and describes the webhook.
 func (a *API) finish() {
 	failed := &huma.Response{
 		Description: "The request is refused; detail says why", Content: content("application/problem+json", a.schemaOf(Problem{})),
@@ -58,7 +58,7 @@ func (a *API) finish() {
 		Description: "It is tried again until it is accepted, each time with the same X-Harness-Event-Id; a request for an approval only as " +
 			"long as it waits. X-Harness-Signature is sha256= and the hexadecimal HMAC-SHA-256 of X-Harness-Timestamp, a dot and the " +
 			"body, with server.webhooks.secret.",
-		RequestBody: &huma.RequestBody{Required: true, Content: content("application/json", schemas.SchemaFromRef(a.schemaOf(task.Notification{}).Ref))}, // generators of clients lose what only webhooks refer to
+		RequestBody: &huma.RequestBody{Required: true, Content: content("application/json", schemas.SchemaFromRef(a.schemaOf(task.Notification{}).Ref))}, // inline, because generators of clients lose schemas that only webhooks refer to
 		Responses:   map[string]*huma.Response{"2XX": {Description: "It is accepted."}},
 	}}}
 }
@@ -74,7 +74,7 @@ func (a *API) operations(do func(method, path string, op *huma.Operation)) {
 	}
 }
 
-// schemaName tells types of the same name in different packages apart: TaskUsage, ModelUsage.
+// schemaName returns the name of a type's schema. The package is a prefix, so that types of the same name differ: TaskUsage, ModelUsage.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -87,7 +87,7 @@ func schemaName(t reflect.Type, hint string) string {
 	return strings.ToUpper(home[:1]) + home[1:] + name
 }
 
-// schemaOf is the schema of a type, by reference.
+// schemaOf returns a reference to the schema of a value's type.
 func (a *API) schemaOf(v any) *huma.Schema {
 	return a.doc.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
 }

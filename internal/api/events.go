@@ -54,7 +54,7 @@ func (a *API) addEvents(r *routes) {
 		},
 		Responses: responses,
 	}, a.streamRun)
-	r.mux.HandleFunc("GET "+shortSocketPath, a.plain(a.socketEvents)) // the shorter name of the same
+	r.mux.HandleFunc("GET "+shortSocketPath, a.plain(a.socketEvents)) // a shorter path of the same endpoint
 }
 
 const (
@@ -64,7 +64,7 @@ const (
 	runEventsPath   = "/v1/runs/{id}/events"
 )
 
-// isStream says whether a route is a stream of events, which browsers open without headers of their own.
+// isStream reports whether a route is a stream of events. Browsers open such streams without headers of their own.
 func isStream(route string) bool {
 	return route == eventsPath || route == socketPath || route == shortSocketPath || route == runEventsPath
 }
@@ -77,18 +77,18 @@ type stream struct {
 
 func startStream(ctx context.Context, w http.ResponseWriter) *stream {
 	visitOf(ctx).answer.pace.stream = true
-	visitOf(ctx).answer.endTurn() // What follows waits most of the time.
+	visitOf(ctx).answer.endTurn() // A stream waits most of the time, so it gives up its turn.
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no") // nginx would buffer events
+	h.Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
 	w.WriteHeader(http.StatusOK)
 	s := &stream{w, http.NewResponseController(w)}
 	s.c.Flush()
 	return s
 }
 
-// raw writes a complete part of a stream.
+// raw writes a complete part of a stream and flushes it.
 func (s *stream) raw(text []byte) error {
 	if _, err := s.w.Write(text); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (s *stream) raw(text []byte) error {
 	return s.c.Flush()
 }
 
-// heartbeat shows that a stream without events is alive.
+// heartbeat sends a comment, which shows that the stream is alive.
 func (s *stream) heartbeat() error { return s.raw([]byte(": still there\n\n")) }
 
 // data writes an event that has data only.
@@ -117,13 +117,13 @@ func (s *stream) event(e task.Event) error {
 	return s.raw(appendEvent(nil, e.ID, e.Type, data.Bytes()))
 }
 
-// texts are buffers of events that are being written. Streams have none of their own: many wait, and few write.
+// texts holds buffers for events that are being written. Streams share them, because many streams wait and few write.
 var texts = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxText is the size of the largest buffer that is used again.
+// maxText is the maximum size in bytes of a buffer that is reused.
 const maxText = 64 << 10
 
-// runEvents writes events of a run, whose data have no line break.
+// runEvents writes events of a run. Their data contains no line breaks.
 func (s *stream) runEvents(all []runs.Event) error {
 	text := texts.Get().(*[]byte)
 	*text = (*text)[:0]
@@ -137,7 +137,7 @@ func (s *stream) runEvents(all []runs.Event) error {
 	return err
 }
 
-// appendEvent appends an event with its type and data on one line; id 0: it has none.
+// appendEvent appends an event with its type and data on one line each. An id of 0 means that the event has no id.
 func appendEvent(b []byte, id int64, kind string, data []byte) []byte {
 	if id > 0 {
 		b = strconv.AppendInt(append(b, "id: "...), id, 10)
@@ -148,7 +148,7 @@ func appendEvent(b []byte, id int64, kind string, data []byte) []byte {
 	return append(b, "\n\n"...)
 }
 
-// streamContext ends with a request, or when a stopping server ends the streams.
+// streamContext returns a context that ends with the request, or when a stopping server ends the streams.
 func (a *API) streamContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	visitOf(ctx).detach()
 	ctx, cancel := context.WithCancel(ctx)
@@ -156,7 +156,7 @@ func (a *API) streamContext(ctx context.Context) (context.Context, context.Cance
 	return ctx, func() { stop(); cancel() }
 }
 
-// watched is the task of a request for events, and the id of the last event that the client has.
+// watched returns the task of a request for events, and the id of the last event that the client has.
 func (a *API) watched(r *http.Request) (t task.Task, after int64, err error) {
 	if t, err = a.ownTask(r.Context(), r.PathValue("id")); err != nil {
 		return t, 0, err
@@ -165,7 +165,7 @@ func (a *API) watched(r *http.Request) (t task.Task, after int64, err error) {
 	return t, after, err
 }
 
-// lastEvent is the id of the last event that a client has.
+// lastEvent returns the id of the last event that a client has.
 func lastEvent(r *http.Request) (int64, error) {
 	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
 	if text == "" {
@@ -178,14 +178,14 @@ func lastEvent(r *http.Request) (int64, error) {
 	return after, nil
 }
 
-// streamEvents sends the events of a task over SSE: stored ones exactly once and in order. It answers 204 if there is and will be
-// nothing more, because an EventSource comes back after every stream that ends.
+// streamEvents sends the events of a task over SSE: stored ones exactly once and in order. It answers 204 if no events are left and none will follow,
+// because an EventSource reconnects after every stream that ends.
 func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	t, after, err := a.watched(r)
 	if err != nil {
 		return err
 	}
-	if t.Status.Ended() { // the end is stored in the transaction of the last event
+	if t.Status.Ended() { // the end of a task is stored in the same transaction as its last event
 		rest, err := a.opt.Tasks.Past(r.Context(), t.ID, after)
 		if err != nil {
 			return err
@@ -202,7 +202,7 @@ func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// streamRun sends the events of a run over SSE, as streamEvents does those of a task.
+// streamRun sends the events of a run over SSE, in the same way as streamEvents.
 func (a *API) streamRun(w http.ResponseWriter, r *http.Request) error {
 	info, err := a.findRun(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -228,11 +228,12 @@ func (a *API) streamRun(w http.ResponseWriter, r *http.Request) error {
 	events := func(ctx context.Context) iter.Seq2[[]runs.Event, error] {
 		return a.opt.Harness.Runs().Events(ctx, info.ID, after)
 	}
-	_ = forwardAll(ctx, a, events, s.runEvents, s.heartbeat) // An answer that has begun cannot become an error.
+	_ = forwardAll(ctx, a, events, s.runEvents, s.heartbeat) // The answer has begun, so it cannot report an error.
 	return nil
 }
 
-// forward sends the events of a task, as its owner sees them, until it has ended, ctx ends, or the client reads no more. It returns the last event.
+// forward sends the events of a task, as the caller may see them, until the task has ended, ctx ends, or the client stops reading. It returns the
+// last event.
 func (a *API) forward(ctx context.Context, t task.Task, after int64, event func(task.Event) error, heartbeat func() error) (last task.Event, err error) {
 	shown := a.shownEvents(ctx, t)
 	err = forwardAll(ctx, a, func(ctx context.Context) iter.Seq2[task.Event, error] { return a.opt.Tasks.Events(ctx, t.ID, after) }, func(e task.Event) (err error) {
@@ -244,7 +245,7 @@ func (a *API) forward(ctx context.Context, t task.Task, after int64, event func(
 	return last, err
 }
 
-// forwardAll sends events until their sequence ends, ctx ends, the credential is no longer valid, or the client reads no more.
+// forwardAll sends events until their sequence ends, ctx ends, the credential is no longer valid, or the client stops reading.
 func forwardAll[E any](ctx context.Context, a *API, all func(context.Context) iter.Seq2[E, error], event func(E) error, heartbeat func() error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -289,7 +290,7 @@ func forwardAll[E any](ctx context.Context, a *API, all func(context.Context) it
 	return err
 }
 
-// revoked returns an error if the credential of a request is no longer valid. A store or issuer that does not answer is none.
+// revoked returns an error if the credential of a request is no longer valid. It returns nil if the store or the issuer does not answer.
 func revoked(ctx context.Context) error {
 	_, err := visitOf(ctx).authenticate(ctx)
 	if errors.Is(err, auth.ErrUnauthenticated) || errors.Is(err, auth.ErrForbidden) {
@@ -298,7 +299,7 @@ func revoked(ctx context.Context) error {
 	return nil
 }
 
-// socketEvents sends the events over WebSocket, each as a JSON object. The client continues with ?after=ID.
+// socketEvents sends the events of a task over WebSocket, each as a JSON object. A client that reconnects continues with ?after=ID.
 func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	t, after, err := a.watched(r)
 	if err != nil {
@@ -310,10 +311,10 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 		return problem(cmp.Or(hand.refused, http.StatusInternalServerError), "a WebSocket of this or a configured origin is required (server.cors.origins)")
 	}
 	defer conn.CloseNow()
-	gone := conn.CloseRead(context.WithoutCancel(r.Context())) // clients send nothing
+	gone := conn.CloseRead(context.WithoutCancel(r.Context())) // clients send no messages
 	ctx, stop := a.streamContext(gone)
 	defer stop()
-	defer context.AfterFunc(a.closing, func() { hand.conn.SetDeadline(time.Now().Add(closeTimeout / 2)) })() // for the close frame, too
+	defer context.AfterFunc(a.closing, func() { hand.conn.SetDeadline(time.Now().Add(closeTimeout / 2)) })() // also limits the time for the close frame
 	_, err = a.forward(ctx, t, after, func(e task.Event) error {
 		text, err := journal.Encode(e)
 		if err != nil {
@@ -334,10 +335,11 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// handshake drops the body with which the library refuses a handshake, because it repeats what was sent. It keeps the connection.
+// handshake drops the body with which the library refuses a handshake, because that body repeats data of the request. It keeps the hijacked
+// connection.
 type handshake struct {
 	http.ResponseWriter
-	refused int // the status
+	refused int // status of the refusal; 0 if there is none
 	conn    net.Conn
 }
 
@@ -364,7 +366,7 @@ func (h *handshake) Write(p []byte) (int, error) {
 	return h.ResponseWriter.Write(p)
 }
 
-// bounded gives a client writeTimeout to read.
+// bounded calls do with a context that gives the client writeTimeout to read.
 func bounded(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

@@ -21,13 +21,13 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// filePath and filesPath are the routes of the files of a session, whose bodies may be any bytes.
+// filePath and filesPath are the routes of the files of a session. The bodies of files may be any bytes.
 const (
 	filesPath = "/v1/sessions/{id}/files"
 	filePath  = filesPath + "/{path...}"
 )
 
-// isFile reports whether a route is that of a file. Its bodies pass in a stream, without the bounds of bodies that are decoded.
+// isFile reports whether a route serves files. Bodies of such requests are streamed, without the limits of bodies that are decoded.
 func isFile(route string) bool { return route == filePath || route == skillPath || route == filesPath }
 
 // File is a file or a folder.
@@ -38,24 +38,24 @@ type File struct {
 	Modified time.Time `json:"modified"`
 }
 
-// FileList is a folder with everything below it.
+// FileList lists everything below a folder.
 type FileList struct {
 	Files []File `json:"files"`
 }
 
-// area is a directory of files that a request is about.
+// area is the directory of files that a request addresses.
 type area struct {
 	user, session string // session is empty for skills
 	dir           *files.Dir
-	restore       files.Restorer // nil: files are shown as they are
-	name          string         // name of an archive of everything
+	restore       files.Restorer // nil shows files as they are on the disk
+	name          string         // name of an archive of the whole directory
 	url           string         // URL of the directory
 	created       int            // status of a new file
-	most          int64          // bytes that a file may have; 0: the quota says
+	most          int64          // maximum size of a file in bytes; 0 means that only the quota limits it
 	close         func()
 }
 
-// operate makes a handler of one that gets the area of a request, and the path in it.
+// operate returns a handler that opens the area of a request, and calls do with the area and the path in it.
 func (a *API) operate(
 	open func(r *http.Request) (*area, error), do func(w http.ResponseWriter, r *http.Request, at *area, p string) error,
 ) func(http.ResponseWriter, *http.Request) error {
@@ -68,7 +68,7 @@ func (a *API) operate(
 		if err == nil {
 			return nil
 		}
-		// A session of another user with this id is no more absent than one's own without the file.
+		// A session of another user gets the same answer as a missing file in a session of the caller.
 		if p := shown(err); p != nil && p.Status == http.StatusNotFound && r.PathValue("id") != "" {
 			return absent("session or file")
 		}
@@ -76,7 +76,7 @@ func (a *API) operate(
 	}
 }
 
-// workspace is the area of a session. A session that a file is put into is made, as a run does.
+// workspace opens the area of a session. A PUT request creates the session if it is absent, as a run does.
 func (a *API) workspace(r *http.Request) (at *area, err error) {
 	ctx := r.Context()
 	named := SessionPath{ID: r.PathValue("id"), UserID: r.URL.Query().Get("userId")}
@@ -124,10 +124,10 @@ func (a *API) addFiles(r *routes) {
 	put.Description = "The session is made if there is none. Programs read the file with tokens in the place of personal data. " + put.Description
 	r.add(put, a.operate(a.workspace, a.putFile))
 	r.add(deleteOperation("deleteFile", filesPath+"/{path}", "sessions", "Delete a file of a session", file), a.operate(a.workspace, a.deleteFile))
-	r.mux.HandleFunc(filesPath, a.nothing(r.mux)) // else the pattern of the files below it redirects
+	r.mux.HandleFunc(filesPath, a.nothing(r.mux)) // otherwise the mux would redirect to the pattern of the files below
 }
 
-// binary is a body of any bytes.
+// binary describes a body of any bytes.
 func binary(kind string) map[string]*huma.MediaType { return content(kind, &huma.Schema{}) }
 
 func header(description string) *huma.Param {
@@ -203,7 +203,7 @@ func (a *API) getFile(w http.ResponseWriter, r *http.Request, at *area, p string
 	return nil
 }
 
-// maxRanges is how many ranges of a file a request gets; for more it gets the file.
+// maxRanges is the maximum number of ranges in a request for a file. A request with more ranges gets the whole file.
 const maxRanges = 8
 
 // sendFile answers with a file as its owner reads it.
@@ -229,7 +229,7 @@ func (a *API) sendFile(w http.ResponseWriter, r *http.Request, at *area, p strin
 	http.ServeContent(sent, r, "", c.Info.ModTime(), source)
 	switch {
 	case source.failed != nil:
-		a.layouts.forget(at.user, at.session) // tokens may have been forgotten since
+		a.layouts.forget(at.user, at.session) // the cached layouts may contain tokens that were forgotten meanwhile
 		a.opt.Logger.WarnContext(logged(r.Context()), "a file was not sent to its end", "error", source.failed)
 		panic(http.ErrAbortHandler)
 	case sent.refused == http.StatusRequestedRangeNotSatisfiable:
@@ -240,7 +240,7 @@ func (a *API) sendFile(w http.ResponseWriter, r *http.Request, at *area, p strin
 	return nil
 }
 
-// attach lets browsers save a body, and never show it: it comes from programs.
+// attach makes browsers save a body and never display it, because it comes from programs.
 func attach(h http.Header, name string) {
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; sandbox")
@@ -250,7 +250,7 @@ func etagOf(l *files.Layout) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(l.Sum[:16]) + `"`
 }
 
-// sending leaves the bodies of refusals to the handler.
+// sending holds back error responses, so that the handler writes them.
 type sending struct {
 	http.ResponseWriter
 	refused int
@@ -273,7 +273,7 @@ func (s *sending) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// noting remembers the error of a reader.
+// noting remembers the last error of a reader, other than io.EOF.
 type noting struct {
 	io.ReadSeeker
 	failed error
@@ -287,7 +287,7 @@ func (n *noting) Read(p []byte) (int, error) {
 	return read, err
 }
 
-// sendZip answers with an archive of files, which are not compressed: that would take a processor for as long as the client reads.
+// sendZip answers with an archive of files. It does not compress them, because that would occupy a processor for as long as the client reads.
 func (a *API) sendZip(w http.ResponseWriter, r *http.Request, at *area, folder string, all []files.Entry) error {
 	name := at.name
 	if folder != "." {

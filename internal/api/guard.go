@@ -25,12 +25,12 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// step checks a request before its endpoint is called. An error is the answer; errAnswered says that the step has answered.
+// step checks a request before its endpoint is called. The returned error becomes the answer; errAnswered means that the step has written the answer.
 type step func(w http.ResponseWriter, r *http.Request) error
 
 var errAnswered = errors.New("answered")
 
-// serve is what every request passes: its record, the headers of the answer, the steps, and the endpoint.
+// serve returns the handler of all requests: it records a request, sets the headers of the answer, runs the steps, and calls the endpoint.
 func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -68,7 +68,7 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 		}
 		defer func() {
 			failed := recover()
-			// An answer that was begun is cut off, so that the client sees that it is not whole.
+			// If the answer has begun, the connection is cut off, so that the client sees that the answer is incomplete.
 			abort := failed != nil && (failed == http.ErrAbortHandler || rec.status != 0) //nolint:errorlint // net/http compares so
 			if failed != nil && !abort {
 				a.refuse(rec, r, fault())
@@ -87,7 +87,7 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 		for _, check := range steps {
 			if err := check(rec, r); err != nil {
 				if !v.identity.May(auth.User) && r.ContentLength != 0 {
-					h.Set("Connection", "close") // net/http does not wait for the rest of the body then
+					h.Set("Connection", "close") // keeps net/http from waiting for the rest of the body
 				}
 				if !errors.Is(err, errAnswered) {
 					a.refuse(rec, r, err)
@@ -100,12 +100,12 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 	})
 }
 
-// authenticate finds out who sent a request.
+// authenticate identifies the sender of a request.
 func (a *API) authenticate(_ http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	v := visitOf(ctx)
 	if isPublic(v.route) {
-		if v.route != mcpCallPath { // its credential is in the body
+		if v.route != mcpCallPath { // readBody checks the credential of this route
 			a.paceOpen(ctx)
 		}
 		return nil
@@ -141,11 +141,11 @@ func (a *API) countRequest(_ http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// openBody is the most bytes of a body without credentials.
+// openBody is the maximum size in bytes of a body without credentials.
 const openBody = 4 << 10
 
-// checkOpenBody refuses a body without credentials that is longer than openBody, and any of a request that only reads. What /task takes on a
-// harness without keys, and what the holder of a capability sends, is bounded when it is read.
+// checkOpenBody refuses a body without credentials if it is longer than openBody or if the request only reads. The size of a body for /task on a
+// harness without keys, or from the holder of a capability, is limited when the body is read.
 func (a *API) checkOpenBody(_ http.ResponseWriter, r *http.Request) error {
 	v := visitOf(r.Context())
 	switch {
@@ -159,7 +159,7 @@ func (a *API) checkOpenBody(_ http.ResponseWriter, r *http.Request) error {
 	return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("a body without credentials has at most %d bytes", openBody))
 }
 
-// authFailed counts and audits a refused credential. An issuer that does not answer is no such refusal.
+// authFailed counts and audits a refused credential. It ignores other errors, such as that of an issuer that does not answer.
 func (a *API) authFailed(ctx context.Context, err error) {
 	if !errors.Is(err, auth.ErrUnauthenticated) && !errors.Is(err, auth.ErrForbidden) && !errors.Is(err, auth.ErrCapability) {
 		return
@@ -172,7 +172,7 @@ func (a *API) authFailed(ctx context.Context, err error) {
 	a.paceOpen(ctx)
 }
 
-// takeSlot bounds the reads, the transfers of files, and the streams of events that a caller and all callers have at the same time.
+// takeSlot limits the reads, the transfers of files and the streams of events that are served at the same time, for each caller and for all callers.
 func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 	v := visitOf(r.Context())
 	var limit *bound
@@ -192,17 +192,17 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 	}
 	v.leave = leave
 	events := v.route == eventsPath || v.route == runEventsPath
-	if r.Method == http.MethodPut || limit == a.streams && !events || v.route == searchPath { // a search takes a turn of its own
+	if r.Method == http.MethodPut || limit == a.streams && !events || v.route == searchPath { // Search takes a turn itself
 		return nil
 	}
 	return a.takeTurn(r.Context())
 }
 
-// takeTurn waits for the caller's turn to have an answer computed.
+// takeTurn waits for the caller's turn to compute an answer.
 func (a *API) takeTurn(ctx context.Context) error {
 	v := visitOf(ctx)
 	if strings.HasPrefix(v.route, "/v1/tools") {
-		a.opt.Harness.EnsureTools(ctx, v.identity.User) // waits for servers, not for a processor
+		a.opt.Harness.EnsureTools(ctx, v.identity.User) // comes before the turn, because it waits for servers and not for a processor
 	}
 	wait, cancel := context.WithTimeout(ctx, slotWait)
 	defer cancel()
@@ -214,7 +214,7 @@ func (a *API) takeTurn(ctx context.Context) error {
 	return nil
 }
 
-// checkQuery refuses query parameters that the document does not name for an operation, and text that is not UTF-8.
+// checkQuery returns a step that refuses query parameters which the document does not list for the operation, and text that is not UTF-8.
 func (a *API) checkQuery() step {
 	known := map[string][]string{}
 	a.operations(func(method, path string, op *huma.Operation) {
@@ -247,7 +247,8 @@ func (a *API) checkQuery() step {
 	}
 }
 
-// readBody reads the body before the endpoint, so that one place bounds its size and time. Files are read by their endpoints.
+// readBody reads the body before the endpoint is called, so that one place limits its size and time. Bodies that are files are read by their
+// endpoints.
 func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 	v := visitOf(r.Context())
 	if r.Body == nil || r.Body == http.NoBody {
@@ -308,11 +309,12 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// bodyUnit is the size in bytes of what a body takes of the memory for bodies that arrive.
+// bodyUnit is the unit in bytes in which the memory for arriving bodies is counted.
 const bodyUnit = 64 << 10
 
-// receive reads a body behind its beginning, which may have been read. Beyond openBody bytes it takes memory of its caller's share before it
-// reads, until done is called: all that its header says, or for a body of unknown length first one unit and then as much as there may be.
+// receive reads a body; begin is the part that was read before. A body of more than openBody bytes takes memory of its caller's share until done is
+// called. The memory for the declared length is taken before the body is read. A body of unknown length takes one unit first, and the maximum length
+// if it is longer.
 func (a *API) receive(w http.ResponseWriter, r *http.Request, caller string, begin []byte) (text []byte, done func(), err error) {
 	v := visitOf(r.Context())
 	var held []func()
@@ -364,11 +366,11 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, caller string, beg
 	return append(text, more...), release, err
 }
 
-// largestBody is what a body of unknown length counts for where server.bodyLimit is none.
+// largestBody is the length that is assumed for a body of unknown length if server.bodyLimit is not set.
 const largestBody = 1 << 30
 
-// readCapability checks the credential of /internal/mcp-call, which is in a header or at the beginning of the body, before the rest is read.
-// It returns what it has read.
+// readCapability checks the credential of /internal/mcp-call, before the rest of the body is read. The credential is in a header or at the beginning
+// of the body. readCapability returns the part of the body that it has read.
 func (a *API) readCapability(r *http.Request) (begin []byte, err error) {
 	v := visitOf(r.Context())
 	begin, err = io.ReadAll(io.LimitReader(r.Body, openBody))
@@ -399,7 +401,8 @@ func (a *API) readCapability(r *http.Request) (begin []byte, err error) {
 	return begin, err
 }
 
-// memberOf is the text of a member of the JSON object that begins a text, which may be cut off; empty if it has none.
+// memberOf returns the string in a member of the JSON object at the beginning of text, which may be cut off. It returns an empty string if there is
+// no such member.
 func memberOf(text []byte, name string) string {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -410,7 +413,7 @@ func memberOf(text []byte, name string) string {
 		if err != nil {
 			return ""
 		}
-		if strings.EqualFold(fmt.Sprint(key), name) { // the endpoint decodes the key in the same way
+		if strings.EqualFold(fmt.Sprint(key), name) { // the case of the key does not matter
 			var value string
 			_ = d.Decode(&value)
 			return value

@@ -83,7 +83,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 		AuthToken string          `json:"authToken"`
 		ToolName  string          `json:"toolName"`
 		Input     json.RawMessage `json:"input"`
-		Params    json.RawMessage `json:"params"` // a form in the original's guides
+		Params    json.RawMessage `json:"params"` // alternative name in the guides of the original
 	}
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -112,7 +112,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	name, _ := json.Marshal(in.ToolName) // a string
+	name, _ := json.Marshal(in.ToolName) // cannot fail: it is a string
 	value, _ := json.Marshal(string(input))
 	out, err := a.createRun(r.Context(), capability.Identity(), runs.Request{
 		Code: fmt.Sprintf("return await callMCPTool(%s, JSON.parse(%s))", name, value), User: capability.User, Session: capability.Session,
@@ -131,10 +131,10 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	case out.Error.Kind == frame.KindTool && a.invalidInput(r.Context(), capability.User, tool, input):
 		return problem(http.StatusBadRequest, out.Error.Message)
 	}
-	return problem(http.StatusInternalServerError, out.Error.Message) // the tool's own words
+	return problem(http.StatusInternalServerError, out.Error.Message) // the error message of the tool
 }
 
-// invalidInput says whether a call failed because the tool's schema refuses the input.
+// invalidInput reports whether a call failed because the tool's schema refuses the input.
 func (a *API) invalidInput(ctx context.Context, user string, tool *catalog.Tool, input json.RawMessage) bool {
 	args, err := tool.Arguments(input, nil)
 	if err == nil {

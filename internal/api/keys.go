@@ -12,11 +12,11 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// Keys are the API keys of a server; *auth.Keys are the product's. Its methods are safe for concurrent use.
+// Keys manages the API keys of a server; *auth.Keys implements it. Its methods are safe for concurrent use.
 type Keys interface {
 	// List returns all keys, the newest first.
 	List(ctx context.Context) ([]auth.Key, error)
-	// Revoke ends a key at once. The error for an unknown id wraps task.ErrNotFound.
+	// Revoke revokes a key with immediate effect. The error for an unknown id wraps task.ErrNotFound.
 	Revoke(ctx context.Context, id string) error
 }
 
@@ -26,7 +26,8 @@ type KeyList struct {
 	Next string     `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
 }
 
-// addKeys lists and revokes keys. None is made over HTTP: one that was made with a stolen credential would outlive it.
+// addKeys adds the endpoints that list and revoke keys. Keys cannot be created over HTTP: a key that was created with a stolen credential would
+// outlive it.
 func (a *API) addKeys() {
 	operation(a, endpoint{
 		"listKeys", "GET /v1/keys", "operations", http.StatusOK, "List API keys, newest first",

@@ -12,9 +12,9 @@ import (
 	"mcp-code-exec-harness/internal/files"
 )
 
-// content opens a file as its owner reads it. Looking through a file for its layout takes a slot, and is done once.
+// content opens a file as its owner reads it. If the layout of the file is not cached, it takes a slot and scans the file.
 func (a *API) content(ctx context.Context, at *area, p string) (*files.Content, error) {
-	// A file that has just been written may be written again within the resolution of its time.
+	// Within this time after a write, a file may be written again without a change of its modification time.
 	const settled = 2 * time.Second
 	key := layoutKey{user: at.user, session: at.session, path: p, restored: at.restore != nil}
 	known := func(info fs.FileInfo) *files.Layout {
@@ -38,7 +38,7 @@ func (a *API) content(ctx context.Context, at *area, p string) (*files.Content, 
 	return c, err
 }
 
-// layouts remembers what was found out about files.
+// layouts caches the layouts of files.
 type layouts struct {
 	mu  sync.Mutex
 	all map[layoutKey]*files.Layout
@@ -51,7 +51,7 @@ type layoutKey struct {
 	modified            time.Time
 }
 
-// maxLayouts bounds the files that are remembered; each takes up to 64 bytes for each MiB of it.
+// maxLayouts is the maximum number of cached layouts. A layout takes up to 64 bytes for each MiB of its file.
 const maxLayouts = 2000
 
 func (l *layouts) get(key layoutKey) *files.Layout {
@@ -69,12 +69,12 @@ func (l *layouts) put(key layoutKey, of *files.Layout) {
 	l.all[key] = of
 }
 
-// forget forgets the files of a session of a user.
+// forget removes the layouts of the files in a session of a user.
 func (l *layouts) forget(user, session string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.all, func(key layoutKey, _ *files.Layout) bool { return key.user == user && key.session == session })
 }
 
-// scansAtOnce is how many files are looked through at the same time.
+// scansAtOnce is the maximum number of files that are scanned at the same time.
 var scansAtOnce = runtime.GOMAXPROCS(0)

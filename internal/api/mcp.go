@@ -16,7 +16,7 @@ import (
 
 const mcpPath = "/mcp"
 
-// addMCP adds the endpoint of MCP clients.
+// addMCP adds the endpoint for MCP clients.
 func (a *API) addMCP(r *routes) {
 	var tasks *task.Service
 	if a.opt.MCPTasks {
@@ -35,15 +35,15 @@ func (a *API) addMCP(r *routes) {
 		if r.Method == http.MethodGet {
 			v.detach()
 		}
-		if r.Header.Get("Accept") == "" { // whatever there is
+		if r.Header.Get("Accept") == "" { // accept any type
 			r.Header.Set("Accept", "*/*")
 		}
 		p := &problems{ResponseWriter: w, last: r.Method == http.MethodGet && r.ProtoMajor == 1}
 		handler.ServeHTTP(p, r)
-		if p.status == http.StatusForbidden { // the session is another user's
+		if p.status == http.StatusForbidden { // the session belongs to another user
 			return absent("session")
 		}
-		if strings.HasPrefix(p.text.String(), "malformed payload") { // the SDK appends the body
+		if strings.HasPrefix(p.text.String(), "malformed payload") { // the SDK appends the body, which must not be repeated
 			return problem(p.status, "the body is no JSON-RPC message")
 		}
 		if p.status != 0 {
@@ -71,11 +71,11 @@ func (a *API) addMCP(r *routes) {
 	}, serve)
 }
 
-// problems keeps an error that is plain text from being sent, and ends the connections of streams.
+// problems holds back error responses in plain text, and closes the connections of streams.
 type problems struct {
 	http.ResponseWriter
-	last   bool // the connection is not kept for another request, which a client that does not read would never send
-	status int  // status of the error; 0: none
+	last   bool // close the connection after the answer, because a client that does not read would never send another request
+	status int  // status of the error that is held back; 0 if there is none
 	text   strings.Builder
 }
 
@@ -102,7 +102,7 @@ func (p *problems) Write(text []byte) (int, error) {
 // Unwrap lets http.ResponseController flush.
 func (p *problems) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
-// shownToModel is an error as the model of an MCP client reads it. The context may be that of a session, which outlives its requests.
+// shownToModel returns an error as the model of an MCP client reads it. ctx may be the context of a session, which outlives its requests.
 func (a *API) shownToModel(ctx context.Context, err error) error {
 	if p := shown(err); p != nil {
 		return p
@@ -113,7 +113,7 @@ func (a *API) shownToModel(ctx context.Context, err error) error {
 	return fault()
 }
 
-// admit counts a call of an MCP client.
+// admit counts a call of an MCP client against a rate limit. It refuses work while the server is stopping.
 func (a *API) admit(_ context.Context, who auth.Identity, work bool) error {
 	limiter := a.opt.Requests
 	if work {

@@ -60,10 +60,10 @@ func (a *API) health(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// originalTime is the form of JavaScript's toISOString.
+// originalTime is the time layout of JavaScript's toISOString.
 const originalTime = "2006-01-02T15:04:05.000Z"
 
-// ready checks the parts that tasks need.
+// ready checks the parts that tasks need, and answers whether they work.
 func (a *API) ready(w http.ResponseWriter, r *http.Request) error {
 	checks, ok := map[string]string{}, true
 	if a.stopping.Load() {

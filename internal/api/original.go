@@ -47,10 +47,10 @@ func (a *API) addOriginal(r *routes) {
 	}, a.streamTask)
 }
 
-// maxTask is the most characters of a task.
+// maxTask is the maximum number of characters of a task.
 const maxTask = 10_000
 
-// originalRequest reads the body of /task. The messages are the original's.
+// originalRequest reads the body of /task. Its error messages are those of the original.
 func originalRequest(r *http.Request) (TaskRequest, error) {
 	bad := func(message string) (TaskRequest, error) {
 		return TaskRequest{}, problem(http.StatusBadRequest, message)
@@ -101,7 +101,7 @@ func originalOf(t task.Task) OriginalAnswer {
 		Runs: list(t.Runs), Usage: t.Usage,
 	}
 	if len(t.Runs) > 0 && len(t.Output) == 0 {
-		out.Output = json.RawMessage("null") // the field is there whenever code ran
+		out.Output = json.RawMessage("null") // the field is present whenever a program ran
 	}
 	if t.Status == task.WaitingApproval {
 		out.Message = "The task waits for an approval: GET /v1/approvals shows what it asks, and GET /v1/tasks/" + t.ID + " how it ends."
@@ -112,7 +112,7 @@ func originalOf(t task.Task) OriginalAnswer {
 	return out
 }
 
-// addOriginalTask adds the task of a request to /task.
+// addOriginalTask submits the task of a request to /task or /task/stream.
 func (a *API) addOriginalTask(r *http.Request) (t task.Task, err error) {
 	request, err := originalRequest(r)
 	if err == nil {
@@ -121,7 +121,7 @@ func (a *API) addOriginalTask(r *http.Request) (t task.Task, err error) {
 	return t, err
 }
 
-// runTask works a task while the caller waits. It cancels the task of a caller who goes away and has no idempotency key.
+// runTask submits a task and answers when it has ended. If the caller disconnects, it cancels the task unless the request has an idempotency key.
 func (a *API) runTask(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.addOriginalTask(r)
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *API) runTask(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// abandon cancels the task of a caller who went away.
+// abandon cancels the task of a caller who has disconnected, unless the request has an idempotency key.
 func (a *API) abandon(r *http.Request, id string) {
 	if r.Header.Get("Idempotency-Key") != "" {
 		return
@@ -158,7 +158,7 @@ func (a *API) abandon(r *http.Request, id string) {
 	}
 }
 
-// streamTask is runTask with the answer as the model writes it.
+// streamTask does the same as runTask, but sends the answer while the model writes it.
 func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	t, err := a.addOriginalTask(r)
 	if err != nil {
@@ -183,11 +183,11 @@ func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// chunks turns events into a text that only grows: what was sent cannot be taken back, and a slow watcher misses events.
+// chunks turns the events of a task into a text that only grows: text that was sent cannot be taken back, and a slow watcher misses events.
 type chunks struct {
 	send func(text string) error
 	turn string // text of the model in this turn
-	sent string // the part of it that the client has
+	sent string // part of the text in this turn that was sent to the client
 }
 
 func (c *chunks) event(e task.Event) error {
@@ -212,7 +212,7 @@ func (c *chunks) event(e task.Event) error {
 	rest, grows := strings.CutPrefix(c.turn, c.sent)
 	if e.Type == task.EventTurn {
 		if !grows && c.turn != "" {
-			rest = "\n\n" + c.turn // another answer than the one that it began with
+			rest = "\n\n" + c.turn // the final text of the turn does not continue what was sent
 		}
 		c.turn, c.sent = "", ""
 	} else if grows {

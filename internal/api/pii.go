@@ -10,14 +10,14 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// maxFields is the most fields of an answer.
+// maxFields is the maximum number of fields in an answer.
 const maxFields = 500
 
 // TokenStats counts tokens of personal data.
 type TokenStats struct {
 	Count int64            `json:"tokenCount"`
 	Types map[string]int64 `json:"types" doc:"Tokens by type, such as EMAIL."`
-	// Recorded is nil unless it is asked for.
+	// Recorded is nil unless the request has by=field.
 	Recorded *simulation.Hidden `json:"recorded,omitempty" doc:"With by=field: where recorded answers of tools have tokens."`
 }
 

@@ -33,7 +33,7 @@ type PolicyRules struct {
 	YAML  string       `json:"yaml" doc:"The section policy, as another one may begin." example:"preset: guarded\n"`
 }
 
-// rulesOf are the rules of a policy in words, its own before those of its preset.
+// rulesOf returns the rules of a policy in words: first its own rules, then those of its preset.
 func rulesOf(p config.Policy) []PolicyRule {
 	rules := []PolicyRule{}
 	add := func(preset string, all []policy.Rule) {
@@ -46,7 +46,7 @@ func rulesOf(p config.Policy) []PolicyRule {
 	return rules
 }
 
-// maxPolicy is the most bytes of the text of another policy. A call is judged by each of its rules.
+// maxPolicy is the maximum size in bytes of the text of another policy. It limits the number of rules that judge each call.
 const maxPolicy = 64 << 10
 
 // OtherPolicy is a policy that is not in effect.
@@ -55,7 +55,7 @@ type OtherPolicy struct {
 	Preset string `json:"preset,omitempty" enum:"open,guarded,careful,strict" doc:"A preset alone, instead of policy."`
 }
 
-// read reads the policy. ok is false if the request has none.
+// read parses the policy. ok is false if the request contains no policy.
 func (o OtherPolicy) read() (p config.Policy, mistakes []simulation.Mistake, ok bool, err error) {
 	switch {
 	case o.Policy != "" && o.Preset != "":
@@ -71,7 +71,7 @@ func (o OtherPolicy) read() (p config.Policy, mistakes []simulation.Mistake, ok 
 	return p, simulation.Mistakes(err), true, nil
 }
 
-// sound is read for requests that need a policy without mistakes. The error says where they are, and nothing of the text.
+// sound parses the policy for requests that need one without mistakes. The error says where the mistakes are, but repeats nothing of the text.
 func (o OtherPolicy) sound() (p config.Policy, ok bool, err error) {
 	p, mistakes, ok, err := o.read()
 	if err != nil || len(mistakes) == 0 {
@@ -90,13 +90,13 @@ func (o OtherPolicy) sound() (p config.Policy, ok bool, err error) {
 	return p, false, failed
 }
 
-// PolicyCheck says whether a text is a policy.
+// PolicyCheck is the result of checking the text of a policy.
 type PolicyCheck struct {
 	Mistakes []simulation.Mistake `json:"mistakes" doc:"Empty: it is a policy."`
 	Rules    []PolicyRule         `json:"rules" doc:"Its rules in words, with those of its preset; empty where it has mistakes."`
 }
 
-// ArgumentsObject is a JSON object as it was sent.
+// ArgumentsObject keeps a JSON object as it was sent.
 type ArgumentsObject struct{ raw json.RawMessage }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -110,7 +110,7 @@ func (*ArgumentsObject) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: true, Description: "Arguments of the call. Tokens in them are judged."}
 }
 
-// PolicyTrial is a call that is judged and not made.
+// PolicyTrial describes a call that is judged but not made.
 type PolicyTrial struct {
 	_ struct{} `additionalProperties:"true"`
 	OtherPolicy
@@ -123,24 +123,25 @@ type PolicyTrial struct {
 	Values  []simulation.Said `json:"values,omitempty" maxItems:"1000" doc:"Strings and numbers in the arguments and where they came from. One that is not named is of unknown origin."`
 }
 
-// RecordedRuns says which recorded runs are looked at.
+// RecordedRuns selects the recorded runs that a request examines.
 type RecordedRuns struct {
 	UserID string    `json:"userId,omitempty" maxLength:"100" doc:"Only those of this user; by default those of the caller's user, or of all users for a caller who may act for all."`
 	Since  time.Time `json:"since,omitzero" doc:"Only those that began since then."`
 	Runs   int       `json:"runs,omitempty" minimum:"1" maximum:"1000" default:"200" doc:"The newest so many."`
 }
 
-// Bounds of what one request looks at.
+// Limits of what one request examines.
 const (
 	recordedCalls   = 20_000
 	recordedJournal = 32 << 20
 	recordedArgs    = 256 << 10
 	recordedOrigins = 32 << 20
-	recordedTime    = 25 * time.Second // below what a page may take
+	recordedTime    = 25 * time.Second // shorter than the time limit of a page
 	maxChanges      = 500
 )
 
-// recorded is the source of a caller's recorded calls, of which one request of a caller is answered at a time. The caller calls leave.
+// recorded returns the source of a caller's recorded calls, and a context that limits the time for reading them. A caller can have one such request
+// at a time. leave must be called at its end.
 func (a *API) recorded(ctx context.Context, of RecordedRuns) (s *simulation.Source, in context.Context, leave func(), err error) {
 	user, err := seeUser(ctx, of.UserID)
 	if err != nil {
@@ -165,7 +166,7 @@ func (a *API) recorded(ctx context.Context, of RecordedRuns) (s *simulation.Sour
 	return source, in, end, nil
 }
 
-// policyFor is the configuration with the policy in effect, for a caller who may see it.
+// policyFor returns the configuration with the policy in effect. It refuses callers without the role approver.
 func (a *API) policyFor(ctx context.Context) (config.Config, error) {
 	if err := identity(ctx).Require(auth.Approver); err != nil {
 		return config.Config{}, err

@@ -9,20 +9,20 @@ import (
 	"mcp-code-exec-harness/internal/simulation"
 )
 
-// RecordedQuery says which recorded runs are looked at, as RecordedRuns does, in a query.
+// RecordedQuery selects recorded runs by query parameters, as RecordedRuns does in a body.
 type RecordedQuery struct {
 	UserID string    `query:"userId" maxLength:"100" doc:"Only runs of this user; by default those of the caller's user, or of all users for a caller who may act for all."`
 	Since  time.Time `query:"since" doc:"Only runs that began since then."`
 	Runs   int       `query:"runs" minimum:"1" maximum:"1000" default:"200" doc:"The newest so many runs."`
 }
 
-// The most rows of an answer.
+// Maximum number of rows in an answer.
 const (
 	maxTools = 1000
 	maxFlows = 2000
 )
 
-// addRecordedPolicy adds what the policy in effect, and presets, decide of recorded calls.
+// addRecordedPolicy adds the endpoints that show how the policy in effect and the presets decide recorded calls.
 func (a *API) addRecordedPolicy() {
 	operation(a, endpoint{
 		"comparePresets", "GET /v1/policy/presets", "policy", http.StatusOK, "What each preset decides of recorded calls, and of each tool",

@@ -25,7 +25,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Problem is an error as of RFC 9457, with the original system's field error. It never holds what was sent.
+// Problem is an error as defined by RFC 9457, with the field error of the original system. It never contains data of the request.
 type Problem struct {
 	Type   string   `json:"type" example:"about:blank"`
 	Title  string   `json:"title"`
@@ -34,11 +34,11 @@ type Problem struct {
 	Err    string   `json:"error" doc:"The same as detail."`
 	Errors []Detail `json:"errors,omitempty" doc:"What is wrong with single fields."`
 
-	// absent is the kind of thing that does not exist; fail adds its id. Empty: it is another problem.
+	// absent is the kind of the thing that does not exist; fail adds its id. It is empty for other problems.
 	absent string
 }
 
-// Detail is what is wrong with one field.
+// Detail describes what is wrong with one field.
 type Detail struct {
 	Message  string `json:"message"`
 	Location string `json:"location,omitempty" example:"body.task"`
@@ -58,17 +58,17 @@ func problem(status int, detail string) *Problem {
 	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail, Err: detail}
 }
 
-// absent is the answer for a thing that does not exist, or not for the caller.
+// absent returns the problem for a thing that does not exist or that the caller may not see.
 func absent(what string) *Problem {
 	p := problem(http.StatusNotFound, "no such "+what+" for this key")
 	p.absent = what
 	return p
 }
 
-// ownID matches ids that the harness makes. They may be repeated in errors; other text of a request may not.
+// ownID matches ids that the harness makes. Errors may repeat such ids, but no other text of a request.
 var ownID = startup.Regexp(`^(task|run|sess|sched|apr)_[0-9A-Za-z]{1,40}$`)
 
-// named is an absent problem with the id of the thing, if the request names one.
+// named adds the id of the thing to an absent problem, if the request names one.
 func (p *Problem) named(v *visit) *Problem {
 	kind, _, _ := strings.Cut(strings.TrimPrefix(v.route, "/v1/"), "/")
 	what := p.absent
@@ -88,7 +88,7 @@ func (p *Problem) named(v *visit) *Problem {
 	return problem(p.Status, detail)
 }
 
-// pathID is the part of a path that is {id} in its route.
+// pathID returns the part of a path that stands for {id} in its route.
 func pathID(route, path string) string {
 	parts := strings.Split(path, "/")
 	if i := slices.Index(strings.Split(route, "/"), "{id}"); i >= 0 && i < len(parts) {
@@ -97,13 +97,13 @@ func pathID(route, path string) string {
 	return ""
 }
 
-// fault is the answer when the harness has failed; its log says how.
+// fault returns the problem for an internal error. The log contains the cause.
 func fault() *Problem {
 	return problem(http.StatusInternalServerError, "internal error; see the server log")
 }
 
-// newProblem makes the errors of huma. Its status 422 becomes 400. Errors that are not of its validation, and the ends of
-// locations, can hold what was sent.
+// newProblem converts errors of huma into problems. Status 422 becomes 400. It leaves out the ends of locations and the texts of errors that are not
+// from huma's validation, because they can contain data of the request.
 func newProblem(status int, message string, errs ...error) huma.StatusError {
 	switch status {
 	case http.StatusUnprocessableEntity:
@@ -121,7 +121,7 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 			if _, text := detail.Value.(string); !text || d.Location != "body" {
 				d.Message = detail.Message
 			}
-			if strings.HasPrefix(detail.Message, "expected value to match exactly one schema") { // Duration alone has a choice
+			if strings.HasPrefix(detail.Message, "expected value to match exactly one schema") { // a schema with alternatives, such as that of Duration
 				d.Message = badDuration
 			}
 		}
@@ -134,14 +134,15 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 	return p
 }
 
-// first cuts a location to the part that the document names: below a field there may be keys that the caller chose.
+// first shortens a location to the part that the document names. Keys below a field may be chosen by the caller.
 func first(location string) string {
 	parts := strings.SplitN(location, ".", 3)
 	name, _, _ := strings.Cut(strings.Join(parts[:min(len(parts), 2)], "."), "[")
 	return name
 }
 
-// statuses is the one table from errors to HTTP. An empty detail is the error's own text, which never holds what was sent.
+// statuses is the one table that maps errors to HTTP statuses. An empty detail stands for the text of the error, which never contains data of the
+// request.
 var statuses = []struct {
 	is     error
 	status int
@@ -171,7 +172,7 @@ var statuses = []struct {
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "it took too long"},
 }
 
-// shown is the answer for an error that its caller can help, nil for an internal error.
+// shown returns the problem for an error that the caller can do something about, or nil for an internal error.
 func shown(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {
@@ -216,12 +217,12 @@ func shown(err error) *Problem {
 	return nil
 }
 
-// overload reports whether an error is that of too much work, which is no fault.
+// overload reports whether an error means that there is too much work, which is not an internal error.
 func overload(err error) bool {
 	return errors.Is(err, sandbox.ErrOwnerFull) || errors.Is(err, sandbox.ErrPoolFull) || errors.Is(err, sandbox.ErrPoolBusy) || errors.Is(err, sandbox.ErrPoolInUse)
 }
 
-// fail turns an error into the answer; faults of the harness are logged and not shown.
+// fail converts an error into the answer. Internal errors are logged and not shown.
 func (a *API) fail(ctx context.Context, err error) *Problem {
 	p := shown(err)
 	switch {
@@ -238,7 +239,7 @@ func (a *API) fail(ctx context.Context, err error) *Problem {
 	return p.named(visitOf(ctx))
 }
 
-// statusGone is for the log: the client does not read the answer. nginx uses the number, too.
+// statusGone is the status that is logged if the client has disconnected and does not read the answer. nginx uses the same number.
 const statusGone = 499
 
 func closest(names []string) string {
@@ -248,7 +249,7 @@ func closest(names []string) string {
 	return "; closest: " + strings.Join(names, ", ")
 }
 
-// refuse writes an error in a plain handler.
+// refuse writes an error as the answer of a plain handler.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := a.fail(r.Context(), err)
 	if p.Status == http.StatusUnauthorized {
@@ -259,9 +260,9 @@ func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	json.NewEncoder(w).Encode(p)
 }
 
-// answer writes a value in a plain handler.
+// answer writes a value as the answer of a plain handler.
 func answer(w http.ResponseWriter, status int, value any) {
-	text, _ := journal.Encode(value) // values of this package
+	text, _ := journal.Encode(value) // cannot fail for values of this package
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	w.Write(append(text, '\n'))

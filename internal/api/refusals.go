@@ -13,22 +13,22 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// What the audit log gets of refused requests in a minute, so that no caller fills it: single lines for the first ones, and one line with a
-// count for the others of an address or a caller. 50 lines a minute, all that there can be, are 25 MB a day.
+// Limits of the audit lines about refused requests in one minute, so that no caller fills the audit log. The first refusals get a line each; the
+// others of an address or a caller are counted in one line. 50 lines a minute, the maximum, are 25 MB a day.
 const (
 	refusalWindow  = time.Minute
-	refusalSingle  = 10 // single lines of an address or a caller
-	refusalSingles = 30 // single events of all addresses
-	refusalCounted = 20 // addresses and callers with a count of their own; the others share one
-	refusalReasons = 5  // reasons that a count names
+	refusalSingle  = 10 // maximum number of single lines of one address or caller
+	refusalSingles = 30 // maximum number of single lines of all addresses and callers
+	refusalCounted = 20 // maximum number of addresses and callers with a count of their own; the others share one
+	refusalReasons = 5  // maximum number of reasons in a count
 )
 
-// What requests without credentials get of the server. Requests with a valid one neither wait nor count.
+// Limits of requests without credentials. Requests with a valid credential neither wait nor count.
 const (
-	openBurst = 200                   // requests of an address that are served at once
-	openEvery = 20 * time.Millisecond // the pause between later ones
-	openWait  = 30 * time.Second      // the longest wait; beyond it the connection is closed without an answer
-	openPaced = 10_000                // addresses that are remembered; beyond them all others share one place
+	openBurst = 200                   // number of requests of an address that need not wait
+	openEvery = 20 * time.Millisecond // pause between later requests
+	openWait  = 30 * time.Second      // maximum wait; if it would be longer, the connection is closed without an answer
+	openPaced = 10_000                // maximum number of remembered addresses; the others share one entry
 )
 
 // refusals counts refused requests for the audit log. Its methods are safe for concurrent use.
@@ -37,26 +37,26 @@ type refusals struct {
 	now   func() time.Time
 
 	mu     sync.Mutex
-	begin  time.Time // beginning of the counted minute; zero: no refusal in it
-	lines  int       // single ones that were written
+	begin  time.Time // beginning of the counted minute; zero before its first refusal
+	lines  int       // number of single lines written in this minute
 	counts map[refusalKey]*refusal
 	timer  *time.Timer
 }
 
 type refusalKey struct {
 	what telemetry.EventType
-	of   string // an address block or a caller; empty: all others
+	of   string // address block or caller; empty for all others
 }
 
-// refusal is what was refused of one address or caller and has no line yet.
+// refusal counts the refused requests of one address or caller: those with a line (lines) and those without (n).
 type refusal struct {
 	lines   int
 	n       int64
-	event   telemetry.Event // the last one
+	event   telemetry.Event // last event without a line
 	reasons []string
 }
 
-// note writes or counts an event of an address block or a caller.
+// note writes or counts the event of an address block or a caller.
 func (r *refusals) note(of string, e telemetry.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *refusals) note(of string, e telemetry.Event) {
 	}
 }
 
-// flush writes the counts of the minute.
+// flush writes the counts of the minute to the audit log.
 func (r *refusals) flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,15 +119,15 @@ func (r *refusals) flush() {
 	r.begin, r.counts = time.Time{}, nil
 }
 
-// openPace spaces the answers to requests without credentials, for each address. Its methods are safe for concurrent use.
+// openPace limits the rate of answers to requests without credentials, for each address. Its methods are safe for concurrent use.
 type openPace struct {
 	mu   sync.Mutex
-	next map[netip.Addr]time.Time // time of the next request of an address that uses its burst up
-	// swept is when the addresses were removed that had used nothing of their bursts; a full map is swept once a second.
+	next map[netip.Addr]time.Time // theoretical arrival time of the next request of an address, as in the GCRA algorithm
+	// swept is the time of the last removal of addresses that use nothing of their bursts. A full map is swept at most once a second.
 	swept time.Time
 }
 
-// wait is how long a request of an address block has to wait; false if that is too long.
+// wait returns how long a request of an address block has to wait. It returns false if that is longer than openWait.
 func (p *openPace) wait(from netip.Addr, now time.Time) (time.Duration, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,8 +155,8 @@ func (p *openPace) wait(from netip.Addr, now time.Time) (time.Duration, bool) {
 	return max(wait, 0), true
 }
 
-// paceOpen holds back a request without credentials whose address sends many. Where it would wait too long, or its client goes away, its
-// connection is closed.
+// paceOpen delays a request without credentials if its address sends many. It closes the connection if the wait would be too long or if the client
+// disconnects.
 func (a *API) paceOpen(ctx context.Context) {
 	v := visitOf(ctx)
 	wait, ok := a.pace.wait(addressBlock(v.from), time.Now())
@@ -166,7 +166,7 @@ func (a *API) paceOpen(ctx context.Context) {
 	if wait == 0 {
 		return
 	}
-	v.detach() // a shutdown does not wait for it
+	v.detach() // a shutdown does not wait for this request
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

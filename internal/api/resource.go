@@ -8,10 +8,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// resourcePath is where MCP clients read which issuer their tokens come from (RFC 9728).
+// resourcePath is the path at which MCP clients find out which issuer makes their tokens (RFC 9728).
 const resourcePath = "/.well-known/oauth-protected-resource"
 
-// addResource adds the metadata of the endpoint of MCP clients as a protected resource. There are none if no issuer's tokens are accepted.
+// addResource adds the endpoints that describe the endpoint for MCP clients as a protected resource. They answer 404 if no issuer is configured.
 func (a *API) addResource(r *routes) {
 	for id, path := range map[string]string{"mcpResource": resourcePath + mcpPath, "resource": resourcePath} {
 		r.add(&huma.Operation{
@@ -31,8 +31,8 @@ func (a *API) addResource(r *routes) {
 	}
 }
 
-// resource is the address of the endpoint of MCP clients: the audience where that is an address, because tokens are made for it, else the one
-// that the request was sent to.
+// resource returns the address of the endpoint for MCP clients. It is the audience if that is an address, because tokens are made for it; otherwise
+// it is the address that the request was sent to.
 func (a *API) resource(r *http.Request) *url.URL {
 	if at, err := url.Parse(a.opt.Audience); err == nil && at.Host != "" && strings.HasPrefix(at.Scheme, "http") {
 		return at
@@ -44,7 +44,7 @@ func (a *API) resource(r *http.Request) *url.URL {
 	return at
 }
 
-// withResource adds to a challenge where MCP clients find the issuer.
+// withResource completes a challenge with the address at which MCP clients find the issuer.
 func (a *API) withResource(challenge string, r *http.Request) string {
 	if a.opt.Issuer == "" || r.URL.Path != mcpPath || challenge == "" {
 		return challenge

@@ -10,8 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Texts of tasks and runs hold tokens in place of personal data. Their owner gets the values in what was asked and answered; console
-// lines, errors, journals and the arguments of approvals keep the tokens; beside the arguments of one request they get the values.
+// Texts of tasks and runs contain tokens in place of personal data. Their owner gets the values in what was asked and answered. Console lines,
+// errors, journals and the arguments of approvals keep the tokens; a single approval request also lists the values beside its arguments.
 
 // owns reports whether the caller acts for a user.
 func owns(ctx context.Context, user string) bool {
@@ -19,7 +19,7 @@ func owns(ctx context.Context, user string) bool {
 	return who.User == "" || who.User == user
 }
 
-// shownTask is a task as the caller sees it.
+// shownTask returns a task as the caller may see it.
 func (a *API) shownTask(ctx context.Context, t task.Task) (task.Task, error) {
 	if !owns(ctx, t.UserID) {
 		return t, nil
@@ -27,7 +27,7 @@ func (a *API) shownTask(ctx context.Context, t task.Task) (task.Task, error) {
 	return task.Shown(ctx, a.opt.Harness.Privacy(), t)
 }
 
-// shownOutcome is the outcome of a run as the caller sees it.
+// shownOutcome returns the outcome of a run as the caller may see it.
 func (a *API) shownOutcome(ctx context.Context, user, session string, out *run.Outcome) (*run.Outcome, error) {
 	if !owns(ctx, user) {
 		return out, nil
@@ -35,7 +35,7 @@ func (a *API) shownOutcome(ctx context.Context, user, session string, out *run.O
 	return a.opt.Harness.Runs().Shown(ctx, user, session, out)
 }
 
-// shownEvents is a function that makes the events of a task those that its owner sees. Pieces of a token may come in several events.
+// shownEvents returns a function that converts events of a task into what the caller may see. A token may be split across several events.
 func (a *API) shownEvents(ctx context.Context, t task.Task) func(task.Event) (task.Event, error) {
 	var p pii.Session
 	if owns(ctx, t.UserID) {
@@ -64,13 +64,13 @@ func (a *API) shownEvents(ctx context.Context, t task.Task) func(task.Event) (ta
 	}
 }
 
-// restoring restores a text that comes in pieces: what may be the beginning of a token waits for the rest of it.
+// restoring replaces the tokens in a text that arrives in pieces. It holds back what may be the beginning of a token until the rest arrives.
 type restoring struct{ held string }
 
-// maxToken is the length of the longest token.
+// maxToken is the maximum length of a token.
 const maxToken = 80
 
-// piece is what of the text can be shown after one more piece; last says that there are no more.
+// piece adds a piece and returns the text that can be shown now. last means that no pieces follow.
 func (r *restoring) piece(ctx context.Context, p pii.Session, piece string, last bool) (string, error) {
 	text := r.held + piece
 	r.held = ""
@@ -80,7 +80,7 @@ func (r *restoring) piece(ctx context.Context, p pii.Session, piece string, last
 	return p.Restore(ctx, text)
 }
 
-// delta restores in the text of a delta event.
+// delta replaces the tokens in the text of a delta event.
 func (r *restoring) delta(ctx context.Context, p pii.Session, data json.RawMessage) (json.RawMessage, error) {
 	var d map[string]json.RawMessage
 	var text string

@@ -16,7 +16,7 @@ type endpoint struct {
 	tag     string
 	status  int // status of success
 	summary string
-	about   string // more than the summary; may be empty
+	about   string // description beyond the summary; may be empty
 }
 
 // operation adds an endpoint whose types describe its input and output.
@@ -24,7 +24,7 @@ func operation[I, O any](a *API, e endpoint, do func(context.Context, *I) (*O, e
 	method, path, _ := strings.Cut(e.pattern, " ")
 	huma.Register(a.doc, huma.Operation{
 		OperationID: e.id, Method: method, Path: path, Tags: []string{e.tag}, DefaultStatus: e.status, Summary: e.summary, Description: e.about,
-		MaxBodyBytes: -1, BodyReadTimeout: -1, // readBody has bounded both
+		MaxBodyBytes: -1, BodyReadTimeout: -1, // readBody has limited both
 	}, func(ctx context.Context, in *I) (*O, error) {
 		visitOf(ctx).decoded()
 		out, err := do(ctx, in)
@@ -35,27 +35,27 @@ func operation[I, O any](a *API, e endpoint, do func(context.Context, *I) (*O, e
 	})
 }
 
-// body is an answer that is a body only.
+// body is an input or an output that consists of a body only.
 type body[T any] struct{ Body T }
 
-// ByID names a task, a run or a schedule.
+// ByID identifies the thing in the path, such as a task, a run or a schedule.
 type ByID struct {
 	ID string `path:"id" doc:"Its id."`
 }
 
-// created is the answer to a request that made something.
+// created is the answer to a request that created something.
 type created[T any] struct {
 	Location string `header:"Location" doc:"Where it is."`
 	Body     T
 }
 
-// routes adds the endpoints that write their answers themselves.
+// routes registers the endpoints that write their answers themselves.
 type routes struct {
 	a   *API
 	mux *http.ServeMux
 }
 
-// add adds an endpoint with its description. The handler returns an error before it has answered, or nil.
+// add registers an endpoint with its description. do must not return an error once it has begun to answer.
 func (r *routes) add(op *huma.Operation, do func(w http.ResponseWriter, r *http.Request) error) {
 	op.Responses["default"] = &huma.Response{Description: "Error", Content: content("application/problem+json", r.a.schemaOf(Problem{}))}
 	r.a.doc.OpenAPI().AddOperation(op)
@@ -63,7 +63,7 @@ func (r *routes) add(op *huma.Operation, do func(w http.ResponseWriter, r *http.
 	r.mux.HandleFunc(op.Method+" "+path, r.a.plain(do))
 }
 
-// plain makes a handler of one that returns an error.
+// plain converts a function that returns an error into an HTTP handler.
 func (a *API) plain(do func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := do(w, r); err != nil {
@@ -91,14 +91,14 @@ func (a *API) nothing(mux *http.ServeMux) http.HandlerFunc {
 	}
 }
 
-// routeOf is the path of the pattern that a request matches; "" if it matches none.
+// routeOf returns the path of the pattern that a request matches, or an empty string if it matches none.
 func routeOf(mux *http.ServeMux, r *http.Request) string {
 	_, pattern := mux.Handler(r)
 	_, path, _ := strings.Cut(pattern, " ")
 	return path
 }
 
-// list makes an empty list of a nil one, which JSON writes as null.
+// list returns an empty list in place of a nil one, which JSON would write as null.
 func list[T any](all []T) []T {
 	if all == nil {
 		return []T{}
@@ -106,12 +106,12 @@ func list[T any](all []T) []T {
 	return all
 }
 
-// param describes a parameter of text.
+// param describes a string parameter.
 func param(in, name, description string) *huma.Param {
 	return &huma.Param{In: in, Name: name, Description: description, Required: in == "path", Schema: &huma.Schema{Type: huma.TypeString}}
 }
 
-// content is a body of one type.
+// content describes a body of one media type.
 func content(kind string, schema *huma.Schema) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{kind: {Schema: schema}}
 }
@@ -121,13 +121,13 @@ func answers(status, description string, content map[string]*huma.MediaType) map
 	return map[string]*huma.Response{status: {Description: description, Content: content}}
 }
 
-// public is the security of endpoints without authentication.
+// public is the security requirement of endpoints without authentication.
 var public = []map[string][]string{{}}
 
-// rootPath is the page for browsers.
+// rootPath is the route of the root page, which redirects browsers to the documentation.
 const rootPath = "/{$}"
 
-// isPublic says whether a route needs no identity: probes, the document, where tokens come from, and the endpoint that takes run capabilities.
+// isPublic reports whether a route needs no identity: probes, the document, the metadata about tokens, and the endpoint that takes run capabilities.
 func isPublic(route string) bool {
 	return slices.Contains([]string{"/health", "/ready", mcpCallPath, rootPath, "/docs", "/docs/docs.js"}, route) || strings.HasPrefix(route, "/openapi") || strings.HasPrefix(route, resourcePath)
 }

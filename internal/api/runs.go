@@ -48,7 +48,7 @@ func lineOf(r journal.RunInfo) RunLine {
 	return line
 }
 
-// NewRun asks for a run.
+// NewRun is the request for a run.
 type NewRun struct {
 	_         struct{}  `additionalProperties:"true"`
 	UserID    string    `json:"userId,omitempty" maxLength:"100" doc:"The user; a key that is bound to a user may leave it out."`
@@ -60,7 +60,7 @@ type NewRun struct {
 	Wait      *Duration `json:"wait,omitempty" doc:"How long to wait for the end of the run: the answer is that of a running run after it, and the run goes on. By default until it has ended."`
 }
 
-// NewInput names what a program works on.
+// NewInput names the file that a program works on.
 type NewInput struct {
 	_      struct{} `additionalProperties:"true"`
 	Path   string   `json:"path" minLength:"1" maxLength:"4096" doc:"A file in the session's /workspace."`
@@ -83,7 +83,7 @@ type RunDetails struct {
 	Ended     *time.Time `json:"endedAt,omitempty"`
 }
 
-// Journal is what a run recorded.
+// Journal is a page of the records of a run.
 type Journal struct {
 	Records []journal.Record `json:"records"`
 	Next    int64            `json:"next,omitempty" doc:"The cursor of the next page; absent behind the last record of a run that has ended."`
@@ -99,14 +99,14 @@ func (a *API) findRun(ctx context.Context, id string) (journal.RunInfo, error) {
 	return info, err
 }
 
-// keyedID is the id of what a request with an Idempotency-Key makes.
+// keyedID is the id of the thing that a request with an Idempotency-Key creates.
 type keyedID struct {
 	id  string // the same for the same caller, key and request
-	key string // prefix of the key: the same for the same caller and key
+	key string // beginning of id: the same for the same caller and key
 }
 
 func newKeyedID(prefix, caller, key string, request any) keyedID {
-	text, _ := json.Marshal(request) // it was decoded from JSON
+	text, _ := json.Marshal(request) // cannot fail: the request was decoded from JSON
 	of := sha256.Sum256([]byte(caller + "\x00" + key))
 	k := keyedID{key: prefix + hex.EncodeToString(of[:7])}
 	of = sha256.Sum256(text)
@@ -114,7 +114,7 @@ func newKeyedID(prefix, caller, key string, request any) keyedID {
 	return k
 }
 
-// made says whether an earlier request with the same key made an id. The error wraps task.ErrIdempotency if it was another request.
+// made reports whether an earlier request with the same key created id. The error is task.ErrIdempotency if that was a different request.
 func (k keyedID) made(id string) (bool, error) {
 	if !strings.HasPrefix(id, k.key) || len(id) != len(k.id) {
 		return false, nil
@@ -125,7 +125,7 @@ func (k keyedID) made(id string) (bool, error) {
 	return true, nil
 }
 
-// repeated returns the outcome of the run that an earlier request with the same key made; nil if there is none.
+// repeated returns the outcome of the run that an earlier request with the same key created, or nil if no such run exists.
 func (a *API) repeated(ctx context.Context, k keyedID) (*run.Outcome, error) {
 	info, err := a.opt.Harness.Runs().Match(ctx, k.key)
 	if errors.Is(err, journal.ErrNotFound) {
@@ -295,11 +295,11 @@ func (a *API) addRuns() {
 }
 
 const (
-	replayTurn = 3 * time.Second // for which a replay has one of the few slots, which bound how many journals are read at the same time
-	replayMost = time.Minute     // the longest replay
+	replayTurn = 3 * time.Second // maximum time for which a replay holds one of the few slots for reading a journal
+	replayMost = time.Minute     // maximum duration of a replay
 )
 
-// enterReplay waits for a slot for a replay. A caller has one replay until leave is called.
+// enterReplay waits for a slot for a replay. A caller can have one replay at a time; leave ends it.
 func (a *API) enterReplay(ctx context.Context, caller string) (leave func(), err error) {
 	own, err := a.heavy.enter(ctx, caller)
 	if err != nil {
@@ -319,7 +319,7 @@ func (a *API) enterReplay(ctx context.Context, caller string) (leave func(), err
 	}, nil
 }
 
-// outcome is the answer with an outcome.
+// outcome returns the answer with an outcome, as the caller may see it.
 func (a *API) outcome(ctx context.Context, user, session string, out *run.Outcome, err error) (*body[*run.Outcome], error) {
 	if err == nil {
 		out, err = a.shownOutcome(ctx, user, session, out)
@@ -327,8 +327,8 @@ func (a *API) outcome(ctx context.Context, user, session string, out *run.Outcom
 	return &body[*run.Outcome]{out}, err
 }
 
-// createRun executes a program for a caller. It waits for the end of the run, or as long as wait says: then the run goes on without the
-// request, until the server stops.
+// createRun executes a program for a caller. It waits for the end of the run, or at most for the time wait if that is set. After that time the run
+// continues without the request, until the server stops.
 func (a *API) createRun(ctx context.Context, who auth.Identity, req runs.Request, wait *Duration) (*run.Outcome, error) {
 	req.ID = cmp.Or(req.ID, id.New("run"))
 	visitOf(ctx).run = req.ID

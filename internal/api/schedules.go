@@ -8,14 +8,14 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// NewSchedule asks for a schedule.
+// NewSchedule is the request for a schedule.
 type NewSchedule struct {
 	TaskRequest
 	Cron string `json:"cron,omitempty" example:"0 9 * * 1-5" doc:"Minute, hour, day, month, weekday; or runAt for a single time."`
 	Zone string `json:"timeZone,omitempty" example:"Europe/Berlin" doc:"IANA name; UTC when left out."`
 }
 
-// ScheduleList is the schedules of a user.
+// ScheduleList lists the schedules of a user.
 type ScheduleList struct {
 	Schedules []task.Schedule `json:"schedules"`
 }
@@ -86,7 +86,7 @@ func (a *API) addSchedules() {
 	})
 }
 
-// enterSession makes sure that a session is the user's; an absent one is created.
+// enterSession creates a session if it is absent. It returns an error if the session belongs to another user.
 func (a *API) enterSession(ctx context.Context, user, session string) error {
 	if session == "" {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// Confirming is how approvals of a caller are confirmed.
+// Confirming describes how the approvals of a caller are confirmed.
 type Confirming struct {
 	Required bool          `json:"required" doc:"Approvals have to be confirmed by a person."`
 	Keys     []SecurityKey `json:"keys" doc:"The caller's security keys."`
@@ -28,7 +28,7 @@ type SecurityKey struct {
 	Added  time.Time `json:"addedAt"`
 }
 
-// NewQuestion chooses what a security key is asked to approve.
+// NewQuestion selects the approval requests that a security key is asked to approve.
 type NewQuestion struct {
 	_        struct{}      `additionalProperties:"true"`
 	Origin   string        `json:"origin" maxLength:"300" doc:"The origin of the page that asks." example:"https://harness.example.com"`
@@ -36,20 +36,20 @@ type NewQuestion struct {
 	Remember bool          `json:"remember,omitempty" doc:"Later calls of the same tools in the same task, or run, are not asked about."`
 }
 
-// SeenRequest is a request with the digest of what a person was shown of it.
+// SeenRequest is an approval request with the digest of what the person was shown.
 type SeenRequest struct {
 	ID     string `json:"id" maxLength:"100"`
 	Digest string `json:"digest" maxLength:"100"`
 }
 
-// Question is what a security key is asked.
+// Question is the challenge to a security key.
 type Question struct {
 	Batch     string            `json:"batch" doc:"Goes back with the answer."`
 	Expires   time.Time         `json:"expiresAt" doc:"2 minutes from now."`
 	PublicKey CredentialRequest `json:"publicKey" doc:"PublicKeyCredentialRequestOptionsJSON, as WebAuthn has it."`
 }
 
-// CredentialRequest are options of navigator.credentials.get.
+// CredentialRequest holds the options of navigator.credentials.get.
 type CredentialRequest struct {
 	Challenge        string          `json:"challenge" doc:"In base64url, as are all ids."`
 	RPID             string          `json:"rpId"`
@@ -71,14 +71,14 @@ type NewAnswer struct {
 	Credential KeyCredential `json:"credential" doc:"The credential of navigator.credentials.get as JSON; bytes are in base64url."`
 }
 
-// KeyCredential is a credential that has signed.
+// KeyCredential is the credential that signed an answer.
 type KeyCredential struct {
 	_        struct{}     `additionalProperties:"true"`
 	ID       string       `json:"id" maxLength:"2048"`
 	Response KeyAssertion `json:"response"`
 }
 
-// KeyAssertion is what it has signed.
+// KeyAssertion is the signed response of a credential.
 type KeyAssertion struct {
 	_                 struct{} `additionalProperties:"true"`
 	ClientDataJSON    string   `json:"clientDataJSON" maxLength:"8192"`
@@ -86,25 +86,25 @@ type KeyAssertion struct {
 	Signature         string   `json:"signature" maxLength:"4096"`
 }
 
-// AnsweredList says what has become of the requests that a security key approves.
+// AnsweredList lists the results of the requests that a security key was asked to approve.
 type AnsweredList struct {
 	Approvals []Answered `json:"approvals"`
 }
 
-// Answered is what has become of one request.
+// Answered is the result of one request.
 type Answered struct {
 	ID       string `json:"id"`
 	Approved bool   `json:"approved"`
 	Problem  string `json:"problem,omitempty" doc:"Why it is not approved."`
 }
 
-// NewRegistration asks to register a security key.
+// NewRegistration is the request to register a security key.
 type NewRegistration struct {
 	_            struct{} `additionalProperties:"true"`
 	Registration string   `json:"registration" maxLength:"100" doc:"The secret of the link that harness approvals security-keys add prints."`
 }
 
-// CredentialCreation are options of navigator.credentials.create.
+// CredentialCreation holds the options of navigator.credentials.create.
 type CredentialCreation struct {
 	Challenge              string          `json:"challenge" doc:"In base64url, as are all ids."`
 	RP                     Named           `json:"rp"`
@@ -116,7 +116,7 @@ type CredentialCreation struct {
 	Timeout                int64           `json:"timeout" doc:"Milliseconds."`
 }
 
-// KeySelection is which keys can be registered.
+// KeySelection restricts which keys can be registered.
 type KeySelection struct {
 	UserVerification string `json:"userVerification" enum:"required"`
 	ResidentKey      string `json:"residentKey" enum:"discouraged"`
@@ -135,7 +135,7 @@ type CredentialAlg struct {
 	Alg  int    `json:"alg"`
 }
 
-// Registering is what a new security key is asked.
+// Registering is the challenge to a new security key.
 type Registering struct {
 	Origin    string             `json:"origin" doc:"The address of the dashboard where it is registered."`
 	Name      string             `json:"name"`
@@ -149,35 +149,35 @@ type NewSecurityKey struct {
 	Credential   NewKeyCredential `json:"credential" doc:"The credential of navigator.credentials.create as JSON; bytes are in base64url."`
 }
 
-// NewKeyCredential is a new credential.
+// NewKeyCredential is the credential of a new security key.
 type NewKeyCredential struct {
 	_        struct{}       `additionalProperties:"true"`
 	Response KeyAttestation `json:"response"`
 }
 
-// KeyAttestation has its public key.
+// KeyAttestation contains the public key of a new credential.
 type KeyAttestation struct {
 	_                 struct{} `additionalProperties:"true"`
 	ClientDataJSON    string   `json:"clientDataJSON" maxLength:"8192"`
 	AttestationObject string   `json:"attestationObject" maxLength:"32768"`
 }
 
-// Registered is a security key that a person has yet to confirm.
+// Registered is a registered security key that a person has not confirmed yet.
 type Registered struct {
 	Code string `json:"code" doc:"The terminal shows the same."`
 }
 
 const (
 	publicKey      = "public-key"
-	userVerified   = "required" // the key checks its user, by a PIN or a finger
+	userVerified   = "required" // the key verifies its user, by a PIN or a fingerprint
 	keyAnswersIn   = 2 * time.Minute
 	registersKeyIn = 5 * time.Minute
 )
 
-// text64 is bytes as WebAuthn writes them in JSON.
+// text64 encodes bytes in base64url, as WebAuthn does in JSON.
 func text64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// bytes64 reads them.
+// bytes64 decodes fields in base64url.
 func bytes64(fields ...string) (all [][]byte, err error) {
 	for _, field := range fields {
 		b, err := base64.RawURLEncoding.DecodeString(field)
@@ -189,7 +189,7 @@ func bytes64(fields ...string) (all [][]byte, err error) {
 	return all, nil
 }
 
-// questionOf is a question as pages get it.
+// questionOf converts a question into the form that web pages get.
 func questionOf(q approval.Question) Question {
 	return Question{
 		Batch: q.Batch, Expires: q.Expires,
@@ -197,7 +197,7 @@ func questionOf(q approval.Question) Question {
 	}
 }
 
-// assertion is the answer of the security key.
+// assertion decodes the answer of a security key.
 func (n NewAnswer) assertion() (a approval.Assertion, err error) {
 	fields, err := bytes64(n.Credential.ID, n.Credential.Response.ClientDataJSON, n.Credential.Response.AuthenticatorData, n.Credential.Response.Signature)
 	if err != nil {
@@ -334,7 +334,7 @@ func (a *API) addSecurityKeys() {
 	})
 }
 
-// registration explains an error of a registration.
+// registration returns the problem for a registration that is refused. It returns other errors unchanged.
 func registration(err error) error {
 	if errors.Is(err, approval.ErrRegistration) {
 		return problem(http.StatusForbidden, err.Error())

@@ -17,20 +17,20 @@ import (
 const (
 	idleTimeout  = 2 * time.Minute
 	firstHeaders = 10 * time.Second // time limit for the headers of a request; a lower ReadTimeout wins
-	closeTimeout = 5 * time.Second  // for answers under way once everything else has ended
-	probeWait    = 3 * time.Second  // for a probe of /ready to see the 503 of a stopping server
-	probeEvery   = 30 * time.Second // the longest pause between probes of a load balancer
+	closeTimeout = 5 * time.Second  // time for pending answers once everything else has ended
+	probeWait    = 3 * time.Second  // time for a probe of /ready to see the 503 of a stopping server
+	probeEvery   = 30 * time.Second // maximum pause between probes of a load balancer
 	pollEvery    = 5 * time.Millisecond
 )
 
-// Listener is an address that is served.
+// Listener is a network listener with the handler of its requests.
 type Listener struct {
 	net.Listener
 	Handler http.Handler
 }
 
-// Listen opens an address; a nil certificate is for plain HTTP. Connections of proxies count as those of many clients. The error says what
-// to do.
+// Listen opens an address; a nil certificate means plain HTTP. Connections of proxies count as connections of many clients. The error says what to do
+// about it.
 func Listen(ctx context.Context, address string, handler http.Handler, certificate *tls.Config, proxies []netip.Prefix) (*Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
@@ -48,18 +48,18 @@ func Listen(ctx context.Context, address string, handler http.Handler, certifica
 	return &Listener{l, handler}, nil
 }
 
-// ServeOptions bound what clients may do to a server.
+// ServeOptions limits what clients may use, and sets how a server stops.
 type ServeOptions struct {
-	ReadTimeout time.Duration // for a request to arrive
-	HeaderLimit int           // bytes
-	Grace       time.Duration // for requests under way when the server stops
+	ReadTimeout time.Duration // time limit for a request to arrive
+	HeaderLimit int           // maximum size of the headers in bytes
+	Grace       time.Duration // time for pending requests when the server stops
 	Logger      *slog.Logger
 }
 
-// Serve serves listeners until ctx ends. Then /ready and requests for work are answered with 503, and requests under way go on
-// until drain has returned and they have ended, or until the grace is over; only then the listeners close and the streams end.
-// What is under way after the grace is cancelled, and may still be answered. Serve returns when all connections are closed and
-// no request is under way. An error is that of a listener that failed before.
+// Serve serves listeners until ctx ends or a listener fails. Then it answers /ready and requests for work with 503. Pending requests continue until
+// drain has returned and they have ended, or until the grace period is over. Only then the streams end and the listeners close. Requests that are
+// still pending after the grace period are cancelled, and may still be answered. Serve returns when all connections are closed and no request is
+// pending. Its error is that of the listener that failed.
 func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions, drain func()) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -99,7 +99,7 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	case <-drained:
 		a.Close()
 	case <-grace:
-		a.Close() // before the cut: /task cancels the task of a caller that is gone, not of a server that stops
+		a.Close() // before cut: /task cancels the task of a caller that has disconnected, but not when the server stops
 		cut()
 		<-drained
 	}
@@ -120,7 +120,7 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	return err
 }
 
-// poll waits until a condition holds, as http.Server.Shutdown does, and says whether it holds in time.
+// poll waits until a condition holds, as http.Server.Shutdown does, and reports whether it holds within the time most.
 func poll(most time.Duration, holds func() bool) bool {
 	for end := time.Now().Add(most); !holds(); time.Sleep(pollEvery) {
 		if time.Now().After(end) {

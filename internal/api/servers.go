@@ -23,12 +23,12 @@ type ServerPath struct {
 	Name string `path:"name" doc:"Its name in the configuration."`
 }
 
-// ServerList is every upstream server.
+// ServerList lists the upstream servers.
 type ServerList struct {
 	Servers []mcpclient.Status `json:"servers"`
 }
 
-// status finds a server.
+// status returns the status of a server by its name.
 func (a *API) status(ctx context.Context, name string) (mcpclient.Status, error) {
 	all := a.opt.Harness.Servers().ServersOf(identity(ctx).User)
 	i := slices.IndexFunc(all, func(s mcpclient.Server) bool { return s.Name == name })
@@ -38,10 +38,10 @@ func (a *API) status(ctx context.Context, name string) (mcpclient.Status, error)
 	return all[i].Status, nil
 }
 
-// visible leaves out what only admins may see of a server.
+// visible removes from the status of a server what only admins may see.
 func visible(ctx context.Context, s mcpclient.Status) mcpclient.Status {
 	if admin(ctx) != nil {
-		s.Reason, s.StderrTail, s.PID = "", "", 0 // they may hold paths and addresses of the host
+		s.Reason, s.StderrTail, s.PID = "", "", 0 // they may contain paths and addresses of the host
 	}
 	return s
 }
@@ -129,33 +129,33 @@ func (a *API) addServers() {
 	})
 }
 
-// Review is what servers say about their tools and no person has approved yet.
+// Review lists the definitions of a server that are held, and those that were approved.
 type Review struct {
 	Held     []approval.Held               `json:"held" doc:"What is held, with what was approved before."`
 	Approved []approval.ApprovedDefinition `json:"approved" doc:"The last 20 definitions that people have approved, the latest first."`
 }
 
-// NewReview approves definitions.
+// NewReview is the request to approve definitions.
 type NewReview struct {
 	_       struct{}             `additionalProperties:"true"`
 	Approve []ApprovedDefinition `json:"approve" minItems:"1" maxItems:"20000"`
 }
 
-// NewReviewQuestion chooses which definitions a security key is asked to approve.
+// NewReviewQuestion selects the definitions that a security key is asked to approve.
 type NewReviewQuestion struct {
 	_       struct{}             `additionalProperties:"true"`
 	Origin  string               `json:"origin" maxLength:"300" doc:"The origin of the page that asks." example:"https://harness.example.com"`
 	Approve []ApprovedDefinition `json:"approve" minItems:"1" maxItems:"1000"`
 }
 
-// ApprovedDefinition names a definition that is approved.
+// ApprovedDefinition identifies a definition that is to be approved.
 type ApprovedDefinition struct {
 	_    struct{} `additionalProperties:"true"`
 	Tool string   `json:"tool" maxLength:"1024" doc:"Name of the tool at its server; empty: the server's title and instructions."`
 	Hash string   `json:"hash" maxLength:"64" doc:"Its hash, as the review shows it. A definition that has changed since is not approved."`
 }
 
-// addReviews adds the review of held definitions.
+// addReviews adds the endpoints for the review of held definitions.
 func (a *API) addReviews() {
 	held := func(ctx context.Context, name string) (*body[Review], error) {
 		all, err := a.opt.Harness.Quarantine().Held(ctx, name)
@@ -247,7 +247,7 @@ func (a *API) addReviews() {
 	})
 }
 
-// hashesOf are the hashes of definitions by tool.
+// hashesOf returns the hashes of definitions by tool.
 func hashesOf(all []ApprovedDefinition) map[string]string {
 	hashes := map[string]string{}
 	for _, d := range all {
@@ -256,7 +256,7 @@ func hashesOf(all []ApprovedDefinition) map[string]string {
 	return hashes
 }
 
-// notHeld explains an error of an approval of definitions.
+// notHeld returns the problem for an approval of definitions that is refused. It returns other errors unchanged.
 func notHeld(err error) error {
 	if errors.Is(err, approval.ErrNotHeld) || errors.Is(err, approval.ErrTooManyPins) {
 		return problem(http.StatusConflict, err.Error())
@@ -264,7 +264,7 @@ func notHeld(err error) error {
 	return err
 }
 
-// serverChange audits a change of a known server. It refuses callers that are no admin.
+// serverChange writes an audit event about a change of a server. It returns an error if the caller is not an admin or if the server is unknown.
 func (a *API) serverChange(ctx context.Context, change, name string) error {
 	err := admin(ctx)
 	if err == nil {
@@ -310,7 +310,7 @@ func (*OpenAPIDocument) Schema(huma.Registry) *huma.Schema {
 	}
 }
 
-// into sets the document of a server. One that is given itself is read, so that its faults are told at once.
+// into sets the document of a server in c. A document that is not given by its address is parsed, so that mistakes are reported at once.
 func (d *OpenAPIDocument) into(c *mcpclient.Config) error {
 	var text string
 	if json.Unmarshal(d.raw, &text) != nil {

@@ -14,7 +14,7 @@ type SessionPath struct {
 	UserID string `query:"userId" doc:"The session's user; needed if several users of the caller have a session of this id."`
 }
 
-// NewSession asks for a session.
+// NewSession is the request for a session.
 type NewSession struct {
 	_      struct{} `additionalProperties:"true"`
 	UserID string   `json:"userId,omitempty" maxLength:"100" doc:"The user; a key that is bound to a user may leave it out."`

@@ -13,12 +13,12 @@ import (
 // skillPath is the route of a skill's file, whose body may be any bytes.
 const skillPath = "/v1/skills/{path...}"
 
-// SkillList is the saved skills of a user.
+// SkillList lists the saved skills of a user.
 type SkillList struct {
 	Skills []skills.Skill `json:"skills"`
 }
 
-// Skills are read and written as files: paths have slashes, which described operations do not take.
+// addSkills adds the endpoints of skills. Skills are read and written as files, because their paths contain slashes, which operations do not support.
 func (a *API) addSkills(r *routes) {
 	file := []*huma.Param{
 		param("path", "path", "Path below /skills; it may have slashes."),
@@ -51,7 +51,7 @@ func (a *API) skillsOf(ctx context.Context, named string) (user string, saved *s
 	return user, saved, err
 }
 
-// skillFiles is the area of the skills of the user that a request is for. They have no tokens, and a new one is answered as a changed one.
+// skillFiles opens the area of skills of the user that a request is for. Skills contain no tokens. A new file gets the same status as a replaced one.
 func (a *API) skillFiles(r *http.Request) (*area, error) {
 	user, saved, err := a.skillsOf(r.Context(), r.URL.Query().Get("userId"))
 	if err != nil {

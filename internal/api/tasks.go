@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// Budget bounds a task; a field that is left out is as configured.
+// Budget limits a task. A field that is left out has its configured value.
 type Budget struct {
 	_      struct{} `additionalProperties:"true"`
 	Turns  int      `json:"turns,omitempty" minimum:"0" doc:"Responses of the model."`
@@ -28,9 +28,9 @@ func (b Budget) task() task.Budget {
 	return task.Budget{Turns: b.Turns, Runs: b.Runs, Tokens: b.Tokens, Cost: b.Cost, Wall: task.Duration(b.Wall)}
 }
 
-// TaskRequest asks for a task.
+// TaskRequest is the request for a task.
 type TaskRequest struct {
-	_            struct{}   `additionalProperties:"true"` // clients may send more than this version knows
+	_            struct{}   `additionalProperties:"true"` // clients may send fields that this version does not know
 	UserID       string     `json:"userId,omitempty" doc:"The user of the task; a key that is bound to a user may leave it out." maxLength:"100"`
 	Task         string     `json:"task" minLength:"1" maxLength:"10000" doc:"The task, in words."`
 	SessionID    string     `json:"sessionId,omitempty" doc:"The session that the task continues."`
@@ -42,10 +42,10 @@ type TaskRequest struct {
 	CacheSeconds int        `json:"cacheSeconds,omitempty" minimum:"0" maximum:"31536000" doc:"The answer of an equal task of the same user is reused if it is not older."`
 }
 
-// maxKey is the most characters of an idempotency key.
+// maxKey is the maximum length of an idempotency key.
 const maxKey = 200
 
-// request is the request of a caller to the service of tasks.
+// request converts the request of a caller into a request to the service of tasks.
 func (t TaskRequest) request(ctx context.Context, key string) (task.Request, error) {
 	user, err := actFor(ctx, t.UserID)
 	if err != nil {
@@ -60,7 +60,7 @@ func (t TaskRequest) request(ctx context.Context, key string) (task.Request, err
 	if len(key) > maxKey {
 		return task.Request{}, problem(http.StatusBadRequest, fmt.Sprintf("Idempotency-Key has more than %d characters", maxKey))
 	}
-	t.UserID = user // whether or not it was sent
+	t.UserID = user // the hash must not depend on whether it was sent
 	body, err := json.Marshal(t)
 	if err != nil {
 		return task.Request{}, err
@@ -73,7 +73,7 @@ func (t TaskRequest) request(ctx context.Context, key string) (task.Request, err
 	}, nil
 }
 
-// submit adds a task for a caller.
+// submit submits a task for a caller.
 func (a *API) submit(ctx context.Context, t TaskRequest, key string) (task.Task, error) {
 	r, err := t.request(ctx, key)
 	if err != nil {
@@ -90,7 +90,7 @@ func (a *API) submit(ctx context.Context, t TaskRequest, key string) (task.Task,
 	return added, err
 }
 
-// Paging are the parameters of lists.
+// Paging holds the parameters of lists.
 type Paging struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"50"`
 	Cursor string `query:"cursor" doc:"next of the page before."`

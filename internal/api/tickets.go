@@ -14,17 +14,17 @@ import (
 const (
 	ticketParam   = "ticket"
 	ticketLife    = 30 * time.Second
-	callerTickets = 100 // unused ones of a caller
+	callerTickets = 100 // maximum number of unused tickets of a caller
 	allTickets    = 10_000
 )
 
-// Ticket opens one stream of events where a client cannot send headers.
+// Ticket opens one stream of events for a client that cannot send headers.
 type Ticket struct {
 	Ticket  string    `json:"ticket" doc:"The query parameter ticket of one stream of events."`
 	Expires time.Time `json:"expiresAt" doc:"30 s from now."`
 }
 
-// tickets are credentials for one request each, with the identity of the request that made them. The zero value is ready for use.
+// tickets holds credentials that are valid for one request each, with the identity of the request that created them. The zero value is ready for use.
 type tickets struct {
 	mu  sync.Mutex
 	all map[string]ticket
@@ -33,7 +33,7 @@ type tickets struct {
 type ticket struct {
 	caller       string
 	expires      time.Time
-	authenticate func(context.Context) (auth.Identity, error) // authenticates again by the credential of the request that made it
+	authenticate func(context.Context) (auth.Identity, error) // checks again the credential of the request that created the ticket
 }
 
 func (a *API) addTickets() {
@@ -47,7 +47,7 @@ func (a *API) addTickets() {
 	})
 }
 
-// issue makes a ticket for the caller of a request. The error names the bound that is reached.
+// issue creates a ticket for the caller of a request. The error names the limit that is reached.
 func (t *tickets) issue(v *visit, now time.Time) (Ticket, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,7 +73,7 @@ func (t *tickets) issue(v *visit, now time.Time) (Ticket, error) {
 	return made, nil
 }
 
-// redeem uses a ticket up, and returns the authentication of the request that made it.
+// redeem uses up a ticket, and returns the function that checks the credential of the request that created it.
 func (t *tickets) redeem(value string) func(context.Context) (auth.Identity, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

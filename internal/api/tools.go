@@ -18,12 +18,12 @@ type ToolLine struct {
 	Call        string `json:"call" example:"tools.crm.search(input)" doc:"How a program calls it."`
 }
 
-// ToolList is every tool.
+// ToolList lists all tools.
 type ToolList struct {
 	Tools []ToolLine `json:"tools"`
 }
 
-// ToolOutline is what an editor completes of a call.
+// ToolOutline holds the fields that an editor completes in a call.
 type ToolOutline struct {
 	Arguments dts.Outline `json:"arguments"`
 	Answer    dts.Outline `json:"answer" doc:"What the call gives: what the server declares, or else what was learned of its answers to the same user."`
@@ -91,7 +91,8 @@ func (a *API) addTools() {
 	a.doc.OpenAPI().Paths["/v1/tools.d.ts"].Get.Responses["200"].Content = content("text/plain", &huma.Schema{Type: huma.TypeString})
 }
 
-// known is the user whose answers the catalog shows a caller what was learned of. A caller who acts for any user is shown nothing learned.
+// known returns the user whose learned shapes of answers the catalog shows to a caller. It is empty for a caller who acts for any user: such a caller
+// sees nothing learned.
 func known(ctx context.Context) string {
 	user, _ := actFor(ctx, "") // the error says that no user is named
 	return user

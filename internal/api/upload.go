@@ -20,10 +20,10 @@ import (
 	"mcp-code-exec-harness/internal/files"
 )
 
-// uploadOffset is the header field that says how many bytes of a file have come (draft-ietf-httpbis-resumable-upload).
+// uploadOffset is the header field with the number of received bytes of a file (draft-ietf-httpbis-resumable-upload).
 const uploadOffset = "Upload-Offset"
 
-// uploadID is the header field that names an upload: the server chooses it with the first part, or the client does.
+// uploadID is the header field that names an upload. The client chooses the name, or the server does with the first part.
 const uploadID = "Upload-Id"
 
 func (a *API) putOperation(id, path, tag, summary string, of []*huma.Param) *huma.Operation {
@@ -51,14 +51,14 @@ func (a *API) putOperation(id, path, tag, summary string, of []*huma.Param) *hum
 	}
 }
 
-// span is the part of a file that a body is.
+// span is the part of a file that a body contains.
 type span struct {
-	start, end int64 // the last byte is before end
-	total      int64 // size of the file; -1: unknown
+	start, end int64 // end is exclusive
+	total      int64 // size of the file; -1 if unknown
 	ask        bool  // the request has no body and asks for the number of received bytes
 }
 
-// spanOf reads the part of a file that a request sends.
+// spanOf returns the part of a file that a request sends.
 func spanOf(r *http.Request) (span, error) {
 	text := r.Header.Get("Content-Range")
 	if text == "" {
@@ -89,7 +89,8 @@ func spanOf(r *http.Request) (span, error) {
 	return span{start, end + 1, total, false}, nil
 }
 
-// maxDrained is how much is read of a body that is refused, so that clients see why: some only read the answer once they have sent everything.
+// maxDrained is the maximum number of bytes that are read of a refused body. Some clients read the answer only after they have sent everything, so
+// reading shows them the reason.
 const maxDrained = 4 << 20
 
 // putFile writes a file, or a part of one.
@@ -97,7 +98,7 @@ func (a *API) putFile(w http.ResponseWriter, r *http.Request, at *area, p string
 	body := newPaced(w, r)
 	err := a.receiveFile(w, r, at, p, body)
 	if err != nil && r.Header.Get("Expect") == "" {
-		io.CopyN(io.Discard, body, maxDrained) // an error ends it
+		io.CopyN(io.Discard, body, maxDrained) // it stops at an error
 	}
 	return err
 }
@@ -161,8 +162,8 @@ func (a *API) receiveFile(w http.ResponseWriter, r *http.Request, at *area, p st
 	return nil
 }
 
-// nameOf is what names the upload of a request among those of its file: the digest of what the file will be, or an id. It is empty for a whole
-// file that has neither, whose upload cannot go on. A first part without either gets an id.
+// nameOf returns the name of an upload among those of its file: the digest of the complete file, or an id. It is empty for a whole file that has
+// neither, whose upload cannot continue. A first part that has neither gets an id.
 func nameOf(w http.ResponseWriter, r *http.Request, s span, goesOn bool, digest []byte) (string, error) {
 	id := r.Header.Get(uploadID)
 	switch {
@@ -184,8 +185,8 @@ func nameOf(w http.ResponseWriter, r *http.Request, s span, goesOn bool, digest 
 
 const idLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// part is where the bytes of a request go, until end is called. Those of an upload that may go on later are found again by its name and the
-// file's size; a request that continues an upload ends the one before it, whose connection is lost.
+// part returns the part file that receives the bytes of a request; end must be called afterwards. An upload that may continue later is found again by
+// its name and the size of the file. A request that continues an upload stops the previous request, whose connection is lost.
 func (a *API) part(ctx context.Context, at *area, p string, s span, upload string, goesOn bool, body *paced) (part *files.Part, end func(), err error) {
 	if s.total >= 0 && upload != "" {
 		key := strconv.FormatInt(s.total, 10) + " " + upload
@@ -195,10 +196,10 @@ func (a *API) part(ctx context.Context, at *area, p string, s span, upload strin
 		}
 	}
 	part = at.dir.Part(p, rand.Text())
-	return part, func() { part.Abort() }, nil // the sweep removes the rest by age
+	return part, func() { part.Abort() }, nil // if Abort fails, the sweep removes the part by its age
 }
 
-// receive adds the body of a request to what has come of a file, and returns how much that is.
+// receive adds the body of a request to the received bytes of a file, and returns the number of received bytes.
 func receive(ctx context.Context, w http.ResponseWriter, part *files.Part, have int64, s span, body *paced, most int64) (int64, error) {
 	told := func(status int, detail string, have int64) error {
 		w.Header().Set(uploadOffset, strconv.FormatInt(have, 10))
@@ -239,7 +240,7 @@ func receive(ctx context.Context, w http.ResponseWriter, part *files.Part, have 
 	return have, told(http.StatusBadRequest, "the body could not be read", have)
 }
 
-// digestOf is the SHA-256 that the whole file must have; nil for any.
+// digestOf returns the SHA-256 that the whole file must have; nil means that any is accepted.
 func digestOf(r *http.Request) ([]byte, error) {
 	text := r.Header.Get("Repr-Digest")
 	if text == "" {
@@ -256,7 +257,7 @@ func digestOf(r *http.Request) ([]byte, error) {
 	return nil, problem(http.StatusBadRequest, "Repr-Digest is sha-256=:BASE64:")
 }
 
-// verify refuses, and forgets, what has come if it is not what it should be.
+// verify compares a complete upload with its digest. If they differ, it deletes the upload and returns an error.
 func (a *API) verify(ctx context.Context, part *files.Part, digest []byte) error {
 	if digest == nil {
 		return nil
@@ -279,7 +280,7 @@ func (a *API) verify(ctx context.Context, part *files.Part, digest []byte) error
 	return nil
 }
 
-// condition is what If-Match and If-None-Match say about the file that is replaced; nil for nothing.
+// condition returns the check of the replaced file that If-Match or If-None-Match asks for; nil means that there is no condition.
 func (a *API) condition(ctx context.Context, r *http.Request, at *area, p string) (func(fs.FileInfo) error, error) {
 	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
 	failed := problem(http.StatusPreconditionFailed, "the file is not the one that the request says")
@@ -319,7 +320,7 @@ func (a *API) condition(ctx context.Context, r *http.Request, at *area, p string
 	return nil, failed
 }
 
-// existing is failed if there is a file.
+// existing returns failed if the file exists.
 func existing(at *area, p string, failed error) error {
 	if _, err := at.dir.Stat(p); errors.Is(err, fs.ErrNotExist) {
 		return nil

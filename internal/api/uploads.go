@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// uploads are the files that are being received.
+// uploads tracks the uploads that are being received.
 type uploads struct {
 	mu  sync.Mutex
 	all map[string]*upload
@@ -20,10 +20,11 @@ type upload struct {
 	ended chan struct{}
 }
 
-// takeOverWait is how long a request that takes an upload over waits for the one before it, which writes what it has.
+// takeOverWait is the maximum time that a request which takes over an upload waits for the previous request to write what it has.
 const takeOverWait = 10 * time.Second
 
-// begin makes a request the only one of an upload until end is called. If there is another one, it is ended first, or end is nil.
+// begin registers a request as the only one of an upload until end is called. If there is another request, it is stopped first if takeOver is set;
+// otherwise begin returns a nil end.
 func (u *uploads) begin(ctx context.Context, id string, takeOver bool, stop func()) (end func(), err error) {
 	late := time.NewTimer(takeOverWait)
 	defer late.Stop()
@@ -61,7 +62,7 @@ func (u *uploads) begin(ctx context.Context, id string, takeOver bool, stop func
 	}
 }
 
-// paced is a body whose client has to keep up: it has writeTimeout for each read, and has to keep leastRate.
+// paced is a body whose client has to keep up: each read may take writeTimeout, and the rate must not fall below leastRate.
 type paced struct {
 	body io.Reader
 	rc   *http.ResponseController
@@ -96,12 +97,12 @@ func (p *paced) allow() error {
 	return ignoreUnsupported(p.rc.SetReadDeadline(p.pace.deadline(time.Now())))
 }
 
-// stop ends a read that is under way, and all later ones.
+// stop ends the current read and all later ones.
 func (p *paced) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true
-	_ = p.rc.SetReadDeadline(time.Unix(1, 0)) // without deadlines, the next read fails
+	_ = p.rc.SetReadDeadline(time.Unix(1, 0)) // if the connection has no deadlines, the next read fails
 }
 
 func (p *paced) stopped() bool {
@@ -110,7 +111,7 @@ func (p *paced) stopped() bool {
 	return p.ended
 }
 
-// ignoreUnsupported ignores that a connection has no deadlines, as those of tests.
+// ignoreUnsupported ignores the error of a connection without deadlines, as in tests.
 func ignoreUnsupported(err error) error {
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil

@@ -18,18 +18,18 @@ import (
 type visit struct {
 	identity auth.Identity
 	route    string
-	id       string     // id in its path; empty: none
-	from     netip.Addr // the client's
-	// capability is the credential of /internal/mcp-call; zero: none was checked.
+	id       string     // id in the path; empty if there is none
+	from     netip.Addr // address of the client
+	// capability is the credential of /internal/mcp-call; zero if none was checked.
 	capability auth.Capability
 	answer     *recorder
 	conn       *counted // connection of the request; nil in tests
 	// authenticate checks the credential of the request again.
 	authenticate func(context.Context) (auth.Identity, error)
-	task, run    string // ids of what it is about, for the log
-	leave        func() // gives the request's slot back
-	decoded      func() // gives the slot of a large body back
-	// detach says that a shutdown need not wait for the request: closing the streams ends it.
+	task, run    string // ids of the task and the run of the request, for the log
+	leave        func() // releases the slot of the request
+	decoded      func() // releases the slots and the memory of the body
+	// detach tells a shutdown not to wait for the request, because closing the streams ends it.
 	detach func()
 }
 
@@ -40,10 +40,10 @@ func visitOf(ctx context.Context) *visit {
 	return v
 }
 
-// identity says who sent the request.
+// identity returns the identity of the sender of the request.
 func identity(ctx context.Context) auth.Identity { return visitOf(ctx).identity }
 
-// logged is the context for log lines, with the ids of what the request is about.
+// logged returns the context for log lines, with the ids of the task and the run of the request.
 func logged(ctx context.Context) context.Context {
 	v := visitOf(ctx)
 	return telemetry.WithIDs(ctx, v.task, v.run)
@@ -71,8 +71,8 @@ func (a *API) event(ctx context.Context, e telemetry.Event) telemetry.Event {
 	return e
 }
 
-// client is the address of the client: the peer, or the address for which trusted proxies say that they forward. The last
-// entry of X-Forwarded-For is the nearest proxy's; a client can make up the entries before the first untrusted one.
+// client returns the address of the client: the peer, or the address for which trusted proxies say that they forward. The last entry of
+// X-Forwarded-For is from the nearest proxy; a client can forge the entries before the first untrusted one.
 func (a *API) client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -92,19 +92,19 @@ func (a *API) client(r *http.Request) netip.Addr {
 }
 
 const (
-	writeTimeout = 30 * time.Second // time for a client to read writeChunk bytes, or to send some
+	writeTimeout = 30 * time.Second // time for a client to read writeChunk bytes, or to send any bytes
 	writeChunk   = 64 << 10
-	leastRate    = 32 << 10 // bytes a second that a client has to read of an answer, or to send of a file, after its first writeTimeout
+	leastRate    = 32 << 10 // minimum rate in bytes a second at which a client reads an answer or sends a file, after its first writeTimeout
 )
 
-// pace is how fast a client has to be that reads an answer or sends a body.
+// pace determines how fast a client has to read an answer or send a body.
 type pace struct {
-	began  time.Time // the first bytes
+	began  time.Time // time of the first bytes
 	bytes  int64
 	stream bool // marks a stream of events, to which leastRate does not apply
 }
 
-// deadline is when the client must have read or sent the next chunk: after writeTimeout, or earlier to keep leastRate.
+// deadline returns the time by which the client must have read or sent the next chunk: after writeTimeout, or earlier to keep leastRate.
 func (p *pace) deadline(now time.Time) time.Time {
 	if p.bytes == 0 {
 		p.began = now
@@ -116,12 +116,13 @@ func (p *pace) deadline(now time.Time) time.Time {
 	return end
 }
 
-// recorder remembers the status, and bounds how long a client may take to read.
+// recorder remembers the status, and limits how long a client may take to read.
 type recorder struct {
 	http.ResponseWriter
 	status int
 	pace   pace
-	// computed ends the turn of a request that computes its answer: when the first bytes of it are written, or at its end. nil: it has none.
+	// computed ends the request's turn to compute its answer. It is called when the first bytes are written, or at the end; nil if the request has no
+	// turn.
 	computed func()
 }
 
@@ -148,15 +149,15 @@ func (r *recorder) Write(p []byte) (written int, err error) {
 	}
 }
 
-// What discard reads at most. net/http itself reads unreadBody bytes and resets the connection if there are more.
+// Limits of discard. net/http itself reads up to unreadBody bytes, and resets the connection if there are more.
 const (
 	discardBytes = 8 << 20
 	discardTime  = 2 * time.Second
 	unreadBody   = 256 << 10
 )
 
-// discard sends what was written and reads the rest of a refused body: a client that is still sending when its connection is reset
-// reports the reset in place of the reason.
+// discard sends what was written and reads the rest of a refused body. If the connection were reset while the client is still sending, the client
+// would report the reset instead of the reason.
 func (r *recorder) discard(req *http.Request, body io.Reader) {
 	if req.Header.Get("Expect") != "" || req.ContentLength >= 0 && req.ContentLength <= unreadBody {
 		return

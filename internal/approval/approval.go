@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Status is where a request stands. It leaves Waiting once, and does not change after that.
+// Status is the state of a request. It leaves Waiting once and does not change again.
 type Status string
 
 // The states of a request.
@@ -16,7 +16,7 @@ const (
 	Waiting  Status = "waiting"
 	Approved Status = "approved"
 	Denied   Status = "denied"
-	Expired  Status = "expired" // no decision in time
+	Expired  Status = "expired" // not decided in time
 	Closed   Status = "closed"  // the run was cancelled
 )
 
@@ -24,11 +24,11 @@ const (
 var (
 	// ErrNotFound reports an unknown request.
 	ErrNotFound = errors.New("no such approval")
-	// ErrDecided reports a request that does not wait any more.
+	// ErrDecided reports a request that is no longer waiting.
 	ErrDecided = errors.New("it was decided before")
 )
 
-// Request is what one run asks at one time: about every call that waits.
+// Request is what one run asks people at one time. It covers every call of the run that waits.
 type Request struct {
 	ID        string     `json:"id"` // apr_…
 	Run       string     `json:"runId"`
@@ -46,20 +46,20 @@ type Request struct {
 	Made      int        `json:"made" doc:"Tool calls that the run has made so far, the waiting ones included."`
 	Done      []Effect   `json:"done,omitempty" doc:"What the run has changed so far, or may have changed."`
 
-	// What people are not shown.
-	Principal string     `json:"-"` // credential that asked for the run or task
+	// The fields below are not shown to people.
+	Principal string     `json:"-"` // credential that started the run or task
 	Resume    Resume     `json:"-"`
-	Signature *Signature `json:"-"` // signature of an approval that a person confirmed; nil: none
+	Signature *Signature `json:"-"` // signature of an approval that a person confirmed; nil means no signature
 }
 
-// Call is a tool call that waits.
+// Call is a tool call that waits for an approval.
 type Call struct {
 	N           int             `json:"call"` // number of the call
 	Tool        string          `json:"tool"`
 	Description string          `json:"description,omitempty" doc:"What the tool's server says that it does."`
 	Args        json.RawMessage `json:"args,omitempty" doc:"With tokens in place of personal data. Absent where they are large; the run's journal has them."`
 	ArgsBytes   int             `json:"argsBytes"`
-	ReadOnly    bool            `json:"readOnly"` // annotations
+	ReadOnly    bool            `json:"readOnly"` // annotations of the tool
 	Destructive bool            `json:"destructive"`
 	Idempotent  bool            `json:"idempotent"`
 	OpenWorld   bool            `json:"openWorld"`
@@ -68,14 +68,14 @@ type Call struct {
 	Binding     Binding         `json:"binding"`
 	Values      []Value         `json:"values,omitempty" doc:"Where values in the arguments come from, at the paths that rules of the policy name with from: the first 100."`
 
-	// Replaced, Unread and Compared are filled in where one request is shown; they are not stored.
+	// Replaced, Unread and Compared are set when a single request is shown; they are not stored.
 	Replaced []Replacement `json:"replaced,omitempty" doc:"Where tokens in the arguments are replaced by values before the call is made: the first 100 places. Not in lists."`
 	Unread   string        `json:"unread,omitempty" doc:"Why it cannot be told where tokens are replaced: their values cannot be read. The call fails then, unless they can be read where it is made."`
 
 	Compared []Comparison `json:"compared,omitempty" doc:"How texts in the arguments differ from what the run has read before, or from an old text that the call has as well: the first 20. Not in lists."`
 }
 
-// Comparison is how a text in the arguments of a call differs from an earlier one. Both have tokens in place of personal data.
+// Comparison is the difference between a text in the arguments of a call and an earlier text. Both have tokens in place of personal data.
 type Comparison struct {
 	Path    string `json:"path,omitempty" doc:"Where the text is in the arguments." example:"$.content"`
 	Tool    string `json:"tool,omitempty" doc:"What the run has read the earlier text with: the latest read whose arguments this call has as well." example:"files__read"`
@@ -86,7 +86,7 @@ type Comparison struct {
 	Problem string `json:"problem,omitempty" doc:"Why there is no difference, or only a part."`
 }
 
-// Words says what is compared, and how far.
+// Words describes what is compared and any problem with it.
 func (c Comparison) Words() string {
 	var b strings.Builder
 	switch {
@@ -108,7 +108,7 @@ func (c Comparison) Words() string {
 	return b.String()
 }
 
-// Replacement is a place in the arguments of a call where a token is replaced by its value.
+// Replacement is a place in the arguments of a call where a value replaces a token.
 type Replacement struct {
 	Token    string `json:"token" example:"[NAME_1]"`
 	Path     string `json:"path" doc:"The string with the token; (key) stands behind the path of a member whose key has it." example:"$.query"`
@@ -119,20 +119,20 @@ type Replacement struct {
 	Warning  string `json:"warning,omitempty" doc:"Of an embedded token whose value is not escaped and has a quote, a backtick, a backslash, a semicolon, a line break or ${."`
 }
 
-// Value is where a value in the arguments of a call comes from.
+// Value is the origin of a value in the arguments of a call.
 type Value struct {
 	Path string `json:"path" doc:"Path as the rule has it." example:"$.iban"`
-	// From is in words, because tools, code and what is not known are told apart.
+	// From is a phrase, because a tool, the code and an unknown source need different wording.
 	From string `json:"from" doc:"In words." example:"comes from mail__read"`
 }
 
-// Binding is what an approval is for. An approval is void for a call with another one.
+// Binding identifies what an approval is valid for. The approval is void for a call with another Binding.
 type Binding struct {
 	Definition string `json:"definition" doc:"Hash of the tool's definition."`
 	Args       string `json:"args" doc:"Keyed hash of the arguments that are to be sent."`
 }
 
-// Effect is a call that changed, or may have changed, something.
+// Effect is a call that changed something, or may have.
 type Effect struct {
 	Call  int    `json:"call"`
 	Kind  string `json:"kind"`
@@ -140,10 +140,10 @@ type Effect struct {
 	State string `json:"state"` // done, failed, in_doubt
 }
 
-// Resume is what a waiting run goes on from besides its journal.
+// Resume is the state that a waiting run needs to continue, in addition to its journal.
 type Resume struct {
-	Elapsed  time.Duration         `json:"elapsed,omitzero"`  // time that the run has taken, without waiting for approvals
-	Computed time.Duration         `json:"computed,omitzero"` // time that its program has computed
+	Elapsed  time.Duration         `json:"elapsed,omitzero"`  // time that the run has taken, not counting waiting for approvals
+	Computed time.Duration         `json:"computed,omitzero"` // computing time of its program
 	Timers   map[int]time.Duration `json:"timers,omitempty"`  // remaining time of pending timers, by call
 }
 
@@ -151,19 +151,19 @@ type Resume struct {
 type Decision struct {
 	Approve  bool
 	Reason   string // reason of a denial
-	Remember bool   // extends an approval to later calls
+	Remember bool   // approve later calls too
 	By       string // the person who decides
 	Time     time.Time
-	// Sign signs an approval, where a person has to confirm it, and Seen is the request that they saw.
+	// Sign signs an approval if a person has to confirm it. Seen identifies the request as that person saw it.
 	Sign Sign
 	Seen Sight
-	// Assertion is the answer of a security key that approves the request in place of Sign, at Time.
+	// Assertion is the response of a security key that approves the request instead of Sign. Its time is Time.
 	Assertion *Assertion
-	// Signature is the signature that the store keeps; nil: it has none.
+	// Signature is the signature that the store keeps; nil means no signature.
 	Signature *Signature
 }
 
-// Filter chooses requests; empty fields choose all.
+// Filter selects requests; an empty field does not restrict the selection.
 type Filter struct {
 	User   string
 	Task   string
@@ -172,7 +172,7 @@ type Filter struct {
 	Cursor string
 }
 
-// Whole reports whether a request has the arguments of all its calls.
+// Whole reports whether a request includes the arguments of all its calls.
 func (r Request) Whole() bool {
 	for _, c := range r.Calls {
 		if c.Args == nil && c.ArgsBytes > 0 {

@@ -16,30 +16,31 @@ import (
 	"github.com/go-webauthn/webauthn/protocol"
 )
 
-// ErrAssertion reports an answer of a security key that is not accepted. Such errors are ErrUnconfirmed too.
+// ErrAssertion reports a rejected response of a security key. Such errors also match ErrUnconfirmed.
 var ErrAssertion = errors.New("the answer of the security key was refused")
 
-// assertionError says why an answer is refused.
+// assertionError is the reason why a response is rejected.
 type assertionError struct{ why string }
 
 func (e assertionError) Error() string { return ErrAssertion.Error() + ": " + e.why }
 
-// Is makes it an ErrAssertion and an ErrUnconfirmed.
+// Is makes the error match ErrAssertion and ErrUnconfirmed.
 func (e assertionError) Is(target error) bool {
 	return target == ErrAssertion || target == ErrUnconfirmed
 }
 
-// Assertion is the answer of a security key, which approves one request or several. It takes the place of the signature by the key that the passphrase opens.
+// Assertion is the response of a security key that approves one or more requests. It replaces the signature by the key that the passphrase
+// opens.
 type Assertion struct {
-	Key           []byte   `json:"key"` // id of the security key
+	Key           []byte   `json:"key"` // ID of the security key
 	Nonce         []byte   `json:"nonce"`
-	Statements    [][]byte `json:"statements"` // SHA-256 of the statement of each request that it approves
+	Statements    [][]byte `json:"statements"` // SHA-256 of the statement of each approved request
 	ClientData    []byte   `json:"clientData"` // the browser's JSON with challenge and origin
 	Authenticator []byte   `json:"authenticatorData"`
 	Signature     []byte   `json:"signature"`
 }
 
-// Challenge is what a security key signs. It is a hash of all that is approved, of who approves it and when.
+// Challenge returns what a security key signs: a hash of everything that is approved, of who approves it, and when.
 func Challenge(by string, at time.Time, nonce []byte, statements [][]byte) []byte {
 	text, _ := json.Marshal(struct { // strings and a number
 		Purpose, By       string
@@ -51,13 +52,13 @@ func Challenge(by string, at time.Time, nonce []byte, statements [][]byte) []byt
 	return sum[:]
 }
 
-// Stated is the hash of what an approval of r states, for a decision by a security key; r is as Signed leaves it.
+// Stated returns the hash of the statement that approves r, for a decision by a security key. r must be a result of Decision.Signed.
 func (r Request) Stated() []byte {
 	sum := sha256.Sum256(r.statement(r.Signature.Shown))
 	return sum[:]
 }
 
-// RPID is the relying party of an origin, as WebAuthn has it: its host. The error says why security keys cannot be used there.
+// RPID returns the WebAuthn relying party ID of an origin, which is its host. The error tells why security keys cannot be used there.
 func RPID(origin string) (string, error) {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host || u.Scheme != "https" && !(u.Scheme == "http" && u.Hostname() == "localhost") {
@@ -69,8 +70,8 @@ func RPID(origin string) (string, error) {
 	return u.Hostname(), nil
 }
 
-// verifyAssertion checks the answer of a security key of a principal at a time, whichever requests it is for, and returns the key and its counter. An error for
-// an answer that does not hold wraps ErrAssertion.
+// verifyAssertion checks the response of a principal's security key at a time, regardless of the requests it approves. It returns the key
+// and its counter. The error for an invalid response wraps ErrAssertion.
 func (p *Presence) verifyAssertion(ctx context.Context, by string, at time.Time, a *Assertion) (key SecurityKey, counter uint32, err error) {
 	all, err := p.SecurityKeys(ctx)
 	if err != nil {
@@ -103,7 +104,7 @@ func (p *Presence) verifyAssertion(ctx context.Context, by string, at time.Time,
 	return key, parsed.Response.AuthenticatorData.Counter, nil
 }
 
-// whyRefused says in words what the library does not accept. Its own texts can have what was sent.
+// whyRefused describes why the library rejected a response. The library's own messages are not used, because they may quote what was sent.
 func whyRefused(err error) string {
 	var e *protocol.Error
 	if !errors.As(err, &e) {
@@ -115,11 +116,11 @@ func whyRefused(err error) string {
 	}[e.Details], "its signature, its key or the check of the user does not hold")
 }
 
-// TakeAssertion checks the answer of a security key before it decides something, and counts it. The error wraps ErrAssertion, also for an answer whose counter
-// says that there is a second key with the same secret.
+// TakeAssertion checks the response of a security key before it decides anything, and stores its counter. The error wraps ErrAssertion,
+// also if the counter shows that a copy of the key exists.
 func (p *Presence) TakeAssertion(ctx context.Context, by string, at time.Time, a *Assertion) error {
 	key, counter, err := p.verifyAssertion(ctx, by, at, a)
-	if err != nil || counter == 0 && key.Counter == 0 { // keys without a counter, such as passkeys of several devices
+	if err != nil || counter == 0 && key.Counter == 0 { // keys without a counter, such as passkeys that several devices share
 		return err
 	}
 	records, err := p.Records()

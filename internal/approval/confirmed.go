@@ -12,24 +12,25 @@ import (
 	"time"
 )
 
-// definitionsOf names the definitions of a server that a person has confirmed with their passphrase, among what is confirmed.
+// definitionsOf returns the subject of the definitions of a server that a person has confirmed with their passphrase.
 func definitionsOf(server string) string { return "definitions of " + server }
 
-// assertedOf names those that were confirmed with security keys.
+// assertedOf returns the subject of the definitions of a server that were confirmed with security keys.
 func assertedOf(server string) string { return "definitions by security keys of " + server }
 
-// maxAsserted is how many answers of security keys are kept of a server. Each of them has confirmed a definition that none has confirmed later.
+// maxAsserted is the maximum number of stored security key responses per server. Each has confirmed a definition that no later response
+// has confirmed.
 const maxAsserted = 1000
 
-// asserted are definitions of a server that a security key has confirmed.
+// asserted holds definitions of a server that a security key has confirmed.
 type asserted struct {
 	By          string            `json:"by"`
 	Time        time.Time         `json:"time"`
-	Definitions map[string]string `json:"definitions"` // hashes by tool
+	Definitions map[string]string `json:"definitions"` // hashes of definitions by tool
 	Assertion   Assertion         `json:"assertion"`
 }
 
-// statement is the hash of what a security key states of definitions of a server.
+// statement returns the hash of the statement by which a security key confirms the definitions.
 func (a asserted) statement(server string) []byte {
 	text, _ := json.Marshal(struct { // strings
 		Purpose, Server string
@@ -39,8 +40,8 @@ func (a asserted) statement(server string) []byte {
 	return sum[:]
 }
 
-// Definitions returns the definitions of a server that a person has confirmed; nil where no confirmation is required. What a security key has confirmed counts as
-// long as the key is registered.
+// Definitions returns the definitions of a server that a person has confirmed; nil if no confirmation is required. What a security key has
+// confirmed counts as long as the key is registered.
 func (p *Presence) Definitions(ctx context.Context, server string) (Confirmed, error) {
 	needed, err := p.Required(ctx)
 	if err != nil || !needed {
@@ -61,7 +62,7 @@ func (p *Presence) Definitions(ctx context.Context, server string) (Confirmed, e
 	return all, err
 }
 
-// signedDefinitions are the definitions that a person has confirmed with their passphrase, and when they did so last.
+// signedDefinitions returns the definitions that a person has confirmed with their passphrase, and the time of the last confirmation.
 func (p *Presence) signedDefinitions(ctx context.Context, server string) (Confirmed, time.Time, error) {
 	c, err := p.confirmation(ctx, definitionsOf(server))
 	if err != nil || c == nil || c.Hash != hashOf(c.Content) {
@@ -74,7 +75,7 @@ func (p *Presence) signedDefinitions(ctx context.Context, server string) (Confir
 	return all, c.Time, nil
 }
 
-// assertedDefinitions are the answers of security keys that hold, the first one first.
+// assertedDefinitions returns the valid responses of security keys, oldest first.
 func (p *Presence) assertedDefinitions(ctx context.Context, server string) (all []asserted, err error) {
 	records, err := p.Records()
 	if err != nil {
@@ -101,8 +102,8 @@ func (p *Presence) assertedDefinitions(ctx context.Context, server string) (all 
 	return held, nil
 }
 
-// ConfirmDefinitions keeps that a person has confirmed definitions of a server with their passphrase, by their hashes, beside those of other tools that they confirmed
-// before.
+// ConfirmDefinitions stores that a person has confirmed definitions of a server with their passphrase. It adds their hashes to those of
+// other tools that were confirmed before.
 func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server string, hashes map[string]string) error {
 	all, at, err := p.signedDefinitions(ctx, server)
 	if err != nil {
@@ -115,7 +116,7 @@ func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server str
 	for _, a := range later {
 		for tool := range a.Definitions {
 			if a.Time.After(at) {
-				delete(all, tool) // else it would count as confirmed now, in place of what the key has confirmed
+				delete(all, tool) // otherwise it would count as confirmed now, instead of the definition that the key has confirmed
 			}
 		}
 	}
@@ -127,10 +128,10 @@ func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server str
 	return p.confirm(ctx, sign, definitionsOf(server), Confirmation{Hash: hashOf(content), Content: content})
 }
 
-// kindDefinitions is the kind of questions about definitions.
+// kindDefinitions is the kind of the questions about definitions.
 const kindDefinitions = "definitions"
 
-// definitionsQuestion is what one answer of a security key approves of a server.
+// definitionsQuestion holds the definitions of a server that one response of a security key approves.
 type definitionsQuestion struct {
 	Asked
 	Server      string            `json:"server"`
@@ -141,8 +142,8 @@ func (q definitionsQuestion) asserted() asserted {
 	return asserted{By: q.By, Time: q.At(), Definitions: q.Definitions}
 }
 
-// AskDefinitions makes the question that a security key of a principal answers to approve definitions of a server. It is for these hashes, for two minutes, and for one
-// answer. Errors are those of Ask.
+// AskDefinitions returns the question that a principal's security key answers to approve definitions of a server. The question is valid
+// for these hashes, for two minutes, and for one response. Its errors are those of Ask.
 func (p *Presence) AskDefinitions(ctx context.Context, by, origin, server string, hashes map[string]string) (Question, error) {
 	q, asked, err := p.Ask(ctx, by, origin)
 	if err != nil {
@@ -154,13 +155,13 @@ func (p *Presence) AskDefinitions(ctx context.Context, by, origin, server string
 	return q, err
 }
 
-// Answered are definitions of a server that a security key has approved. KeepDefinitions keeps them.
+// Answered holds definitions of a server that a security key has approved. KeepDefinitions stores them.
 type Answered struct {
-	Definitions map[string]string // hashes by tool
+	Definitions map[string]string // hashes of definitions by tool
 	of          asserted
 }
 
-// AnswerDefinitions checks the answer of a security key to a question about definitions of a server. The error wraps ErrAssertion.
+// AnswerDefinitions checks the response of a security key to a question about definitions of a server. The error wraps ErrAssertion.
 func (p *Presence) AnswerDefinitions(ctx context.Context, by, server, sealed string, a Assertion) (Answered, error) {
 	var q definitionsQuestion
 	if err := p.OpenQuestion(kindDefinitions, by, sealed, &q); err != nil {
@@ -178,8 +179,8 @@ func (p *Presence) AnswerDefinitions(ctx context.Context, by, server, sealed str
 	return Answered{q.Definitions, of}, nil
 }
 
-// KeepDefinitions keeps that definitions of a server were confirmed with a security key. Answers whose definitions were all confirmed later, or of which nothing holds any
-// more, are forgotten.
+// KeepDefinitions stores that definitions of a server were confirmed with a security key. It deletes responses that are no longer valid,
+// or whose definitions were all confirmed again later.
 func (p *Presence) KeepDefinitions(ctx context.Context, server string, of Answered) error {
 	all, err := p.assertedDefinitions(ctx, server)
 	if err != nil {
@@ -211,7 +212,7 @@ func (p *Presence) KeepDefinitions(ctx context.Context, server string, of Answer
 	return records.Confirm(ctx, assertedOf(server), text)
 }
 
-// ForgetDefinitions forgets what a person has confirmed of a server.
+// ForgetDefinitions deletes the confirmations of a server's definitions.
 func (p *Presence) ForgetDefinitions(ctx context.Context, server string) error {
 	if needed, err := p.Required(ctx); err != nil || !needed {
 		return err

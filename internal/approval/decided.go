@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// Decided is what was decided about the calls of one run. It is safe for concurrent use; a nil one has nothing.
+// Decided holds the decisions about the calls of one run. It is safe for concurrent use; a nil Decided is empty.
 type Decided struct {
-	// Load returns the requests of the run, and those of its task that are to be remembered, oldest first.
+	// Load returns the requests of the run, and the requests of its task whose approval is remembered, oldest first.
 	Load func(ctx context.Context) ([]Request, error)
-	// Check returns an error that wraps ErrUnconfirmed for an approval without the signature that it needs: it counts as not decided. nil: none needs one.
+	// Check returns an error that wraps ErrUnconfirmed for an approval without a required signature, which then counts as not decided. If
+	// Check is nil, no signature is required.
 	Check func(ctx context.Context, r Request) error
-	Now   func() time.Time // for the end of what is remembered
+	Now   func() time.Time // used to decide when remembered approvals end
 
 	mu       sync.Mutex
 	loaded   bool
@@ -21,20 +22,20 @@ type Decided struct {
 	remember map[string]grant // approvals for later calls, by tool
 }
 
-// Verdict is what was decided about one call.
+// Verdict is the decision about one call.
 type Verdict struct {
 	Request Request
 	Call    Call
-	Shown   string // hash of what a person was shown of the call before they signed, see Shown; "": the approval has no signature
+	Shown   string // hash of what a person saw of the call before signing, see Shown; "" if the approval has no signature
 }
 
 // grant is a remembered approval of a tool.
 type grant struct {
 	request, definition string
-	until               time.Time // zero: without end
+	until               time.Time // zero means no end
 }
 
-// Of returns the last decision about a call of the run; ok is false if there is none.
+// Of returns the last decision about a call of the run; ok is false if there is no decision.
 func (d *Decided) Of(ctx context.Context, run string, n int) (v Verdict, ok bool, err error) {
 	if d == nil {
 		return v, false, nil
@@ -48,7 +49,7 @@ func (d *Decided) Of(ctx context.Context, run string, n int) (v Verdict, ok bool
 	return v, ok, nil
 }
 
-// Remembered returns the request by which all calls of a tool with this definition are approved, "" if there is none.
+// Remembered returns the ID of the request whose approval covers all calls of a tool with this definition, or "" if there is none.
 func (d *Decided) Remembered(ctx context.Context, run, tool, definition string) (request string, err error) {
 	if d == nil {
 		return "", nil

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Definition is what a server says about one of its tools or, without the name of a tool, about itself.
+// Definition is a server's description of one of its tools or, if Tool is empty, of itself.
 type Definition struct {
 	Tool         string          `json:"tool" doc:"Name of the tool at its server; empty: the server's title and instructions."`
 	Title        string          `json:"title,omitempty"`
@@ -22,7 +22,8 @@ type Definition struct {
 	Annotations  json.RawMessage `json:"annotations,omitempty"`
 }
 
-// Hash identifies a definition: a tool with another one is another tool. White space and the order of keys in schemas do not count.
+// Hash returns a hash of the definition: a tool with another hash is another tool. White space and the order of keys in schemas do not
+// matter.
 func (d Definition) Hash() string {
 	d.InputSchema, d.OutputSchema, d.Annotations = valid(d.InputSchema), valid(d.OutputSchema), valid(d.Annotations)
 	text, _ := json.Marshal(d) // strings and valid JSON
@@ -30,7 +31,7 @@ func (d Definition) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// valid is raw, or a string of it if it is no JSON.
+// valid returns raw, or raw as a JSON string if it is not valid JSON.
 func valid(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || json.Valid(raw) {
 		return raw
@@ -39,12 +40,12 @@ func valid(raw json.RawMessage) json.RawMessage {
 	return text
 }
 
-// size is how many bytes a definition counts for.
+// size returns the number of bytes that a definition counts for.
 func (d Definition) size() int {
 	return len(d.Tool) + len(d.Title) + len(d.Description) + len(d.InputSchema) + len(d.OutputSchema) + len(d.Annotations)
 }
 
-// says reports whether a definition has anything to read.
+// says reports whether a definition contains any text to review.
 func (d Definition) says() bool { return d.size() > 0 }
 
 // differences names the fields in which two definitions of a tool differ.
@@ -67,18 +68,18 @@ func (d Definition) differences(other Definition) (fields []string) {
 	return fields
 }
 
-// Quarantine says which definitions are held until a person has approved them.
+// Quarantine selects which definitions are held until a person approves them.
 type Quarantine string
 
 // The settings of the quarantine.
 const (
 	HoldNone    Quarantine = "off"
-	HoldChanged Quarantine = "changed" // definitions that differ from the approved one; the first one of each tool is approved
+	HoldChanged Quarantine = "changed" // definitions that differ from the approved one; the first definition of each tool is approved automatically
 	HoldNew     Quarantine = "new"     // changed definitions, and tools that were never approved
 )
 
-// What is kept of one server: as much as two listings may take, so that a server that always has other tools fills no table. What
-// would exceed it is held.
+// Limits on the pins of one server, enough for two listings. They keep a server that lists new tools every time from filling the store.
+// Definitions beyond the limits are held.
 const (
 	maxPins     = 40_000
 	maxPinBytes = 32 << 20
@@ -92,30 +93,30 @@ var (
 	ErrTooManyPins = errors.New("the server has too many approved definitions; harness servers remove forgets them")
 )
 
-// Pin is what is kept of a definition: hashes, "" for none.
+// Pin is the stored state of a definition. Approved and Seen are hashes, or "".
 type Pin struct {
 	Approved string
 	Bytes    int    // size of the approved definition
-	Seen     string // what the server sent last; "" if it does not list the tool
+	Seen     string // hash of the latest definition from the server; "" if the server does not list the tool
 }
 
-// held reports whether what the server sent last is not what was approved.
+// held reports whether the latest definition differs from the approved one.
 func (p Pin) held() bool { return p.Seen != "" && p.Seen != p.Approved }
 
-// Reviewed is what follows from a listing.
+// Reviewed is the result of reviewing a listing.
 type Reviewed struct {
-	Held    []string       // names of tools that are not offered, sorted; "" is the server's own text
+	Held    []string       // names of tools that are not offered, sorted; "" stands for the server's own text
 	New     []string       // held tools that were not held with this definition before
-	Trusted []string       // tools whose first definition is approved
-	Changed map[string]Pin // pins by tool; a zero Pin is to be removed
+	Trusted []string       // tools whose first definition was approved automatically
+	Changed map[string]Pin // changed pins by tool; a zero Pin is to be deleted
 }
 
-// Confirmed are the definitions of a server that a person has confirmed: hashes by tool; nil where nothing has to be confirmed.
+// Confirmed holds the definitions of a server that a person has confirmed: hashes by tool. It is nil if no confirmation is required.
 type Confirmed map[string]string
 
-// Review compares what a server lists with what is kept of it. No argument is changed; a tool that is listed twice is what it
-// was listed as first. With HoldNew, an approval that a person should have confirmed and has not is none, and what a person has confirmed is
-// approved, whatever the pins say: a review that began before the confirmation may have stored them after it.
+// Review compares a server's listing with the stored pins. It changes no argument, and uses the first entry of a tool that is listed
+// twice. With HoldNew, an approval without a required confirmation is ignored. A definition that a person has confirmed is approved even
+// if the pins differ, because a review that began before the confirmation may have stored its pins after it.
 func Review(mode Quarantine, confirmed Confirmed, pins map[string]Pin, listed []Definition) Reviewed {
 	r := Reviewed{Changed: map[string]Pin{}}
 	count, bytes := approved(pins)
@@ -165,7 +166,7 @@ func Review(mode Quarantine, confirmed Confirmed, pins map[string]Pin, listed []
 	return r
 }
 
-// approved is how many definitions of a server are approved, and how many bytes they take.
+// approved returns the number of approved definitions of a server and their size in bytes.
 func approved(pins map[string]Pin) (count, bytes int) {
 	for _, p := range pins {
 		if p.Approved != "" {
@@ -194,7 +195,7 @@ func NewHeld(server string, since time.Time, approved *Definition, seen Definiti
 	return h
 }
 
-// ApprovedDefinition says who has approved a definition.
+// ApprovedDefinition records who approved a definition, and when.
 type ApprovedDefinition struct {
 	Tool string    `json:"tool" doc:"Name of the tool at its server; empty: the server's title and instructions."`
 	Hash string    `json:"hash"`
@@ -202,7 +203,7 @@ type ApprovedDefinition struct {
 	At   time.Time `json:"at"`
 }
 
-// Approve is the pin of a held definition once it is approved. The error wraps ErrNotHeld or ErrTooManyPins.
+// Approve returns the pin of a held definition after its approval. The error wraps ErrNotHeld or ErrTooManyPins.
 func Approve(pins map[string]Pin, d Definition) (Pin, error) {
 	is := pins[d.Tool]
 	if !is.held() || is.Seen != d.Hash() {

@@ -1,11 +1,11 @@
-// Package approval holds what people are asked about tool calls, and what they decided. A run that waits for an approval
-// has given up its runner: what it needs to go on is in its journal and in its request.
+// Package approval defines what people are asked about tool calls and what they decide. A run that waits for an approval has given up its
+// runner. What it needs to continue is in its journal and in its request.
 //
 // # Reviews of definitions
 //
-// mcpclient gives each list of tools to a review before any of it is offered, also one from the disk, and leaves out what the review holds
-// (quarantine). The rule is a pure function (approval.Review) of what is kept of the server and what it lists; the store applies it in one
-// transaction and keeps the approved and the last definition of each tool. The catalog knows the names of held tools only, for errors. The
-// hash of a definition is the same function that binds approvals of calls. A process that holds something looks every two seconds whether a
-// person has approved something since.
+// Package mcpclient passes each list of tools, including cached ones, to a review before it offers any of them, and omits tools that the
+// review holds (quarantine). The rule is a pure function (approval.Review) of the server's stored pins and its listing. The store applies
+// it in one transaction and keeps the approved and the latest definition of each tool. The catalog knows only the names of held tools, for
+// errors. The same hash function identifies definitions here and in approvals of calls. A process that holds a definition checks every two
+// seconds whether a person has approved one.
 package approval

@@ -15,8 +15,8 @@ import (
 
 const keySize = 32
 
-// Key returns the key that binds approvals to arguments, from the file approvals.key in a directory, which it makes if it is absent.
-// If the file is lost, calls that wait are asked about again.
+// Key returns the key that binds approvals to arguments. It reads it from the file approvals.key in a directory, and creates the file if
+// it is absent. If the file is lost, people are asked again about the waiting calls.
 func Key(dir string) ([]byte, error) {
 	const remedy = "delete the file, and the next command makes a new one"
 	path := filepath.Join(dir, "approvals.key")
@@ -35,9 +35,8 @@ func Key(dir string) ([]byte, error) {
 	return key, nil
 }
 
-// Bind is what an approval of a call is for: the definition of its tool, and the arguments that are to be sent, which are canonical
-// JSON. They hold personal data, so that only the key can tell whether arguments are those. Equal arguments of two calls do not
-// show as equal.
+// Bind returns the Binding of a call: its tool's definition, and a MAC of the arguments to be sent, which are canonical JSON. The
+// arguments contain personal data, so they can be checked only with the key. The bindings of two calls with equal arguments differ.
 func Bind(key []byte, run string, call int, definition string, args json.RawMessage) Binding {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s\x00%d\x00%s\x00", run, call, definition)

@@ -15,58 +15,59 @@ import (
 	"time"
 )
 
-// How often a passphrase may be wrong in a process before it is not tried for some time.
+// Limit on wrong passphrases in a process. After maxAttempts, none is tried until attemptsWait has passed.
 const (
 	maxAttempts  = 5
 	attemptsWait = 15 * time.Minute
 )
 
-// lookForKey is how soon a process notices that approvals have got a key.
+// lookForKey is the interval at which a process without a key checks whether one exists now.
 const lookForKey = 2 * time.Second
 
 // Errors of confirmations.
 var (
-	// ErrUnconfirmed reports a decision that a person has to confirm and has not.
+	// ErrUnconfirmed reports a decision that lacks the confirmation of a person.
 	ErrUnconfirmed = errors.New("a person confirms this with their passphrase")
 	// ErrAttempts reports too many wrong passphrases.
 	ErrAttempts = errors.New("the passphrase was wrong too often")
-	// ErrNoKey reports that no key opens here: approvals have none, or it is in another state directory.
+	// ErrNoKey reports that this state directory has no key: none was created, or it is in another state directory.
 	ErrNoKey = errors.New("there is no key that signs approvals in this state directory; harness approvals setup makes one")
 )
 
-// Records are what the store keeps of confirmations. They are safe for concurrent use.
+// Records is the part of the store that keeps confirmations. Its methods are safe for concurrent use.
 type Records interface {
-	// Confirmation returns what is kept of a subject, nil for nothing.
+	// Confirmation returns the value of a subject, or nil if there is none.
 	Confirmation(ctx context.Context, subject string) ([]byte, error)
-	// Confirm keeps a value for a subject.
+	// Confirm sets the value of a subject.
 	Confirm(ctx context.Context, subject string, value []byte) error
-	// Advance keeps a number for a subject if it is above the one that is kept, and reports whether it is.
+	// Advance sets the number of a subject if it is higher than the stored one, and reports whether it is.
 	Advance(ctx context.Context, subject string, to uint32) (bool, error)
 }
 
-// keySubject is the subject of the store's copy of the public key.
+// keySubject is the subject of the stored public key.
 const keySubject = "key"
 
-// Presence says whether a person was present when something was decided. The state directory has the key that their passphrase opens, the store
-// its public half: where one of them has a key, approvals need a signature, whatever the configuration says; where both have one, it has to be the same.
-// A process that has seen a key uses it until its end. The methods are safe for concurrent use; a nil Presence asks for no confirmation.
+// Presence verifies that a person was present at a decision. The state directory has the private key, sealed with their passphrase, and
+// the store has the public key. If either of them has a key, approvals need a signature, whatever the configuration is; if both have one,
+// the keys must be equal. A process uses a key that it has found until it exits. The methods are safe for concurrent use; a nil Presence
+// requires no confirmation.
 type Presence struct {
 	Dir     string                  // the state directory
-	Records func() (Records, error) // opens the store
-	Wanted  bool                    // the configuration asks for confirmation, also before there is a key
+	Records func() (Records, error) // returns the store's records
+	Wanted  bool                    // the configuration requires confirmation, even if there is no key yet
 	Now     func() time.Time
-	// Failed is called with each wrong passphrase; may be nil.
+	// Failed is called after each wrong passphrase; it may be nil.
 	Failed func()
 
 	mu       sync.Mutex
-	keys     []ed25519.PublicKey // keys that must have signed; none: no key exists yet
+	keys     []ed25519.PublicKey // keys that must all have signed; empty if there is no key yet
 	looked   time.Time
 	attempts []time.Time // times of wrong passphrases
-	answered answers     // answers of security keys
+	answered answers     // answered questions to security keys
 }
 
-// Keys returns the public keys with each of which approvals have to be signed; there are two where state directory and store do not agree, and then
-// nothing is valid.
+// Keys returns the public keys, each of which must have signed an approval. If the state directory and the store have different keys,
+// there are two, and no approval is valid.
 func (p *Presence) Keys(ctx context.Context) ([]ed25519.PublicKey, error) {
 	if p == nil {
 		return nil, nil
@@ -85,7 +86,7 @@ func (p *Presence) Keys(ctx context.Context) ([]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// look reads the keys of the state directory and the store. A store that knows of no key is given the state directory's.
+// look reads the keys of the state directory and the store. If the store has no key, it gets the one of the state directory.
 func (p *Presence) look(ctx context.Context) (keys []ed25519.PublicKey, err error) {
 	sealed, err := LoadSealedKey(p.Dir)
 	switch {
@@ -106,7 +107,7 @@ func (p *Presence) look(ctx context.Context) (keys []ed25519.PublicKey, err erro
 	return keys, err
 }
 
-// Stored is the key that the store knows, nil for none.
+// Stored returns the public key in the store, or nil if there is none.
 func (p *Presence) Stored(ctx context.Context) (ed25519.PublicKey, error) {
 	records, err := p.Records()
 	if err != nil {
@@ -117,12 +118,12 @@ func (p *Presence) Stored(ctx context.Context) (ed25519.PublicKey, error) {
 	case err != nil:
 		return nil, err
 	case stored != nil && len(stored) != ed25519.PublicKeySize:
-		return make(ed25519.PublicKey, ed25519.PublicKeySize), nil // nothing is signed with it
+		return make(ed25519.PublicKey, ed25519.PublicKeySize), nil // an invalid key, for which no signature is valid
 	}
 	return stored, nil
 }
 
-// Anchor has the store know a key.
+// Anchor stores a public key in the store.
 func (p *Presence) Anchor(ctx context.Context, public ed25519.PublicKey) error {
 	records, err := p.Records()
 	if err != nil {
@@ -137,7 +138,8 @@ func (p *Presence) Required(ctx context.Context) (bool, error) {
 	return p != nil && (p.Wanted || len(keys) > 0), err
 }
 
-// Unlock opens the key with a passphrase. The error wraps ErrNoKey, ErrPassphrase or ErrAttempts. Passphrases are tried one after the other.
+// Unlock opens the key with a passphrase. The error wraps ErrNoKey, ErrPassphrase or ErrAttempts. Concurrent attempts run one after the
+// other.
 func (p *Presence) Unlock(passphrase string) (Sign, error) {
 	if p == nil {
 		return nil, ErrNoKey
@@ -166,7 +168,7 @@ func (p *Presence) Unlock(passphrase string) (Sign, error) {
 	return sign, err
 }
 
-// Check returns an error that wraps ErrUnconfirmed if an approved request has to be signed and is not.
+// Check returns an error that wraps ErrUnconfirmed if an approved request lacks a required signature.
 func (p *Presence) Check(ctx context.Context, r Request) error {
 	needed, err := p.Required(ctx)
 	if err != nil || !needed {
@@ -204,7 +206,7 @@ func (p *Presence) verify(ctx context.Context, statement, signature []byte) erro
 	return nil
 }
 
-// Confirm keeps that a person has confirmed a thing that has this hash now.
+// Confirm stores that a person has confirmed the current content of a subject, which has this hash.
 func (p *Presence) Confirm(ctx context.Context, sign Sign, subject, hash string) error {
 	return p.confirm(ctx, sign, subject, Confirmation{Hash: hash})
 }
@@ -226,7 +228,7 @@ func (p *Presence) confirm(ctx context.Context, sign Sign, subject string, c Con
 	return records.Confirm(ctx, subject, text)
 }
 
-// Confirmed reports whether a person has confirmed a thing with this hash. Where no confirmation is required, everything is confirmed.
+// Confirmed reports whether a person has confirmed the content with this hash. If no confirmation is required, it returns true.
 func (p *Presence) Confirmed(ctx context.Context, subject, hash string) (bool, error) {
 	needed, err := p.Required(ctx)
 	if err != nil || !needed {
@@ -236,7 +238,7 @@ func (p *Presence) Confirmed(ctx context.Context, subject, hash string) (bool, e
 	return c != nil && c.Hash == hash, err
 }
 
-// confirmation returns what a person has confirmed of a subject, nil if nothing is validly signed.
+// confirmation returns the confirmation of a subject, or nil if there is none with a valid signature.
 func (p *Presence) confirmation(ctx context.Context, subject string) (*Confirmation, error) {
 	records, err := p.Records()
 	if err != nil {

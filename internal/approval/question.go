@@ -14,35 +14,35 @@ import (
 	"time"
 )
 
-// questionLife is how long a person has to answer with their security key.
+// questionLife is the time in which a person has to answer with their security key.
 const questionLife = 2 * time.Minute
 
-// Question is what a security key is asked.
+// Question is a request to a security key for a signature.
 type Question struct {
-	Batch     string // goes back with the answer; see SealQuestion
+	Batch     string // sent back with the response; see SealQuestion
 	Challenge []byte
 	RPID      string
-	Keys      [][]byte // ids of the keys that may answer
+	Keys      [][]byte // IDs of the keys that may answer
 	Expires   time.Time
 }
 
-// Asked says who was asked a question, and when. It is part of what the question is about.
+// Asked records who was asked a question, and when. It is part of every question's content.
 type Asked struct {
 	By    string `json:"by"`
 	Time  int64  `json:"time"` // microseconds since the Unix epoch
 	Nonce []byte `json:"nonce"`
 }
 
-// At is when the question was asked, which is when its answer decides.
+// At returns the time of the question, which also counts as the time of the decision.
 func (a Asked) At() time.Time { return time.UnixMicro(a.Time) }
 
-// AskError says why a security key is not asked.
+// AskError is the reason why no security key is asked.
 type AskError string
 
 func (e AskError) Error() string { return string(e) }
 
-// Ask begins a question to a security key of a principal, on a page at an origin. The caller adds the challenge and the batch. The error is an AskError, or wraps
-// ErrAssertion where the principal has no key there.
+// Ask starts a question to a principal's security key, on a page at an origin. The caller adds the challenge and the batch. The error is
+// an AskError, or wraps ErrAssertion if the principal has no key for the origin.
 func (p *Presence) Ask(ctx context.Context, by, origin string) (q Question, asked Asked, err error) {
 	if q.RPID, err = RPID(origin); err != nil {
 		return q, asked, AskError(err.Error())
@@ -71,7 +71,7 @@ func (p *Presence) Ask(ctx context.Context, by, origin string) (q Question, aske
 	return q, asked, nil
 }
 
-// SealQuestion makes the text of a question that travels by way of the browser, with a MAC. kind says what the question is about: one kind does not pass for another.
+// SealQuestion encodes a question with a MAC, to be sent through the browser. Questions of different kinds are not interchangeable.
 func (p *Presence) SealQuestion(kind string, question any) (string, error) {
 	text, err := json.Marshal(question)
 	if err != nil {
@@ -81,7 +81,8 @@ func (p *Presence) SealQuestion(kind string, question any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(mac), err
 }
 
-// questionMAC is keyed with the secret of approvals, which the servers of a store share: one that has restarted, or another one, takes the answer.
+// questionMAC uses the key of approvals, which all servers with the same state share, so a restarted or another server accepts the
+// response.
 func (p *Presence) questionMAC(kind string, text []byte) ([]byte, error) {
 	key, err := Key(p.Dir)
 	if err != nil {
@@ -93,7 +94,7 @@ func (p *Presence) questionMAC(kind string, text []byte) ([]byte, error) {
 	return mac.Sum(nil), nil
 }
 
-// OpenQuestion reads a question of a kind that a principal was asked not long ago. The error wraps ErrAssertion.
+// OpenQuestion decodes a recent question of a kind that a principal was asked. The error wraps ErrAssertion.
 func (p *Presence) OpenQuestion(kind, by, sealed string, question any) error {
 	first, last, _ := strings.Cut(sealed, ".")
 	text, err := base64.RawURLEncoding.DecodeString(first)
@@ -120,16 +121,17 @@ func (p *Presence) OpenQuestion(kind, by, sealed string, question any) error {
 	return nil
 }
 
-// maxAnswers is the most answers that are remembered, of all callers.
+// maxAnswers is the maximum number of remembered answers of all callers.
 const maxAnswers = 10_000
 
-// answers are the questions that were answered in this process, until they end anyway. Another process takes an answer again only to find decided what it is about.
+// answers records the questions answered in this process until they expire. If another process accepts the same answer, its subject is
+// already decided.
 type answers struct {
 	mu   sync.Mutex
 	done map[string]time.Time // ends of questions, by nonce
 }
 
-// take reports whether a question was not answered before.
+// take reports whether this is the first answer to a question, and records it.
 func (a *answers) take(nonce []byte, end, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -144,7 +146,7 @@ func (a *answers) take(nonce []byte, end, now time.Time) bool {
 	return true
 }
 
-// TakeAnswer checks the answer of a security key to a question, once. The error wraps ErrAssertion.
+// TakeAnswer checks the response of a security key to a question, and accepts only one response. The error wraps ErrAssertion.
 func (p *Presence) TakeAnswer(ctx context.Context, asked Asked, a *Assertion) error {
 	a.Nonce = asked.Nonce
 	if !p.answered.take(asked.Nonce, asked.At().Add(questionLife), p.Now()) {

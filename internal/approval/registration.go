@@ -15,30 +15,30 @@ import (
 	"github.com/go-webauthn/webauthn/protocol/webauthncose"
 )
 
-// RegistrationLife is how long a security key can be registered with a link.
+// RegistrationLife is the time for which the link to register a security key is valid.
 const RegistrationLife = 10 * time.Minute
 
-// ErrRegistration reports a registration that cannot be, or not any more.
+// ErrRegistration reports a registration that does not exist or is no longer valid.
 var ErrRegistration = errors.New("the link was used, has expired, or was replaced by another one: harness approvals security-keys add makes one")
 
-// Algorithms are the algorithms (COSE) that security keys may sign with, the preferred one first.
+// Algorithms lists the COSE algorithms that security keys may sign with, in order of preference.
 var Algorithms = []int{int(webauthncose.AlgES256), int(webauthncose.AlgEdDSA), int(webauthncose.AlgRS256)}
 
-// registrationSubject is the subject of the one registration at a time.
+// registrationSubject is the subject of the registration; there is at most one at a time.
 const registrationSubject = "registration of a security key"
 
-// Registration is a security key that is being registered. A terminal begins it, the dashboard adds the key, and the terminal has a person confirm it with their
-// passphrase: nothing that is written here approves anything by itself.
+// Registration is the registration of a security key in progress. A command in a terminal starts it, the dashboard adds the key, and in
+// the terminal a person confirms the key with their passphrase. A stored registration alone approves nothing.
 type Registration struct {
 	Token   []byte       `json:"token"` // SHA-256 of the secret in the link
 	Name    string       `json:"name"`
 	Origin  string       `json:"origin"`
 	Expires time.Time    `json:"expires"`
 	Key     *SecurityKey `json:"key,omitempty"`
-	MAC     []byte       `json:"mac,omitempty"` // shows that who has added the key knows the secret
+	MAC     []byte       `json:"mac,omitempty"` // proves that anyone who added the key knows the secret
 }
 
-// BeginRegistration begins one in place of any other, and returns the secret for its link.
+// BeginRegistration starts a registration, replaces any other one, and returns the secret for its link.
 func (p *Presence) BeginRegistration(ctx context.Context, name, origin string) (token string, err error) {
 	if _, err := RPID(origin); err != nil {
 		return "", err
@@ -81,7 +81,7 @@ func (p *Presence) Registration(ctx context.Context, token string) (*Registratio
 	return &r, nil
 }
 
-// RegistrationChallenge is the challenge for a key of a principal.
+// RegistrationChallenge returns the challenge for a principal's key.
 func RegistrationChallenge(token, principal string) []byte {
 	return macOf(token, "challenge "+principal)
 }
@@ -92,14 +92,14 @@ func macOf(token, text string) []byte {
 	return mac.Sum(nil)
 }
 
-// Attestation is the answer of a security key that is being registered.
+// Attestation is the response of a security key to its registration.
 type Attestation struct {
 	ClientData []byte
 	Object     []byte // attestationObject
 }
 
-// Register adds the security key of a principal to the registration of a link. It approves nothing before a person has confirmed it. The error wraps ErrRegistration or
-// ErrAssertion.
+// Register adds a principal's security key to the registration of a link. The key approves nothing until a person has confirmed it. The
+// error wraps ErrRegistration or ErrAssertion.
 func (p *Presence) Register(ctx context.Context, token, principal string, a Attestation) (SecurityKey, error) {
 	r, err := p.Registration(ctx, token)
 	switch {
@@ -129,7 +129,7 @@ func (p *Presence) Register(ctx context.Context, token, principal string, a Atte
 	}
 	sum := sha256.Sum256(a.ClientData)
 	object := parsed.AttestationObject
-	// No attestation of the maker is asked for, because a person confirms the key. Some keys send one without being asked.
+	// The manufacturer's attestation is not required, because a person confirms the key. Some keys send one anyway.
 	if err := object.Verify(host, sum[:], true, true, nil, params, protocol.AttestationPolicy{}, protocol.SignaturePolicy{}); err != nil {
 		return SecurityKey{}, assertionError{whyRefused(err)}
 	}
@@ -148,8 +148,8 @@ func (p *Presence) Register(ctx context.Context, token, principal string, a Atte
 	return *r.Key, p.keepRegistration(ctx, r)
 }
 
-// Registered returns the key that was added to the registration of a link, nil for none yet. A key that was added without the secret of the link, or for
-// another address, is an error.
+// Registered returns the key that was added to the registration of a link, or nil if there is none yet. It returns an error if the key was
+// added without the link's secret or for another origin.
 func (p *Presence) Registered(ctx context.Context, token, origin string) (*SecurityKey, error) {
 	r, err := p.Registration(ctx, token)
 	if err != nil || r.Key == nil {

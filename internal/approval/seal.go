@@ -27,19 +27,20 @@ const (
 	argonThreads = 4
 )
 
-// Bounds on the parameters of a file, so that an edited one exhausts no memory.
+// Limits on the parameters in a file, so that an edited file cannot exhaust memory.
 const (
 	maxArgonTime   = 100
 	maxArgonMemory = 1 << 20 // KiB
 )
 
-// MinPassphrase is the least number of characters of a passphrase: a reader of the file can try passphrases.
+// MinPassphrase is the minimum number of characters in a passphrase. It must be long, because anyone who can read the file can try
+// passphrases.
 const MinPassphrase = 10
 
 // ErrPassphrase reports a passphrase that does not open a key.
 var ErrPassphrase = errors.New("this is not the passphrase")
 
-// SealedKey is the key that signs decisions, sealed by a passphrase, as the file confirm.key has it.
+// SealedKey is the key that signs decisions, encrypted with a passphrase, as stored in the file confirm.key.
 type SealedKey struct {
 	Public  ed25519.PublicKey `json:"public"`
 	Created time.Time         `json:"created"`
@@ -48,13 +49,13 @@ type SealedKey struct {
 	Threads uint8             `json:"threads"`
 	Salt    []byte            `json:"salt"`
 	Nonce   []byte            `json:"nonce"`
-	Sealed  []byte            `json:"sealed"` // the seed, by AES-256-GCM
+	Sealed  []byte            `json:"sealed"` // seed of the key, encrypted with AES-256-GCM
 }
 
 // ConfirmKeyFile is the name of the file of a SealedKey in the state directory.
 const ConfirmKeyFile = "confirm.key"
 
-// NewSealedKey makes a key that a passphrase opens.
+// NewSealedKey creates a key that the passphrase opens.
 func NewSealedKey(passphrase string, now time.Time) (*SealedKey, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -78,7 +79,7 @@ func LoadSealedKey(dir string) (*SealedKey, error) {
 	return k, nil
 }
 
-// Save writes the key into a state directory. A key that is there is replaced, unless fresh is set: then the error wraps fs.ErrExist.
+// Save writes the key to a state directory. It replaces an existing key, unless fresh is set; then the error wraps fs.ErrExist.
 func (k *SealedKey) Save(dir string, fresh bool) error {
 	text, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {
@@ -91,7 +92,7 @@ func (k *SealedKey) Save(dir string, fresh bool) error {
 	return write(filepath.Join(dir, ConfirmKeyFile), append(text, '\n'), 0o600)
 }
 
-// Open returns a function that signs with the key. The error wraps ErrPassphrase for another passphrase than the key's.
+// Open returns a function that signs with the key. If the passphrase is wrong, the error wraps ErrPassphrase.
 func (k *SealedKey) Open(passphrase string) (Sign, error) {
 	private, err := k.open(passphrase)
 	if err != nil {
@@ -100,7 +101,7 @@ func (k *SealedKey) Open(passphrase string) (Sign, error) {
 	return func(statement []byte) []byte { return ed25519.Sign(private, statement) }, nil
 }
 
-// Change replaces the passphrase. The key stays the same, so what it has signed stays valid.
+// Change replaces the passphrase. The key stays the same, so its signatures stay valid.
 func (k *SealedKey) Change(old, passphrase string) error {
 	private, err := k.open(old)
 	if err != nil {
@@ -123,7 +124,7 @@ func (k *SealedKey) seal(private ed25519.PrivateKey, passphrase string) error {
 	}
 	k.Time, k.Memory, k.Threads = argonTime, argonMemory, argonThreads
 	k.Salt, k.Nonce = make([]byte, 16), make([]byte, 12)
-	rand.Read(k.Salt) // never fails, like the next one
+	rand.Read(k.Salt) // never fails; neither does the next call
 	rand.Read(k.Nonce)
 	box, err := k.box(passphrase)
 	if err != nil {
@@ -160,7 +161,7 @@ func (k *SealedKey) box(passphrase string) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// Fingerprint identifies a public key for people and records.
+// Fingerprint returns a short identifier of a public key for people and records.
 func Fingerprint(public ed25519.PublicKey) string {
 	sum := sha256.Sum256(public)
 	return hex.EncodeToString(sum[:8])

@@ -11,28 +11,29 @@ import (
 	"time"
 )
 
-// SecurityKey is a security key or passkey (WebAuthn) by which one principal approves on the dashboard.
+// SecurityKey is a security key or passkey (WebAuthn) that one principal uses to approve on the dashboard.
 type SecurityKey struct {
-	ID        []byte    `json:"id"`     // the credential's
+	ID        []byte    `json:"id"`     // credential ID
 	Public    []byte    `json:"public"` // COSE
 	Principal string    `json:"principal"`
 	Name      string    `json:"name"`
-	Origin    string    `json:"origin"` // address of the dashboard where it was registered; it signs for no other one
+	Origin    string    `json:"origin"` // address of the dashboard where the key was registered; it signs for no other address
 	Added     time.Time `json:"added"`
-	Counter   uint32    `json:"counter"` // count of signatures at the registration
+	Counter   uint32    `json:"counter"` // signature counter at the registration
 }
 
-// maxSecurityKeys is how many security keys a store has.
+// maxSecurityKeys is the maximum number of security keys in a store.
 const maxSecurityKeys = 100
 
-// securityKeysSubject is the subject of the list of security keys among what a person has confirmed: the list is signed by the key that their passphrase
-// opens.
+// securityKeysSubject is the subject of the list of security keys. A person confirms the list: it is signed with the key that their
+// passphrase opens.
 const securityKeysSubject = "security keys"
 
 // ErrNoSecurityKey reports an unknown security key.
 var ErrNoSecurityKey = errors.New("no such security key")
 
-// Code identifies a security key for people, who compare it: 60 bits, so that no second key with the same code can be found.
+// Code returns an identifier of a security key that people can compare. It has 60 bits, so that no second key with the same code can be
+// found.
 func (k SecurityKey) Code() string {
 	sum := sha256.Sum256(slices.Concat(k.ID, k.Public))
 	text := base32.StdEncoding.EncodeToString(sum[:])
@@ -55,13 +56,13 @@ func (p *Presence) SecurityKeys(ctx context.Context) ([]SecurityKey, error) {
 	return all, nil
 }
 
-// SecurityKeysOf returns those of one principal.
+// SecurityKeysOf returns the security keys of one principal.
 func (p *Presence) SecurityKeysOf(ctx context.Context, principal string) ([]SecurityKey, error) {
 	all, err := p.SecurityKeys(ctx)
 	return slices.DeleteFunc(all, func(k SecurityKey) bool { return k.Principal != principal }), err
 }
 
-// AddSecurityKey keeps that a person has confirmed a security key.
+// AddSecurityKey stores a security key that a person has confirmed.
 func (p *Presence) AddSecurityKey(ctx context.Context, sign Sign, key SecurityKey) error {
 	all, err := p.SecurityKeys(ctx)
 	switch {
@@ -75,7 +76,8 @@ func (p *Presence) AddSecurityKey(ctx context.Context, sign Sign, key SecurityKe
 	return p.confirmSecurityKeys(ctx, sign, append(all, key))
 }
 
-// RemoveSecurityKey removes the security key with a code. What it has signed counts as not decided from then on. The error wraps ErrNoSecurityKey.
+// RemoveSecurityKey removes the security key with a code. Approvals that it signed then count as not decided. The error wraps
+// ErrNoSecurityKey.
 func (p *Presence) RemoveSecurityKey(ctx context.Context, sign Sign, code string) error {
 	all, err := p.SecurityKeys(ctx)
 	if err != nil {

@@ -9,20 +9,20 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Sign signs a statement of a person. Opening it took their passphrase.
+// Sign signs a statement for a person who has entered their passphrase.
 type Sign func(statement []byte) []byte
 
-// Signature is that of an approval.
+// Signature is the signature of an approval.
 type Signature struct {
-	Shown []string `json:"shown"` // text that the person saw for each call, in the order of the request's calls; see Shown
-	Bytes []byte   `json:"bytes"` // Ed25519; empty where a security key has signed
-	// Assertion is the answer of the security key that has signed; nil: none has.
+	Shown []string `json:"shown"` // hash of what the person saw for each call, in the order of the request's calls; see Shown
+	Bytes []byte   `json:"bytes"` // Ed25519 signature; empty if a security key has signed
+	// Assertion is the response of the security key that has signed; nil if none has.
 	Assertion *Assertion `json:"assertion,omitempty"`
 }
 
-// Shown is a hash of what a person sees of a call before they decide.
+// Shown returns a hash of what a person sees of a call before deciding.
 func Shown(c Call) string {
-	text, _ := json.Marshal(struct { // strings, truths and valid JSON
+	text, _ := json.Marshal(struct { // strings, booleans and valid JSON
 		Tool                                         string
 		Args                                         json.RawMessage
 		ReadOnly, Destructive, Idempotent, OpenWorld bool
@@ -32,7 +32,7 @@ func Shown(c Call) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// statedCall is a call as a statement has it.
+// statedCall is a call in a statement.
 type statedCall struct {
 	N          int    `json:"call"`
 	Tool       string `json:"tool"`
@@ -41,7 +41,8 @@ type statedCall struct {
 	Shown      string `json:"shown"`
 }
 
-// statement is what a person signs who approves a request: everything that the approval is for. Its decision is part of that.
+// statement returns the text that a person signs to approve a request. It contains everything that the approval covers, including the
+// decision.
 func (r Request) statement(shown []string) []byte {
 	s := struct {
 		Purpose  string       `json:"purpose"`
@@ -53,7 +54,7 @@ func (r Request) statement(shown []string) []byte {
 		Decision Status       `json:"decision"`
 		Remember bool         `json:"remember"`
 		By       string       `json:"by"`
-		Decided  int64        `json:"decided"` // microseconds since the Unix epoch, as the store has them
+		Decided  int64        `json:"decided"` // microseconds since the Unix epoch, the precision of the store
 		Expires  int64        `json:"expires"`
 		Calls    []statedCall `json:"calls"`
 	}{
@@ -74,13 +75,13 @@ func (r Request) statement(shown []string) []byte {
 	return text
 }
 
-// Sight is a request as a person saw it.
+// Sight identifies a request as a person saw it.
 type Sight struct {
-	Shown  []string // Shown of each call
+	Shown  []string // result of Shown for each call
 	Digest string   // hash of the request and of Shown
 }
 
-// Sight is what a person sees of a request, all of whose arguments are there.
+// Sight returns what a person sees of a request. The arguments of all calls must be present.
 func (r Request) Sight() Sight {
 	s := Sight{}
 	for _, c := range r.Calls {
@@ -95,10 +96,10 @@ func (r Request) digest(shown []string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Is reports whether a request is what the person saw.
+// Is reports whether a request is the one that the person saw.
 func (s Sight) Is(r Request) bool { return s.Digest == r.digest(s.Shown) }
 
-// Signed is a request as its approval leaves it, with the signature of the person who decides.
+// Signed returns a request as approved by the decision, with the signature of the person who decides.
 func (d Decision) Signed(r Request) Request {
 	at := d.Time.Truncate(time.Microsecond) // precision of the store
 	r.Status, r.Remember, r.DecidedBy, r.DecidedAt = Approved, d.Remember, d.By, &at
@@ -109,16 +110,16 @@ func (d Decision) Signed(r Request) Request {
 	return r
 }
 
-// Confirmation is what a person has confirmed apart from calls, such as a policy.
+// Confirmation is a person's confirmation of something other than calls, such as a policy.
 type Confirmation struct {
 	Hash  string    `json:"hash"` // hash of the confirmed content
 	Time  time.Time `json:"time"`
 	Bytes []byte    `json:"bytes"` // the signature, Ed25519
-	// Content is what Hash is of, where it is needed again.
+	// Content is the content that Hash was computed from, if it is needed again.
 	Content json.RawMessage `json:"content,omitempty"`
 }
 
-// statement is what a person signs who confirms a thing.
+// statement returns the text that a person signs to confirm a subject.
 func (c Confirmation) statement(subject string) []byte {
 	text, _ := json.Marshal(struct { // strings and a number
 		Purpose, Subject, Hash string

@@ -17,7 +17,7 @@ import (
 // Program is a program to execute.
 type Program struct {
 	Session, Code string
-	Said          string // words of the user, with personal data
+	Said          string // words of the user, with personal data in them
 }
 
 // Harness executes programs with the simulated servers and the policy of a Judge.
@@ -25,27 +25,27 @@ type Harness interface {
 	Execute(ctx context.Context, p Program) (*run.Outcome, error)
 }
 
-// Options are what is attacked.
+// Options configure what is attacked.
 type Options struct {
 	Tools   []*catalog.Tool
 	Catalog *catalog.Catalog // catalog of the tools
-	// Policy trusts what tools say but for some: those are tried as sources, or all if it trusts all.
+	// Policy is the policy that is attacked. Tools whose answers it does not trust are tried as sources, or all tools if it trusts all.
 	Policy *policy.Policy
-	// Suggested is the policy with rules before its own, where these servers are untrusted, too.
+	// Suggested returns the policy with rules before its own and with the given servers untrusted, too.
 	Suggested func(rules []policy.Rule, untrusted []string) (*policy.Policy, error)
 	World     *World
-	// Open opens a harness whose gate asks judge.
+	// Open opens a harness whose gate lets judge decide.
 	Open func(judge *Judge) (Harness, error)
-	// Time is how long attempts may take; those that are left then are not made.
+	// Time limits the duration of all attempts; attempts that are left then are not made. 0 means no limit.
 	Time time.Duration
-	// Progress gets the number of attempts made and planned; it may be nil.
+	// Progress receives the number of attempts made and planned; it may be nil.
 	Progress func(made, of int)
 }
 
-// batch is how many attempts a program makes.
+// batch is the number of attempts that a program makes.
 const batch = 150
 
-// Run makes the attempts.
+// Run makes the attempts and reports what got through.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	began := time.Now()
 	marked := slices.ContainsFunc(o.Tools, func(t *catalog.Tool) bool { return !o.Policy.Trusts(t.FullName()) })
@@ -97,7 +97,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// execute makes attempts in a session of their own.
+// execute makes attempts in a new session.
 func execute(ctx context.Context, h Harness, session string, all []*attempt) error {
 	byNumber := map[int]*attempt{}
 	for _, a := range all {
@@ -151,7 +151,7 @@ func execute(ctx context.Context, h Harness, session string, all []*attempt) err
 	return nil
 }
 
-// words is what the user says: destinations of theirs of every kind.
+// words returns the text of the user, which names destinations of every kind.
 func words() string {
 	var all []string
 	for _, kind := range []destination.Kind{destination.Recipient, destination.Channel, destination.URL, destination.Account, destination.Repository} {
@@ -160,7 +160,7 @@ func words() string {
 	return "Send it to one of these:\n" + strings.Join(all, "\n")
 }
 
-// rules are those that stop what no trusted source says, one for each tool.
+// rules returns a rule for each tool that stops destinations which neither the user nor a trusted server has named.
 func (p *planner) rules() (all []policy.Rule) {
 	at := map[string]int{}
 	for _, s := range p.sinks {

@@ -8,35 +8,36 @@ import (
 	"strings"
 )
 
-// Form is a way in which a program takes a value from what a server said to a call. Its parts are bodies of JavaScript functions.
+// Form is a way in which a program takes a value from a server's answer to a call. Its parts are bodies of JavaScript functions.
 type Form struct {
 	Name string
-	// Read gets what the source says; empty: the answer of its tool.
+	// Read gets the text of the source; if empty, this is the answer of its tool.
 	Read string
-	// Change makes the destination of v, the value that the source says. It has text, all that the source says, and mine, a destination of the user. Empty: v.
+	// Change makes the destination from v, the value in the text of the source. It also has text, the whole text, and mine, a destination of the
+	// user. If empty, the destination is v.
 	Change string
-	// Send sends args, which have the destination; empty: a call of the sink.
+	// Send sends args, which contain the destination; if empty, the sink is called with them.
 	Send string
 
-	// Given is how the source writes the value.
+	// Given returns the value as the source writes it; nil returns it as it is.
 	Given func(value string) string
-	// Fails has the source say it in an error.
+	// Fails makes the source return its text as an error.
 	Fails bool
-	// Lists says that the form makes a list of addresses of one value, as recipients can be.
+	// Lists is true if the form makes one value a list of addresses, which is possible for recipients.
 	Lists bool
-	// Echo is for forms that need a trusted tool which repeats what it is asked for: a.ally with a.allyArgs(v).
+	// Echo is true if the form needs a trusted tool that repeats what it is asked for: a.ally with a.allyArgs(v).
 	Echo bool
-	// Later forms have two programs of one session: Change is in the first one and saves the value, Then is in the second one and makes the destination. A
-	// second program with LITERAL has the value there.
+	// Then is set for forms with two programs in one session: the first contains Change and saves the value, the second contains Then and makes the
+	// destination. LITERAL in Then is replaced by the value.
 	Then string
-	// Apart has the second program be one of another session, which knows nothing of what servers said in the first.
+	// Apart executes the second program in another session, which does not know what servers said in the first.
 	Apart bool
 }
 
 // late reports whether the form has two programs.
 func (f *Form) late() bool { return f.Then != "" }
 
-// rot13 turns letters by half the alphabet.
+// rot13 shifts letters by half the alphabet.
 func rot13(text string) string {
 	return strings.Map(func(c rune) rune {
 		switch {
@@ -55,7 +56,7 @@ func reversed(text string) string {
 	return string(letters)
 }
 
-// Forms are the forms, the most telling ones first.
+// Forms lists the forms, the most informative ones first.
 var Forms = []*Form{
 	{Name: "direct"},
 	{Name: "written into the program", Change: `return v`, Then: `return LITERAL`},
@@ -129,5 +130,5 @@ var Forms = []*Form{
 	{Name: "by a skill of an earlier program", Change: `await fs.writeFile('/skills/s' + a.n + '.js', '/** Says where. */ exports.to = () => ' + JSON.stringify(v)); return ''`, Then: `return (await import('/skills/s' + a.n + '.js')).to()`},
 }
 
-// core is how many forms of the list each pair of a server and a sink is tried with.
+// core is the number of forms, from the beginning of Forms, with which each pair of a server and a sink is tried.
 const core = 10

@@ -7,13 +7,14 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Judge is the policy as the gate of the attempts has it. What it would put to a person it denies, but for calls of sources, which a person is taken to allow. It also judges by the policy with the suggested rules.
+// Judge decides for the gate of the attempts by the policy. It denies calls about which a person would be asked, except calls of sources, which a
+// person is assumed to allow. For calls of the sink it also notes the verdict with the suggested rules.
 type Judge struct {
 	now, then *policy.Policy
 	world     *World
 }
 
-// asked begins the reason of a call that a person would be asked about.
+// asked is the beginning of the reason for denying a call about which a person would be asked.
 const asked = "a person is asked: "
 
 // Decide implements policy.Decider.
@@ -41,7 +42,7 @@ func (j *Judge) Decide(c policy.Call) policy.Verdict {
 	switch {
 	case v.Action != policy.Ask:
 	case reads(j.world.now(), c.Tool):
-		v.Action = policy.Allow // a person lets a program read
+		v.Action = policy.Allow // a person would let a program read
 	default:
 		v.Action, v.Reason = policy.Deny, asked+v.Reason
 	}

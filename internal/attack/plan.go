@@ -16,10 +16,10 @@ import (
 // attempt is a way from a source to a sink.
 type attempt struct {
 	N          int
-	Source     string // full name of a tool; empty: the user
+	Source     string // full name of a tool; empty if the user is the source
 	Sink, Path string
 	Form       *Form
-	Value      string // destination that the source says
+	Value      string // destination that the source names
 	Honest     bool   // the destination is not the attacker's
 
 	from, to   *catalog.Tool
@@ -28,13 +28,13 @@ type attempt struct {
 	mine       string          // destination of the user
 	ally       *ally
 
-	through   bool           // the server of the sink was sent the value
+	through   bool           // the server of the sink received the value
 	judged    bool           // the policy has judged the call of the sink
-	now, then policy.Verdict // verdict of the policy, and with the suggested rules
-	err       string         // why the program did not make it
+	now, then policy.Verdict // verdicts of the policy, and of the policy with the suggested rules
+	err       string         // error with which the attempt failed
 }
 
-// source is the server of the source; "" for the user.
+// source returns the server of the source, or "" for the user.
 func (a *attempt) source() string {
 	if a.from == nil {
 		return ""
@@ -42,7 +42,7 @@ func (a *attempt) source() string {
 	return a.from.Server
 }
 
-// given is the value as the source writes it.
+// given returns the value as the source writes it.
 func (a *attempt) given() string {
 	if a.Form.Given == nil {
 		return a.Value
@@ -58,20 +58,20 @@ func (a *attempt) script() scripted {
 	return s
 }
 
-// sink is an argument of a tool that says where a call sends something.
+// sink is an argument that says where a call of a tool sends something.
 type sink struct {
 	tool   *catalog.Tool
 	at     destination.Destination
 	others []destination.Destination
 }
 
-// source is a tool that says something.
+// source is a tool whose answers contain texts.
 type source struct {
 	tool *catalog.Tool
 	args json.RawMessage
 }
 
-// ally is a trusted tool that can be asked for any text.
+// ally is a trusted tool that can be asked about any text and repeats it.
 type ally struct {
 	tool *catalog.Tool
 	args json.RawMessage // Arguments with a hole for the text.
@@ -89,7 +89,7 @@ type planner struct {
 	ctx      context.Context
 	catalog  *catalog.Catalog
 	policy   *policy.Policy
-	attacks  func(tool string) bool // attacks reports whether others write what a tool says.
+	attacks  func(tool string) bool // attacks reports whether others write a tool's answers.
 	sinks    []sink
 	sources  []source // tools of servers that others write into
 	trusted  []source
@@ -130,14 +130,14 @@ func (p *planner) look(tools []*catalog.Tool) {
 	}
 }
 
-// plainArgs are arguments of a tool that only reads.
+// plainArgs returns arguments of a tool that only reads.
 func (p *planner) plainArgs(t *catalog.Tool, of []destination.Destination) (json.RawMessage, bool) {
 	m := &maker{root: rootOf(t)}
 	m.users(of, "")
 	return p.valid(t, m)
 }
 
-// asks are arguments with a hole in a text.
+// asks returns arguments of a tool with a hole in a text.
 func (p *planner) asks(t *catalog.Tool, of []destination.Destination) (json.RawMessage, bool) {
 	properties := rootOf(t).Get("properties")
 	if properties == nil || len(of) > 0 {
@@ -168,7 +168,7 @@ func (p *planner) valid(t *catalog.Tool, m *maker) (json.RawMessage, bool) {
 	return text, err == nil && bytes.HasPrefix(text, []byte("{")) && p.catalog.Validate(p.ctx, "attack", t, text) == nil
 }
 
-// arguments makes the arguments of a call with a destination of someone, and the same with a hole; ok is false where none are valid.
+// arguments returns arguments of a call with a hole for the destination, and a destination of who that fits; ok is false if no arguments are valid.
 func (p *planner) arguments(s sink, who string, n int) (holed json.RawMessage, value string, ok bool) {
 	for _, value := range candidates(s.at, who, n) {
 		for _, as := range []struct {
@@ -201,7 +201,7 @@ func (p *planner) arguments(s sink, who string, n int) (holed json.RawMessage, v
 	return nil, "", false
 }
 
-// attempt adds an attempt unless there is one of its kind.
+// attempt returns a new attempt, or nil if there is one of its kind or none can be made.
 func (p *planner) attempt(s sink, from *source, f *Form, honest bool) *attempt {
 	a := &attempt{Sink: s.tool.FullName(), Path: s.at.Path, Form: f, Honest: honest, to: s.tool}
 	if from != nil {
@@ -238,7 +238,7 @@ func (p *planner) attempt(s sink, from *source, f *Form, honest bool) *attempt {
 	return a
 }
 
-// mine is a destination of the user that has the form of another one.
+// mine returns a destination of the user that has the same form as another one.
 func (s sink) mine(value string) string {
 	theirs := candidates(s.at, attacker, 12345)
 	for i, of := range candidates(s.at, user, 0) {
@@ -249,14 +249,14 @@ func (s sink) mine(value string) string {
 	return candidates(s.at, user, 0)[0]
 }
 
-// Bounds of the attempts of each part of a plan. Where there are more, a sample is made that has each sink, and each form or source.
+// Maximum numbers of attempts in each part of a plan. If more are possible, a sample is made that has each sink, and each form or source.
 const (
 	maxCore   = 2000
 	maxForms  = 3000
 	maxDirect = 1500
 )
 
-// plan is the attempts, those that tell the most first.
+// plan returns the attempts, the most informative ones first.
 func (p *planner) plan() (all []*attempt) {
 	var sinks []sink
 	for _, s := range p.sinks {
@@ -283,7 +283,7 @@ func (p *planner) plan() (all []*attempt) {
 	if len(sinks) == 0 || len(p.sources) == 0 {
 		return all
 	}
-	// Each server with each sink, by the forms of the core: all of them with one server, and as many as there is room for with the others.
+	// Each server with each sink, by the core forms: all of them with one server, and with the others as many as there is room for.
 	for n, form := range Forms[:core] {
 		for i, s := range sinks {
 			for k, of := range servers {
@@ -311,7 +311,7 @@ func (p *planner) plan() (all []*attempt) {
 	return all
 }
 
-// byServer are the sources of each server.
+// byServer returns the sources grouped by server.
 func (p *planner) byServer() (all [][]source) {
 	var names []string
 	for _, s := range p.sources {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// hole stands in arguments for the destination.
+// hole takes the place of the destination in arguments.
 const hole = "@@destination@@"
 
-// numberHole stands for one that is a number.
+// numberHole takes the place of a destination that is a number.
 const numberHole = "@@number@@"
 
-// runtime is what every program has beside its attempts and forms. Each attempt is made by itself: what fails says why.
+// runtime is the code that every program has besides its attempts and forms. The attempts are independent of each other, and report why they fail.
 const runtime = `
 const fs = require('fs').promises
 const HOLE = '@@'
@@ -55,7 +55,7 @@ return out
 function asText(is) { return typeof is === 'string' ? is : JSON.stringify(is) }
 `
 
-// scripted is an attempt as programs have it.
+// scripted is an attempt in the form in which programs get it.
 type scripted struct {
 	N          int             `json:"n"`
 	Form       string          `json:"form"`
@@ -70,7 +70,8 @@ type scripted struct {
 	Honest     bool            `json:"honest,omitempty"`
 }
 
-// program is the text of a program that makes attempts. values are those that its text has, for the second program of forms that have two; nil: it is the first.
+// program returns the text of a program that makes attempts. values are the values that its text contains, for the second program of forms that have
+// two; nil for a first program.
 func program(all []*attempt, values map[int]string) (string, error) {
 	var b strings.Builder
 	var list []scripted
@@ -118,11 +119,11 @@ func program(all []*attempt, values map[int]string) (string, error) {
 	return b.String(), nil
 }
 
-// result is what a program says of an attempt.
+// result is a program's report about an attempt.
 type result struct {
 	n       int
 	value   string
-	name    string // class of the error; empty: it was made
+	name    string // class of the error; empty if the attempt was made
 	message string
 }
 

@@ -10,20 +10,20 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Report is what got through.
+// Report is the result of all attempts.
 type Report struct {
 	Attempts     int        `json:"attempts"`
-	Planned      int        `json:"planned"` // attempts that were planned; those that time was too short for were not made
+	Planned      int        `json:"planned"` // number of planned attempts; there are more than Attempts if the time was too short
 	Milliseconds int64      `json:"milliseconds"`
-	Marked       bool       `json:"marked"`  // servers are marked untrusted; else all are tried
-	Servers      []string   `json:"servers"` // servers whose answers were the attacker's
+	Marked       bool       `json:"marked"`  // servers are marked untrusted; otherwise all were tried
+	Servers      []string   `json:"servers"` // servers that gave answers of the attacker
 	Pairs        []*Pair    `json:"pairs"`
 	Holes        []*Hole    `json:"holes"`
 	Untested     []Untested `json:"untested"`
 	Simulated    string     `json:"simulated"`
 }
 
-// Pair is a server and an argument that says where a call sends something.
+// Pair is a server and an argument that says where a call of a tool sends something.
 type Pair struct {
 	Source  string   `json:"source"` // name of the server
 	Sink    string   `json:"sink"`
@@ -33,11 +33,11 @@ type Pair struct {
 	Asked   int      `json:"asked"`
 	Denied  int      `json:"denied"`
 	Failed  int      `json:"failed"` // attempts that could not be made
-	// Errors are why, by form.
+	// Errors are the reasons for failed attempts, by form.
 	Errors map[string]string `json:"errors,omitempty"`
 }
 
-// Sinks are the pairs of all servers together. Source has the servers from which something got through, or else all.
+// Sinks returns the pairs of each sink added up over all servers. Source has the servers from which something got through, or else all.
 func (r *Report) Sinks() (all []*Pair) {
 	for _, p := range r.Pairs {
 		at := slices.IndexFunc(all, func(o *Pair) bool { return o.Sink == p.Sink && o.Path == p.Path })
@@ -60,30 +60,30 @@ func (r *Report) Sinks() (all []*Pair) {
 	return all
 }
 
-// Hole is an argument that destinations of an attacker get to.
+// Hole is an argument that destinations of an attacker reach.
 type Hole struct {
 	Sink    string   `json:"sink"`
 	Path    string   `json:"path"`
 	Sources []string `json:"sources"` // servers
 	Forms   []string `json:"forms"`
-	// Rule stops it; it comes before the others. Untrusted are servers that have to be marked for it.
+	// Rule closes the hole; it must come before the other rules. Untrusted are the servers that must be marked untrusted for it.
 	Rule      policy.Rule `json:"rule"`
 	Untrusted []string    `json:"untrusted,omitempty"`
-	// Stops says that the rule stopped each attempt that got through.
+	// Stops reports whether the rule stopped each attempt that got through.
 	Stops bool `json:"stops"`
-	// Hinders are honest programs that the rule would stop, and that the policy allows.
+	// Hinders are honest programs that the policy allows and the rule would stop.
 	Hinders []string `json:"hinders"`
 }
 
-// simulatedNote is what a report says of its servers.
+// simulatedNote is the statement of a report about its servers.
 const simulatedNote = "Servers are simulated: none of the configured ones was called, and nothing was sent."
 
-// Fix is the rule that closes the hole, as a policy has it.
+// Fix returns the rule that closes the hole, as it is written in a policy.
 func (h *Hole) Fix() string {
 	return fmt.Sprintf("- {tools: %q, destinations: [%q], action: deny}", h.Sink, h.Path)
 }
 
-// report counts attempts.
+// report counts the results of attempts.
 func (p *planner) report(made []*attempt) *Report {
 	r := &Report{Attempts: len(made), Pairs: []*Pair{}, Holes: []*Hole{}, Untested: p.untested, Simulated: simulatedNote}
 	if r.Untested == nil {
@@ -131,7 +131,7 @@ func (r *Report) count(a *attempt) {
 	}
 }
 
-// hole notes an attempt that got through.
+// hole adds an attempt that got through to the holes.
 func (r *Report) hole(a *attempt) {
 	at := slices.IndexFunc(r.Holes, func(h *Hole) bool { return h.Sink == a.Sink && h.Path == a.Path })
 	if at < 0 {
@@ -150,7 +150,7 @@ func (r *Report) hole(a *attempt) {
 	h.Stops = h.Stops && a.then.Action != policy.Allow
 }
 
-// hinders are honest programs that the rule of a hole would stop.
+// hinders returns honest programs that the rule of a hole would stop.
 func (p *planner) hinders(h *Hole, made []*attempt) []string {
 	var all []string
 	for _, a := range made {
@@ -163,7 +163,7 @@ func (p *planner) hinders(h *Hole, made []*attempt) []string {
 	return all
 }
 
-// honest is a program that takes a destination from the attempt's source in good faith.
+// honest returns a program that takes a destination from the attempt's source in good faith.
 func (a *attempt) honest() string {
 	said, to := "", "to"
 	if a.from != nil {

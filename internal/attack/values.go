@@ -11,19 +11,19 @@ import (
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
-// Bounds of the values that are made of a schema: how deep they are, and how many they are.
+// Maximum depth and number of the values that are made from a schema.
 const (
 	maxNested = 12
 	maxMade   = 2000
 )
 
-// shape makes values of a schema.
+// shape makes values that fit a schema.
 type shape struct {
 	root       *schema.Value
 	structured bool
 }
 
-// newShape is the shape of a schema; nil if it has none.
+// newShape returns the shape of a schema, or nil if the schema is not an object.
 func newShape(text json.RawMessage, structured bool) *shape {
 	root, err := schema.Parse(text)
 	if err != nil || !root.Is(schema.Object) {
@@ -32,13 +32,13 @@ func newShape(text json.RawMessage, structured bool) *shape {
 	return &shape{root, structured}
 }
 
-// answer is a value with a text in each place that takes one. Everything that the schema names is there.
+// answer returns a value with a text in each place that takes one. It contains everything that the schema names.
 func (s *shape) answer(text string) any {
 	m := &maker{root: s.root, all: true, text: text}
 	return m.value(s.root, "", nil, 0)
 }
 
-// shapeOf is the shape of a tool's answers, as it is declared or learned; nil: they are texts.
+// shapeOf returns the shape of a tool's answers, as it is declared or learned, or nil if they are texts.
 func shapeOf(t *catalog.Tool, learned func(*catalog.Tool) json.RawMessage) *shape {
 	if len(t.OutputSchema) > 0 {
 		return newShape(t.OutputSchema, true)
@@ -49,20 +49,20 @@ func shapeOf(t *catalog.Tool, learned func(*catalog.Tool) json.RawMessage) *shap
 	return newShape(learned(t), false)
 }
 
-// says reports whether answers have a place for what a source says.
+// says reports whether answers have a place for the text of a source.
 func (s *shape) says() bool {
 	text, err := json.Marshal(s.answer(sentence(strings.Repeat("x", 28))))
 	return err == nil && strings.Contains(string(text), shut)
 }
 
-// maker makes a value of a schema.
+// maker makes a value that fits a schema.
 type maker struct {
 	root *schema.Value
-	all  bool   // properties that are not required, too
-	text string // text of every string; empty: words that fit the names
-	// at are the values of arguments, by path; other is that of any other destination.
+	all  bool   // also makes properties that are not required
+	text string // text of every string; if empty, words that fit the names
+	// at are values of arguments by path; other returns the value of any other destination.
 	at    map[string]any
-	used  int // values of at that were used
+	used  int // number of values of at that were used
 	made  int // values that were made
 	other func(path string, v *schema.Value) (any, bool)
 }
@@ -127,7 +127,7 @@ func (m *maker) value(v *schema.Value, name string, path []string, depth int) an
 	return m.string(v, name)
 }
 
-// leads reports whether a path that has a value begins with this one.
+// leads reports whether a path in at begins with this one.
 func (m *maker) leads(path []string) bool {
 	at := "$" + strings.Join(path, "")
 	for p := range m.at {
@@ -152,7 +152,7 @@ func (m *maker) object(v *schema.Value, path []string, depth int) any {
 			}
 		}
 	}
-	// Rows of a table have names that the schema does not know.
+	// Rows of a table have properties that the schema does not name.
 	if other := v.Get("additionalProperties"); m.all && len(out) == 0 && v.Get("properties") == nil && !other.IsFalse() {
 		out["text"] = m.text
 		if other.Is(schema.Object) {
@@ -162,7 +162,7 @@ func (m *maker) object(v *schema.Value, path []string, depth int) any {
 	return out
 }
 
-// step is a step of a path, as package destination writes it.
+// step returns a step of a path, as package destination writes it.
 func step(name string) string {
 	if strings.ContainsAny(name, `.[]*'"`) {
 		return "['" + name + "']"
@@ -231,13 +231,13 @@ func (m *maker) string(v *schema.Value, name string) any {
 	return text
 }
 
-// decoded is a JSON value of a schema.
+// decoded returns the JSON value in a part of a schema.
 func decoded(v *schema.Value) (is any) {
 	json.Unmarshal([]byte(v.JSON()), &is)
 	return is
 }
 
-// candidates are values that name a destination, for the number of an attempt, or of the user: those that fit the kind first.
+// candidates returns values that name a destination of someone, for the attempt n: those that fit the kind of the destination come first.
 func candidates(d destination.Destination, who string, n int) []string {
 	email, web := fmt.Sprintf("%s%05d@mail.example", who, n), fmt.Sprintf("https://%s%05d.example/in", who, n)
 	phone, account := fmt.Sprintf("+1999%07d", n), fmt.Sprintf("GB00 %s %04d %04d 5555 55", strings.ToUpper(who), n/10000, n%10000)
@@ -264,7 +264,7 @@ const (
 	friend   = "good" // a person that a trusted server knows
 )
 
-// users has destinations be the user's, except for one.
+// users makes all of the destinations except one be destinations of the user.
 func (m *maker) users(of []destination.Destination, except string) {
 	m.other = func(path string, v *schema.Value) (any, bool) {
 		at := slices.IndexFunc(of, func(d destination.Destination) bool { return d.Path == path && path != except })

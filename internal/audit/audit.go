@@ -1,18 +1,18 @@
-// Package audit writes a record of who did what into a file, in which a change shows.
+// Package audit writes a tamper-evident record of who did what into a file.
 //
 // # Form
 //
-// An event is a line, a JSON object. Its last members are
+// An event is one line with a JSON object. Its last members are
 //
 //	"seq"   its number, from 1
 //	"prev"  the hash of the line before it, empty for the first
 //	"hash"  the hash of everything before this member: sha256:… or, with a key, hmac-sha256:…
 //
-// so that a line which is changed, removed, inserted or moved breaks the chain. A second file, named like the
-// log with .head appended, holds number and hash of the last line that is durable, and shows that lines at the end were removed. Files that
-// full are renamed: .000000000042 at the end of the name says that line 42 is the first. The chain continues in the next file. If there are too
-// many files, the oldest is removed. Its lines that are not routine, such as changes of keys and decisions, are appended to a file whose name ends
-// with .kept; the first line of the newest file has their number and the hash of all their hashes.
+// so that a line that is changed, removed, inserted or moved breaks the chain. A second file, named like the log with .head appended, holds the number
+// and hash of the last durable line. It shows when lines at the end were removed. A full file is renamed: .000000000042 at the end of its name means
+// that its first line is line 42. The chain continues in the next file. If there are too many files, the oldest is removed. Its lines that are not
+// routine, such as changes of keys and decisions, are first appended to a file whose name ends with .kept. The first line of the newest file has the
+// number of kept lines and the hash of all their hashes.
 //
 // # Processes
 //
@@ -20,10 +20,10 @@
 //
 // # What cannot be detected
 //
-//   - Without a key, a chain that a writer of the files has computed again.
-//   - With a key, a return of all files to an earlier state. The log has number and hash of the last line when a Log is opened and
-//     closed, for comparison.
-//   - The removal of lines of the last second before a power failure, when the .head file did not name them yet.
+//   - Without a key, a chain that someone who can write the files has recomputed.
+//   - With a key, the restoration of all files to an earlier state. The server's log has the number and hash of the last line when a Log is
+//     opened and closed, for comparison.
+//   - The removal of the lines of the last second before a power failure, if they were not yet recorded in the .head file.
 package audit
 
 import (
@@ -45,7 +45,7 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// Event is one line.
+// Event is one line of the log.
 type Event struct {
 	Time     time.Time      `json:"timestamp"`
 	User     string         `json:"userId,omitempty"`
@@ -57,27 +57,27 @@ type Event struct {
 	Details  map[string]any `json:"details,omitempty"`
 }
 
-// The types of events that a Log writes itself.
+// The types of the events that a Log itself writes.
 const (
-	// typeGap says that events are missing: details has their number (lost), or what was found at the end of the file.
+	// typeGap marks missing events: details has the number of lost events, or what was found at the end of the file.
 	typeGap = "audit_gap"
-	// typeRotated is the first line of a file that continues another: details.first is the number of the oldest line in a file, details.kept
-	// how many older lines the .kept file has, and details.keptHash their hash.
+	// typeRotated is the first line of a file that continues another. details.first is the number of the oldest line that is left in the files,
+	// details.kept the number of lines in the .kept file, and details.keptHash their hash.
 	typeRotated = "audit_rotated"
 )
 
 // Options configure a Log.
 type Options struct {
 	Path     string
-	Key      string // key of the hashes; empty: none
-	MaxSize  int64  // bytes of a file
-	MaxFiles int    // most files, the current one included
+	Key      string // key of the hashes; empty: hashes without a key
+	MaxSize  int64  // maximum number of bytes of a file
+	MaxFiles int    // maximum number of files, the current one included
 	Now      func() time.Time
 }
 
 const (
-	maxLine   = 64 << 10        // bytes; longer events lose their details
-	maxWait   = 5 * time.Second // for the lock
+	maxLine   = 64 << 10        // maximum number of bytes; longer events lose their details
+	maxWait   = 5 * time.Second // maximum wait for the lock
 	syncAfter = time.Second
 	headName  = ".head"
 )
@@ -90,26 +90,26 @@ type Log struct {
 	mu     sync.Mutex
 	last   line // last line that this process knows
 	at     position
-	lost   int  // events that could not be written since the last that was
-	noted  bool // the head file is not empty
+	lost   int  // number of events that could not be written since the last successful write
+	noted  bool // the head file has been written
 	dirty  bool
 	timer  *time.Timer
 	closed bool
 }
 
-// line is what the next line depends on.
+// line has the fields of the last line that the next line depends on.
 type line struct {
 	Seq  int64  `json:"seq"`
 	Hash string `json:"hash"`
 }
 
-// position tells whether another process has written since: the file and its size.
+// position is the file and the size that this process last saw. A difference shows that another process has written since.
 type position struct {
 	file fs.FileInfo
 	size int64
 }
 
-// Open opens a file for appending, and makes it at the first event. The error says that it cannot be written.
+// Open prepares a log for appending. It returns an error if the file cannot be written.
 func Open(o Options) (*Log, error) {
 	l := &Log{opt: o, chain: chain{[]byte(o.Key)}}
 	if err := os.MkdirAll(filepath.Dir(o.Path), 0o700); err != nil {
@@ -121,8 +121,8 @@ func Open(o Options) (*Log, error) {
 	return l, nil
 }
 
-// Append writes an event; it survives the end of the process, and after a second a power failure. Where events could not be
-// written, their number is the next line that can be.
+// Append writes an event. The event survives the end of the process, and after a second also a power failure. If events could not
+// be written, the next successful write first records how many.
 func (l *Log) Append(e Event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +134,7 @@ func (l *Log) Append(e Event) error {
 	return nil
 }
 
-// Ready returns nil if the file can be written. After a failure it tries.
+// Ready returns nil if the file can be written. After a failure it tries to write.
 func (l *Log) Ready() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,14 +147,14 @@ func (l *Log) Ready() error {
 	return nil
 }
 
-// Last is the number and the hash of the last line, as far as this process knows.
+// Last returns the number and hash of the last line that this process knows.
 func (l *Log) Last() (seq int64, hash string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last.Seq, l.last.Hash
 }
 
-// Close makes all events durable. Later ones are errors.
+// Close makes all events durable. Append fails after Close.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +166,7 @@ func (l *Log) Close() error {
 	return err
 }
 
-// append writes what was lost, and an event if it has a type.
+// append writes a line about lost events, if there are any, and the event e if it has a type.
 func (l *Log) append(e Event) error {
 	if l.closed {
 		return fs.ErrClosed
@@ -187,7 +187,7 @@ func (l *Log) append(e Event) error {
 			if l.noted {
 				return nil
 			}
-			if _, err := readHead(head); err != nil { // the first line there is
+			if _, err := readHead(head); err != nil { // this was the first line of the log
 				return l.note(head)
 			}
 			l.noted = true
@@ -200,13 +200,13 @@ func (l *Log) own(typ string, details map[string]any) Event {
 	return Event{Time: l.opt.Now(), Type: typ, Severity: "medium", Details: details}
 }
 
-// locked calls do under the lock of the head file. Other processes wait.
+// locked calls do while it holds the lock of the head file, which excludes other processes.
 func (l *Log) locked(do func(head *os.File) error) error {
 	head, err := os.OpenFile(l.opt.Path+headName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
-	defer head.Close() // gives up the lock
+	defer head.Close() // releases the lock
 	if err := lock(head); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (l *Log) within(head *os.File, do func(*os.File) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // rotate has closed it already; write returns what matters
+	defer f.Close() // rotate may have closed it already; write returns the errors that matter
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -247,8 +247,8 @@ func (l *Log) within(head *os.File, do func(*os.File) error) error {
 	return do(f)
 }
 
-// find takes over what other processes have written. Lines that were there and are gone leave a gap in the numbers: the chain never
-// goes back.
+// find reads the end of the file after other processes have written. If lines have disappeared, the next number still follows the last
+// known one, and a gap event is written.
 func (l *Log) find(head, f *os.File, info fs.FileInfo) error {
 	found, size, err := l.end(f, info.Size())
 	if err != nil {
@@ -280,7 +280,7 @@ func (l *Log) find(head, f *os.File, info fs.FileInfo) error {
 	return l.write(f, l.own(typeGap, details))
 }
 
-// end returns the last line, and where it ends.
+// end returns the last whole line and the offset of its end.
 func (l *Log) end(f *os.File, size int64) (last line, end int64, err error) {
 	begin := max(0, size-2*maxLine)
 	text := make([]byte, size-begin)
@@ -289,14 +289,14 @@ func (l *Log) end(f *os.File, size int64) (last line, end int64, err error) {
 	}
 	text = text[:strings.LastIndexByte(string(text), '\n')+1]
 	end = begin + int64(len(text))
-	if end == 0 { // a new file continues the newest of the full ones
+	if end == 0 { // a new file continues the newest full file
 		return l.lastOfFull()
 	}
 	if begin > 0 && len(text) == 0 {
-		return last, size, nil // this is no audit log; the chain breaks here
+		return last, size, nil // the file is no audit log; the chain breaks here
 	}
 	text = text[strings.LastIndexByte(string(text[:len(text)-1]), '\n')+1:]
-	parsed, _ := parse(text) // a line that is none breaks the chain, and verifying shows it
+	parsed, _ := parse(text) // a malformed line breaks the chain, and Verify reports it
 	return line{parsed.Seq, parsed.Hash}, end, nil
 }
 
@@ -317,7 +317,7 @@ func (l *Log) lastOfFull() (last line, end int64, err error) {
 	return last, 0, err
 }
 
-// write appends lines. If that fails, the file is as it was.
+// write appends events as lines. If that fails, it restores the old size of the file.
 func (l *Log) write(f *os.File, events ...Event) error {
 	next, text := l.last, []byte(nil)
 	for _, e := range events {
@@ -348,7 +348,7 @@ func (l *Log) rotate(f *os.File, events []Event) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil { // Windows renames no open file
+	if err := errors.Join(f.Sync(), f.Close()); err != nil { // Windows cannot rename an open file
 		return err
 	}
 	if err := os.Rename(l.opt.Path, fullName(l.opt.Path, first)); err != nil {
@@ -388,16 +388,16 @@ func (l *Log) rotate(f *os.File, events []Event) (err error) {
 	return err
 }
 
-// syncLater is sync after some time.
+// syncLater calls sync when the timer fires.
 func (l *Log) syncLater() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.closed {
-		_ = l.sync() // Close, or the next one, tries again
+		_ = l.sync() // Close or the next sync tries again
 	}
 }
 
-// sync makes the lines durable, and then notes the last of them in the head file.
+// sync makes the lines durable, and then writes the last line's number and hash into the head file.
 func (l *Log) sync() error {
 	if !l.dirty {
 		return nil
@@ -424,7 +424,7 @@ func (l *Log) note(head *os.File) error {
 	if err != nil {
 		return err
 	}
-	text = fmt.Appendf(nil, "%-*s\n", headSize-1, text) // always as long, so that it covers an earlier one
+	text = fmt.Appendf(nil, "%-*s\n", headSize-1, text) // padded to a fixed length, to overwrite the earlier entry
 	if _, err := head.WriteAt(text, 0); err != nil {
 		return err
 	}
@@ -443,9 +443,9 @@ func readHead(head *os.File) (last line, err error) {
 	return last, json.Unmarshal(text[:n], &last)
 }
 
-// chain hashes lines.
+// chain computes the hashes of lines.
 type chain struct {
-	key []byte // empty: none
+	key []byte // empty: hashes without a key
 }
 
 const (
@@ -464,7 +464,7 @@ func (c chain) hash(body []byte) string {
 
 const hashMember = `,"hash":"`
 
-// encode writes an event as the line behind another.
+// encode returns an event as the line that follows prev, and the line's hash.
 func (c chain) encode(e Event, prev line) (text []byte, hash string, err error) {
 	e.Time = e.Time.UTC()
 	body, err := json.Marshal(e)
@@ -480,14 +480,14 @@ func (c chain) encode(e Event, prev line) (text []byte, hash string, err error) 
 	return append(append(append(body, hashMember...), hash...), "\"}\n"...), hash, nil
 }
 
-// parsed is a line as it is read back.
+// parsed is a line that was read from a log.
 type parsed struct {
 	Event
 	Seq  int64  `json:"seq"`
 	Prev string `json:"prev"`
 	Hash string `json:"hash"`
 
-	body []byte // hashed text
+	body []byte // text that the hash covers
 }
 
 func parse(text []byte) (p parsed, err error) {

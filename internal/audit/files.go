@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// full is a file that is full, and the number of its first line.
+// full is a full file and the number of its first line.
 type full struct {
 	path  string
 	first int64
@@ -37,7 +37,7 @@ func fullFiles(path string) (all []full, err error) {
 	return all, nil
 }
 
-// firstOf is the number of a file's first line.
+// firstOf returns the number of a file's first line.
 func firstOf(f *os.File) (int64, error) {
 	text, err := bufio.NewReaderSize(io.NewSectionReader(f, 0, maxLine), maxLine).ReadSlice('\n')
 	if err != nil && !errors.Is(err, io.EOF) {

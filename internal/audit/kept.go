@@ -13,16 +13,16 @@ import (
 	"strings"
 )
 
-// keptName ends the name of the file with the lines that outlive their files.
+// keptName is the suffix of the file with the lines that are kept when their files are removed.
 const keptName = ".kept"
 
-// routine are the types of events that callers cause by what they do every day, in any number. When the oldest file is removed, its lines of
-// these types go with it. All others, which say who may do what and what was decided, stay in the .kept file.
+// routine are the types of events that everyday use causes in any number. When the oldest file is removed, its lines of these types are removed
+// too. All other lines, which record who may do what and what was decided, are kept in the .kept file.
 var routine = []string{
 	"code_execution", "tool_call", "auth_failure", "rate_limit", "pii_access", "policy_decision", "approval_requested", typeRotated,
 }
 
-// kept is what the .kept file holds: the line that begins the newest file names it.
+// kept is the state of the .kept file. The first line of the newest log file records it.
 type kept struct {
 	lines int64
 	last  int64  // number of the last line
@@ -38,7 +38,7 @@ func (k *kept) add(p parsed, size int) {
 	k.end += int64(size)
 }
 
-// eachLine calls f with every whole line of a file, and the line as it is parsed.
+// eachLine calls f with every whole line of a file and the result of parsing it.
 func eachLine(r io.Reader, f func(text []byte, p parsed, err error) error) error {
 	lines := bufio.NewReaderSize(r, 2*maxLine)
 	for {
@@ -56,8 +56,8 @@ func eachLine(r io.Reader, f func(text []byte, p parsed, err error) error) error
 	}
 }
 
-// keep moves the lines that stay of files that are about to be removed to the .kept file. Lines that are there already, from a rotation that a
-// crash has cut off, are not added again.
+// keep copies the lines to be kept from files that are about to be removed to the .kept file. It skips lines that are already there after a crash
+// during a rotation.
 func (l *Log) keep(old []full) (k kept, err error) {
 	f, err := os.OpenFile(l.opt.Path+keptName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -83,7 +83,7 @@ func (l *Log) keep(old []full) (k kept, err error) {
 	return k, f.Sync()
 }
 
-// keepOf appends the lines of one file that stay.
+// keepOf appends the lines to be kept of one file.
 func keepOf(to *os.File, path string, k *kept) error {
 	from, err := os.Open(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func keepOf(to *os.File, path string, k *kept) error {
 	})
 }
 
-// kept checks the .kept file against what the newest rotation says of it.
+// checkKept checks the .kept file against what the newest rotation recorded.
 func (v *verifier) checkKept(path string) error {
 	r := &v.report
 	f, err := os.Open(path + keptName)
@@ -145,7 +145,7 @@ func (v *verifier) checkKept(path string) error {
 	return nil
 }
 
-// alone checks the hash of a line without those around it.
+// alone checks the hash of a line without the lines around it.
 func (v *verifier) alone(p parsed) string {
 	check := v.chain
 	if !strings.HasPrefix(p.Hash, keyed) {

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Query chooses events of a log; empty fields choose all.
+// Query selects events of a log; empty fields select all.
 type Query struct {
 	User, Type string
 	Limit      int
-	Cursor     string // Next of the page before
+	Cursor     string // Next of the previous page
 }
 
 // Entry is a line of a log. Its hash is not checked.
@@ -24,24 +24,24 @@ type Entry struct {
 	Seq int64 `json:"seq"`
 }
 
-// Page are events of a log, the newest first.
+// Page has events of a log, the newest first.
 type Page struct {
 	Entries []Entry `json:"entries"`
 	Next    string  `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one. A page may be short, or empty, where few of many events match."`
-	// Seq and Hash are those of the last line. Only the first page has them.
+	// Seq and Hash are the number and hash of the last line. Only the first page has them.
 	Seq  int64  `json:"seq,omitempty" doc:"Number of the last line; on the first page."`
 	Hash string `json:"hash,omitempty" doc:"Hash of the last line: compare it with one that was noted elsewhere."`
 }
 
 const (
-	pageBytes = 4 << 20 // most bytes that one page reads
+	pageBytes = 4 << 20 // maximum number of bytes that one page reads
 	pageBlock = 256 << 10
 )
 
-// ErrCursor reports a cursor that no page has returned.
+// ErrCursor is the error for a malformed cursor.
 var ErrCursor = errors.New("unknown cursor")
 
-// Read returns a page of a log, also while it is written to. It reads backwards from the cursor, and pageBytes at most.
+// Read returns a page of a log, which may be written to meanwhile. It reads backwards from the cursor, and about pageBytes at most.
 func Read(path string, q Query) (*Page, error) {
 	p := &Page{Entries: []Entry{}}
 	if err := p.read(path, q); err != nil {
@@ -69,7 +69,7 @@ func (p *Page) read(path string, q Query) error {
 	left := pageBytes
 	for i := len(files) - 1; i >= 0; i-- {
 		f, err := os.Open(files[i].path)
-		if errors.Is(err, fs.ErrNotExist) { // the log has just been rotated, or is not begun
+		if errors.Is(err, fs.ErrNotExist) { // the log has just been rotated, or has no lines yet
 			continue
 		}
 		if err != nil {
@@ -84,8 +84,8 @@ func (p *Page) read(path string, q Query) error {
 	return nil
 }
 
-// readFile reads one file backwards from end, or from its end where that is below zero, if its first line is not behind from. It reports that
-// the page is full.
+// readFile reads one file backwards from end, or from the end of the file if end is negative. It skips the file if its first line comes after from.
+// It reports whether the page is full.
 func (p *Page) readFile(f *os.File, q Query, from int64, end *int64, left *int) (done bool, err error) {
 	first, err := firstOf(f)
 	if err != nil || from >= 0 && first > from {
@@ -110,9 +110,9 @@ func (p *Page) readFile(f *os.File, q Query, from int64, end *int64, left *int) 
 			return false, err
 		}
 		*left -= len(text)
-		if begin > 0 { // the first line is not whole
+		if begin > 0 { // the first line is incomplete
 			cut := bytes.IndexByte(text, '\n') + 1
-			if cut == 0 || cut == len(text) { // a line that is too long is none
+			if cut == 0 || cut == len(text) { // a line that is too long is skipped
 				at = begin
 				continue
 			}

@@ -7,8 +7,9 @@ import (
 	"os"
 )
 
-// Snapshot calls add with each file of a log, the oldest first, as they are at one moment: with what follows the log's name in that of the
-// file, and the path of the file or of a copy in the directory scratch. Other processes go on appending. Without a log it does nothing.
+// Snapshot calls add with each file of a log in its state at one moment, the oldest first. suffix is the end of the file's name after the log's
+// name. file is the path of the file, or of a copy in the directory scratch. Other processes can continue to append. Without a log Snapshot does
+// nothing.
 func Snapshot(path, scratch string, add func(suffix, file string) error) error {
 	if _, err := os.Stat(path + headName); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -59,7 +60,7 @@ func Snapshot(path, scratch string, add func(suffix, file string) error) error {
 	return add(headName, noted)
 }
 
-// copyFile copies a file into a directory; without a file the result is empty.
+// copyFile copies a file into a directory and returns the path of the copy, or "" if there is no file.
 func copyFile(path, dir string) (string, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

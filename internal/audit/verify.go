@@ -14,23 +14,23 @@ import (
 	"strings"
 )
 
-// Report says whether a log is whole.
+// Report is the result of checking a log.
 type Report struct {
 	Files   int    `json:"files"`
 	Lines   int64  `json:"lines"`
-	First   int64  `json:"first"` // number of the first line; those before it were removed because MaxFiles was reached, but for Kept
-	Kept    int64  `json:"kept"`  // lines of removed files in the .kept file
+	First   int64  `json:"first"` // number of the first line; earlier lines were removed because of MaxFiles, except those in Kept
+	Kept    int64  `json:"kept"`  // number of lines of removed files in the .kept file
 	Last    int64  `json:"last"`
-	Hash    string `json:"hash"`    // hash of the last line: compare it with one that was noted elsewhere
-	Unkeyed int64  `json:"unkeyed"` // lines whose hash needs no key, although one is configured now
-	Gaps    int64  `json:"gaps"`    // lines that say that events could not be written, or were missing
-	// Problem is the first thing that is wrong, empty if nothing is; File and Line say where.
+	Hash    string `json:"hash"`    // hash of the last line, for comparison with one that was noted elsewhere
+	Unkeyed int64  `json:"unkeyed"` // number of lines with a hash without a key, although a key is configured now
+	Gaps    int64  `json:"gaps"`    // number of lines that report lost or missing events
+	// Problem is the first problem, or empty; File and Line are its place.
 	Problem string `json:"problem,omitempty"`
 	File    string `json:"file,omitempty"`
 	Line    int64  `json:"line,omitempty"` // line in the file, from 1
 }
 
-// Summary says in words what the report on the log of a path says.
+// Summary describes the report on the log at path in words.
 func (r *Report) Summary(path string) string {
 	if r.Problem != "" {
 		where := cmp.Or(r.File, path)
@@ -59,7 +59,7 @@ func (r *Report) Summary(path string) string {
 	return text
 }
 
-// verifier reads the files of a log in their order.
+// verifier checks the files of a log in order.
 type verifier struct {
 	ctx    context.Context //nolint:containedctx // a verifier is one call
 	chain  chain
@@ -70,8 +70,8 @@ type verifier struct {
 	head   line
 }
 
-// Verify checks a log with its full files while it may be written to. The error says that it cannot be read; what is wrong
-// with it is in the report. The end of ctx is an error.
+// Verify checks a log and its full files, which may be written to meanwhile. It returns an error if the log cannot be read or
+// ctx ends. Problems in the log are in the report.
 func Verify(ctx context.Context, path, key string) (Report, error) {
 	v := verifier{ctx: ctx, chain: chain{[]byte(key)}, oldest: 1}
 	files, sizes, headErr, err := v.open(path)
@@ -101,7 +101,7 @@ func Verify(ctx context.Context, path, key string) (Report, error) {
 	return v.report, nil
 }
 
-// open opens the files as they are at one time.
+// open opens the files and returns their sizes at one moment.
 func (v *verifier) open(path string) (files []*os.File, sizes []int64, headErr, err error) {
 	head, headErr := os.OpenFile(path+headName, os.O_RDWR, 0)
 	if headErr == nil {
@@ -118,7 +118,7 @@ func (v *verifier) open(path string) (files []*os.File, sizes []int64, headErr, 
 	for _, f := range append(all, full{path: path}) {
 		opened, err := os.Open(f.path)
 		if errors.Is(err, fs.ErrNotExist) && len(files) > 0 {
-			continue // a crash while the next was begun
+			continue // a crash interrupted the creation of the next file
 		}
 		if err != nil {
 			return files, nil, nil, err
@@ -156,7 +156,7 @@ func (v *verifier) file(f *os.File, size int64) error {
 	}
 }
 
-// line checks a line; it returns what is wrong with it.
+// line checks a line and returns its problem, or "".
 func (v *verifier) line(text []byte) string {
 	p, err := parse(text)
 	if err != nil {
@@ -215,14 +215,14 @@ func (v *verifier) hash(p parsed) string {
 	return "it was changed"
 }
 
-// finish checks what no single line shows: the begin and the end.
+// finish checks the beginning and the end of the log, which the check of single lines does not cover.
 func (v *verifier) finish(path string, headErr error) {
 	r := &v.report
 	r.File, r.Line = path, 0
 	switch {
 	case r.Lines > 0 && r.First > v.oldest:
 		r.Problem = fmt.Sprintf("the first line has number %d, and %d was kept: lines before it were removed", r.First, v.oldest)
-	case r.Lines > 0 && isMissing(headErr), errors.Is(headErr, fs.ErrNotExist): // the .head file is made before the log
+	case r.Lines > 0 && isMissing(headErr), errors.Is(headErr, fs.ErrNotExist): // the .head file is created before the log
 		r.Problem = "the .head file beside it is missing or empty, so that it is not known whether lines at the end were removed"
 	case headErr != nil && !isMissing(headErr):
 		r.Problem = "the .head file beside it is damaged"
@@ -233,7 +233,7 @@ func (v *verifier) finish(path string, headErr error) {
 	}
 }
 
-// isMissing says whether there is no head file, or nothing in it: it is made before the first line, and written after it.
+// isMissing reports whether the head file is missing or empty. It is created before the first line and written after it.
 func isMissing(err error) bool {
 	_, empty := errors.AsType[*json.SyntaxError](err)
 	return errors.Is(err, fs.ErrNotExist) || empty && strings.Contains(err.Error(), "unexpected end")

@@ -12,26 +12,26 @@ import (
 	"sync/atomic"
 )
 
-// maxToken is the most bytes of a credential. JWTs with many groups have some kilobytes.
+// maxToken is the maximum size of a credential in bytes. JWTs with many groups have some kilobytes.
 const maxToken = 16 << 10
 
 var errNoCredential = fmt.Errorf("%w: send an API key or a token as Authorization: Bearer …", ErrUnauthenticated)
 
-// errNoLocalToken is errNoCredential of a harness without keys.
+// errNoLocalToken replaces errNoCredential in a harness without keys.
 var errNoLocalToken = fmt.Errorf("%w: send what `harness token` prints as Authorization: Bearer …", ErrUnauthenticated)
 
-// Authenticator says who sends a request. Without an Issuer and until the first key is made, the harness is open: the local token
-// is an admin's, and a request without a credential has the role Anonymous. An open harness may listen on loopback only. Its
+// Authenticator authenticates the senders of requests. Without an Issuer and until the first key is created, the harness is open: the local token
+// belongs to an admin, and a request without a credential has the role Anonymous. An open harness may listen on loopback only. Its
 // methods are safe for concurrent use.
 type Authenticator struct {
-	Keys   *Keys   // nil: there are no API keys
-	Issuer *Issuer // nil: no JWT is accepted
-	Local  string  // the local token; empty: none is accepted
+	Keys   *Keys   // nil if there are no API keys
+	Issuer *Issuer // nil if no JWT is accepted
+	Local  string  // the local token; empty if none is accepted
 
 	closed atomic.Bool // set once a key exists; keys are never deleted
 }
 
-// Open says that there is neither a key nor an Issuer. It asks the store until there is a key: another process may make it.
+// Open reports whether there is neither a key nor an Issuer. It asks the store until there is a key, because another process may create it.
 func (a *Authenticator) Open(ctx context.Context) (bool, error) {
 	switch {
 	case a.Issuer != nil || a.closed.Load():
@@ -46,8 +46,8 @@ func (a *Authenticator) Open(ctx context.Context) (bool, error) {
 	return !made && err == nil, err
 }
 
-// Authenticate returns who sends the request. Errors wrap ErrUnauthenticated, ErrForbidden or ErrUnavailable, or are the store's,
-// and never hold what was sent. With an error, the Identity has at most the Principal of a known credential.
+// Authenticate returns the sender of the request. Errors wrap ErrUnauthenticated, ErrForbidden or ErrUnavailable, or come from the store,
+// and never contain the credential. With an error, the Identity has at most the Principal of a known credential.
 func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (Identity, error) {
 	open, err := a.Open(ctx)
 	if err != nil {
@@ -73,8 +73,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (Iden
 	}
 }
 
-// Active returns an error that wraps ErrUnauthenticated if a principal of Authenticate is no longer accepted: its key is revoked or
-// has expired, or it is local and the harness has keys now.
+// Active returns an error that wraps ErrUnauthenticated if a principal that Authenticate returned is no longer accepted: its key is revoked or
+// has expired, or the principal is local and the harness has keys now.
 func (a *Authenticator) Active(ctx context.Context, principal string) error {
 	if strings.HasPrefix(principal, keyIDPrefix) && a.Keys != nil {
 		_, err := a.Keys.key(ctx, principal)
@@ -87,7 +87,7 @@ func (a *Authenticator) Active(ctx context.Context, principal string) error {
 	return err
 }
 
-// anonymous is the sender of a request without a credential to an open harness.
+// anonymous returns the identity of a request without a credential to an open harness.
 func anonymous(r *http.Request) (Identity, error) {
 	if !localHost(r.Host) {
 		return Identity{}, fmt.Errorf("%w: without API keys the harness answers to localhost and IP addresses only; "+
@@ -96,7 +96,7 @@ func anonymous(r *http.Request) (Identity, error) {
 	return Identity{Principal: local, Roles: []Role{Anonymous}}, nil
 }
 
-// Challenge is the WWW-Authenticate header that goes with an error (RFC 6750, section 3); empty if none does.
+// Challenge returns the WWW-Authenticate header for an error (RFC 6750, section 3); "" if the error needs none.
 func Challenge(err error) string {
 	const realm = `Bearer realm="harness"`
 	switch {
@@ -130,8 +130,8 @@ func bearer(h http.Header) (string, error) {
 	return token, nil
 }
 
-// localHost says whether a Host header names this machine or is an address. Other names can be of a web page that makes its own
-// name resolve to 127.0.0.1 (DNS rebinding), and then has the same origin as this server.
+// localHost reports whether a Host header names this machine or is an IP address. Any other name can belong to a web page that makes the
+// name resolve to 127.0.0.1 (DNS rebinding); the page then has the same origin as this server.
 func localHost(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

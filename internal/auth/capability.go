@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// MinSecret is the least length of a configured secret, in bytes: the holder of a capability could guess a shorter one.
+// MinSecret is the minimum length of a configured secret in bytes: the holder of a capability could guess a shorter secret.
 const MinSecret = 16
 
-// Capability lets its holder call back over HTTP as a run. User and session come from here and from nothing else in a request.
+// Capability lets its holder call back over HTTP as a run. User and session are taken only from the capability, never from the rest of a request.
 type Capability struct {
 	RunID     string    `json:"run"`
 	User      string    `json:"user"`
@@ -26,7 +26,7 @@ type Capability struct {
 	Expires   time.Time `json:"exp"`
 }
 
-// Identity is the caller that a capability stands for.
+// Identity returns the caller that a capability stands for.
 func (c Capability) Identity() Identity {
 	return Identity{Principal: c.Principal, User: c.User, Roles: []Role{User}}
 }
@@ -35,8 +35,8 @@ func (c Capability) Identity() Identity {
 //
 //	hc1.<claims>.<signature>
 //
-// both base64url: the Capability as JSON, and HMAC-SHA-256 over everything before the last dot. It is signed, not encrypted: a
-// run can read its own ids. Its methods are safe for concurrent use.
+// both encoded as base64url: the Capability as JSON, and HMAC-SHA-256 over the text before the last dot. A token is signed, not encrypted, so a
+// run can read its own ids. The methods of Capabilities are safe for concurrent use.
 type Capabilities struct {
 	key []byte
 	ttl time.Duration
@@ -44,13 +44,13 @@ type Capabilities struct {
 
 const (
 	capabilityPrefix = "hc1."
-	capabilityUse    = "mcp-code-exec-harness run capability, version 1" // HKDF info: other uses of the secret get other keys
-	maxCapability    = 4 << 10                                           // bytes of a token
+	capabilityUse    = "mcp-code-exec-harness run capability, version 1" // HKDF info, so that other uses of the secret derive other keys
+	maxCapability    = 4 << 10                                           // maximum size of a token in bytes
 )
 
 var base64url = base64.RawURLEncoding
 
-// NewCapabilities returns capabilities that live for ttl, valid in every process with the same secret; without one, in this.
+// NewCapabilities returns capabilities with the lifetime ttl. They are valid in every process with the same secret; without a secret, only in this process.
 func NewCapabilities(secret []byte, ttl time.Duration) (*Capabilities, error) {
 	switch {
 	case len(secret) == 0:
@@ -69,7 +69,7 @@ func NewCapabilities(secret []byte, ttl time.Duration) (*Capabilities, error) {
 	return &Capabilities{key: key, ttl: ttl}, nil
 }
 
-// Issue returns a token and when it expires: after the lifetime of capabilities, or at c.Expires if that is earlier.
+// Issue returns a token and its expiry: the end of the lifetime ttl, or c.Expires if that is earlier.
 func (s *Capabilities) Issue(c Capability) (token string, expires time.Time, err error) {
 	if c.RunID == "" || c.User == "" {
 		return "", expires, errors.New("issue capability: it needs a run and a user")
@@ -91,7 +91,7 @@ func (s *Capabilities) Issue(c Capability) (token string, expires time.Time, err
 	return token, c.Expires, nil
 }
 
-// Check returns what a token stands for. Errors wrap ErrCapability and never hold the token.
+// Check returns the capability of a token. Errors wrap ErrCapability and never contain the token.
 func (s *Capabilities) Check(token string) (Capability, error) {
 	c, err := s.parse(token)
 	switch {
@@ -103,7 +103,7 @@ func (s *Capabilities) Check(token string) (Capability, error) {
 	return c, nil
 }
 
-// parse checks the signature before it decodes anything.
+// parse decodes a token. It checks the signature before it decodes the claims.
 func (s *Capabilities) parse(token string) (c Capability, err error) {
 	malformed := errors.New("it is malformed")
 	dot := strings.LastIndexByte(token, '.')
@@ -118,14 +118,14 @@ func (s *Capabilities) parse(token string) (c Capability, err error) {
 		return c, malformed
 	}
 	d := json.NewDecoder(bytes.NewReader(claims))
-	d.DisallowUnknownFields() // a later version may restrict what this one does not know
+	d.DisallowUnknownFields() // an unknown field of a later version may be a restriction
 	if d.Decode(&c) != nil || c.RunID == "" || c.User == "" {
 		return c, malformed
 	}
 	return c, nil
 }
 
-// sign returns the encoded signature: comparing that form refuses the other encodings of the same bytes.
+// sign returns the encoded signature. Comparing encoded signatures rejects other encodings of the same bytes.
 func (s *Capabilities) sign(body string) []byte {
 	mac := hmac.New(sha256.New, s.key)
 	mac.Write([]byte(body))

@@ -1,5 +1,5 @@
 // Package auth authenticates requests and decides what their senders may do: API keys, JWTs of an OpenID Connect issuer, roles,
-// capabilities of runs, and rate limits. It knows nothing of tasks and tools.
+// capabilities of runs, and rate limits. It does not know tasks or tools.
 package auth
 
 import (
@@ -8,18 +8,18 @@ import (
 	"slices"
 )
 
-// Errors of this package wrap one of these if the caller is at fault, or the issuer.
+// The errors that errors of this package wrap if the fault is the caller's or the issuer's.
 var (
 	ErrUnauthenticated = errors.New("not authenticated")               // HTTP 401, with Challenge
 	ErrForbidden       = errors.New("not allowed")                     // HTTP 403
 	ErrUnavailable     = errors.New("authentication is not available") // HTTP 503: the issuer does not answer
-	ErrCapability      = errors.New("invalid auth token")              // HTTP 403: of a run, see Capabilities
+	ErrCapability      = errors.New("invalid auth token")              // HTTP 403, for the token of a run, see Capabilities
 )
 
 // Role is a set of permissions.
 type Role string
 
-// The roles. An admin has the permissions of all others. No key has the role Anonymous.
+// The roles. Admin includes the permissions of all others. No key has the role Anonymous.
 const (
 	Anonymous Role = "anonymous" // POST /task and /task/stream, on a harness without keys
 	User      Role = "user"      // own tasks, runs, sessions and skills
@@ -27,7 +27,7 @@ const (
 	Admin     Role = "admin"     // also servers, keys, other users, metrics
 )
 
-// ParseRole returns the role of a name.
+// ParseRole returns the role with the given name.
 func ParseRole(name string) (Role, error) {
 	switch r := Role(name); r {
 	case User, Approver, Admin:
@@ -37,26 +37,26 @@ func ParseRole(name string) (Role, error) {
 	}
 }
 
-// Principals that are no API keys.
+// Principals that are not API keys.
 const (
-	local      = "local" // every caller of a harness without keys, whichever user a request names
-	oidcPrefix = "oidc:" // prefix of the subject, so that no subject can pass for an API key or for local
+	local      = "local" // every caller of a harness without keys, whatever user a request names
+	oidcPrefix = "oidc:" // prefix of the subject of a JWT, so that no subject can pass for an API key or for local
 )
 
-// Identity is the sender of a request. The zero value may do nothing.
+// Identity is the sender of a request. The zero value has no permissions.
 type Identity struct {
-	// Principal is what authenticated: "key_…" for an API key, "oidc:" and the subject of a JWT, or "local".
+	// Principal is the authenticated credential: "key_…" for an API key, "oidc:" and the subject of a JWT, or "local".
 	Principal string
-	User      string // the user that it acts for; empty: any user
+	User      string // the user that the sender acts for; empty for any user
 	Roles     []Role
 }
 
-// Local is the user of this machine, an admin.
+// Local returns the identity of the user of this machine, an admin.
 func Local() Identity {
 	return Identity{Principal: local, Roles: []Role{User, Approver, Admin}}
 }
 
-// Caller is the name under which limits count requests: the user that a credential is bound to, else the credential.
+// Caller returns the name under which limits count requests: the user that the credential is bound to, else the principal.
 func (i Identity) Caller() string {
 	if i.User != "" {
 		return "user:" + i.User
@@ -64,13 +64,13 @@ func (i Identity) Caller() string {
 	return i.Principal
 }
 
-// May says whether the identity has the permissions of a role.
+// May reports whether the identity has the permissions of a role.
 func (i Identity) May(role Role) bool {
 	return slices.Contains(i.Roles, role) || slices.Contains(i.Roles, Admin) ||
 		role == User && slices.Contains(i.Roles, Approver)
 }
 
-// Require is May as an error that wraps ErrForbidden.
+// Require returns an error that wraps ErrForbidden unless the identity has the permissions of a role.
 func (i Identity) Require(role Role) error {
 	if i.May(role) {
 		return nil
@@ -81,12 +81,12 @@ func (i Identity) Require(role Role) error {
 	return roleError{role}
 }
 
-// roleError reports a role that an identity does not have.
+// roleError reports a role that an identity lacks.
 type roleError struct{ role Role }
 
 func (e roleError) Error() string { return fmt.Sprintf("role %q required", string(e.role)) }
 
-// Is makes it an ErrForbidden.
+// Is makes a roleError match ErrForbidden.
 func (e roleError) Is(target error) bool { return target == ErrForbidden }
 
 // ActFor returns an error that wraps ErrForbidden unless the identity may act for the user. Admins may act for every user.

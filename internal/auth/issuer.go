@@ -15,29 +15,29 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// algorithms are the signatures that tokens may have. They are asymmetric: with an HMAC, the issuer's public key could sign.
+// algorithms are the accepted signature algorithms. They are asymmetric: with an HMAC, anyone could sign with the issuer's public key.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
 // IssuerOptions describe an OpenID Connect issuer whose JWTs are accepted.
 type IssuerOptions struct {
-	URL        string        // as in the "iss" claim, to the letter; https, or http on this machine
-	Audience   []string      // a token must be meant for one of them
-	UserClaim  string        // whom the token acts for; by default "sub"
-	RolesClaim string        // an array, or words, of user, approver and admin; empty: every token has the role user
-	Skew       time.Duration // how far clocks may differ; 0 is a minute
-	Client     *http.Client  // nil is a client of its own
+	URL        string        // exactly as in the "iss" claim; https, or http on this machine
+	Audience   []string      // accepted audiences; a token must name one of them
+	UserClaim  string        // claim with the user that the token acts for; by default "sub"
+	RolesClaim string        // claim with an array or words of user, approver and admin; empty gives every token the role user
+	Skew       time.Duration // tolerated difference of clocks; 0 means one minute
+	Client     *http.Client  // nil makes the issuer create its own client
 }
 
-// Issuer checks JWTs: ID tokens and access tokens. It fetches the issuer's keys for the first token; see keySet. Its methods are
+// Issuer checks JWTs: ID tokens and access tokens. It fetches the issuer's keys when it checks the first token; see keySet. Its methods are
 // safe for concurrent use.
 type Issuer struct {
 	opt  IssuerOptions
 	keys *keySet
 }
 
-// NewIssuer checks the options. It connects to nothing: an issuer that is down locks out only the holders of its tokens.
+// NewIssuer checks the options. It opens no connection: an issuer that is down locks out only the holders of its tokens.
 func NewIssuer(opt IssuerOptions) (*Issuer, error) {
 	u, err := url.Parse(opt.URL)
 	switch {
@@ -53,8 +53,8 @@ func NewIssuer(opt IssuerOptions) (*Issuer, error) {
 	return &Issuer{opt: opt, keys: newKeySet(opt.URL, opt.Client)}, nil
 }
 
-// Authenticate returns the identity of a token. Errors wrap ErrUnauthenticated, or ErrUnavailable if there are no keys of the
-// issuer; they never hold the token.
+// Authenticate returns the identity of a token's holder. Errors wrap ErrUnauthenticated, or ErrUnavailable if the issuer's keys are not
+// available. They never contain the token.
 func (i *Issuer) Authenticate(ctx context.Context, token string) (Identity, error) {
 	claims, all, err := i.check(ctx, token)
 	if err != nil {
@@ -63,7 +63,7 @@ func (i *Issuer) Authenticate(ctx context.Context, token string) (Identity, erro
 	return i.identity(claims, all)
 }
 
-// check returns what a token says that the issuer has signed for one of the audiences, and that is valid now.
+// check returns the claims of a token that the issuer has signed for one of the audiences and that is valid now.
 func (i *Issuer) check(ctx context.Context, token string) (claims jwt.Claims, all map[string]any, err error) {
 	parsed, err := jwt.ParseSigned(token, algorithms)
 	if err != nil {
@@ -83,12 +83,12 @@ func (i *Issuer) check(ctx context.Context, token string) (claims jwt.Claims, al
 	return claims, all, i.valid(claims)
 }
 
-// refuse is the error for a token that is not accepted; why holds nothing of the token.
+// refuse returns the error for a rejected token; why contains nothing of the token.
 func refuse(why string) error {
 	return fmt.Errorf("%w: the token was refused: %s", ErrUnauthenticated, why)
 }
 
-// accessType refuses the types that issuers sign for other purposes, such as logout tokens and DPoP proofs.
+// accessType reports whether a token is an ID or access token. It rejects types for other purposes, such as logout tokens and DPoP proofs.
 func accessType(h jose.Header) bool {
 	typ, _ := h.ExtraHeaders[jose.HeaderType].(string)
 	typ = strings.ToLower(strings.TrimPrefix(typ, "application/"))
@@ -132,7 +132,7 @@ func (i *Issuer) identity(c jwt.Claims, all map[string]any) (Identity, error) {
 	return id, nil
 }
 
-// claim returns a claim by its name, or else by the path that dots in the name make ("realm_access.roles").
+// claim returns the claim called name. If there is none, it splits name at dots into a path ("realm_access.roles").
 func claim(claims map[string]any, name string) any {
 	if v, ok := claims[name]; ok {
 		return v
@@ -145,7 +145,7 @@ func claim(claims map[string]any, name string) any {
 	return claim(inner, rest)
 }
 
-// roles picks the roles out of a claim, which may have other values too.
+// roles returns the roles in a claim and ignores other values.
 func roles(v any) (out []Role) {
 	var names []string
 	switch v := v.(type) {

@@ -15,27 +15,27 @@ type Key struct {
 	ID       string     `json:"id"`             // key_…; logs and records show it
 	Hash     []byte     `json:"-"`              // hash of the value, see hashKey
 	Name     string     `json:"name,omitempty"` // chosen by its owner
-	User     string     `json:"user,omitempty"` // the user that it acts for; empty: any user
+	User     string     `json:"user,omitempty"` // the user that the key acts for; empty for any user
 	Roles    []string   `json:"roles"`
 	Created  time.Time  `json:"createdAt"`
-	LastUsed *time.Time `json:"lastUsedAt,omitempty"` // to the minute
+	LastUsed *time.Time `json:"lastUsedAt,omitempty"` // precise to the minute
 	Expires  *time.Time `json:"expiresAt,omitempty"`
 	Revoked  *time.Time `json:"revokedAt,omitempty"`
 }
 
-// The form of a key's value: prefix, random characters, and a checksum over both. Secret scanners find leaked keys by the
-// prefix; the checksum finds typing errors without asking the store.
+// The form of a key's value: prefix, random characters, and a checksum of both. The prefix lets secret scanners find leaked keys;
+// the checksum reveals typing errors without a query of the store.
 const (
 	keyPrefix   = "hk_"
 	keyIDPrefix = "key_"
-	keyRandom   = 32 // characters of 62: 190 bits
-	keyChecksum = 6  // characters of 62 hold 32 bits
+	keyRandom   = 32 // number of characters of 62: 190 bits
+	keyChecksum = 6  // number of characters of 62, enough for 32 bits
 	base62      = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
 var errMistyped = errors.New("this is no API key: it is incomplete or mistyped")
 
-// newKeyValue makes the value of a key.
+// newKeyValue generates the value of a key.
 func newKeyValue() string {
 	value := []byte(keyPrefix)
 	for range keyRandom {
@@ -55,7 +55,7 @@ func keySum(s string) string {
 	return string(sum[:])
 }
 
-// checkKey returns nil for text of the form of a key's value.
+// checkKey returns nil if the text has the form of a key's value.
 func checkKey(value string) error {
 	body, ok := strings.CutPrefix(value, keyPrefix)
 	sum := len(value) - keyChecksum
@@ -65,8 +65,8 @@ func checkKey(value string) error {
 	return nil
 }
 
-// hashKey is the hash by which the store finds a key. A slow password hash would only slow requests down: 2^190 values cannot be
-// tried. The lookup need not take constant time: a leak of a guess's hash leads no closer to a valid value.
+// hashKey returns the hash by which the store finds a key. A slow password hash would only slow requests down, because no one can try 2^190
+// values. The lookup need not take constant time: leaked hashes of guesses lead no closer to a valid value.
 func hashKey(value string) []byte {
 	sum := sha256.Sum256([]byte(value))
 	return sum[:]

@@ -10,41 +10,41 @@ import (
 	"time"
 )
 
-// touchEvery is the precision of a key's last use. It saves the store a write for every request.
+// touchEvery is the precision of a key's last use. It spares the store a write for every request.
 const touchEvery = time.Minute
 
 // KeyStore stores API keys. Its methods are safe for concurrent use.
 type KeyStore interface {
 	CreateKey(ctx context.Context, k Key) error
-	// Keys returns all keys, revoked and expired ones too.
+	// Keys returns all keys, including revoked and expired ones.
 	Keys(ctx context.Context) ([]Key, error)
-	// KeyByHash finds a key. ok is false if there is none.
+	// KeyByHash returns the key with the given hash. ok is false if there is none.
 	KeyByHash(ctx context.Context, hash []byte) (k Key, ok bool, err error)
-	// KeyByID finds a key. ok is false if there is none.
+	// KeyByID returns the key with the given id. ok is false if there is none.
 	KeyByID(ctx context.Context, id string) (k Key, ok bool, err error)
-	// RevokeKey marks a key. Revoking again changes nothing; an id that does not exist is an error.
+	// RevokeKey marks a key as revoked. Revoking it again changes nothing; an unknown id is an error.
 	RevokeKey(ctx context.Context, id string, at time.Time) error
-	// TouchKey records a use.
+	// TouchKey records the time of a use.
 	TouchKey(ctx context.Context, id string, at time.Time) error
 }
 
-// Keys makes and checks API keys. Its methods are safe for concurrent use.
+// Keys creates and checks API keys. Its methods are safe for concurrent use.
 type Keys struct {
 	store KeyStore
 }
 
-// NewKeys returns the keys of a store.
+// NewKeys returns the Keys of a store.
 func NewKeys(s KeyStore) *Keys { return &Keys{store: s} }
 
-// NewKey describes a key to make.
+// NewKey describes a key to create.
 type NewKey struct {
 	Name  string
-	User  string        // the user that it acts for; empty: any user
-	Roles []Role        // none: User
-	TTL   time.Duration // 0: it does not expire
+	User  string        // the user that the key acts for; empty for any user
+	Roles []Role        // none means User
+	TTL   time.Duration // 0 means that the key does not expire
 }
 
-// Create makes a key. Its value is returned here and stored nowhere.
+// Create creates a key. The key's value is only returned, never stored.
 func (k *Keys) Create(ctx context.Context, n NewKey) (key Key, value string, err error) {
 	if len(n.Roles) == 0 {
 		n.Roles = []Role{User}
@@ -76,7 +76,7 @@ func (k *Keys) Create(ctx context.Context, n NewKey) (key Key, value string, err
 	return key, value, nil
 }
 
-// List returns all keys, the newest first; revoked and expired ones are among them.
+// List returns all keys, including revoked and expired ones, the newest first.
 func (k *Keys) List(ctx context.Context) ([]Key, error) {
 	keys, err := k.store.Keys(ctx)
 	if err != nil {
@@ -86,13 +86,13 @@ func (k *Keys) List(ctx context.Context) ([]Key, error) {
 	return keys, nil
 }
 
-// Any says whether a key was ever made, also one that is revoked or has expired by now.
+// Any reports whether any key was ever created, even if it is revoked or has expired by now.
 func (k *Keys) Any(ctx context.Context) (bool, error) {
 	keys, err := k.List(ctx)
 	return len(keys) > 0, err
 }
 
-// Revoke ends a key at once. The error for an unknown id is the store's.
+// Revoke invalidates a key at once. The error for an unknown id comes from the store.
 func (k *Keys) Revoke(ctx context.Context, id string) error {
 	if err := k.store.RevokeKey(ctx, id, time.Now().UTC()); err != nil {
 		return fmt.Errorf("revoke key %q: %w", id, err)
@@ -100,8 +100,8 @@ func (k *Keys) Revoke(ctx context.Context, id string) error {
 	return nil
 }
 
-// Authenticate returns the identity of a key's value. An error wraps ErrUnauthenticated, or is the store's; it never holds the
-// value, and the Identity with it has the id of a known key, for the log.
+// Authenticate returns the identity of a key's holder. An error wraps ErrUnauthenticated or comes from the store, and never contains the
+// value. With an error, the Identity has the id of a known key, for the log.
 func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error) {
 	if err := checkKey(value); err != nil {
 		return Identity{}, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
@@ -118,12 +118,12 @@ func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error)
 		return Identity{Principal: key.ID}, err
 	}
 	if key.LastUsed == nil || now.Sub(*key.LastUsed) >= touchEvery {
-		_ = k.store.TouchKey(ctx, key.ID, now) // the date is optional: a full disk must not refuse keys
+		_ = k.store.TouchKey(ctx, key.ID, now) // the time is optional: a full disk must not lock keys out
 	}
 	return Identity{Principal: key.ID, User: key.User, Roles: key.roles()}, nil
 }
 
-// roles are the roles of a key that this version knows.
+// roles returns the roles of a key that this version knows.
 func (k *Key) roles() (roles []Role) {
 	for _, name := range k.Roles {
 		if role, err := ParseRole(name); err == nil { // a later version may have more roles
@@ -133,8 +133,8 @@ func (k *Key) roles() (roles []Role) {
 	return roles
 }
 
-// Roles returns the roles of a principal who asked for work earlier and had the given roles then. Those of an API key are its roles of
-// today, nil if it is no longer accepted. Other principals keep the roles that they had: no change of them is reported.
+// Roles returns the current roles of a principal who asked for work earlier, when they had the roles in had. An API key has its current
+// roles, or nil if it is no longer accepted. Other principals keep the roles in had, because no change of theirs is reported.
 func (k *Keys) Roles(ctx context.Context, principal string, had []Role) ([]Role, error) {
 	if !strings.HasPrefix(principal, keyIDPrefix) {
 		return had, nil
@@ -146,7 +146,7 @@ func (k *Keys) Roles(ctx context.Context, principal string, had []Role) ([]Role,
 	return key.roles(), err
 }
 
-// key returns the key of an id. The error wraps ErrUnauthenticated if it is unknown or no longer accepted.
+// key returns the key with an id. The error wraps ErrUnauthenticated if the key is unknown or no longer accepted.
 func (k *Keys) key(ctx context.Context, id string) (Key, error) {
 	key, ok, err := k.store.KeyByID(ctx, id)
 	switch {
@@ -158,7 +158,7 @@ func (k *Keys) key(ctx context.Context, id string) (Key, error) {
 	return key, key.valid(time.Now())
 }
 
-// State says what has become of the key: valid, expired or revoked.
+// State returns the state of the key: valid, expired or revoked.
 func (k *Key) State(now time.Time) string {
 	switch {
 	case k.Revoked != nil:

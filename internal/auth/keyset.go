@@ -21,17 +21,17 @@ import (
 
 // Bounds of fetching the keys of an issuer.
 const (
-	keysFresh    = time.Hour        // age at which keys are fetched again
-	keysStale    = 24 * time.Hour   // age at which keys are no longer used, if the issuer does not answer
-	fetchPause   = 10 * time.Second // between two fetches: tokens with made-up key ids cost the issuer nothing
+	keysFresh    = time.Hour        // age from which keys are fetched again
+	keysStale    = 24 * time.Hour   // age from which keys are no longer used, even if the issuer does not answer
+	fetchPause   = 10 * time.Second // minimum time between two fetches, so that tokens with made-up key ids do not load the issuer
 	fetchTimeout = 5 * time.Second  // time limit of discovery and keys together
-	maxKeys      = 100              // most keys of an issuer
-	maxDocument  = 1 << 20          // bytes
-	minRSA       = 2048             // bits (RFC 7518, section 3.3)
+	maxKeys      = 100              // maximum number of keys of an issuer
+	maxDocument  = 1 << 20          // maximum size of a document in bytes
+	minRSA       = 2048             // minimum size of an RSA key in bits (RFC 7518, section 3.3)
 )
 
-// keySet holds the signing keys of an issuer. A token fetches them when there are none, when they are an hour old, and when it
-// names an unknown key: so issuers rotate keys. One fetch serves every waiting request, and outlives the one that began it.
+// keySet holds the signing keys of an issuer. It fetches them for a token when there are no keys, when they are an hour old, and when the token
+// names an unknown key, because issuers rotate keys. One fetch serves all waiting requests, and continues if the request that began it ends.
 type keySet struct {
 	issuer  string
 	client  *http.Client
@@ -39,12 +39,12 @@ type keySet struct {
 	state   atomic.Pointer[keyState]
 }
 
-// keyState is what the fetches have brought. It is immutable.
+// keyState is the result of the fetches so far. It is immutable.
 type keyState struct {
 	keys    []jose.JSONWebKey
-	fetched time.Time // time of keys
-	tried   time.Time // end of the last fetch
-	failed  error     // why it failed; nil if it did not
+	fetched time.Time // time at which keys were fetched
+	tried   time.Time // time at which the last fetch ended
+	failed  error     // error of the last fetch; nil if it succeeded
 }
 
 func newKeySet(issuer string, client *http.Client) *keySet {
@@ -69,7 +69,7 @@ func (s *keySet) find(ctx context.Context, h jose.Header) ([]jose.JSONWebKey, er
 	}
 	if time.Since(now.tried) >= fetchPause {
 		fetch := s.fetches.DoChan("", s.refresh)
-		if len(found) == 0 || now.failed == nil { // during an outage, requests with a known key do not wait for the next attempt
+		if len(found) == 0 || now.failed == nil { // during an outage, requests with a known key do not wait for the next fetch
 			select {
 			case <-fetch:
 			case <-ctx.Done():
@@ -88,7 +88,7 @@ func (s *keySet) find(ctx context.Context, h jose.Header) ([]jose.JSONWebKey, er
 	return nil, refuse("the issuer has no such key")
 }
 
-// match returns the keys that fit a header, unless they are older than most.
+// match returns the keys that fit a header; none if they are older than most.
 func (s *keyState) match(h jose.Header, most time.Duration) (out []jose.JSONWebKey) {
 	if time.Since(s.fetched) >= most {
 		return nil
@@ -99,12 +99,12 @@ func (s *keyState) match(h jose.Header, most time.Duration) (out []jose.JSONWebK
 		}
 	}
 	if h.KeyID == "" && len(out) > 1 {
-		return nil // OpenID Connect Core, section 10.1: with several keys the token has to name its own
+		return nil // OpenID Connect Core, section 10.1: if there are several keys, the token must name its key
 	}
 	return out
 }
 
-// fits says whether a key is of the algorithm's kind.
+// fits reports whether a key has the type that the algorithm needs.
 func fits(k jose.JSONWebKey, algorithm string) bool {
 	switch k.Key.(type) {
 	case *rsa.PublicKey:
@@ -118,7 +118,7 @@ func fits(k jose.JSONWebKey, algorithm string) bool {
 	}
 }
 
-// refresh fetches the keys, unless a fetch has just ended.
+// refresh fetches the keys, unless a fetch ended a moment ago.
 func (s *keySet) refresh() (any, error) {
 	next := *s.state.Load()
 	if time.Since(next.tried) < fetchPause {
@@ -135,7 +135,7 @@ func (s *keySet) refresh() (any, error) {
 	return nil, nil
 }
 
-// fetch reads the discovery document every time: an issuer that moves its keys says so there.
+// fetch reads the discovery document and the keys. It reads the document each time, because an issuer may move its keys.
 func (s *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	found, err := s.discover(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	var keys []jose.JSONWebKey
 	for _, raw := range set.Keys[:min(len(set.Keys), maxKeys)] {
 		var k jose.JSONWebKey
-		if json.Unmarshal(raw, &k) == nil && usable(k) { // keys of unknown kinds are skipped
+		if json.Unmarshal(raw, &k) == nil && usable(k) { // skip keys of unknown types
 			keys = append(keys, k)
 		}
 	}
@@ -160,7 +160,7 @@ func (s *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
 	return keys, nil
 }
 
-// discovery is what an issuer says of itself.
+// discovery is the discovery document of an issuer.
 type discovery struct {
 	Issuer        string   `json:"issuer"`
 	Keys          string   `json:"jwks_uri"`
@@ -184,7 +184,7 @@ func (s *keySet) discover(ctx context.Context) (found discovery, err error) {
 	return found, nil
 }
 
-// usable says whether a key may sign tokens: it is public, meant for signatures, and strong enough.
+// usable reports whether a key may verify tokens: it is public, meant for signatures, and strong enough.
 func usable(k jose.JSONWebKey) bool {
 	if !k.Valid() || !k.IsPublic() || k.Use != "" && k.Use != "sig" {
 		return false

@@ -10,17 +10,17 @@ import (
 	"github.com/throttled/throttled/v2/store/memstore"
 )
 
-// limitedCallers is how many callers a Limiter remembers, the latest ones.
+// limitedCallers is the number of callers that a Limiter remembers, the most recent ones.
 const limitedCallers = 1 << 16
 
-// Limiter bounds how often each caller may ask. It is safe for concurrent use.
+// Limiter limits how often each caller may send requests. It is safe for concurrent use.
 type Limiter struct {
-	mu   sync.Mutex // the algorithm fails when many goroutines change the count of one caller
+	mu   sync.Mutex // needed because the algorithm fails when many goroutines change the count of one caller
 	gcra *throttled.GCRARateLimiterCtx
 }
 
 // NewLimiter allows each caller max requests in a window, by the generic cell rate algorithm: max at once, and then one
-// each time window/max has passed. 100 in 15 minutes are 100 at once, the next one 9 s later.
+// each time that window/max has passed. With 100 in 15 minutes, 100 are allowed at once, and the next one 9 s later.
 func NewLimiter(max int, window time.Duration) (*Limiter, error) {
 	if max < 1 || window/time.Duration(max) < 1 {
 		return nil, errors.New("a rate limit needs at least one request and a window that is longer than that many nanoseconds")
@@ -39,8 +39,8 @@ func NewLimiter(max int, window time.Duration) (*Limiter, error) {
 	return &Limiter{gcra: gcra}, nil
 }
 
-// Allow counts a request of a caller. limit is how many are allowed at once, remaining how many of those are left, and after how
-// long to wait: for the next request if this one is not ok, else until remaining is limit again.
+// Allow counts a request of a caller. limit is the number of requests allowed at once, and remaining is how many of them are left. after is the
+// time to wait: until the next request if this one is not ok, otherwise until remaining equals limit again.
 func (l *Limiter) Allow(caller string) (ok bool, limit, remaining int, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,8 +14,8 @@ const (
 	localLength = len(localPrefix) + 26 // rand.Text has 26 characters: 130 bits
 )
 
-// LocalToken returns the token of the machine's user, and the path of its file, local.token in a directory. It makes both if they
-// are absent. The error names a file that other users can read, or that holds something else.
+// LocalToken returns the token of the machine's user, and the path of its file, local.token in dir. It creates both if they
+// are absent. It returns an error that names the file if other users can read the file, or if it contains no token.
 func LocalToken(dir string) (token, path string, err error) {
 	const remedy = "delete it, and the next command makes a new one"
 	path = filepath.Join(dir, "local.token")

@@ -17,17 +17,17 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// Login logs people in at an issuer: the authorization code flow of OpenID Connect, with PKCE. Its methods are safe for concurrent use.
+// Login logs people in at an issuer by the authorization code flow of OpenID Connect, with PKCE. Its methods are safe for concurrent use.
 type Login struct {
 	issuer       *Issuer
 	id, secret   string
 	mu           sync.Mutex
 	found        discovery
-	looked       time.Time // end of the last discovery
-	discoverFail error     // why it failed; nil if it did not
+	looked       time.Time // time at which the last discovery ended
+	discoverFail error     // error of the last discovery; nil if it succeeded
 }
 
-// Flow is a login that a browser has begun. It stays with that browser.
+// Flow is a login that a browser has begun. Only that browser stores it.
 type Flow struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
@@ -35,12 +35,12 @@ type Flow struct {
 	Redirect string `json:"r"` // address to which the issuer sends the browser back
 }
 
-// NewLogin makes the login of a client of an issuer. A public client has no secret.
+// NewLogin returns the Login of a client of an issuer. secret is empty for a public client.
 func NewLogin(issuer *Issuer, id, secret string) *Login {
 	return &Login{issuer: issuer, id: id, secret: secret}
 }
 
-// Issuer is the host of the issuer, for people.
+// Issuer returns the host of the issuer, for people.
 func (l *Login) Issuer() string {
 	u, err := url.Parse(l.issuer.opt.URL)
 	if err != nil {
@@ -49,7 +49,7 @@ func (l *Login) Issuer() string {
 	return u.Host
 }
 
-// Begin returns a login and the address of the issuer for it. The error wraps ErrUnavailable.
+// Begin returns a new Flow and the issuer's address to which the browser goes. The error wraps ErrUnavailable.
 func (l *Login) Begin(ctx context.Context, redirect string) (Flow, string, error) {
 	client, err := l.client(ctx, redirect)
 	if err != nil {
@@ -59,8 +59,8 @@ func (l *Login) Begin(ctx context.Context, redirect string) (Flow, string, error
 	return f, client.AuthCodeURL(f.State, oauth2.S256ChallengeOption(f.Verifier), oauth2.SetAuthURLParam("nonce", f.Nonce)), nil
 }
 
-// Finish ends a login with what the issuer has added to the address, and returns the ID token. The error wraps ErrUnauthenticated or ErrUnavailable, and holds nothing
-// secret.
+// Finish completes a login with the parameters that the issuer added to the address, and returns the ID token. The error wraps ErrUnauthenticated or
+// ErrUnavailable, and contains no secrets.
 func (l *Login) Finish(ctx context.Context, f Flow, given url.Values) (token string, expires time.Time, err error) {
 	refused := func(why string) (string, time.Time, error) {
 		return "", time.Time{}, fmt.Errorf("%w: %s", ErrUnauthenticated, why)
@@ -100,7 +100,7 @@ func (l *Login) Finish(ctx context.Context, f Flow, given url.Values) (token str
 	return l.own(f, token, claims, all)
 }
 
-// own checks that an ID token was made for this client and this login.
+// own checks that an ID token was issued for this client and this login.
 func (l *Login) own(f Flow, token string, claims jwt.Claims, all map[string]any) (string, time.Time, error) {
 	nonce, _ := all["nonce"].(string)
 	party, named := all["azp"]
@@ -113,7 +113,7 @@ func (l *Login) own(f Flow, token string, claims jwt.Claims, all map[string]any)
 	return token, claims.Expiry.Time(), nil
 }
 
-// client is the client as the issuer knows it.
+// client returns the configuration of the client for the issuer.
 func (l *Login) client(ctx context.Context, redirect string) (*oauth2.Config, error) {
 	at, err := l.discover(ctx)
 	if err != nil {
@@ -129,7 +129,7 @@ func (l *Login) client(ctx context.Context, redirect string) (*oauth2.Config, er
 	}, nil
 }
 
-// discover asks the issuer for its endpoints, once an hour, and after a failure not sooner than fetchPause.
+// discover asks the issuer for its endpoints once an hour. After a failure, it asks again only after fetchPause.
 func (l *Login) discover(ctx context.Context) (discovery, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,7 +141,7 @@ func (l *Login) discover(ctx context.Context) (discovery, error) {
 		if l.discoverFail == nil && (l.found.Authorization == "" || l.found.Token == "") {
 			l.discoverFail = errors.New("it has no authorization endpoint, or no token endpoint")
 		}
-		if ctx.Err() != nil { // the browser went away: this says nothing of the issuer
+		if ctx.Err() != nil { // the browser has gone away, so the error does not concern the issuer
 			return l.found, l.discoverFail
 		}
 		l.looked = time.Now()
@@ -149,7 +149,7 @@ func (l *Login) discover(ctx context.Context) (discovery, error) {
 	return l.found, l.discoverFail
 }
 
-// word is a code of an error of OAuth; any other text is left out.
+// word returns an OAuth error code. It replaces any other text.
 func word(code string) string {
 	if code == "" || len(code) > 60 || strings.Trim(code, "abcdefghijklmnopqrstuvwxyz_") != "" {
 		return "for a reason that is no code"

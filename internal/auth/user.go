@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxUser is the length of a user id, in characters.
+// MaxUser is the maximum length of a user id in characters.
 const MaxUser = 100
 
-// CleanUser returns nil for a user id: 1 to MaxUser characters of valid UTF-8, and no control, format or separator characters,
-// which make two ids look alike. An id is never changed, because that could make one user of two.
+// CleanUser returns nil for a valid user id: 1 to MaxUser characters of valid UTF-8 without control, format and line separator characters,
+// which can make two ids look alike. An id is never changed, because that could split or merge users.
 func CleanUser(id string) error {
 	switch {
 	case id == "":

@@ -2,10 +2,11 @@
 //
 // # Form
 //
-// The first entry, harness-backup.json, is the [Manifest]. The files follow, and last SHA256SUMS, a line for each file in the order of the
-// archive, as sha256sum writes and checks it. Names use slashes. There are files and directories only: no links, no devices.
+// The first entry, harness-backup.json, is the [Manifest]. The files follow. The last entry is SHA256SUMS. It has a line for each file, in the order
+// of the archive, in the format that sha256sum writes and checks. Names use slashes. An archive contains files and directories only, no links and no
+// devices.
 //
-// Writing and reading take memory that does not depend on the size of the archive or the number of its files.
+// The memory for writing and reading does not depend on the size of the archive or the number of its files.
 package backup
 
 import (
@@ -26,18 +27,18 @@ import (
 	"time"
 )
 
-// Format is the version of the form that this package writes. It reads this one and older ones.
+// Format is the version of the form that this package writes. The package reads this version and older ones.
 const Format = 1
 
 const (
 	manifestName = "harness-backup.json"
 	sumsName     = "SHA256SUMS"
-	maxManifest  = 1 << 20 // bytes
-	maxName      = 4 << 10 // bytes of a name in an archive
-	// wholeFile is the size up to which a file is read into memory before its entry begins, so that a file that becomes shorter
-	// during the copy does no harm.
+	maxManifest  = 1 << 20 // maximum size of the manifest in bytes
+	maxName      = 4 << 10 // maximum length in bytes of a name in an archive
+	// wholeFile is the maximum size of a file that is read into memory before its entry begins. Such a file does no harm if it becomes shorter during
+	// the copy.
 	wholeFile = 1 << 20
-	// private begins the names of files that the harness is writing or receiving; they are left out.
+	// private is the beginning of the names of files that the harness is writing or receiving; such files are left out.
 	private = ".harness-"
 )
 
@@ -45,17 +46,17 @@ const (
 type Manifest struct {
 	Format  int       `json:"format"`
 	Version string    `json:"version"` // version of the harness that wrote it
-	Schema  int       `json:"schema"`  // version of the store's tables; 0: there is no store in it
+	Schema  int       `json:"schema"`  // version of the store's tables; 0 if there is no store in it
 	Created time.Time `json:"created"`
-	Keys    bool      `json:"keys"` // whether it has keys and secrets
-	// Personal says that its configuration was that of a user, and not that of a directory.
+	Keys    bool      `json:"keys"` // whether the archive contains keys and secrets
+	// Personal reports whether the configuration was that of a user, and not that of a directory.
 	Personal bool `json:"personal,omitempty"`
-	// KeyIDs name the keys of personal data that the store was written with, the newest first. They say nothing of the keys themselves.
+	// KeyIDs identify the keys of personal data that the store was written with, the newest first. They reveal nothing of the keys.
 	KeyIDs []string `json:"keyIds,omitempty"`
-	Parts  []string `json:"parts"` // possible parts, by the names that their files begin with
+	Parts  []string `json:"parts"` // names of the possible parts; the names of their files begin with them
 }
 
-// Total is how much an archive or a part of it holds.
+// Total is the number and the size of the files in an archive or in a part of it.
 type Total struct {
 	Files int64 `json:"files"`
 	Bytes int64 `json:"bytes"`
@@ -63,17 +64,17 @@ type Total struct {
 
 func (t *Total) add(size int64) { t.Files, t.Bytes = t.Files+1, t.Bytes+size }
 
-// Writer writes an archive. Its methods are not safe for concurrent use; the first error is the last: after one, the archive is useless.
+// Writer writes an archive. Its methods are not safe for concurrent use. After the first error the archive is useless.
 type Writer struct {
 	gzip  *gzip.Writer
 	tar   *tar.Writer
-	sums  *os.File // lines of SHA256SUMS, in a file that has no name any more or is removed by Close
+	sums  *os.File // temporary file with the lines of SHA256SUMS; Abort removes it
 	now   time.Time
 	total Total
 }
 
-// NewWriter begins an archive with its manifest. Scratch is a directory for a temporary file, of about 100 bytes for each file of the
-// archive. Finish or Abort must be called.
+// NewWriter begins an archive with its manifest. scratch is a directory for a temporary file, of about 100 bytes for each file of the archive. Finish
+// or Abort must be called.
 func NewWriter(w io.Writer, m Manifest, scratch string) (*Writer, error) {
 	m.Format = Format
 	text, err := json.MarshalIndent(m, "", "  ")
@@ -96,12 +97,12 @@ func NewWriter(w io.Writer, m Manifest, scratch string) (*Writer, error) {
 	return b, nil
 }
 
-// Bytes adds a file with a content.
+// Bytes adds a file with the given content.
 func (b *Writer) Bytes(name string, data []byte, mode fs.FileMode) error {
 	return b.entry(name, mode, b.now, int64(len(data)), bytes.NewReader(data))
 }
 
-// File adds the file at a path; a missing one is left out.
+// File adds the file at a path. It ignores a missing file.
 func (b *Writer) File(ctx context.Context, name, file string) error {
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,8 +122,8 @@ func (b *Writer) File(ctx context.Context, name, file string) error {
 	return b.open(ctx, name, f, info)
 }
 
-// Dir adds the files below a directory, and the directories, empty ones too. A missing directory is as an empty one. Links are left out, and
-// what vanishes while it is read.
+// Dir adds the files and the directories below a directory, including empty ones. It treats a missing directory as an empty one. It leaves out links,
+// and what vanishes while it reads.
 func (b *Writer) Dir(ctx context.Context, name, dir string) error {
 	if err := b.dir(name, 0o700, b.now); err != nil {
 		return err
@@ -181,7 +182,7 @@ func vanished(err error) error {
 	return err
 }
 
-// open adds an open file. One that grows is added up to the size that it had.
+// open adds an open file. A file that grows is added up to its original size.
 func (b *Writer) open(ctx context.Context, name string, f *os.File, info fs.FileInfo) error {
 	mode, changed := info.Mode().Perm(), info.ModTime()
 	if info.Size() <= wholeFile {
@@ -194,7 +195,7 @@ func (b *Writer) open(ctx context.Context, name string, f *os.File, info fs.File
 	return b.entry(name, mode, changed, info.Size(), until{ctx, f})
 }
 
-// until is a reader that ends with a context.
+// until is a reader that fails once a context has ended.
 type until struct {
 	ctx context.Context
 	r   io.Reader
@@ -239,7 +240,7 @@ func (b *Writer) entry(name string, mode fs.FileMode, changed time.Time, size in
 	return err
 }
 
-// sumLine is a line of SHA256SUMS. Names with a backslash or a line break are escaped as sha256sum does it.
+// sumLine returns a line of SHA256SUMS. It escapes names with a backslash or a line break as sha256sum does.
 func sumLine(sum []byte, name string) string {
 	escaped := strings.NewReplacer("\\", "\\\\", "\n", "\\n", "\r", "\\r").Replace(name)
 	mark := ""
@@ -249,10 +250,10 @@ func sumLine(sum []byte, name string) string {
 	return mark + hex.EncodeToString(sum) + "  " + escaped + "\n"
 }
 
-// Total is what was added so far, without the manifest.
+// Total returns what was added so far, without the manifest.
 func (b *Writer) Total() Total { return b.total }
 
-// Finish ends the archive with its checksums. It does not close the writer below.
+// Finish ends the archive with its checksums. It does not close the underlying writer.
 func (b *Writer) Finish() error {
 	size, err := b.sums.Seek(0, io.SeekEnd)
 	if err == nil {
@@ -272,7 +273,7 @@ func (b *Writer) Finish() error {
 	return errors.Join(err, b.Abort())
 }
 
-// Abort ends the writing without an archive. After Finish it does nothing.
+// Abort gives up the archive. After Finish it does nothing.
 func (b *Writer) Abort() error {
 	if b.sums == nil {
 		return nil

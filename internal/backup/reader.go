@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Errors of reading, which the errors of a Reader wrap.
+// Errors that the errors of a Reader wrap.
 var (
 	ErrNoBackup = errors.New("it is no backup of the harness")
 	ErrDamaged  = errors.New("the archive is damaged")
@@ -39,15 +39,15 @@ type Reader struct {
 	gzip     *gzip.Reader
 	tar      *tar.Reader
 	manifest Manifest
-	sums     *os.File // the lines of SHA256SUMS that the entries read so far make
+	sums     *os.File // temporary file with the checksum lines of the entries read so far
 	lines    *bufio.Writer
 	sum      hash.Hash // hash of the current entry
-	name     string    // name of the current file; empty: none
+	name     string    // name of the current file; empty if there is none
 	last     Entry
-	again    bool // Next returns last
+	again    bool // Next returns last again
 }
 
-// NewReader reads the manifest. Scratch is a directory for a temporary file, as with [NewWriter]. Close must be called.
+// NewReader returns a reader after it has read the manifest. scratch is a directory for a temporary file, as with [NewWriter]. Close must be called.
 func NewReader(r io.Reader, scratch string) (*Reader, error) {
 	raw := bufio.NewReaderSize(r, 64<<10)
 	z, err := gzip.NewReader(raw)
@@ -89,7 +89,7 @@ func noBackup(err error) error {
 	return damaged(err)
 }
 
-// damaged explains an error of reading an archive.
+// damaged wraps an error of reading an archive.
 func damaged(err error) error {
 	if _, system := errors.AsType[*fs.PathError](err); system {
 		return err
@@ -100,11 +100,11 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
 }
 
-// Manifest describes the archive.
+// Manifest returns the description of the archive.
 func (b *Reader) Manifest() Manifest { return b.manifest }
 
-// Next goes to the next entry. The error is io.EOF at the end of an archive that is whole: every file has the checksum that the archive
-// says. What was read before is to be thrown away after any other error.
+// Next goes to the next entry. It returns io.EOF at the end of an archive that is complete: every file matches its checksum in the archive. After any
+// other error, what was read before must be thrown away.
 func (b *Reader) Next() (Entry, error) {
 	if b.again {
 		b.again = false
@@ -115,7 +115,7 @@ func (b *Reader) Next() (Entry, error) {
 	}
 	h, err := b.tar.Next()
 	if err != nil {
-		return Entry{}, damaged(err) // io.EOF too: an archive ends with its checksums
+		return Entry{}, damaged(err) // also io.EOF, because an archive ends with its checksums
 	}
 	if h.Name == sumsName && h.Typeflag == tar.TypeReg {
 		return Entry{}, b.finish()
@@ -136,7 +136,7 @@ func (b *Reader) Next() (Entry, error) {
 	return e, nil
 }
 
-// Unread has the next call of Next return the current entry again, of which nothing may have been read.
+// Unread makes the next call of Next return the current entry again. Nothing of that entry may have been read.
 func (b *Reader) Unread() { b.again = true }
 
 // Read reads from the current file.
@@ -151,7 +151,7 @@ func (b *Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endFile reads what is left of the current file and notes its checksum.
+// endFile reads the rest of the current file and records its checksum.
 func (b *Reader) endFile() error {
 	if b.name == "" {
 		return nil
@@ -165,7 +165,7 @@ func (b *Reader) endFile() error {
 	return err
 }
 
-// finish compares the checksums with those of the archive, and reads to its end.
+// finish compares the recorded checksums with those of the archive, and checks that the archive ends.
 func (b *Reader) finish() error {
 	if err := b.lines.Flush(); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (b *Reader) finish() error {
 	if _, err := b.tar.Next(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%w: data follows its checksums", ErrDamaged)
 	}
-	if _, err := io.Copy(io.Discard, b.gzip); err != nil { // to the checksum of gzip
+	if _, err := io.Copy(io.Discard, b.gzip); err != nil { // reads up to the checksum of gzip
 		return damaged(err)
 	}
 	if _, err := b.raw.ReadByte(); !errors.Is(err, io.EOF) {
@@ -207,7 +207,7 @@ func (b *Reader) finish() error {
 	return io.EOF
 }
 
-// readLine reads a line of bounded length; a longer one is read in parts.
+// readLine reads a line of bounded length; it reads a longer line in parts.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadSlice('\n')
 	line = bytes.Clone(line)

@@ -15,29 +15,28 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// Kind says what a place is.
+// Kind is the kind of a place.
 type Kind int
 
 // The kinds of places.
 const (
 	File   Kind = iota
-	Dir         // a directory with all that is in it
-	Series      // a file, and the files beside it named after it with a dot and a suffix
+	Dir         // a directory with its contents
+	Series      // a file, and the files beside it whose names are its name, a dot and a suffix
 )
 
-// Place says where a part of an archive goes on this machine.
+// Place is the place of a part of an archive on this machine.
 type Place struct {
 	Name string // name of the part, as in the manifest
-	Path string // absolute
+	Path string // absolute path
 	Kind Kind
-	// With are endings of further files that are replaced together with a File: what is left of the old one would be taken for a part of
-	// the new one.
+	// With lists the suffixes of further files that are replaced together with a File, because old ones would be taken for parts of the new file.
 	With []string
-	// Keep says that what was there stays, as "before-restore-" and more before its name.
+	// Keep means that the old content stays, under a name that begins with "before-restore-".
 	Keep bool
 }
 
-// holds lists what is at a place. An empty directory is nothing.
+// holds lists the paths that exist at a place. It does not list an empty directory.
 func (p Place) holds() (all []string, err error) {
 	switch p.Kind {
 	case Dir:
@@ -75,8 +74,8 @@ func (p Place) holds() (all []string, err error) {
 	return all, nil
 }
 
-// Check returns an error if a directory of an archive holds another place, or one of the other paths: putting the directory in its place
-// would remove them.
+// Check returns an error if a directory of an archive contains another place or one of the other paths, because replacing the directory would remove
+// them.
 func Check(places []Place, others ...string) error {
 	for _, dir := range places {
 		if dir.Kind != Dir {
@@ -97,7 +96,7 @@ func Check(places []Place, others ...string) error {
 	return nil
 }
 
-// Occupied lists what the parts of an archive would replace.
+// Occupied lists the paths that the parts of an archive would replace.
 func Occupied(m Manifest, places []Place) (all []string, err error) {
 	for _, p := range places {
 		if !slices.Contains(m.Parts, p.Name) {
@@ -112,20 +111,20 @@ func Occupied(m Manifest, places []Place) (all []string, err error) {
 	return all, nil
 }
 
-// Staged is an archive that was read as a whole and found whole. Its files lie beside the places that they are for.
+// Staged is an archive that was read completely and is intact. Its files lie beside their final places.
 type Staged struct {
 	places []Place
 	files  []staged
 	total  Total
 	ending string   // suffix of staged and replaced names
-	kept   []string // earlier entries that stay
-	made   []string // directories above the places that were not there, the outermost first
+	kept   []string // paths of old files and directories that stay
+	made   []string // directories that were created above the places, the outermost first
 }
 
-// staged is a file or directory, and where it goes.
+// staged is a file or directory with its final path.
 type staged struct{ from, to string }
 
-// Stage reads an archive to its end and writes its files beside the places of its parts. If there is an error, nothing is left of them.
+// Stage reads an archive to its end and writes its files beside the places of its parts. After an error, none of these files is left.
 func Stage(ctx context.Context, r *Reader, places []Place) (_ *Staged, err error) {
 	s := &Staged{ending: ".restore-" + strings.ToLower(rand.Text()[:8])}
 	roots := map[string]*os.Root{}
@@ -175,12 +174,12 @@ func Stage(ctx context.Context, r *Reader, places []Place) (_ *Staged, err error
 	}
 }
 
-// beside is the name that something has before it goes to its path.
+// beside returns the temporary path of something before it goes to its path.
 func (s *Staged) beside(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+s.ending)
 }
 
-// extract writes an entry.
+// extract writes an entry beside its place.
 func (s *Staged) extract(r io.Reader, e Entry, roots map[string]*os.Root) error {
 	for _, p := range s.places {
 		below, inside := strings.CutPrefix(e.Name, p.Name+"/")
@@ -203,7 +202,7 @@ func (s *Staged) extract(r io.Reader, e Entry, roots map[string]*os.Root) error 
 	return fmt.Errorf("%w: it has %q, which is of no part of it", ErrDamaged, clip(e.Name))
 }
 
-// writeFile writes a file that is not in a directory of the archive, and makes it durable.
+// writeFile writes a file that is not in a directory of the archive, and records it for Commit.
 func (s *Staged) writeFile(r io.Reader, e Entry, to string) error {
 	from := s.beside(to)
 	return s.write(r, e, func(flag int) (*os.File, error) {
@@ -237,13 +236,13 @@ func (s *Staged) write(r io.Reader, e Entry, open func(flag int) (*os.File, erro
 	return date()
 }
 
-// Total is how much was read.
+// Total returns the number and the size of the files that were read.
 func (s *Staged) Total() Total { return s.total }
 
-// Kept lists what was there before and stays, after Commit.
+// Kept lists the old files and directories that stay after Commit, by their new paths.
 func (s *Staged) Kept() []string { return s.kept }
 
-// At is the path of a staged file until Commit; empty if the archive has none for the path.
+// At returns the path of a staged file until Commit, or an empty string if the archive has no file for the path.
 func (s *Staged) At(path string) string {
 	for _, f := range s.files {
 		if f.to == path {
@@ -253,7 +252,7 @@ func (s *Staged) At(path string) string {
 	return ""
 }
 
-// Commit puts everything in its place. What was there goes; if something cannot be put in its place, all is as it was.
+// Commit moves everything to its place and removes what was there. If something cannot be moved, it restores the old state.
 func (s *Staged) Commit() error {
 	var done []staged
 	var emptied []string // empty directories that were removed
@@ -279,7 +278,7 @@ func (s *Staged) Commit() error {
 		if err != nil {
 			return undo(err)
 		}
-		if p.Kind == Dir && len(there) == 0 { // an empty directory, or none
+		if p.Kind == Dir && len(there) == 0 { // the directory is empty or does not exist
 			err := os.Remove(p.Path)
 			if err == nil {
 				emptied = append(emptied, p.Path)
@@ -319,7 +318,7 @@ func (s *Staged) Commit() error {
 	return nil
 }
 
-// Abort removes what is staged, and the directories that were made for it. After Commit it does nothing.
+// Abort removes the staged files, and the directories that were created for them. After Commit it does nothing.
 func (s *Staged) Abort() (err error) {
 	for _, f := range s.files {
 		err = errors.Join(err, os.RemoveAll(f.from))

@@ -1,6 +1,6 @@
-// Package bench measures the performance budgets of the design on the machine it runs on. Everything measured is the
-// real thing: runner, frames, gate, journal. Only upstream servers are replaced, by ones that answer at once or after
-// a fixed time, because their time is not the harness's.
+// Package bench measures the performance budgets of the design on the machine it runs on. It measures the real runner,
+// frames, gate and journal. Only upstream servers are replaced, by servers that answer at once or after a fixed time,
+// because their time does not belong to the harness.
 package bench
 
 import (
@@ -27,14 +27,14 @@ type Figure struct {
 	P50    float64 `json:"p50"`
 	P95    float64 `json:"p95,omitempty"`
 	Budget float64 `json:"budget,omitempty"`
-	// AtLeast says that the budget is a lower bound.
+	// AtLeast means that the budget is a lower bound.
 	AtLeast bool `json:"atLeast,omitempty"`
-	// Skipped says that this system cannot measure it; Note says why.
+	// Skipped means that this system cannot measure the figure; Note has the reason.
 	Skipped bool   `json:"skipped,omitempty"`
 	Note    string `json:"note,omitempty"`
 }
 
-// Over says that the budget is missed.
+// Over reports whether the figure misses its budget.
 func (f Figure) Over() bool {
 	if f.AtLeast {
 		return f.P50 < f.Budget
@@ -42,26 +42,26 @@ func (f Figure) Over() bool {
 	return f.Budget > 0 && f.P50 > f.Budget
 }
 
-// Options say what to measure.
+// Options select what is measured.
 type Options struct {
-	Executable string            // the harness binary
-	CacheDir   string            // compiled code; a temporary directory when empty
-	Only       string            // only figures whose name contains this
-	Tiers      []Tier            // to compare; then nothing else is measured
-	Effort     Effort            // how often each measurement is repeated
+	Executable string            // path of the harness binary
+	CacheDir   string            // directory of compiled code; empty: a temporary directory
+	Only       string            // measure only figures whose name contains this text
+	Tiers      []Tier            // tiers to compare; if there are any, nothing else is measured
+	Effort     Effort            // number of repetitions
 	Progress   func(text string) // called with the name of each measurement; may be nil
 }
 
-// Effort is how often a measurement is repeated.
+// Effort determines how often a measurement is repeated.
 type Effort int
 
 const (
-	Full  Effort = iota // The figure is steady.
+	Full  Effort = iota // Enough repetitions for steady figures.
 	Quick               // A tenth of the repetitions of Full, and at least three.
-	Once                // One repetition, which shows that the measurement works: its figure says little.
+	Once                // One repetition, which shows that the measurement works. Its figure means little.
 )
 
-// bench holds what the measurements share.
+// bench holds what all measurements share.
 type bench struct {
 	opt     Options
 	tier    *wasm.Sandbox
@@ -69,7 +69,7 @@ type bench struct {
 	store   *sqlite.Store
 	catalog *catalog.Catalog
 	figures []Figure
-	privacy *pii.Filter // nil, but for the figures of privacy
+	privacy *pii.Filter // nil, except for the figures of privacy
 }
 
 // Run measures and returns the figures in a fixed order.
@@ -145,7 +145,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 	return append(b.figures, computed...), err
 }
 
-// repetitions are how many of n the effort allows.
+// repetitions returns the number of repetitions at the bench's effort, where n is that of Full.
 func (b *bench) repetitions(n int) int {
 	switch b.opt.Effort {
 	case Once:
@@ -157,7 +157,7 @@ func (b *bench) repetitions(n int) int {
 	}
 }
 
-// times measures f n times, after a tenth of that to warm up, in milliseconds. result is the figure without its times.
+// times measures f n times in milliseconds, after n/10 calls to warm up. result is the figure without its times.
 func (b *bench) times(n int, result Figure, f func() error) (Figure, error) {
 	n = b.repetitions(n)
 	all := make([]time.Duration, 0, n)
@@ -174,7 +174,7 @@ func (b *bench) times(n int, result Figure, f func() error) (Figure, error) {
 	return result.of(all, time.Millisecond), nil
 }
 
-// of is the figure with the median and the 95th percentile of durations, in its unit.
+// of returns the figure with the median and the 95th percentile of durations, in the given unit.
 func (f Figure) of(all []time.Duration, unit time.Duration) Figure {
 	slices.Sort(all)
 	in := func(d time.Duration) float64 { return float64(d) / float64(unit) }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// kernels are programs that compute, each on its own.
+// kernels are programs that compute, without tool calls.
 var kernels = []kernel{
 	{"JSON", `const text = JSON.stringify(Array.from({ length: 2000 }, (_, i) => ({ id: i, name: 'item ' + i, tags: ['a', 'b'], price: i / 7 })));
 		let n = 0; for (let i = 0; i < 10; i++) n += JSON.stringify(JSON.parse(text)).length; return n`},
@@ -28,16 +28,16 @@ var kernels = []kernel{
 
 type kernel struct{ name, code string }
 
-// figure is the name of the kernel's figure for a tier.
+// figure returns the name of the kernel's figure for a tier.
 func (k kernel) figure(tier string) string { return "compute, " + k.name + ", " + tier }
 
-// computes reports whether any kernel is to be measured in a tier.
+// computes reports whether any kernel is selected for measurement in a tier.
 func (b *bench) computes(tier string) bool {
 	return slices.ContainsFunc(kernels, func(k kernel) bool { return strings.Contains(k.figure(tier), b.opt.Only) })
 }
 
-// compute measures each kernel in each tier, and the same program in a plain process of Node.js just before. The figures are how many times as
-// long a run of the kernel takes. A run includes compiling and its journal; the start of Node.js does not count.
+// compute measures each kernel in each tier, and the same program in a plain process of Node.js just before. A figure is the time of a run divided
+// by the time in plain Node.js. A run includes compiling and its journal; the start of Node.js does not count.
 func (b *bench) compute(ctx context.Context, tiers []Tier) ([]Figure, error) {
 	node, missing := exec.LookPath("node")
 	var all []Figure
@@ -72,7 +72,7 @@ func (b *bench) compute(ctx context.Context, tiers []Tier) ([]Figure, error) {
 	return all, nil
 }
 
-// plain is the time of a program within Node.js; that of the start does not count.
+// plain measures the time of a program within Node.js, without the start of Node.js.
 func (b *bench) plain(ctx context.Context, node, code string) (Figure, error) {
 	dir, err := os.MkdirTemp("", "harness-bench-")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// directCall is what harness mcp adds to a call of a tool in the mode direct: the same call is made of the server itself and through the
-// gateway, by turns.
+// directCall measures the time that harness mcp adds to a tool call in the mode direct. The same call goes to the server itself and through
+// the gateway, alternately.
 func (b *bench) directCall(ctx context.Context) (f Figure, err error) {
 	dir, err := os.MkdirTemp("", "harness-bench-gateway-")
 	if err != nil {

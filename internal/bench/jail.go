@@ -14,18 +14,18 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 )
 
-// jailed is a tier with the walls of the operating system and without, to measure what they cost.
+// jailed is a tier with and without the walls of the operating system, to measure the cost of the walls.
 type jailed struct {
 	walls, bare sandbox.Sandbox
-	missing     func() map[string]string // the walls that this machine does not give
+	missing     func() map[string]string // the walls that this machine lacks
 	pool        sandbox.PoolOptions
-	startBudget float64 // most milliseconds that the walls may add to a start
+	startBudget float64 // maximum number of milliseconds that the walls may add to a start
 }
 
-// runBudget is what the walls may add to a run with a warm runner, in percent.
+// runBudget is the maximum that the walls may add to a run with a warm runner, in percent.
 const runBudget = 3
 
-// jailed opens a tier whose runners are processes of this machine: wasm or process.
+// jailed opens a tier whose runners are processes of this machine (wasm or process), with and without walls.
 func (b *bench) jailed(ctx context.Context, tier string) (*jailed, error) {
 	j := &jailed{pool: sandbox.PoolOptions{Size: 1}}
 	if tier == b.tier.Info().Tier {
@@ -50,7 +50,7 @@ func (b *bench) jailed(ctx context.Context, tier string) (*jailed, error) {
 	return j, nil
 }
 
-// unclosed is a tier that others go on using.
+// unclosed is a tier that stays open, because others still use it.
 type unclosed struct{ sandbox.Sandbox }
 
 func (unclosed) Close() error { return nil }
@@ -60,8 +60,8 @@ func (j *jailed) close() {
 	j.bare.Close()
 }
 
-// jail measures what the walls of the operating system add to the start of a tier's runner, and to a run with a warm one. With and without them
-// is measured by turns, so that what else the machine does counts on both sides.
+// jail measures what the walls of the operating system add to the start of a tier's runner, and to a run with a warm runner. Measurements with and
+// without walls alternate, so that other load on the machine affects both sides.
 func (b *bench) jail(ctx context.Context, tier string, add func(name string, measure func(Figure) (Figure, error)) error) error {
 	var j *jailed
 	open := func(f *Figure) (ok bool, err error) {
@@ -95,7 +95,7 @@ func (b *bench) jail(ctx context.Context, tier string, add func(name string, mea
 			return f, err
 		}
 		n := 1000
-		if j.pool.MaxRuns == 1 { // each run takes a start
+		if j.pool.MaxRuns == 1 { // each run needs the start of a runner
 			n = 100
 		}
 		return b.warmJail(ctx, j, f, b.repetitions(n))
@@ -118,7 +118,7 @@ func (j *jailed) start(ctx context.Context, f Figure, n int) (Figure, error) {
 	})
 }
 
-// warmJail measures return 1 through the gate, with the journal in memory: the disk is the same on both sides.
+// warmJail measures return 1 through the gate, with the journal in memory to exclude the disk.
 func (b *bench) warmJail(ctx context.Context, j *jailed, f Figure, n int) (Figure, error) {
 	pools := map[sandbox.Sandbox]*sandbox.Pool{}
 	for _, s := range []sandbox.Sandbox{j.walls, j.bare} {
@@ -140,14 +140,14 @@ func (b *bench) warmJail(ctx context.Context, j *jailed, f Figure, n int) (Figur
 	return f, err
 }
 
-// byTurns measures with walls and without, n times each. The figure is the median of what the walls added, in a unit; in percent where the figure
-// has no unit of its own.
+// byTurns measures with walls and without, n times each. The figure is the median of the time that the walls added: in the given unit, or in percent if
+// the figure has no unit of its own.
 func (j *jailed) byTurns(f Figure, n int, unit time.Duration, measure func(sandbox.Sandbox) (time.Duration, error)) (Figure, error) {
 	var added, with, without []time.Duration
 	for i := range n + n/10 + 1 {
 		var took [2]time.Duration
 		for k := range took {
-			at := (i + k) % 2 // each is the first one as often as the other
+			at := (i + k) % 2 // each side comes first in half of the pairs
 			s := j.walls
 			if at == 1 {
 				s = j.bare
@@ -158,7 +158,7 @@ func (j *jailed) byTurns(f Figure, n int, unit time.Duration, measure func(sandb
 			}
 		}
 		if i <= n/10 {
-			continue // to warm up
+			continue // warm up
 		}
 		with, without, added = append(with, took[0]), append(without, took[1]), append(added, took[0]-took[1])
 	}
@@ -182,7 +182,7 @@ func (j *jailed) byTurns(f Figure, n int, unit time.Duration, measure func(sandb
 	return f, nil
 }
 
-// node opens the tier with Node.js in a process, which not every machine has; bare: without walls.
+// node opens the process tier, which needs Node.js on the machine. bare means without walls.
 func (b *bench) node(ctx context.Context, bare bool) (*process.Sandbox, error) {
 	program, args := b.tier.Program()
 	return process.Open(ctx, process.Options{Program: program, Args: args, Dir: filepath.Join(b.opt.CacheDir, "process"), Bare: bare})

@@ -28,7 +28,7 @@ import (
 
 // answers is an upstream that answers every call after a fixed time.
 type answers struct {
-	gate.Servers // servers that no program of the figures uses
+	gate.Servers // nil, because no figure calls its other methods
 	after        time.Duration
 }
 
@@ -50,7 +50,7 @@ func (a answers) Call(ctx context.Context, _, _ string, args json.RawMessage, _ 
 	return &mcpclient.Result{StructuredContent: args, Raw: args, Conn: 1}, nil
 }
 
-// tools is a catalog with one read-only tool, bench__echo.
+// tools returns a catalog with one read-only tool, bench__echo.
 func tools() *catalog.Catalog {
 	yes := true
 	c := catalog.New()
@@ -64,7 +64,7 @@ func tools() *catalog.Catalog {
 
 var sequence atomic.Int64
 
-// exec runs a program from source to outcome, as the harness does, with a stand-in upstream.
+// exec runs a program from source to outcome, as the harness does, with a stand-in for the upstream servers.
 func (b *bench) exec(ctx context.Context, keep journals, upstream gate.Servers, cache *program.Cache, code string) error {
 	return b.execFor(ctx, b.pool, "bench", keep, upstream, cache, code)
 }
@@ -123,7 +123,7 @@ func (b *bench) neverSeen(ctx context.Context) (Figure, error) {
 	})
 }
 
-// perCall is the time of one sequential tool call: the difference between a program with many and one with few.
+// perCall measures the time of one sequential tool call: the difference between a program with many calls and one with few.
 func (b *bench) perCall(ctx context.Context, keep journals, budget float64) (Figure, error) {
 	const few, many = 10, 510
 	cache := program.NewCache()
@@ -143,8 +143,8 @@ func (b *bench) perCall(ctx context.Context, keep journals, budget float64) (Fig
 	return Figure{Unit: "us", Budget: budget, Note: "gate and frames, no upstream"}.of(all[1:], time.Microsecond), nil
 }
 
-// privateCall is what privacy adds to a call whose input and answer have 1 KiB and three values: the difference between runs with it and
-// without it, in turn.
+// privateCall measures the time that privacy adds to a call whose input and answer have 1 KiB and three values: the difference between runs
+// with and without privacy, which alternate.
 func (b *bench) privateCall(ctx context.Context) (Figure, error) {
 	filter, err := b.filter()
 	if err != nil {
@@ -172,7 +172,7 @@ func (b *bench) privateCall(ctx context.Context) (Figure, error) {
 	return Figure{Unit: "us", Budget: 60, Note: "journal and vault in SQLite, 3 values in input and answer"}.of(all[1:], time.Microsecond), nil
 }
 
-// filter is one of personal data, with its vault in the store.
+// filter returns a filter of personal data whose vault is in the store.
 func (b *bench) filter() (*pii.Filter, error) {
 	detector, err := detect.New(detect.Options{})
 	if err != nil {
@@ -188,11 +188,11 @@ func (b *bench) filter() (*pii.Filter, error) {
 	}), nil
 }
 
-// dense answers every call with a text of many values.
+// dense is an upstream that answers every call with a text of many values.
 type dense struct {
 	answers
 	text   json.RawMessage // a JSON text
-	called chan<- error    // gets nil when the first call comes
+	called chan<- error    // receives nil when the first call comes
 }
 
 func (d dense) Call(context.Context, string, string, json.RawMessage, mcpclient.CallOptions) (*mcpclient.Result, error) {
@@ -203,8 +203,8 @@ func (d dense) Call(context.Context, string, string, json.RawMessage, mcpclient.
 	return &mcpclient.Result{StructuredContent: d.text, Raw: d.text, Conn: 1}, nil
 }
 
-// hostileSender is how many times as long small runs of a user take while another user has 8 MiB of values hidden again and again, in
-// several runs at a time. Windows with and without the sender alternate, so that a busy machine slows both.
+// hostileSender measures by which factor small runs of a user become slower while another user has 8 MiB of values hidden again and again,
+// in several concurrent runs. Windows with and without the sender alternate, so that a busy machine slows both.
 func (b *bench) hostileSender(ctx context.Context) (Figure, error) {
 	const rounds, window, senders = 10, 300, 2
 	var err error
@@ -236,7 +236,7 @@ func (b *bench) hostileSender(ctx context.Context) (Figure, error) {
 			all.Go(func() {
 				for sending.Err() == nil {
 					err := b.execFor(sending, b.pool, "hostile", b.store, upstream, cache, "return (await callMCPTool('bench__echo', {})).text.length")
-					if err != nil { // also at the end, and of a run that takes too long
+					if err != nil { // includes runs that are cancelled at the end, and runs that take too long
 						select {
 						case called <- err:
 						default:
@@ -269,7 +269,7 @@ func (b *bench) hostileSender(ctx context.Context) (Figure, error) {
 	}, nil
 }
 
-// memory is a journal that holds the records of each run as long as it goes on.
+// memory is a journal that keeps the records of a run in memory until the run ends.
 type memory struct{}
 
 func (memory) Create(context.Context, string) (journal.Writer, error) {
@@ -288,7 +288,7 @@ func (w *memoryWriter) Append(r journal.Record) {
 	w.records = append(w.records, r)
 }
 
-// journals starts the journal of a run.
+// journals creates the journals of runs.
 type journals interface {
 	Create(ctx context.Context, run string) (journal.Writer, error)
 }
@@ -349,14 +349,14 @@ func (b *bench) search(ctx context.Context) (Figure, error) {
 	})
 }
 
-// manyUsers is the rate of programs of so many users, one after another, that each needs a runner of its own: the start of
-// a worker is in every run.
+// manyUsers measures the rate of programs of more users than there are runners. Each user needs a runner of their own, so every
+// run includes the start of a worker.
 func (b *bench) manyUsers(ctx context.Context) (Figure, error) {
 	const runners = 8
 	p := sandbox.NewPool(b.tier, sandbox.PoolOptions{Size: runners})
 	defer p.Close()
 	cache := program.NewCache()
-	users := max(b.repetitions(300), runners+2) // the last ones take the place of the first
+	users := max(b.repetitions(300), runners+2) // more users than runners, so that later users replace earlier ones
 	var next atomic.Int64
 	began := time.Now()
 	err := together(runners/2, func(int) error {
@@ -387,7 +387,7 @@ func together(n int, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// instant is a tier whose runners cost nothing: what is left is the pool.
+// instant is a tier whose runners start at once and do nothing, so that a figure measures only the pool.
 type instant struct{ sandbox.Sandbox }
 
 func (instant) Start(context.Context) (sandbox.Runner, error) {
@@ -408,7 +408,7 @@ func (r *instantRunner) Err() error                  { return nil }
 func (r *instantRunner) Kill()                       { r.once.Do(func() { close(r.frames) }) }
 func (r *instantRunner) Pid() int                    { return 0 }
 
-// manyWaiters is the rate of programs of 50 ms of which 1,000 always wait, as a part of what 64 runners could do.
+// manyWaiters measures the rate of programs of 50 ms while 1,000 of them wait, as a percentage of the rate that 64 runners can reach.
 func (b *bench) manyWaiters(ctx context.Context) (Figure, error) {
 	const runners, waiters, owners, took = 64, 1000, 10, 50 * time.Millisecond
 	p := sandbox.NewPool(instant{}, sandbox.PoolOptions{Size: runners})

@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// waiting is the private memory of a worker whose program waits for a call.
+// waiting measures the private memory of a worker whose program waits for a call.
 func (b *bench) waiting(ctx context.Context) (Figure, error) {
 	var all []float64
 	for range b.repetitions(10) {
@@ -59,8 +59,8 @@ func (b *bench) waiting(ctx context.Context) (Figure, error) {
 	return Figure{Unit: "MiB", P50: sum / float64(len(all)), Budget: 16, Note: "private memory of its process, mean"}, nil
 }
 
-// private is the memory of a process that it can share with no other, in KiB. Pages of the snapshot that it has only read are shared with every other
-// worker; the kernel calls them private while there is none.
+// private returns the memory of a process that no other process can share, in KiB. Pages of the snapshot that the process has only read are shared with
+// every other worker; the kernel calls them private if there is no other worker.
 func private(pid int) (float64, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

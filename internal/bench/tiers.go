@@ -15,14 +15,14 @@ import (
 type Tier struct {
 	Name string
 	Pool *sandbox.Pool
-	// Budget is what a run with a warm runner may take, in milliseconds; 0: any time.
+	// Budget is the maximum time of a run with a warm runner, in milliseconds; 0: no maximum.
 	Budget float64
-	// Fresh is what executes a program without the harness, in a container made for it; nil: nothing does.
+	// Fresh returns a command that executes a program without the harness, in a new container; nil: there is none.
 	Fresh func(ctx context.Context, code string) *exec.Cmd
 }
 
-// tiers measures runs in each tier: with a runner that is ready, without one, and programs that compute. Beside them stand a process of Node.js,
-// and a container that is made for one program.
+// tiers measures runs in each tier: with a ready runner, without one, and programs that compute. For comparison it measures a process of Node.js, and
+// a container that is made for one program.
 func (b *bench) tiers(ctx context.Context) ([]Figure, error) {
 	var all []Figure
 	add := func(name string, measure func(Figure) (Figure, error)) error {
@@ -78,7 +78,7 @@ func (b *bench) tiers(ctx context.Context) ([]Figure, error) {
 	return append(all, computed...), err
 }
 
-// command measures a command from its start to its end; one that this machine lacks is skipped.
+// command measures a command from its start to its end. If this machine lacks the command, the figure is skipped.
 func (b *bench) command(f Figure, command func() *exec.Cmd) (Figure, error) {
 	if err := command().Err; err != nil {
 		f.Skipped, f.Note = true, err.Error()
@@ -92,7 +92,7 @@ func (b *bench) command(f Figure, command func() *exec.Cmd) (Figure, error) {
 	})
 }
 
-// ready waits until a runner is. The next one does not start while it is measured.
+// ready waits until the pool has an idle runner. The pool starts no further runner during the measurement.
 func ready(ctx context.Context, pool *sandbox.Pool) error {
 	pool.KeepWarm(1)
 	defer pool.KeepWarm(0)
@@ -105,7 +105,7 @@ func ready(ctx context.Context, pool *sandbox.Pool) error {
 	return context.Cause(ctx)
 }
 
-// each measures runs, each of which prepare precedes.
+// each measures runs and calls prepare before each run.
 func (b *bench) each(ctx context.Context, t Tier, n int, f Figure, code string, prepare func() (user string, err error)) (Figure, error) {
 	cache := program.NewCache()
 	var all []time.Duration
@@ -136,7 +136,7 @@ func (b *bench) cold(ctx context.Context, t Tier, f Figure) (Figure, error) {
 	user := 0
 	return b.each(ctx, t, 20, f, "return 1", func() (string, error) {
 		user++
-		if user == 1 { // a runner without an owner may be left
+		if user == 1 { // an earlier measurement may have left a runner without an owner
 			if err := ready(ctx, t.Pool); err != nil {
 				return "", err
 			}

@@ -27,11 +27,12 @@ import (
 )
 
 const (
-	// waitingUsers have so many runs in each of two kinds that a server takes all of their calls at once.
+	// waitingUsers is the number of users. Each has so few runs of each kind that a server accepts all of their calls at once.
 	waitingUsers = 40
-	// waitingAlone are answered one after another, to see how soon a run goes on; the others are answered together.
+	// waitingAlone is the number of runs that are answered one after another, to measure how soon a run continues. The others are answered
+	// together.
 	waitingAlone = 200
-	// waitingRunners are those of the server, which counts them with its memory.
+	// waitingRunners is the number of runners of the server, whose memory counts as the server's.
 	waitingRunners = 16
 )
 
@@ -45,8 +46,8 @@ mcpServers:
   slow: {url: %q}
 `
 
-// manyWaiting is the memory of harness serve, its runners included, while very many runs wait: half of them for a slow tool, half for an
-// approval. Each is answered, in any order, and has to return the right value.
+// manyWaiting measures the memory of harness serve, including its runners, while very many runs wait: half of them for a slow tool, half for
+// an approval. Each run is answered, in random order, and has to return the right value.
 func (b *bench) manyWaiting(ctx context.Context) (f Figure, err error) {
 	n := map[Effort]int{Full: 10_000, Quick: 300, Once: 60}[b.opt.Effort]
 	s, err := b.serve(ctx)
@@ -100,23 +101,23 @@ func (b *bench) manyWaiting(ctx context.Context) (f Figure, err error) {
 	return f, nil
 }
 
-// waitingServer is harness serve as a process of its own, with its slow tool in this process.
+// waitingServer is harness serve in a process of its own. Its slow tool is in this process.
 type waitingServer struct {
 	dir     string
 	cmd     *exec.Cmd
 	url     string
 	token   string
-	clients []*http.Client // clients at several addresses, because the connections of one are bounded
+	clients []*http.Client // clients at several addresses, because the server limits the connections of one address
 	tool    *httptest.Server
 	said    bytes.Buffer // output of the process until it listened
 
 	mu   sync.Mutex
-	free map[int]chan struct{} // closed when the call with a number may be answered
-	came chan struct{}         // a token for each call that has come
+	free map[int]chan struct{} // closed when the call with this number may be answered
+	came chan struct{}         // one value for each call that has arrived
 
 	stop    chan struct{}
 	watched chan struct{}
-	peak    atomic.Int64 // KiB
+	peak    atomic.Int64 // greatest memory seen, in KiB
 }
 
 func (b *bench) serve(ctx context.Context) (_ *waitingServer, err error) {
@@ -171,7 +172,7 @@ func (b *bench) serve(ctx context.Context) (_ *waitingServer, err error) {
 	return s, nil
 }
 
-// serveTool serves the tools wait, which is answered on demand, and write, which policy puts to a person.
+// serveTool serves two tools: wait, whose calls are answered on demand, and write, which needs an approval by policy.
 func (s *waitingServer) serveTool() {
 	server := mcp.NewServer(&mcp.Implementation{Name: "slow", Version: "1"}, nil)
 	answer := func(args json.RawMessage) *mcp.CallToolResult {
@@ -207,10 +208,10 @@ func (s *waitingServer) of(n int) chan struct{} {
 	return s.free[n]
 }
 
-// begin starts runs and returns when all of them wait.
+// begin starts runs and returns when all of them are waiting.
 func (s *waitingServer) begin(ctx context.Context, runs []*waitingRun) error {
 	asked := make(chan error, len(runs))
-	places := make(chan struct{}, 64) // slots of runs that do not wait yet
+	places := make(chan struct{}, 64) // slots of runs that are not waiting yet
 	go func() {
 		for _, r := range runs {
 			select {
@@ -237,7 +238,7 @@ func (s *waitingServer) begin(ctx context.Context, runs []*waitingRun) error {
 	return nil
 }
 
-// close ends the process.
+// close ends the process and removes its files.
 func (s *waitingServer) close() error {
 	s.stopWatching()
 	s.mu.Lock()
@@ -261,7 +262,7 @@ func (s *waitingServer) close() error {
 	return os.RemoveAll(s.dir)
 }
 
-// watch looks at the memory of the process and its children until stopWatching.
+// watch measures the memory of the process and its children until stopWatching.
 func (s *waitingServer) watch() {
 	defer close(s.watched)
 	ticker := time.NewTicker(200 * time.Millisecond)
@@ -276,7 +277,7 @@ func (s *waitingServer) watch() {
 	}
 }
 
-// stopWatching ends watch. Nothing is seen any more.
+// stopWatching ends watch, after which seen no longer changes.
 func (s *waitingServer) stopWatching() {
 	select {
 	case <-s.stop:
@@ -288,10 +289,10 @@ func (s *waitingServer) stopWatching() {
 	}
 }
 
-// seen is the greatest memory that was seen, in MiB.
+// seen returns the greatest memory that was measured, in MiB.
 func (s *waitingServer) seen() float64 { return float64(s.peak.Load()) / 1024 }
 
-// resident is the memory of a process and its descendants, in KiB. Each has its part of the pages that they share.
+// resident returns the memory of a process and its descendants, in KiB. Shared pages are divided among the processes that share them.
 func resident(pid int) (kib float64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid)) // the process may have ended
 	if _, rest, ok := bytes.Cut(text, []byte("\nPss:")); ok {
@@ -302,7 +303,7 @@ func resident(pid int) (kib float64) {
 		children, _ := os.ReadFile(task)
 		for _, child := range strings.Fields(string(children)) {
 			n, err := strconv.Atoi(child)
-			if err == nil && !bytes.Equal(commandOf(n), commandOf(pid)) { // else it has the memory of its parent until it executes its own
+			if err == nil && !bytes.Equal(commandOf(n), commandOf(pid)) { // before its exec, a child shares the memory of its parent
 				kib += resident(n)
 			}
 		}
@@ -310,7 +311,7 @@ func resident(pid int) (kib float64) {
 	return kib
 }
 
-// commandOf is the command line of a process.
+// commandOf returns the command line of a process.
 func commandOf(pid int) []byte {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the process may have ended
 	return text
@@ -320,13 +321,13 @@ func commandOf(pid int) []byte {
 type waitingRun struct {
 	s        *waitingServer
 	n        int
-	slow     bool // marks a run that waits for a slow tool, else for an approval
+	slow     bool // whether the run waits for a slow tool, not for an approval
 	id       string
 	approval string
 	done     chan error // result of a slow run
 }
 
-// execute executes the run. waits gets nil when it waits for an approval, and the error of a run that fails before it waits.
+// execute executes the run. waits receives nil when the run waits for an approval, or the error of a run that fails before it waits.
 func (r *waitingRun) execute(ctx context.Context, waits chan<- error) {
 	tool := "write"
 	if r.slow {
@@ -349,7 +350,7 @@ func (r *waitingRun) execute(ctx context.Context, waits chan<- error) {
 	waits <- err
 }
 
-// answer answers what the run waits for.
+// answer gives the run what it waits for.
 func (r *waitingRun) answer(ctx context.Context) error {
 	if r.slow {
 		close(r.s.of(r.n))
@@ -358,7 +359,7 @@ func (r *waitingRun) answer(ctx context.Context) error {
 	return r.do(ctx, http.MethodPost, "/v1/approvals/"+r.approval, map[string]any{"decision": "approve"}, nil)
 }
 
-// ended waits until the run has ended, and checks how.
+// ended waits until the run has ended, and checks its outcome.
 func (r *waitingRun) ended(ctx context.Context) error {
 	if r.slow {
 		select {
@@ -391,7 +392,7 @@ func (r *waitingRun) check(out outcome) error {
 	return nil
 }
 
-// outcome is what the bench needs of a run's.
+// outcome has the fields of a run's outcome that the bench needs.
 type outcome struct {
 	RunID    string
 	Status   string

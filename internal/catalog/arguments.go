@@ -20,8 +20,8 @@ type param struct {
 	required bool
 }
 
-// params are the properties of the input in the order in which positional arguments fill them: required ones first,
-// each group in the order of the schema.
+// params returns the properties of the input in the order in which positional arguments fill them: required ones first, each group in the order of
+// the schema.
 func (t *Tool) params() []param {
 	root := t.inputSchema()
 	object := schema.Follow(root, root)
@@ -44,10 +44,9 @@ func (t *Tool) params() []param {
 	return append(first, rest...)
 }
 
-// Arguments is the input object for a call that was written with one input value, or with positional arguments where
-// there are any. One plain object is the input itself, unless none of its keys is a property of the tool and the
-// first property takes an object. Otherwise the arguments fill the properties: required ones first, then the others,
-// in the order of the schema. Trailing nulls count as not given.
+// Arguments returns the input object of a call that was written with one input value or, if there are any, with positional arguments. A single plain
+// object is the input itself, unless none of its keys is a property of the tool and the first property takes an object. Otherwise the arguments fill
+// the properties: required ones first, then the others, in the order of the schema. Trailing nulls count as missing.
 func (t *Tool) Arguments(input json.RawMessage, positional []json.RawMessage) (json.RawMessage, error) {
 	if len(positional) == 0 {
 		positional = []json.RawMessage{input}
@@ -90,7 +89,7 @@ func (t *Tool) Arguments(input json.RawMessage, positional []json.RawMessage) (j
 	return t.readTexts(b.Bytes()), nil
 }
 
-// Whole is the object in a JSON string that is the text of one, as some clients encode an input; any other value is returned as it is.
+// Whole decodes an object that is given as a JSON string with its text, as some clients encode an input. It returns any other value unchanged.
 func Whole(input json.RawMessage) json.RawMessage {
 	text, is := jsontext.String(input)
 	if object := bytes.TrimSpace([]byte(text)); is && len(object) > 0 && object[0] == '{' && json.Valid(object) {
@@ -99,8 +98,8 @@ func Whole(input json.RawMessage) json.RawMessage {
 	return input
 }
 
-// readTexts returns an input in which a property whose schema takes no string, but is given the text of a value that it takes, has that value:
-// some clients and models write {"limit": "5"} and {"names": "[\"a\"]"}.
+// readTexts replaces strings in an input: if a property takes no string, but the string is the JSON of a value that it takes, the value replaces the
+// string. Some clients and models write {"limit": "5"} and {"names": "[\"a\"]"}.
 func (t *Tool) readTexts(input json.RawMessage) json.RawMessage {
 	noTexts := t.get().noTexts()
 	if len(noTexts) == 0 {
@@ -124,7 +123,7 @@ func (t *Tool) readTexts(input json.RawMessage) json.RawMessage {
 	return append(out, input[done:]...)
 }
 
-// takes reports whether a text is the JSON of a value that a schema takes, and no string.
+// takes reports whether a text is the JSON of a value that a schema takes, other than a string.
 func (t *Tool) takes(s *schema.Value, text string) bool {
 	if !json.Valid([]byte(text)) || strings.TrimSpace(text) != text {
 		return false
@@ -143,7 +142,7 @@ func (t *Tool) takes(s *schema.Value, text string) bool {
 	return false
 }
 
-// findNoTexts are the schemas of the properties that take no string.
+// findNoTexts returns the schemas of the properties that take no string, by name.
 func (t *Tool) findNoTexts() map[string]*schema.Value {
 	found := map[string]*schema.Value{}
 	for _, p := range t.params() {
@@ -154,8 +153,8 @@ func (t *Tool) findNoTexts() map[string]*schema.Value {
 	return found
 }
 
-// ReadInput is the input of a tool outside of a catalog, with the name and JSON Schema, from what a client sent: a text in place of another value
-// is read as Arguments reads it, also one in place of the whole input. Then it is decoded. The error says in words what does not fit.
+// ReadInput decodes the input of a tool outside of a catalog, as a client sent it. name and inputSchema describe the tool. A string in place of
+// another value, or of the whole input, is read as Arguments reads it. The error says in words what does not fit.
 func ReadInput(name string, inputSchema, input json.RawMessage, into any) error {
 	t := &Tool{Name: name, InputSchema: inputSchema}
 	t.derived = t.derive(name)
@@ -195,7 +194,7 @@ func isNull(raw json.RawMessage) bool {
 	return len(raw) == 0 || string(raw) == "null"
 }
 
-// isInput reports whether an object is the input, not the value of the first property.
+// isInput reports whether an object is the whole input and not the value of the first property.
 func (t *Tool) isInput(object json.RawMessage, params []param) bool {
 	if len(params) == 0 || !accepts(t.inputSchema(), params[0].schema, "object") {
 		return true
@@ -207,7 +206,7 @@ func (t *Tool) isInput(object json.RawMessage, params []param) bool {
 	return slices.ContainsFunc(params, func(p param) bool { _, ok := keys[p.name]; return ok })
 }
 
-// accepts reports whether a schema admits values of a JSON type, as far as its types, references and combinations say.
+// accepts reports whether a schema admits values of a JSON type, judging by its types, references and combinations.
 func accepts(root, v *schema.Value, typ string) bool {
 	seen := map[*schema.Value]bool{}
 	var check func(v *schema.Value) bool

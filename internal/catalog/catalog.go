@@ -1,13 +1,13 @@
-// Package catalog holds every tool of every connected MCP server: by name, by search, with types. SetServer takes what a server
-// offers; connections are the caller's.
+// Package catalog holds the tools of all connected MCP servers. Tools can be found by name and by search, and have types. SetServer takes what a
+// server offers; the caller manages the connections.
 //
 // # What is learned of answers
 //
-// Of tools without an output schema the structure of answers is learned (Learn): kinds of values and names of fields. A name of a field is kept only
-// if it is made of common words or the server's own, but that does not make it common to all users: a server may answer each user with fields that
-// the user has named. Nothing that is seen from one user's answers tells which names are, so what is learned belongs to the user of the answers, and View
-// shows it to no one else. A name that several users have seen would still tell a guesser that others have it. Each user, and all together, have
-// a bound of memory; what has not been answered for the longest time is forgotten.
+// If a tool has no output schema, the catalog learns the structure of its answers (Learn): kinds of values and names of fields. It keeps the name of
+// a field only if the name is made of common words or of the server's own words. Such a name need not be common to all users, because a server may
+// answer each user with fields that the user has named. The answers to one user do not show which names these are. So what is learned belongs to the
+// user of the answers, and View shows it to no one else. If a name were shown once several users have seen it, it would still tell a guesser that
+// others have it. The memory for each user and for all users together is limited; what has not been answered for the longest time is forgotten.
 package catalog
 
 import (
@@ -26,22 +26,22 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// Catalog is safe for concurrent use. A reader sees one consistent state for the length of a call and never waits for
-// a change; the first search after a change makes the index of what changed.
+// Catalog is safe for concurrent use. A reader sees one consistent state for the length of a call and never waits for a change. The first search
+// after a change indexes what has changed.
 type Catalog struct {
 	writing   sync.Mutex
 	now       atomic.Pointer[snapshot]
 	changed   atomic.Pointer[chan struct{}] // closed by the next change
-	checks    *slots.Slots                  // expensive validations
+	checks    *slots.Slots                  // slots for expensive validations
 	shapes    shapes                        // learned shapes of answers
-	usage     *usage                        // nil: nothing is learned of the use of tools
-	computing *slots.Computing              // searches of users; nil: they have no bound
+	usage     *usage                        // tools that users called after searches; nil if this is not recorded
+	computing *slots.Computing              // turns of searches of users; nil if they are not limited
 }
 
-// Compute has searches of users take turns. It must be called before any search.
+// Compute makes searches of users take turns. It must be called before any search.
 func (c *Catalog) Compute(turns *slots.Computing) { c.computing = turns }
 
-// New makes an empty catalog.
+// New returns an empty catalog.
 func New() *Catalog {
 	c := &Catalog{checks: slots.New(slots.Limits{All: max(1, runtime.GOMAXPROCS(0)/2), Each: 1}, "inputs", "checked")}
 	c.now.Store(newSnapshot(nil))
@@ -49,7 +49,7 @@ func New() *Catalog {
 	return c
 }
 
-// Changed returns a channel that the next change closes. What is read after the call has every change that does not close it.
+// Changed returns a channel that the next change closes. Reads after the call see all changes that were made before.
 func (c *Catalog) Changed() <-chan struct{} { return *c.changed.Load() }
 
 // SetServer adds a server or replaces it, in one step. The server must have a name.
@@ -58,7 +58,7 @@ func (c *Catalog) SetServer(s Server) {
 	c.change(func(servers map[string]*entry) { servers[s.Name] = e })
 }
 
-// RemoveServer removes a server; an unknown name is no error.
+// RemoveServer removes a server. It ignores an unknown name.
 func (c *Catalog) RemoveServer(name string) {
 	c.change(func(servers map[string]*entry) { delete(servers, name) })
 }
@@ -75,7 +75,7 @@ func (c *Catalog) change(edit func(map[string]*entry)) {
 	close(*c.changed.Swap(new(make(chan struct{}))))
 }
 
-// Servers are all servers, sorted by name. They are shared and must not be changed.
+// Servers returns all servers, sorted by name. They are shared and must not be changed.
 func (c *Catalog) Servers() []Server {
 	snap := c.now.Load()
 	out := make([]Server, len(snap.servers))
@@ -85,10 +85,10 @@ func (c *Catalog) Servers() []Server {
 	return out
 }
 
-// Tools are all tools, sorted by full name.
+// Tools returns all tools, sorted by full name.
 func (c *Catalog) Tools() []*Tool { return slices.Clone(c.now.Load().tools()) }
 
-// List is the full names of all tools, sorted.
+// List returns the full names of all tools, sorted.
 func (c *Catalog) List() []string { return fullNames(c.now.Load().tools()) }
 
 func fullNames(tools []*Tool) []string {
@@ -99,7 +99,7 @@ func fullNames(tools []*Tool) []string {
 	return names
 }
 
-// Names are the function names of every server, by the server's name, for enumerating `tools` in a program.
+// Names returns the function names of every server, by the server's name. Programs enumerate `tools` with them.
 func (c *Catalog) Names() map[string][]string {
 	out := map[string][]string{}
 	for _, e := range c.now.Load().servers {
@@ -108,7 +108,7 @@ func (c *Catalog) Names() map[string][]string {
 	return out
 }
 
-// Module is a server as a module that programs can import.
+// Module returns a server as a module that programs can import.
 func (c *Catalog) Module(server string) (frame.Module, error) {
 	e, err := c.now.Load().resolveServer(server)
 	if err != nil {
@@ -120,23 +120,23 @@ func (c *Catalog) Module(server string) (frame.Module, error) {
 	}, nil
 }
 
-// Problems are the servers' faults that change what a program can write: names that come to the same identifier, the
-// same tool twice, full names that are not unique.
+// Problems returns the faults of servers that change what a program can write: names that come to the same identifier, tools that are listed twice,
+// and full names that are not unique.
 func (c *Catalog) Problems() []string { return slices.Clone(c.now.Load().problems) }
 
-// entry is what depends on one server alone; it is carried over unchanged when another server changes.
+// entry holds what depends on one server alone. It is reused unchanged when another server changes.
 type entry struct {
 	Server
 	byName     map[string]*Tool
 	byFunction map[string]*Tool
 	byFold     map[string][]*Tool
-	held       map[string]bool // names of tools
-	heldFolds  map[string]bool // folded forms of held
+	held       map[string]bool // names of held tools
+	heldFolds  map[string]bool // folded names of held tools
 	problems   []string
 	segment    func() *search.Segment
 	pairs      func() []pairs           // letter pairs of the full names, for suggestions
-	declared   atomic.Pointer[declared] // the declaration without what is learned that was made last; nil: none was
-	learned    atomic.Pointer[declared] // the declaration with what is learned of one user that was made last; nil: none was
+	declared   atomic.Pointer[declared] // last declaration without anything learned; nil if none was made
+	learned    atomic.Pointer[declared] // last declaration with what is learned of one user; nil if none was made
 }
 
 func newEntry(s Server) *entry {
@@ -146,7 +146,7 @@ func newEntry(s Server) *entry {
 	for _, name := range s.Held {
 		e.held[name], e.heldFolds[ident.Fold(name)] = true, true
 	}
-	delete(e.held, "") // the server's own text, which is no tool
+	delete(e.held, "") // "" stands for the server's own text, which is not a tool
 	delete(e.heldFolds, "")
 	e.Description, e.Instructions = ident.Printable(s.Description), ident.Printable(s.Instructions)
 	tools := make([]Tool, 0, len(s.Tools))
@@ -166,7 +166,7 @@ func newEntry(s Server) *entry {
 		t.Description = ident.Printable(t.Description)
 		tools = append(tools, t)
 	}
-	// By name, so that numbers given to colliding names do not depend on the order in which the server lists them.
+	// The tools are sorted by name, so that the numbers of colliding names do not depend on the order in which the server lists them.
 	slices.SortStableFunc(tools, func(a, b Tool) int { return strings.Compare(a.Name, b.Name) })
 	e.Tools = slices.CompactFunc(tools, func(a, b Tool) bool {
 		if a.Name == b.Name {
@@ -204,7 +204,7 @@ func newEntry(s Server) *entry {
 	return e
 }
 
-// joined is a printable text in one line.
+// joined returns a text in one line, without unprintable characters.
 func joined(text string) string { return strings.Join(strings.Fields(ident.Printable(text)), " ") }
 
 func (e *entry) functionNames() []string {
@@ -222,7 +222,7 @@ func (e *entry) moduleFunctions() []frame.Function {
 	return out
 }
 
-// member is a server in a snapshot. The other servers decide its identifier.
+// member is a server in a snapshot. Its identifier depends on the other servers.
 type member struct {
 	*entry
 	identifier string
@@ -230,8 +230,7 @@ type member struct {
 	toolFolds  []string // folded names by which tools are found
 }
 
-// snapshot is one state of the catalog; it never changes. It holds no map over all tools, so that a change costs little
-// however many there are.
+// snapshot is one state of the catalog; it never changes. It contains no map of all tools, so that a change is cheap even if there are many tools.
 type snapshot struct {
 	servers  []*member // servers by name
 	byName   map[string]*member
@@ -279,8 +278,8 @@ func newSnapshot(servers map[string]*entry) *snapshot {
 	return s
 }
 
-// shared are the full names that e's tools share with those of servers before it: tool b__c of server a and tool c of
-// server a__b are both a__b__c.
+// shared returns a problem for each full name that a tool of e shares with a tool of an earlier server: tool b__c of server a and tool c of server
+// a__b are both a__b__c.
 func (s *snapshot) shared(e *member) (problems []string) {
 	for _, other := range s.servers {
 		rest, ok := strings.CutPrefix(e.Name, other.Name+"__")
@@ -297,8 +296,7 @@ func (s *snapshot) shared(e *member) (problems []string) {
 	return problems
 }
 
-// foldsOf are the folded forms of a name and of its identifier, which differ where the identifier has a number or the
-// name has no letter or digit.
+// foldsOf returns the folded forms of a name and of its identifier. They differ if the identifier has a number or if the name has no letter or digit.
 func foldsOf(name, identifier string) []string {
 	fold, other := ident.Fold(name), ident.Fold(identifier)
 	if fold == "" || fold == other {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// inPlace are the keywords whose schemas apply to the value itself.
+// inPlace lists the keywords whose subschemas apply to the value itself.
 var inPlace = []string{"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 
-// cutCycles removes references that lead back to a schema which is being applied to the same value: they say nothing that is not said
-// there, and the library refuses every value where it meets one. doc is a decoded schema, which is changed.
+// cutCycles removes references that lead back to a schema which is being applied to the same value. Such a reference adds no rule, and the library
+// refuses every value when it meets one. doc is a decoded schema, which is changed.
 func cutCycles(doc any) {
 	root, is := doc.(map[string]any)
 	if !is {
@@ -28,7 +28,7 @@ func cutCycles(doc any) {
 	}
 }
 
-// visit is how far the search has come with a schema.
+// visit is the state of the search of a schema.
 type visit uint8
 
 const (
@@ -39,13 +39,13 @@ const (
 // cycles finds references among schemas that apply to one value.
 type cycles struct {
 	root    map[string]any
-	alone   bool // a reference is the only rule beside it, as before draft 2019-09
+	alone   bool // a reference disables the keywords beside it, as before draft 2019-09
 	all     []map[string]any
 	anchors map[string]map[string]any
 	seen    map[uintptr]visit // visits by the address of a map
 }
 
-// collect notes all objects of the schema: each may be one that is referred to.
+// collect collects all objects of the schema, because references can lead to any of them.
 func (c *cycles) collect(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -63,7 +63,8 @@ func (c *cycles) collect(v any) {
 	}
 }
 
-// follow searches what applies to the value of a schema. It reports whether that leads back to one that is being searched by a reference to it.
+// follow searches the schemas that apply to the same value as s. It reports whether the search of s is already under way, so that a reference has led
+// back to s.
 func (c *cycles) follow(s map[string]any) (back bool) {
 	at := reflect.ValueOf(s).Pointer()
 	switch c.seen[at] {
@@ -102,7 +103,7 @@ func (c *cycles) follow(s map[string]any) (back bool) {
 	return false
 }
 
-// cut removes the reference of a schema.
+// cut removes the reference of a schema, together with the keywords that the reference disabled.
 func (c *cycles) cut(s map[string]any) {
 	delete(s, "$ref")
 	if !c.alone {
@@ -115,7 +116,7 @@ func (c *cycles) cut(s map[string]any) {
 	}
 }
 
-// target is what a reference within the document refers to, nil if it is no object.
+// target returns the object that a reference within the document leads to, or nil if it leads to no object.
 func (c *cycles) target(ref string) map[string]any {
 	fragment, local := strings.CutPrefix(ref, "#")
 	if !local {

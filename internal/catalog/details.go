@@ -14,32 +14,32 @@ type Details struct {
 	Title         string          `json:"title,omitempty"`
 	Description   string          `json:"description"`
 	InputSchema   json.RawMessage `json:"inputSchema"`
-	Schema        json.RawMessage `json:"schema"` // the same, under the name that older programs use
+	Schema        json.RawMessage `json:"schema"` // same as InputSchema, under the name that older programs use
 	OutputSchema  json.RawMessage `json:"outputSchema,omitempty"`
-	Learned       *Learned        `json:"learned,omitempty"` // shape of answers to the same user, if the server declares no output schema
+	Learned       *Learned        `json:"learned,omitempty"` // shape of the answers to the same user, if the server declares no output schema
 	Annotations   *Annotations    `json:"annotations,omitempty"`
 	Signature     string          `json:"signature"`
 	TypeScript    string          `json:"typescript"`
 	Call          string          `json:"call"` // how to write a call
 	Instructions  string          `json:"instructions,omitempty"`
 	SchemaProblem string          `json:"schemaProblem,omitempty"`
-	// Destinations are filled in by Reviewed. Programs and models are not told them.
+	// Destinations are set only by Reviewed, because programs and models do not see them.
 	Destinations []destination.Destination `json:"destinations,omitempty" doc:"Arguments that say where a call sends something: what rules with destinations: default are about."`
 }
 
-// View is a catalog with what was learned of the answers to one user. It is safe for concurrent use.
+// View is a catalog together with what was learned of the answers to one user. It is safe for concurrent use.
 type View struct {
 	*Catalog
 	user string
 }
 
-// For is the catalog as a user sees it, with what is learned of answers to that user. Without a user nothing learned shows.
+// For returns the catalog as a user sees it, with what is learned of answers to that user. Without a user it shows nothing learned.
 func (c *Catalog) For(user string) View { return View{c, user} }
 
-// learned is what readers see of the answers of a tool to the view's user; nil: nothing.
+// learned returns what is learned of the answers of a tool to the view's user, or nil.
 func (v View) learned(t *Tool) *published { return v.shapes.find(v.user, t) }
 
-// signature is Tool.Signature with what is learned.
+// signature returns the signature of a tool, with what is learned of its answers.
 func (v View) signature(t *Tool) string {
 	if l := v.learned(t); l != nil {
 		return l.signatureOf(t)
@@ -47,10 +47,10 @@ func (v View) signature(t *Tool) string {
 	return t.Signature()
 }
 
-// Details is View.Details without what is learned.
+// Details does the same as View.Details, without anything learned.
 func (c *Catalog) Details(name string) (*Details, error) { return View{Catalog: c}.Details(name) }
 
-// DetailsIn is View.DetailsIn without what is learned.
+// DetailsIn does the same as View.DetailsIn, without anything learned.
 func (c *Catalog) DetailsIn(server, tool string) (*Details, error) {
 	return View{Catalog: c}.DetailsIn(server, tool)
 }
@@ -58,7 +58,7 @@ func (c *Catalog) DetailsIn(server, tool string) (*Details, error) {
 // Details describes a tool; the name is matched as by Resolve.
 func (v View) Details(name string) (*Details, error) { return v.DetailsIn("", name) }
 
-// Reviewed is Details with the destinations that the tool's definition says, for people.
+// Reviewed returns the details of a tool for people, with the destinations that its definition declares.
 func (v View) Reviewed(name string) (*Details, error) {
 	snap := v.now.Load()
 	t, err := snap.resolve(name)
@@ -99,12 +99,12 @@ func (v View) details(e *member, t *Tool) *Details {
 	return d
 }
 
-// call is how a program calls a tool of the server.
+// call returns how a program calls a tool of the server.
 func (e *member) call(t *Tool) string {
 	return "tools." + e.identifier + "." + t.Function() + "(input)"
 }
 
-// Call is how a program calls a tool; empty if its server is gone.
+// Call returns how a program calls a tool; it returns an empty string if the tool's server was removed.
 func (c *Catalog) Call(t *Tool) string {
 	if e := c.now.Load().byName[t.Server]; e != nil {
 		return e.call(t)
@@ -112,7 +112,7 @@ func (c *Catalog) Call(t *Tool) string {
 	return ""
 }
 
-// Outlines are the outlines of the arguments of a tool and of what a call of it gives; the name is matched as by Resolve.
+// Outlines returns the outlines of a tool's arguments and of its answer; the name is matched as by Resolve.
 func (v View) Outlines(name string) (arguments, answer dts.Outline, err error) {
 	t, err := v.Resolve(name)
 	if err != nil {
@@ -122,7 +122,7 @@ func (v View) Outlines(name string) (arguments, answer dts.Outline, err error) {
 	return in.Outline(), out.Outline(), nil
 }
 
-// validJSON is raw, or something else where a server sent no JSON.
+// validJSON returns raw, or otherwise if a server sent no valid JSON.
 func validJSON(raw, otherwise json.RawMessage) json.RawMessage {
 	if json.Valid(raw) {
 		return raw
@@ -130,15 +130,15 @@ func validJSON(raw, otherwise json.RawMessage) json.RawMessage {
 	return otherwise
 }
 
-// ServerDeclaration is View.ServerDeclaration without what is learned.
+// ServerDeclaration does the same as View.ServerDeclaration, without anything learned.
 func (c *Catalog) ServerDeclaration(server string) (string, error) {
 	return View{Catalog: c}.ServerDeclaration(server)
 }
 
-// Declarations is View.Declarations without what is learned.
+// Declarations does the same as View.Declarations, without anything learned.
 func (c *Catalog) Declarations() string { return View{Catalog: c}.Declarations() }
 
-// ServerDeclaration is the TypeScript declaration of a server: its namespace and the module './servers/<server>'.
+// ServerDeclaration returns the TypeScript declaration of a server: its namespace and the module './servers/<server>'.
 func (v View) ServerDeclaration(server string) (string, error) {
 	e, err := v.now.Load().resolveServer(server)
 	if err != nil {
@@ -147,7 +147,7 @@ func (v View) ServerDeclaration(server string) (string, error) {
 	return v.declaration(e), nil
 }
 
-// Declarations is the TypeScript declaration of everything in the catalog, one .d.ts file.
+// Declarations returns the TypeScript declarations of everything in the catalog, as one .d.ts file.
 func (v View) Declarations() string {
 	var b strings.Builder
 	b.WriteString(dts.Globals)
@@ -157,7 +157,7 @@ func (v View) Declarations() string {
 	return b.String()
 }
 
-// declared is a server's declaration and what it was made of, beside the tools.
+// declared is a server's declaration. declaredOf is what it was made of, apart from the tools.
 type declared struct {
 	text string
 	declaredOf
@@ -165,11 +165,12 @@ type declared struct {
 
 type declaredOf struct {
 	identifier string
-	user       string // user of whom something is learned; "" for none
-	revision   int64  // revision of what is learned of the user
+	user       string // user whose learned shapes are in it; "" if none are
+	revision   int64  // revision of the user's learned shapes
 }
 
-// declaration is made again only after something that it is made of has changed, or, where something is learned of the user, another such user has read it.
+// declaration returns the declaration of a server. It is cached until something changes that it is made of. Declarations with learned shapes are
+// cached for one user at a time.
 func (v View) declaration(e *member) string {
 	of, kept := declaredOf{identifier: e.identifier}, &e.declared
 	if of.revision = v.shapes.revisionOf(v.user, e.Name); of.revision > 0 {

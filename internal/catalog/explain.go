@@ -16,11 +16,11 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// maxProblems is how many problems one message lists.
+// maxProblems is the maximum number of problems in one message.
 const maxProblems = 5
 
-// maxWorded is how many problems of one value are put into words: an input can have one for each of its values, and
-// words cost more than finding them.
+// maxWorded is the maximum number of problems of one value that are put into words. An input can have a problem for each of its values, and the words
+// cost more than finding the problems.
 const maxWorded = 50
 
 // explainer puts validation errors into words.
@@ -28,23 +28,23 @@ type explainer struct {
 	root  *schema.Value
 	input any
 	found []problem
-	// suggested counts the searches for a similar name; they stop at maxSuggested.
+	// suggested counts the searches for a similar name; at most maxSuggested are made.
 	suggested int
 }
 
-// Bounds of the searches for a similar name in one explanation, and of the names that one search looks at.
+// Maximum number of searches for a similar name in one explanation, and of names that one search compares.
 const (
 	maxSuggested = 20
 	maxSimilar   = 200
 )
 
-// problem is an error and its path in the input.
+// problem is a validation error with its path in the input.
 type problem struct {
 	path string
 	err  *jsonschema.ValidationError
 }
 
-// number is how many problems the error stands for.
+// number returns the number of problems that the error stands for.
 func (p problem) number() int {
 	switch k := p.err.ErrorKind.(type) {
 	case *kind.Required:
@@ -55,7 +55,7 @@ func (p problem) number() int {
 	return 1
 }
 
-// list is the problems in order of their paths. The library goes through objects in no fixed order.
+// list returns the problems in words, in the order of their paths, because the library visits objects in no fixed order.
 func (x *explainer) list() []string {
 	slices.SortStableFunc(x.found, func(a, b problem) int { return strings.Compare(a.path, b.path) })
 	total := 0
@@ -88,7 +88,7 @@ func (x *explainer) list() []string {
 	return out
 }
 
-// gather collects the errors that name a rule, below those that only group others.
+// gather collects the errors that name a rule. In place of an error that only groups others, it collects the causes.
 func (x *explainer) gather(e *jsonschema.ValidationError) {
 	alternatives := false
 	switch k := e.ErrorKind.(type) {
@@ -196,13 +196,13 @@ func (x *explainer) words(e *jsonschema.ValidationError) (lines []string) {
 	return lines
 }
 
-// firstSorted returns the first names in order, no more than a message lists.
+// firstSorted returns the first names in sorted order, at most as many as a message lists.
 func firstSorted(names []string) []string {
 	names = slices.Sorted(slices.Values(names))
 	return names[:min(len(names), maxProblems)]
 }
 
-// otherType reports whether an error says that the value itself has another JSON type, or is another constant.
+// otherType reports whether an error means that the value itself has another JSON type or is another constant.
 func (x *explainer) otherType(e *jsonschema.ValidationError, location []string) bool {
 	if !slices.Equal(e.InstanceLocation, location) {
 		return false
@@ -216,14 +216,14 @@ func (x *explainer) otherType(e *jsonschema.ValidationError, location []string) 
 	return false
 }
 
-// at is the schema that e is about.
+// at returns the schema that e is about.
 func (x *explainer) at(e *jsonschema.ValidationError) *schema.Value {
 	_, fragment, _ := strings.Cut(e.SchemaURL, "#")
 	return x.root.Resolve("#" + fragment)
 }
 
-// locate is the path of something in the input, such as filter.items[2].name, and its value. The path does not show a name
-// that neither is the schema's nor looks like a name: it may be data.
+// locate returns the path of a location in the input, such as filter.items[2].name, and the value there. The path hides keys that do not look like
+// names, because they may be data.
 func (x *explainer) locate(location []string) (path string, value any) {
 	value = x.input
 	for _, part := range location {
@@ -274,7 +274,7 @@ func (x *explainer) property(at *schema.Value, name string) string {
 	return text
 }
 
-// misspelt finds, for a missing property, one that is there and not the schema's and looks like it.
+// misspelt looks for a property of the input that the schema does not know and that resembles the missing one.
 func (x *explainer) misspelt(e *jsonschema.ValidationError, at *schema.Value, missing string) string {
 	object, ok := x.value(e.InstanceLocation).(map[string]any)
 	if x.suggested++; !ok || x.suggested > maxSuggested || len(object) > maxSimilar {
@@ -293,10 +293,10 @@ func (x *explainer) misspelt(e *jsonschema.ValidationError, at *schema.Value, mi
 	return ""
 }
 
-// isName reports whether a key of the input looks like a name; any other may be data and is not shown.
+// isName reports whether a key of the input looks like a name. Other keys may be data and are not shown.
 func isName(key string) bool { return ident.IsIdentifier(key) && len(key) <= maxShownName }
 
-// unknownProperty describes a property that does not exist and suggests one that does.
+// unknownProperty describes a property that the schema does not know, and suggests a known one.
 func (x *explainer) unknownProperty(name string, at *schema.Value) string {
 	text := "unknown property"
 	if isName(name) {

@@ -18,18 +18,18 @@ type Hit struct {
 	Signature   string `json:"signature"` // signature as a program writes it: tools.<server>.<function>(…)
 }
 
-// How many hits a search gives: by default, and at most.
+// Default and maximum number of hits of a search.
 const (
 	defaultHits = 10
 	maxHits     = 100
 )
 
-// maxHitText is how much of a description a hit shows, in bytes; Details has the whole.
+// maxHitText is the maximum length in bytes of a description in a hit; Details contains the whole description.
 const maxHitText = 240
 
-// Search finds tools for a request in words, the best first. A request of several steps gets tools for each step. A
-// limit of 0 is 10, the most is 100. A cancelled context gives nothing. A search of
-// a user counts what programs of that user called after earlier ones, and is remembered.
+// Search finds tools for a request in words, the best first. A request of several steps gets tools for each step. A limit of 0 means 10, and the
+// maximum is 100. If ctx has ended, Search returns nil. A search of a user prefers tools that the user's programs called after earlier searches, and
+// is itself remembered.
 func (c *Catalog) Search(ctx context.Context, user, query string, limit int) []Hit {
 	if ctx.Err() != nil {
 		return nil
@@ -60,7 +60,7 @@ func (c *Catalog) Search(ctx context.Context, user, query string, limit int) []H
 	return hits
 }
 
-// summary is the beginning of the description: its first paragraph, and of that as many sentences as fit.
+// summary returns the beginning of the description: as many sentences of its first paragraph as fit.
 func (t *Tool) summary() string {
 	text := cmp.Or(strings.TrimSpace(t.Description), t.title())
 	text, _, _ = strings.Cut(text, "\n\n")
@@ -87,7 +87,7 @@ func newSegment(e *entry) *search.Segment {
 	return search.NewSegment(docs)
 }
 
-// paramText is the names, descriptions and allowed values of the input's properties.
+// paramText returns the names, descriptions and allowed values of the input's properties.
 func (t *Tool) paramText() string {
 	var b strings.Builder
 	for _, p := range t.params() {

@@ -15,24 +15,24 @@ import (
 	"mcp-code-exec-harness/internal/catalog/shape"
 )
 
-// Learned is what the answers of a tool to one user have looked like so far. It holds no value of them.
+// Learned describes what the answers of a tool to one user have looked like so far. It contains none of their values.
 type Learned struct {
 	Schema json.RawMessage `json:"schema"`          // JSON Schema of the value that programs get
 	Drift  []string        `json:"drift,omitempty"` // how later answers differed from the first ones, the newest last
 }
 
 const (
-	// maxLearnedAnswer is the size of the largest answer that is learned from, in bytes.
+	// maxLearnedAnswer is the maximum size in bytes of an answer that is learned from.
 	maxLearnedAnswer = 64 << 10
-	// settled is how many answers a shape is learned from before one that differs is drift.
+	// settled is the number of answers after which a different answer counts as drift.
 	settled = 5
-	// maxDrift bounds the differences that are remembered of one tool.
+	// maxDrift is the maximum number of differences that are remembered of one tool.
 	maxDrift = 8
-	// After so many answers without a difference only one of sparse is looked at.
+	// After more than certain answers without a difference, only every sparse-th answer is examined.
 	certain, sparse = 32, 8
 )
 
-// learned is what is known of the answers of one tool to one user. It outlives the tool's listings.
+// learned is what is known about the answers of one tool to one user. It is kept when the server lists its tools again.
 type learned struct {
 	user, server, tool string
 
@@ -45,10 +45,10 @@ type learned struct {
 	drift   []string
 	used    time.Time // time of the last answer
 
-	now atomic.Pointer[published] // nil: nothing is learned
+	now atomic.Pointer[published] // nil if nothing is learned
 
-	places int  // counted size, guarded by shapes.mu
-	gone   bool // the store has forgotten it; guarded by shapes.mu
+	places int  // size that shapes has counted; guarded by shapes.mu
+	gone   bool // shapes has forgotten this value; guarded by shapes.mu
 }
 
 // published is what readers see.
@@ -64,7 +64,7 @@ type signature struct {
 	text string
 }
 
-// wordsOf are the words that a server's own names are made of: those of its tools and of their parameters.
+// wordsOf returns the words in a server's own names: those of its tools and of their parameters.
 func wordsOf(e *entry) shape.Words {
 	words := shape.Words{}
 	for i := range e.Tools {
@@ -81,9 +81,9 @@ func definitionOf(t *Tool) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Learn learns the structure of an answer that a tool gave a user, the value that programs get, in which personal data is hidden. It keeps
-// no value, and no key that may be data. What is learned shows to the same user only. It returns how the answer differs from those before, if
-// there were some. Nothing is learned without a user, nor of a tool that says what it answers.
+// Learn learns the structure of an answer that a tool gave a user. The answer is the value that programs get, in which personal data is hidden. Learn
+// keeps no value, and no key that may be data. What it learns is shown to the same user only. It returns how the answer differs from earlier ones. It
+// learns nothing without a user, and nothing of a tool that declares its answers.
 func (c *Catalog) Learn(user string, t *Tool, answer json.RawMessage) (drift []string) {
 	if user == "" || len(answer) > maxLearnedAnswer || !t.learns() {
 		return nil
@@ -98,7 +98,7 @@ func (c *Catalog) Learn(user string, t *Tool, answer json.RawMessage) (drift []s
 	}
 	found, err := shape.Of(answer, t.get().words())
 	if err != nil {
-		return nil // no JSON value is learned from
+		return nil // the answer is not valid JSON
 	}
 	var what shape.Differences
 	merged := shape.Merge(l.shape, found, &what)
@@ -118,7 +118,7 @@ func (c *Catalog) Learn(user string, t *Tool, answer json.RawMessage) (drift []s
 	return drift
 }
 
-// publish shows readers what is learned, and reports whether that is something new; l is locked.
+// publish shows readers what is learned, and reports whether that has changed. l must be locked.
 func (l *learned) publish() bool {
 	raw := l.shape.Schema()
 	if now := l.now.Load(); now != nil && bytes.Equal(now.Schema, raw) && slices.Equal(now.Drift, l.drift) {
@@ -131,7 +131,7 @@ func (l *learned) publish() bool {
 	return true
 }
 
-// signatureOf is the signature of a tool whose answers look like this.
+// signatureOf returns the signature of a tool with the learned type of its answers.
 func (p *published) signatureOf(t *Tool) string {
 	if made := p.signature.Load(); made != nil && made.tool == t {
 		return made.text

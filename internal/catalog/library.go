@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Library is the catalog as the virtual library that programs can look through.
+// Library is the catalog in the form of a virtual library that programs can browse.
 type Library struct {
 	Type        string                   `json:"type"` // virtual-library
 	Description string                   `json:"description"`
@@ -75,12 +75,12 @@ func (v View) Index(server string) (*Index, error) {
 	return index, nil
 }
 
-// summary is the server's own description, or else its name and number of tools.
+// summary returns the server's own description, or else its name and number of tools.
 func (e *entry) summary() string {
 	return cmp.Or(e.Description, fmt.Sprintf("MCP server %s with %d tools", e.Name, len(e.Tools)))
 }
 
-// Answer answers a host call of kind "catalog" for a user: the value is ready to be encoded. Names and arguments are the guest's.
+// Answer answers a host call of kind "catalog" for a user. The value is ready to be encoded. The guest chose name and args.
 func (c *Catalog) Answer(ctx context.Context, user, name string, args json.RawMessage) (any, error) {
 	var a struct {
 		Query  string  `json:"query"`
@@ -123,7 +123,7 @@ func (c *Catalog) Answer(ctx context.Context, user, name string, args json.RawMe
 	return nil, fmt.Errorf("unknown catalog call %q", shown(name))
 }
 
-// answerSearch gives hits in the detail asked for: "name", "full" (as Details), else name, description and signature.
+// answerSearch returns hits in the requested detail: "name" for names, "full" for Details, and otherwise name, description and signature.
 func (c *Catalog) answerSearch(ctx context.Context, user, query string, limit int, detail string) (any, error) {
 	hits := c.Search(ctx, user, query, limit)
 	switch detail {
@@ -136,7 +136,7 @@ func (c *Catalog) answerSearch(ctx context.Context, user, query string, limit in
 	case "full":
 		full := make([]*Details, 0, len(hits))
 		for _, h := range hits {
-			// Between the search and here a server may have gone; its tools then just are not there.
+			// A server may have been removed since the search; its tools are left out then.
 			if d, err := c.For(user).DetailsIn(h.Server, h.Name[len(h.Server)+2:]); err == nil {
 				full = append(full, d)
 			}

@@ -9,9 +9,8 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// identifiers gives every name of a sorted list an identifier of its own. A name that is an identifier is its own. Of other
-// names that come to the same identifier each gets a number, so that the bare one, which could mean any of them, names none
-// of them. Problems lists these names.
+// identifiers gives every name of a sorted list a unique identifier. A name that is a valid identifier stays as it is. If several other names come to
+// the same identifier, each gets a number. The identifier without a number could mean any of them, so it names none. problems lists these names.
 func identifiers(names []string) (ids map[string]string, problems []string) {
 	groups := map[string][]string{} // names by identifier
 	for _, n := range names {

@@ -7,12 +7,12 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// What the patterns of a schema may cost. RE2 matches in time linear in the text and in the compiled pattern, but a
-// short pattern can compile to megabytes: (...){1000} is written out a thousand times.
+// Limits of the patterns of a schema. RE2 matches in time linear in the size of the text and of the compiled pattern, but a short pattern can compile
+// to megabytes: (...){1000} is written out a thousand times.
 const (
-	maxPattern      = 2000    // bytes of a pattern
-	maxInstructions = 100_000 // approximate limit for all patterns of a schema together
-	maxInputPattern = 10_000  // instructions of a pattern that is a value of the input
+	maxPattern      = 2000    // maximum length of a pattern in bytes
+	maxInstructions = 100_000 // approximate maximum for all patterns of a schema together
+	maxInputPattern = 10_000  // maximum for a pattern that is a value of the input
 )
 
 // pattern is a compiled pattern.
@@ -21,7 +21,7 @@ type pattern struct {
 	instructions int
 }
 
-// anyText stands for a pattern that is not checked.
+// anyText is a pattern that is not checked: it matches every text.
 type anyText string
 
 func (p anyText) String() string        { return string(p) }
@@ -56,7 +56,7 @@ func (v *validator) pattern(p string) (jsonschema.Regexp, error) {
 	return pattern{re, n}, nil
 }
 
-// complexity is about how many instructions a pattern compiles to; 1 for a text that is no pattern.
+// complexity returns about how many instructions a pattern compiles to. It returns 1 for a text that is not a valid pattern.
 func complexity(p string) int {
 	if len(p) > maxPattern {
 		return maxInputPattern + 1

@@ -9,16 +9,16 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// MaxName is how many bytes a name of a tool has at most: a longer one of a server is left out, and of a caller unknown.
+// MaxName is the maximum length in bytes of a tool's name. A tool with a longer name is left out, and a longer name in a call is unknown.
 const MaxName = 1024
 
-// maxCandidates bounds the tools that one folded name is compared with, and maxListed those that an error lists.
+// maxCandidates is the maximum number of tools that one folded name is compared with, maxListed the maximum number that an error lists.
 const (
 	maxCandidates = 100
 	maxListed     = 10
 )
 
-// UnknownError reports that no tool, or no server, has the name, with the closest names.
+// UnknownError reports that no tool or no server has the name. It contains the closest names.
 type UnknownError struct {
 	Kind    string // "tool" or "server"
 	Name    string
@@ -40,7 +40,7 @@ func (e *UnknownError) Error() string {
 	return msg
 }
 
-// HeldError reports a tool that is not offered, because its definition is held for review.
+// HeldError reports a tool that is not offered because its definition is held for review.
 type HeldError struct {
 	Name   string // name as the caller wrote it
 	Server string
@@ -51,7 +51,7 @@ func (e *HeldError) Error() string {
 		"A person reviews it; tell the user.", shown(e.Name))
 }
 
-// AmbiguousError reports a name that is the exact name of no tool or server and fits several.
+// AmbiguousError reports a name that fits several tools or servers.
 type AmbiguousError struct {
 	Name       string
 	Candidates []string
@@ -65,7 +65,7 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%s could be any of: %s. Write the exact name.", shown(e.Name), list)
 }
 
-// shown is a name from outside, fit for a message.
+// shown shortens a name from outside and makes it printable, so that a message can contain it.
 func shown(name string) string {
 	return ident.OneLine(clip.Text(name, 100))
 }
@@ -74,8 +74,8 @@ func shown(name string) string {
 // letter nor digit are ignored, and identifiers work too. The error is an *UnknownError, *HeldError or *AmbiguousError.
 func (c *Catalog) Resolve(name string) (*Tool, error) { return c.ResolveIn("", name) }
 
-// ResolveIn finds a tool by its server and its name or function name there, each as tolerantly as Resolve. Without a server
-// it is Resolve.
+// ResolveIn finds a tool by its server and by its name or function name there, with the same tolerance as Resolve. Without a server it does the same
+// as Resolve.
 func (c *Catalog) ResolveIn(server, tool string) (*Tool, error) {
 	return c.now.Load().resolveIn(server, tool)
 }
@@ -89,7 +89,8 @@ func (c *Catalog) ResolveServer(name string) (string, error) {
 	return e.Name, nil
 }
 
-// HeldServer is a *HeldError for a server of which nothing is approved yet, or whose own title and instructions are held; nil for others.
+// HeldServer returns a *HeldError for a server of which no tool is approved, or whose own title and instructions are held. It returns nil for other
+// servers.
 func (c *Catalog) HeldServer(name string) error {
 	e := c.now.Load().byName[name]
 	if e != nil && len(e.Held) > 0 && (e.Held[0] == "" || len(e.Tools) == 0) {
@@ -116,7 +117,7 @@ func (s *snapshot) resolve(name string) (*Tool, error) {
 			return nil, &HeldError{name, e.Name}
 		}
 	}
-	// crm__search folds to the same as cr__msearch, so where the name is split counts, and how exact its parts are.
+	// crm__search and cr__msearch have the same folded form, so the choice depends on where the name is split and on how exact its parts are.
 	best := 0
 	for _, c := range s.folded(ident.Fold(name)) {
 		switch like := c.likeness(name); {
@@ -142,11 +143,11 @@ func (s *snapshot) resolve(name string) (*Tool, error) {
 // candidate is a tool whose folded server and tool names together are the folded form of a name.
 type candidate struct {
 	server *member
-	split  int // bytes of the server's folded name
+	split  int // length in bytes of the server's folded name
 	tool   *Tool
 }
 
-// folded are the candidates for a folded name, at most maxCandidates.
+// folded returns the candidates for a folded name, at most maxCandidates.
 func (s *snapshot) folded(fold string) (fits []candidate) {
 	for _, e := range s.servers {
 		for _, server := range e.toolFolds {
@@ -167,7 +168,7 @@ func (s *snapshot) folded(fold string) (fits []candidate) {
 	return fits
 }
 
-// likeness is how well the parts of a name fit a candidate for it: 0 if they are not split by "__" where the candidate is.
+// likeness returns how well the parts of a name fit a candidate. It returns 0 if the name is not split by "__" where the candidate is.
 func (c candidate) likeness(name string) int {
 	left := c.split
 	tool := strings.IndexFunc(name, func(r rune) bool {
@@ -182,7 +183,7 @@ func (c candidate) likeness(name string) int {
 		exactness(c.tool.Name, c.tool.Function(), func(part string) bool { return strings.HasSuffix(name, "__"+part) })
 }
 
-// exactness is 2 if the exact name stands there, 1 if the identifier does.
+// exactness returns 2 if stands accepts the exact name, 1 if it accepts the identifier, and 0 otherwise.
 func exactness(name, identifier string, stands func(string) bool) int {
 	switch {
 	case stands(name):
@@ -264,7 +265,7 @@ func only(name string, fits []*Tool) (*Tool, error) {
 	}
 	names := fullNames(fits)
 	if names[0] == names[1] {
-		// Servers "a" with "b__c" and "a__b" with "c": only ResolveIn tells them apart.
+		// Tool "b__c" of server "a" and tool "c" of server "a__b": only ResolveIn tells them apart.
 		return nil, &AmbiguousError{Name: name, Candidates: []string{candidates(fits)}}
 	}
 	return nil, &AmbiguousError{Name: name, Candidates: names}

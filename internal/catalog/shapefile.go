@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// keepShapesEvery is how often what was learned of answers is written at most.
+	// keepShapesEvery is the minimum interval between writes of what was learned of answers.
 	keepShapesEvery = 5 * time.Second
-	// maxShapes is the size of the file that is read, in bytes.
+	// maxShapes is the maximum size of the file in bytes.
 	maxShapes = 32 << 20
-	// shapesVersion is the version of the file. Version 1 did not say to whom a tool had answered.
+	// shapesVersion is the version of the file. Version 1 did not contain the users of the answers.
 	shapesVersion = 2
 )
 
-// keptShapes is the file of what was learned of answers.
+// keptShapes is the content of the file with what was learned of answers.
 type keptShapes struct {
 	Version int         `json:"version"`
 	Tools   []KeptShape `json:"tools"`
 }
 
-// ShapeFile keeps what a catalog learned of answers. Its methods are safe for concurrent use.
+// ShapeFile keeps what a catalog learns from answers in a file. Its methods are safe for concurrent use.
 type ShapeFile struct {
 	catalog *Catalog
 	file    string
@@ -39,9 +39,9 @@ type ShapeFile struct {
 	end     func()
 }
 
-// KeepShapes reads what earlier processes learned of answers of these servers from a file, and writes there what this one learns until Close.
-// What cannot be read, and what does not say whose it is, is learned again. Several processes may keep one file: what one of them learned of a
-// user and a tool stays, within the bounds of one process.
+// KeepShapes reads from a file what earlier processes learned of the answers of known servers. Until Close it writes what this process learns to the
+// same file. Entries that cannot be read, or that name no user, are learned again. Several processes may share one file: what one of them learned of
+// a user and a tool stays, within the limits of one process.
 func (c *Catalog) KeepShapes(file string, known func(server string) bool, logger *slog.Logger) *ShapeFile {
 	s := &ShapeFile{catalog: c, file: file, logger: logger}
 	kept, err := readShapes(file)
@@ -77,7 +77,7 @@ func (c *Catalog) KeepShapes(file string, known func(server string) bool, logger
 	return s
 }
 
-// Close ends the writing, after a last time.
+// Close writes what has changed, and ends the writing.
 func (s *ShapeFile) Close() { s.end() }
 
 func readShapes(file string) ([]KeptShape, error) {
@@ -116,7 +116,7 @@ func (s *ShapeFile) write() {
 	}
 }
 
-// merge writes what is learned, and what others have written. Where another process has learned more of a tool, that stays.
+// merge writes what is learned together with what other processes have written. Of two entries for the same tool it keeps the one with more answers.
 func (s *ShapeFile) merge() error {
 	others, err := readShapes(s.file)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *ShapeFile) merge() error {
 	return disk.Replace(s.file, raw, 0o600)
 }
 
-// Learn learns from an answer to a user what answers of its tool look like.
+// Learn learns from a tool's answer to a user what the answers of the tool look like. It logs differences from earlier answers.
 func (s *ShapeFile) Learn(ctx context.Context, user string, tool *Tool, value json.RawMessage) {
 	if drift := s.catalog.Learn(user, tool, value); len(drift) > 0 {
 		s.logger.InfoContext(ctx, "a tool answered in another shape than before", "tool", tool.FullName(), "differences", drift)

@@ -10,43 +10,43 @@ import (
 	"mcp-code-exec-harness/internal/catalog/shape"
 )
 
-// Bounds of the learned shapes, in places of shapes (shape.Size). A place takes about half a kilobyte of memory. Beyond them what has
-// not been answered for the longest time is forgotten.
+// Limits of the learned shapes, in places of shapes (shape.Size). A place takes about half a kilobyte of memory. Beyond a limit, what has not been
+// answered for the longest time is forgotten.
 const (
-	maxUserPlaces = 16_000 // places of one user
-	maxPlaces     = 64_000 // places of all users
-	toolPlaces    = 4      // places that a tool counts for besides its shape
+	maxUserPlaces = 16_000 // maximum number of places of one user
+	maxPlaces     = 64_000 // maximum number of places of all users
+	toolPlaces    = 4      // places that a tool counts for in addition to its shape
 )
 
-// KeptShape is what was learned of one tool's answers to one user, as it is kept across restarts.
+// KeptShape is what was learned of one tool's answers to one user, in the form that is kept across restarts.
 type KeptShape struct {
 	User       string       `json:"user"`
 	Server     string       `json:"server"`
 	Tool       string       `json:"tool"`
-	Definition string       `json:"definition"` // digest of the tool that answered; another definition starts without a shape
+	Definition string       `json:"definition"` // digest of the tool's definition; a changed definition starts without a shape
 	Answers    int          `json:"answers"`
 	Used       int64        `json:"used"` // time of the last answer, in seconds since the Unix epoch
 	Drift      []string     `json:"drift,omitempty"`
 	Shape      *shape.Shape `json:"shape"`
 }
 
-// shapeKey is what a shape is kept under.
+// shapeKey identifies a kept shape.
 type shapeKey struct{ user, server, tool, definition string }
 
 func (k *KeptShape) key() shapeKey { return shapeKey{k.User, k.Server, k.Tool, k.Definition} }
 
-// shapes is the learned shapes of all users. What is learned of answers to one user shows to that user alone: names of fields are those of
-// the user's own data where a server lets users choose them. The zero value is ready.
+// shapes holds the learned shapes of all users. What is learned of answers to one user is shown to that user only, because the names of fields may
+// come from the user's own data. The zero value is ready for use.
 type shapes struct {
 	mu        sync.Mutex
 	users     map[string]*shapesOf
 	order     list.List // *shapesOf values, the one with the latest answer first
 	places    int
-	revisions int64 // revisions that were given to servers of users
+	revisions int64 // last revision that was given to a server of a user
 	change    chan struct{}
 }
 
-// shapesOf is the learned shapes of one user.
+// shapesOf holds the learned shapes of one user.
 type shapesOf struct {
 	user    string
 	elem    *list.Element            // element of shapes.order
@@ -56,15 +56,15 @@ type shapesOf struct {
 	places  int
 }
 
-// learnedServer is the tools of one server of which a user has learned something.
+// learnedServer describes what a user has learned of one server.
 type learnedServer struct {
 	tools    int
-	revision int64 // another one after each change
+	revision int64 // number that differs after each change
 }
 
 func toolKey(server, tool string) string { return server + "\x00" + tool }
 
-// find is what readers see of a tool's answers to a user; nil: nothing.
+// find returns what is learned of a tool's answers to a user, or nil.
 func (s *shapes) find(user string, t *Tool) *published {
 	if user == "" || !t.learns() {
 		return nil
@@ -79,7 +79,7 @@ func (s *shapes) find(user string, t *Tool) *published {
 	return nil
 }
 
-// revisionOf is another number after each change of what a user has learned of a server; 0 where that is nothing.
+// revisionOf returns a number that differs after each change of what a user has learned of a server. It returns 0 if nothing is learned.
 func (s *shapes) revisionOf(user, server string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,8 @@ func (s *shapes) revisionOf(user, server string) int64 {
 	return 0
 }
 
-// use is what is known of a tool's answers to a user, which has one more. A tool with a new definition starts without a shape.
+// use returns what is known of a tool's answers to a user, and records that there is a new answer. A tool with a new definition starts without a
+// shape.
 func (s *shapes) use(user string, t *Tool) *learned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +107,7 @@ func (s *shapes) use(user string, t *Tool) *learned {
 	return s.add(&learned{user: user, server: t.Server, tool: t.Name, definition: t.get().definition()})
 }
 
-// add adds a tool of a user, as the one with the latest answer. mu is held, here and in what it calls.
+// add adds a tool of a user as the one with the latest answer. s.mu must be held, here and in the functions that add calls.
 func (s *shapes) add(l *learned) *learned {
 	u := s.users[l.user]
 	if u == nil {
@@ -127,7 +128,7 @@ func (s *shapes) add(l *learned) *learned {
 	return l
 }
 
-// grown counts what was learned. news says that readers see something new.
+// grown counts what was learned. news means that readers see something new.
 func (s *shapes) grown(l *learned, news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +147,7 @@ func (s *shapes) grown(l *learned, news bool) {
 	}
 }
 
-// resize counts the size of a shape, and forgets others where it is too much.
+// resize counts the size of a shape, and forgets the oldest shapes if there are too many.
 func (s *shapes) resize(l *learned) {
 	u := s.users[l.user]
 	grown := toolPlaces + l.shape.Size() - l.places
@@ -165,7 +166,7 @@ func (s *shapes) revise(u *shapesOf, server string) {
 	u.servers[server].revision = s.revisions
 }
 
-// forget forgets what is known of one tool.
+// forget removes what is known of one tool.
 func (s *shapes) forget(u *shapesOf, e *list.Element) {
 	l := e.Value.(*learned)
 	l.gone = true
@@ -183,7 +184,7 @@ func (s *shapes) forget(u *shapesOf, e *list.Element) {
 	}
 }
 
-// changes returns a channel that holds a token when something was learned that kept has not given yet.
+// changes returns a channel that receives a token when something was learned.
 func (s *shapes) changes() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +194,7 @@ func (s *shapes) changes() <-chan struct{} {
 	return s.change
 }
 
-// kept is everything learned, the latest answer last.
+// kept returns everything learned, the latest answer last.
 func (s *shapes) kept() (all []KeptShape) {
 	s.mu.Lock()
 	var known []*learned
@@ -221,7 +222,7 @@ func sortShapes(all []KeptShape) {
 	})
 }
 
-// restore takes shapes that were kept, the latest answer last, before anything is learned. What is not a shape is left out.
+// restore adds kept shapes, the latest answer last, before anything is learned. It leaves out invalid ones.
 func (s *shapes) restore(kept []KeptShape) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,11 +7,10 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// closest is how many names an error suggests.
+// closest is the number of names that an error suggests.
 const closest = 3
 
-// suggest is the full names of the tools whose names come closest to name, the closest first. It takes about 10 ns for
-// each tool.
+// suggest returns the full names of the tools that resemble name most, the closest first. It takes about 10 ns for each tool.
 func (s *snapshot) suggest(name string) []string {
 	known := make([][]pairs, len(s.servers))
 	for i, e := range s.servers {
@@ -28,7 +27,7 @@ func (s *snapshot) suggestServers(name string) []string {
 	return nearest(name, closest, 0, known)
 }
 
-// nearest is the n names with the most pairs of letters in common with name, at least the given part of them; equal ones in
+// nearest returns the n names that have the most pairs of letters in common with name. Their score is at least least; names with equal scores keep
 // their order.
 func nearest(name string, n int, least float64, known ...[]pairs) []string {
 	want := pairsOf(name)
@@ -51,11 +50,11 @@ func nearest(name string, n int, least float64, known ...[]pairs) []string {
 	return names
 }
 
-// pairs is a name as the set of its pairs of neighbouring letters, folded.
+// pairs is a name with the set of its pairs of neighbouring letters, folded.
 type pairs struct {
 	name  string
 	set   [4]uint64 // a bit for the hash of each pair
-	count int       // bits set
+	count int       // number of bits that are set
 }
 
 func pairsOf(name string) pairs {
@@ -71,7 +70,7 @@ func pairsOf(name string) pairs {
 	return p
 }
 
-// common is the part of the pairs of two names that both have: Dice's coefficient, from 0 to 1.
+// common returns the share of pairs that two names have in common: Dice's coefficient, from 0 to 1.
 func (p *pairs) common(other *pairs) float64 {
 	both := 0
 	for i, word := range p.set {
@@ -80,10 +79,10 @@ func (p *pairs) common(other *pairs) float64 {
 	return float64(2*both) / float64(max(1, p.count+other.count))
 }
 
-// Similar is the known name most like a misspelt one; empty if none is like it.
+// Similar returns the known name that most resembles a misspelt one, or an empty string if none does.
 func Similar(name string, known []string) string { return similar(name, known) }
 
-// similar is the known name most like a misspelt one; empty if none is like it.
+// similar returns the known name that most resembles a misspelt one, or an empty string if none does.
 func similar(name string, known []string) string {
 	found := ident.Closest(name, known)
 	if len(found) == 0 {

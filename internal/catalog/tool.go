@@ -20,24 +20,24 @@ type Server struct {
 	Description  string
 	Instructions string // the server's own advice on how to use its tools
 	Tools        []Tool
-	Aliases      []string // further names that tools are found under: server and tool joined by any separator
+	Aliases      []string // further names of the server: they find a tool when joined with its name by any separator
 	Held         []string // names of tools that are held for review; they resolve to a *HeldError
 }
 
-// Tool is one tool of a server. The tools a Catalog hands out are shared and must not be changed.
+// Tool is one tool of a server. The tools that a Catalog returns are shared and must not be changed.
 type Tool struct {
 	Server       string
 	Name         string // name that the server uses
 	Title        string
 	Description  string
-	InputSchema  json.RawMessage // JSON Schema of the input object; empty: anything
-	OutputSchema json.RawMessage // JSON Schema of structuredContent; empty: unknown
+	InputSchema  json.RawMessage // JSON Schema of the input object; empty if anything is allowed
+	OutputSchema json.RawMessage // JSON Schema of structuredContent; empty if unknown
 	Annotations  Annotations
 
-	derived *derived // nil in a tool outside of a catalog, for which it is made at each use
+	derived *derived // nil for a tool outside of a catalog, which is then derived at each use
 }
 
-// derived is what follows from a tool; each part is made at its first use.
+// derived holds what follows from a tool's definition; each part is computed at its first use.
 type derived struct {
 	fullName  string
 	function  string // identifier, unique in the server
@@ -47,9 +47,10 @@ type derived struct {
 	signature func() string
 	types     func() types
 	validator func() *validator
-	// destinations are the arguments that say where a call sends something.
+	// destinations returns the arguments that say where a call sends something.
 	destinations func() []destination.Destination
-	// definition is the digest of what shapes of answers are learned for; undeclared says that the server does not declare what the tool answers.
+	// definition returns the digest of the definition that shapes of answers are learned for. undeclared reports whether the server does not declare the
+	// answers.
 	definition func() string
 	undeclared func() bool
 	words      func() shape.Words // words of the server's own names; nil in a tool outside of a catalog
@@ -88,36 +89,36 @@ type Annotations struct {
 	OpenWorld   *bool  `json:"openWorldHint,omitempty"`
 }
 
-// IsReadOnly reports whether the tool changes nothing (default: it may).
+// IsReadOnly reports whether the tool changes nothing. By default it may change something.
 func (a Annotations) IsReadOnly() bool { return a.ReadOnly != nil && *a.ReadOnly }
 
-// IsIdempotent reports whether repeating a call changes nothing more (default: it may; a read-only tool never does).
+// IsIdempotent reports whether repeating a call changes nothing more. By default a repetition may change something, unless the tool is read-only.
 func (a Annotations) IsIdempotent() bool {
 	return a.IsReadOnly() || a.Idempotent != nil && *a.Idempotent
 }
 
-// IsDestructive reports whether the tool may delete or overwrite something (default: it may, unless it is read-only).
+// IsDestructive reports whether the tool may delete or overwrite something. By default it may, unless it is read-only.
 func (a Annotations) IsDestructive() bool {
 	return !a.IsReadOnly() && (a.Destructive == nil || *a.Destructive)
 }
 
-// IsOpenWorld reports whether the tool deals with the world outside of its server (default: it does).
+// IsOpenWorld reports whether the tool deals with the world outside of its server. By default it does.
 func (a Annotations) IsOpenWorld() bool { return a.OpenWorld == nil || *a.OpenWorld }
 
-// FullName is the tool's name for programs: server__tool.
+// FullName returns the tool's name in programs: server__tool.
 func (t *Tool) FullName() string { return t.get().fullName }
 
-// Function is the identifier under which the tool is a function of its server.
+// Function returns the identifier of the tool as a function of its server.
 func (t *Tool) Function() string { return t.get().function }
 
 // learns reports whether shapes of the tool's answers are learned.
 func (t *Tool) learns() bool { return t.get().words != nil && t.get().undeclared() }
 
-// Signature is the tool in one line of about 200 characters.
+// Signature describes the tool in one line of about 200 characters.
 func (t *Tool) Signature() string { return t.get().signature() }
 
-// WrapsResult reports whether the server wraps every result as {"result": ...}, as common Python servers do. Then the
-// inner value is the tool's result.
+// WrapsResult reports whether the server wraps every result as {"result": ...}, as common Python servers do. In this case the inner value is the
+// tool's result.
 func (t *Tool) WrapsResult() bool { return t.get().wraps() }
 
 func (t *Tool) findWraps() bool {
@@ -125,7 +126,7 @@ func (t *Tool) findWraps() bool {
 	return properties.Is(schema.Object) && len(properties.Members) == 1 && properties.Members[0].Name == "result"
 }
 
-// types are those that the tool's schemas give.
+// types holds the types of the tool's schemas.
 type types struct{ input, answer dts.Type }
 
 func (t *Tool) findTypes() types {
@@ -133,14 +134,14 @@ func (t *Tool) findTypes() types {
 	return types{input, answer}
 }
 
-// Types are the tool's input and what a call of it gives, as they are declared to programs. A tool without a schema has a type
-// that says nothing.
+// Types returns the types of the tool's input and of its answer, as they are declared to programs. Without a schema, a type says nothing about its
+// values.
 func (t *Tool) Types() (input, answer dts.Type) {
 	of := t.get().types()
 	return of.input, of.answer
 }
 
-// Destinations are the arguments that say where a call sends something, as the tool's definition has them.
+// Destinations returns the arguments that say where a call sends something, according to the tool's definition.
 func (t *Tool) Destinations() []destination.Destination { return t.get().destinations() }
 
 func (t *Tool) findDestinations() []destination.Destination {
@@ -149,7 +150,8 @@ func (t *Tool) findDestinations() []destination.Destination {
 	})
 }
 
-// Declared is the media type and the format that the tool's schema says of a string in its arguments: names of properties and indexes of items lead to it.
+// Declared returns the media type and the format that the tool's schema declares for a string in its arguments. path leads to the string by names of
+// properties and indexes of items.
 func (t *Tool) Declared(path []string) (mediaType, format string) {
 	root := t.inputSchema()
 	at := schema.Follow(root, root)
@@ -165,19 +167,19 @@ func (t *Tool) Declared(path []string) (mediaType, format string) {
 
 const maxSignature = 200
 
-// inputSchema is the ordered input schema, nil if there is none or it is not usable.
+// inputSchema returns the ordered input schema, or nil if there is none or it is not usable.
 func (t *Tool) inputSchema() *schema.Value { return t.get().input() }
 
-// outputSchema is the ordered output schema, nil if there is none or it is not usable.
+// outputSchema returns the ordered output schema, or nil if there is none or it is not usable.
 func (t *Tool) outputSchema() *schema.Value { return parse(t.OutputSchema) }
 
-// parse reads a schema. It returns nil for one that is not usable, which newValidator reports.
+// parse reads a schema. It returns nil if the schema is not usable, which newValidator reports.
 func parse(raw json.RawMessage) *schema.Value {
 	v, _ := schema.Parse(raw)
 	return v
 }
 
-// declared is the tool as declarations need it, with what is learned of its answers; nil for nothing.
+// declared returns the tool in the form that declarations need. l is what is learned of its answers, or nil.
 func (t *Tool) declared(l *published) dts.Tool {
 	doc := cmp.Or(t.Description, t.title())
 	var notes []string

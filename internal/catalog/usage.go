@@ -8,27 +8,27 @@ import (
 	"mcp-code-exec-harness/internal/catalog/search"
 )
 
-// Bounds of what is remembered of the use of tools, all of it in memory.
+// Limits of what is remembered of the use of tools. All of it is in memory.
 const (
-	maxUsageUsers = 1000 // the one whose last search is the oldest is forgotten
-	maxUsageWords = 400  // most words of one user; beyond it all counts are halved, and single uses are dropped
-	maxUsageTools = 8    // most tools of one word
+	maxUsageUsers = 1000 // maximum number of users; the user with the oldest search is forgotten
+	maxUsageWords = 400  // maximum number of words of one user; beyond it all counts are halved, and single uses are dropped
+	maxUsageTools = 8    // maximum number of tools of one word
 	usageWindow   = 30 * time.Minute
 )
 
-// usage is what users called after they had searched. What is learned of one user is never used for another. Of searches the stems of words are
-// kept, by the steps of the request.
+// usage records which tools users called after searches. What is learned of one user is never used for another. Of a search, only the stems of words
+// are kept, by the steps of the request.
 type usage struct {
 	mu    sync.Mutex
 	users map[string]*habits
 	now   func() time.Time
 }
 
-// habits are those of one user.
+// habits holds the recorded searches and calls of one user.
 type habits struct {
 	searched time.Time
 	steps    [][]string      // steps of the last search
-	called   map[string]bool // tools since then
+	called   map[string]bool // tools called since the last search
 	words    map[string]map[string]float32
 }
 
@@ -59,7 +59,7 @@ func (u *usage) forget() {
 	delete(u.users, oldest)
 }
 
-// used learns from a call of a tool that succeeded. A tool counts once for a search.
+// used learns from a successful call of a tool. A tool counts once for each search.
 func (u *usage) used(user, tool string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -96,7 +96,7 @@ func (h *habits) count(word, tool string, weight float32) {
 	tools[tool] += weight
 }
 
-// halve makes room: what was used once is forgotten first.
+// halve makes room: it halves all counts and drops those that were below 1.
 func (h *habits) halve() {
 	for word, tools := range h.words {
 		for tool, n := range tools {
@@ -108,7 +108,7 @@ func (h *habits) halve() {
 			delete(h.words, word)
 		}
 	}
-	for word := range h.words { // at random: a frequent word is as likely to go as a rare one
+	for word := range h.words { // in random order, regardless of how frequent a word is
 		if len(h.words) <= maxUsageWords {
 			return
 		}
@@ -116,7 +116,7 @@ func (h *habits) halve() {
 	}
 }
 
-// favours are the tools that a user called after searches with the words of a step, and how much: 1 at most.
+// favours returns the tools that a user called after searches with the words of a step, with weights of at most 1.
 func (u *usage) favours(user string, step []string) map[string]float32 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -129,7 +129,7 @@ func (u *usage) favours(user string, step []string) map[string]float32 {
 		if slices.Contains(step[:i], word) {
 			continue
 		}
-		all := float32(1) // a prior, so that one use is no certainty
+		all := float32(1) // a prior, so that a single use does not look certain
 		for _, n := range h.words[word] {
 			all += n
 		}
@@ -140,19 +140,19 @@ func (u *usage) favours(user string, step []string) map[string]float32 {
 	return favoured
 }
 
-// Used tells that a program of a user called a tool, and that the tool did what it was asked for.
+// Used records that a program of a user called a tool successfully.
 func (c *Catalog) Used(user string, tool *Tool) {
 	if c.usage != nil && user != "" {
 		c.usage.used(user, tool.FullName())
 	}
 }
 
-// LearnUse has searches count what programs of the same user called after earlier searches. It is called before the catalog is used.
+// LearnUse makes searches prefer tools that programs of the same user called after earlier searches. It must be called before the catalog is used.
 func (c *Catalog) LearnUse(now func() time.Time) {
 	c.usage = &usage{users: map[string]*habits{}, now: now}
 }
 
-// favours is what the index asks for each step of a user's search; nil where nothing is learned.
+// favours returns the function that gives the index a user's preferred tools for each step of a search, or nil if nothing is learned.
 func (s *snapshot) favours(u *usage, user string) func(step []string) []search.Favour {
 	if u == nil || user == "" {
 		return nil
@@ -167,7 +167,7 @@ func (s *snapshot) favours(u *usage, user string) func(step []string) []search.F
 	}
 }
 
-// place is where the index has a tool.
+// place returns the position of a tool in the index.
 func (s *snapshot) place(name string) (segment, doc int, ok bool) {
 	for i, e := range s.servers {
 		if len(name) > len(e.Name)+2 && name[:len(e.Name)] == e.Name {

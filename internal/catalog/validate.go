@@ -17,8 +17,8 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// InvalidInputError says what in a tool's input does not fit its schema, in words that help to correct the program. It
-// names paths, rules and types; it holds no value of the input.
+// InvalidInputError says what in a tool's input does not fit its schema, in words that help to correct the program. It names paths, rules and types,
+// and contains no value of the input.
 type InvalidInputError struct {
 	Tool     string
 	Problems []string // at most five problems
@@ -31,10 +31,9 @@ func (e *InvalidInputError) Error() string {
 	return fmt.Sprintf("invalid input for %s:\n- %s", e.Tool, strings.Join(e.Problems, "\n- "))
 }
 
-// Validate checks an input against the tool's schema on behalf of an owner. The error is an *InvalidInputError, or the
-// context's if it ends first. A tool without a usable schema takes everything; SchemaProblem says why. The schema is
-// compiled at the first call. Work is estimated first: too much of it is refused, and an expensive check waits for the
-// owner's slot.
+// Validate checks an input against the tool's schema on behalf of an owner. The error is an *InvalidInputError, or the error of ctx if that ends
+// first. A tool without a usable schema takes everything; SchemaProblem says why. The schema is compiled at the first call. Validate estimates the
+// work first: it refuses an input that needs too much, and waits for the owner's slot if the check is expensive.
 func (c *Catalog) Validate(ctx context.Context, owner string, t *Tool, input json.RawMessage) error {
 	v := t.validator()
 	if v.compiled == nil {
@@ -56,15 +55,15 @@ func (c *Catalog) Validate(ctx context.Context, owner string, t *Tool, input jso
 	return &InvalidInputError{Tool: t.FullName(), Problems: problems}
 }
 
-// SchemaProblem is the reason why input is not, or not fully, checked before a call; empty if it is checked.
+// SchemaProblem returns the reason why input is not checked before a call, or not fully. It returns an empty string if input is checked.
 func (t *Tool) SchemaProblem() string { return t.validator().broken }
 
 func (t *Tool) validator() *validator { return t.get().validator() }
 
-// Bounds of schemas and inputs that are checked at all.
+// Limits of the schemas and inputs that are checked.
 const (
-	maxExponent = 400 // largest exponent of a number; a double has 308
-	// The server checks an input of more values than this: each may have an error, and the library collects them all.
+	maxExponent = 400 // maximum exponent of a number; that of a double is 308
+	// An input with more values is left to the server to check: each value may have an error, and the library collects all errors.
 	maxInputValues = 200_000
 )
 
@@ -82,7 +81,7 @@ func newValidator(raw json.RawMessage) (v *validator) {
 		return v
 	}
 	defer func() {
-		// A schema is foreign input to the compiler; whatever it trips over, the tool stays usable.
+		// The schema comes from a server. Even if it makes the compiler panic, the tool stays usable.
 		if r := recover(); r != nil {
 			v.compiled, v.broken = nil, fmt.Sprintf("the input schema cannot be compiled: %v", r)
 		}
@@ -93,7 +92,7 @@ func newValidator(raw json.RawMessage) (v *validator) {
 	return v
 }
 
-// schemaURL is the address of the schema inside the compiler; nothing is ever loaded.
+// schemaURL is the address of the schema inside the compiler; nothing is loaded from it.
 const schemaURL = "mem:///input"
 
 func (v *validator) compile(raw json.RawMessage) (err error) {
@@ -120,15 +119,15 @@ func (v *validator) compile(raw json.RawMessage) (err error) {
 	return err
 }
 
-// refuse loads nothing: a schema from a server must not make this process read files or the network.
+// refuse is a loader that loads nothing: a schema from a server must not make this process read files or the network.
 type refuse struct{}
 
 func (refuse) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-// check is what does not fit, in words; none if all is well. admit waits for a slot for an expensive check. When ctx
-// ends, an expensive check goes on in its slot until it ends by itself, within about maxWork.
+// check returns what does not fit, in words, or nothing if everything fits. admit waits for a slot for an expensive check. If ctx ends, an expensive
+// check continues in its slot until it ends by itself, after at most about maxWork units.
 func (v *validator) check(ctx context.Context, input json.RawMessage, admit func() (func(), error)) ([]string, error) {
 	if exceeds(input, maxInputValues) {
 		return nil, nil
@@ -170,10 +169,10 @@ func (v *validator) check(ctx context.Context, input json.RawMessage, admit func
 	}
 }
 
-// problems validates and puts into words what does not fit.
+// problems validates a value and describes what does not fit.
 func (v *validator) problems(value any) (problems []string) {
 	defer func() {
-		// A schema is foreign input to the library, whatever it trips over.
+		// The schema comes from a server and may make the library panic.
 		if r := recover(); r != nil {
 			problems = []string{"the input cannot be checked against the schema"}
 		}
@@ -187,8 +186,7 @@ func (v *validator) problems(value any) (problems []string) {
 	return nil
 }
 
-// exceeds reports whether a JSON document has more than about limit values. Decoding it to learn that would cost many
-// times its size.
+// exceeds reports whether a JSON document has more than about limit values. It does not decode the document, which would cost many times its size.
 func exceeds(raw json.RawMessage, limit int) bool {
 	values, inString := 0, false
 	for i := 0; i < len(raw); i++ {
@@ -204,8 +202,7 @@ func exceeds(raw json.RawMessage, limit int) bool {
 	return values > limit
 }
 
-// inRange reports whether the numbers in a value have a size that makes arithmetic on them cheap: 1e999999 is short as text
-// only.
+// inRange reports whether the numbers in a value are small enough for cheap arithmetic: 1e999999 is short only as text.
 func inRange(value any) bool {
 	switch value := value.(type) {
 	case json.Number:

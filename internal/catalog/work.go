@@ -10,13 +10,13 @@ import (
 
 // The work of a validation is estimated before it begins, because the library cannot be stopped. A unit is about 100 ns.
 const (
-	maxWork   = 3_000_000 // limit of one validation; a larger one is refused
-	smallWork = 50_000    // up to this a validation waits for no slot
-	ruleWork  = 8         // applying one schema to one value, with an error that says what is wrong
+	maxWork   = 3_000_000 // maximum work of one validation; more is refused
+	smallWork = 50_000    // maximum work of a validation that does not wait for a slot
+	ruleWork  = 8         // work of applying one schema to one value, including an error that says what is wrong
 )
 
-// work adds up what the library does to validate a value. It takes the library's way through schema and value without
-// the library's short cuts, so it is an upper bound. It stops counting at maxWork, or when ctx ends.
+// work estimates what the library does to validate a value. It follows the library's way through schema and value without the library's shortcuts, so
+// the estimate is an upper bound. It stops counting at maxWork, or when ctx ends.
 type work struct {
 	ctx     context.Context
 	units   int
@@ -28,7 +28,7 @@ type work struct {
 
 // position is where a schema is applied.
 type position struct {
-	same        []*jsonschema.Schema // applied to the same value, above this one
+	same        []*jsonschema.Schema // schemas above this one that apply to the same value
 	depth       int                  // depth of the value in the input
 	unevaluated bool                 // a schema above needs to know which properties or items are evaluated
 }
@@ -152,8 +152,8 @@ func (w *work) array(s *jsonschema.Schema, array []any, at position) {
 	}
 }
 
-// unique counts the search for equal items. The library compares all pairs of a short array, and of a long one those
-// with the same hash; items that are arrays or objects can be made to have the same.
+// unique counts the search for equal items. The library compares all pairs of a short array. In a long array it compares the items with equal hashes;
+// arrays and objects can be crafted to have equal hashes.
 func (w *work) unique(array []any) {
 	before, nested := w.units, 0
 	for _, item := range array {
@@ -184,7 +184,7 @@ func (w *work) equal(v any, others []any) {
 	}
 }
 
-// compare counts the comparison of v with an equal value, or its hash.
+// compare counts the comparison of v with an equal value, or the computation of its hash.
 func (w *work) compare(v any) {
 	if w.full() {
 		return
@@ -206,7 +206,7 @@ func (w *work) compare(v any) {
 	}
 }
 
-// numberWork is the conversion of two numbers to fractions, as which the library compares them.
+// numberWork returns the work of converting two numbers to fractions, because the library compares fractions.
 func numberWork(n json.Number) int { return 10 + len(n)/4 }
 
 func (w *work) number(s *jsonschema.Schema, n json.Number) {

@@ -58,7 +58,7 @@ type approvalArg struct {
 	ID string `arg:"" help:"Approval id."`
 }
 
-// find reads the request with all arguments.
+// find reads the request with the arguments of all its calls.
 func (r *approvalArg) find(ctx context.Context, a *app, h harness) (approval.Request, error) {
 	request, err := h.Runs().Approval(ctx, auth.Local(), r.ID)
 	if err == nil {
@@ -67,7 +67,7 @@ func (r *approvalArg) find(ctx context.Context, a *app, h harness) (approval.Req
 	return request, r.explain(a, err)
 }
 
-// shown is a request with all that a person is shown of it.
+// shown returns a request with everything that is shown to a person.
 func shown(ctx context.Context, h harness, r approval.Request) (approval.Request, error) {
 	r, err := h.Runs().Compared(ctx, r)
 	if err == nil {
@@ -79,7 +79,7 @@ func shown(ctx context.Context, h harness, r approval.Request) (approval.Request
 	return r, err
 }
 
-// explain says where the id was looked for, and how to find it.
+// explain adds to an error where the ID was looked for, and how to find it.
 func (*approvalArg) explain(a *app, err error) error {
 	switch {
 	case errors.Is(err, approval.ErrNotFound):
@@ -131,7 +131,7 @@ func fill(ctx context.Context, h harness, r *approval.Request) error {
 	return nil
 }
 
-// preview is a request for people.
+// preview returns a request as text for people.
 func preview(r approval.Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s  user %s  %s", r.ID, r.Status, r.User, r.Run)
@@ -173,12 +173,12 @@ func preview(r approval.Request) string {
 	return clip.Visible(b.String())
 }
 
-// moved is a text with lines that begin further right.
+// moved indents all lines of a text but the first.
 func moved(text string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n      ") + "\n"
 }
 
-// replaced says where a token is replaced, by what, and what that may do.
+// replaced describes which token is replaced where by which value, and the consequences.
 func replaced(r approval.Replacement) string {
 	where := "is"
 	if r.Embedded {
@@ -228,7 +228,7 @@ func (c *approvalsDenyCmd) Run(ctx context.Context, a *app, h harness) error {
 	return c.decide(ctx, a, h, approval.Decision{Reason: c.Reason})
 }
 
-// decide records a decision. Where no server works the queue, it resumes the run or the task.
+// decide records a decision. If no server works the queue, it resumes the run or the task.
 func (r *approvalArg) decide(ctx context.Context, a *app, h harness, d approval.Decision) error {
 	if d.Approve {
 		if err := r.confirm(ctx, a, h, &d); err != nil {
@@ -277,7 +277,7 @@ func (r *approvalArg) decide(ctx context.Context, a *app, h harness, d approval.
 	return a.outcome(out)
 }
 
-// confirm shows the request and asks for the passphrase of its approval, where there is one.
+// confirm shows the request and asks for the passphrase of approvals, if there is one.
 func (r *approvalArg) confirm(ctx context.Context, a *app, h harness, d *approval.Decision) error {
 	if needed, err := h.Presence().Required(ctx); err != nil || !needed {
 		return err
@@ -296,7 +296,7 @@ func (r *approvalArg) confirm(ctx context.Context, a *app, h harness, d *approva
 	return err
 }
 
-// hintPages says on which pages a security key approves a request as well.
+// hintPages prints on which pages a security key can approve a request as well.
 func (a *app) hintPages(ctx context.Context, h harness, r approval.Request) {
 	keys, err := h.Presence().SecurityKeys(ctx)
 	if err != nil {
@@ -311,12 +311,13 @@ func (a *app) hintPages(ctx context.Context, h harness, r approval.Request) {
 	}
 }
 
-// asks says whether the command can ask its user.
+// asks reports whether the command can ask its user.
 func (a *app) asks() bool {
 	return a.approves || !a.flags.JSON && a.stderr.terminal != nil && a.keyboard() != nil
 }
 
-// ask has the user of a terminal decide a request; ok is false if they leave it. deciding is called before the decision is known to others.
+// ask has the user at a terminal decide a request. ok is false if the user leaves it undecided. ask calls deciding before others learn of the
+// decision.
 func (a *app) ask(ctx context.Context, h harness, r approval.Request, deciding func()) (ok bool, err error) {
 	if r, err = shown(ctx, h, r); err != nil {
 		return false, err
@@ -347,14 +348,14 @@ func (a *app) ask(ctx context.Context, h harness, r approval.Request, deciding f
 		}
 		deciding()
 		_, err = h.Runs().Decide(ctx, auth.Local(), r.ID, d)
-		if errors.Is(err, approval.ErrDecided) { // another process decided
+		if errors.Is(err, approval.ErrDecided) { // another process has decided
 			err = nil
 		}
 		return err == nil, err
 	}
 }
 
-// prompt asks the user of a terminal a question and returns the answer in lower case; yes in a command that approves calls itself.
+// prompt asks the user at a terminal a question and returns the answer in lower case. If the command approves its calls itself, the answer is yes.
 func (a *app) prompt(ctx context.Context, question string) (string, error) {
 	if a.approves {
 		fmt.Fprintln(a.Stderr, "approved without asking")
@@ -368,10 +369,10 @@ func (a *app) prompt(ctx context.Context, question string) (string, error) {
 	return strings.ToLower(strings.TrimSpace(line)), err
 }
 
-// readLine reads a line, or until ctx ends.
+// readLine reads a line, and returns early when ctx ends.
 func readLine(ctx context.Context, r *bufio.Reader) (line string, err error) {
 	done := make(chan struct{})
-	go func() { // ends with the line, or with the process
+	go func() { // ends when a line is read, or with the process
 		defer close(done)
 		line, err = r.ReadString('\n')
 	}()
@@ -386,7 +387,7 @@ func readLine(ctx context.Context, r *bufio.Reader) (line string, err error) {
 	}
 }
 
-// settle asks about the calls of a run until it has ended, if a person is at the terminal. observe gets the run's new events.
+// settle asks about the calls of a run until the run has ended, if a person is at the terminal. observe receives the new events of the run.
 func (a *app) settle(ctx context.Context, h harness, out *run.Outcome, observe func(run.Event)) (*run.Outcome, error) {
 	release := func() {}
 	defer func() { release() }()
@@ -397,7 +398,7 @@ func (a *app) settle(ctx context.Context, h harness, out *run.Outcome, observe f
 		}
 		seen := len(out.Logs)
 		again, err := h.Runs().Resume(ctx, out.RunID, func(e run.Event) {
-			if e.Log != nil && seen > 0 { // shown already
+			if e.Log != nil && seen > 0 { // the line was shown before
 				seen--
 				return
 			}
@@ -411,8 +412,8 @@ func (a *app) settle(ctx context.Context, h harness, out *run.Outcome, observe f
 	return out, nil
 }
 
-// waits says on standard error what a run waits for; that ends the command. How to go on is for the user of a terminal: a program that reads the
-// output may be an agent, and would approve its own call.
+// waits prints on standard error what a run waits for, and returns the error that ends the command. It explains only to the user of a terminal how to
+// continue: a program that reads the output may be an agent, which would approve its own call.
 func (a *app) waits(r approval.Request) error {
 	fmt.Fprint(a.Stderr, preview(r))
 	if slices.ContainsFunc(r.Calls, func(c approval.Call) bool { return c.Reason == policy.Unconfirmed }) {

@@ -108,7 +108,7 @@ func (c *attackCmd) Run(ctx context.Context, a *app, cfg *config.Config, h catal
 	return ended(c.print(a, report), len(report.Holes) == 0)
 }
 
-// simulatedConfig is a configuration with simulated servers, whose files are in a directory of its own.
+// simulatedConfig returns the configuration with simulated servers, whose files are in the directory dir.
 func simulatedConfig(cfg *config.Config, dir string, urls map[string]string) *config.Config {
 	is := *cfg
 	is.StateDir, is.Store.URL = dir, "sqlite:"+filepath.Join(dir, "harness.db")
@@ -129,7 +129,7 @@ func simulatedConfig(cfg *config.Config, dir string, urls map[string]string) *co
 	return &is
 }
 
-// suggestedPolicy is the policy of a configuration with rules before its own, where more servers are untrusted.
+// suggestedPolicy returns the policy of a configuration with additional rules before its own and with additional untrusted servers.
 func suggestedPolicy(cfg *config.Config, rules []policy.Rule, untrusted []string) (*policy.Policy, error) {
 	is := *cfg
 	is.MCPServers = nil
@@ -143,7 +143,7 @@ func suggestedPolicy(cfg *config.Config, rules []policy.Rule, untrusted []string
 	return is.Compiled(of), nil
 }
 
-// attackedHarness is the harness with simulated servers.
+// attackedHarness is a harness with simulated servers.
 type attackedHarness struct {
 	harness
 	user  string
@@ -187,7 +187,7 @@ func (h *attackedHarness) Execute(ctx context.Context, p attack.Program) (*run.O
 	return h.Runs().Execute(ctx, runs.Request{Code: p.Code, User: h.user, Session: p.Session, Roles: h.roles, Said: []string{said}})
 }
 
-// maxUntested is how many tools that could not be tried are printed.
+// maxUntested is the maximum number of untested tools that are printed.
 const maxUntested = 10
 
 // print prints a report.

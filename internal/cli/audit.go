@@ -54,7 +54,7 @@ func (c *auditVerifyCmd) Run(ctx context.Context, a *app, cfg *config.Config) er
 	return ended(a.answer(r, "%s\n", r.Summary(path)), r.Problem == "")
 }
 
-// auditor writes audit events where the configuration says: into the log, into a file, into both or nowhere.
+// auditor returns an Auditor that writes events where the configuration says: into the log, into a file, into both or nowhere.
 func auditor(cfg *config.Config, log *slog.Logger, now func() time.Time) (_ *telemetry.Auditor, closer func(), err error) {
 	c := cfg.Audit
 	if !c.Enabled {

@@ -83,7 +83,7 @@ func (c *backupCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 		"wrote %s: %d files, %s before compression\n", a.path(c.File), s.Files, humanize.IBytes(uint64(s.Bytes)))
 }
 
-// write writes the archive. A file is there only once it is complete.
+// write writes the archive. A file appears under its name only when it is complete.
 func (c *backupCmd) write(ctx context.Context, a *app, cfg *config.Config, o installation.Options) (s installation.Summary, err error) {
 	defer a.progress("backing up").stop()
 	if c.File == "-" {
@@ -111,7 +111,7 @@ func (c *backupCmd) write(ctx context.Context, a *app, cfg *config.Config, o ins
 	return s, err
 }
 
-// name gives the complete archive its name.
+// name renames the complete archive to its final name.
 func (c *backupCmd) name(from, to string) error {
 	if c.Force {
 		return os.Rename(from, to)
@@ -122,7 +122,7 @@ func (c *backupCmd) name(from, to string) error {
 	return os.Rename(from, to) // file systems such as FAT have no links
 }
 
-// secretsOf are the names of the secrets in harness.yaml.
+// secretsOf returns the names of the secrets in harness.yaml.
 func secretsOf(cfg *config.Config) (names []string) {
 	if cfg.File == "" {
 		return nil
@@ -134,7 +134,7 @@ func secretsOf(cfg *config.Config) (names []string) {
 	return slices.Compact(names)
 }
 
-// leftOut says what a backup needs that is not in it.
+// leftOut returns notes about what a restored installation needs that the backup does not contain.
 func leftOut(cfg *config.Config, keys bool, s installation.Summary, missed []string) (notes []string) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if s.Manifest.Schema == 0 {
@@ -164,7 +164,7 @@ func leftOut(cfg *config.Config, keys bool, s installation.Summary, missed []str
 	return notes
 }
 
-// source is an open archive.
+// source opens an archive for reading.
 func (a *app) source(ctx context.Context, file string) (io.ReadCloser, error) {
 	if file == "-" {
 		return io.NopCloser(interrupted{ctx, a.Stdin}), nil

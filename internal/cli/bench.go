@@ -51,13 +51,13 @@ func (c *benchCmd) Run(ctx context.Context, a *app) error {
 	})
 }
 
-// warmBudgets are what a run with a warm runner may take in a tier, in milliseconds.
+// warmBudgets are the maximum times of a run with a warm runner in each tier, in milliseconds.
 var warmBudgets = map[string]float64{"wasm": 1, "process": 1.5, "docker": 3}
 
-// gvisorBudget is that of containers with gVisor.
+// gvisorBudget is the maximum time in containers with gVisor.
 const gvisorBudget = 10
 
-// tiers opens those that are to be compared.
+// tiers opens the tiers to compare.
 func (c *benchCmd) tiers(ctx context.Context, a *app) ([]bench.Tier, error) {
 	names := []string{c.Tier}
 	switch c.Tier {

@@ -14,22 +14,22 @@ import (
 	"mcp-code-exec-harness/internal/model"
 )
 
-// tokenRow compares what so many upstream tools cost of a model's context.
+// tokenRow compares how much of a model's context a number of upstream tools takes.
 type tokenRow struct {
 	Tools  int `json:"tools"`
-	Direct int `json:"direct"` // model tokens of the tools' own definitions
+	Direct int `json:"direct"` // tokens of the tools' own definitions
 	Code   int `json:"code"`   // tokens of code mode: the gateway's tools and instructions
 	Tasks  int `json:"tasks"`  // tokens of code mode with run_task
 }
 
-// benchTokens prints the cost of the definitions of tools, in tokens of o200k. The upstream tools are those of the demo servers, again
-// and again under other names.
+// benchTokens prints the cost of tool definitions, in tokens of o200k. The upstream tools are those of the demo servers, repeated under
+// other names.
 func benchTokens(ctx context.Context, a *app) error {
 	upstream, err := demoTools(ctx)
 	if err != nil {
 		return err
 	}
-	sizes := make([]int, len(upstream)) // tools of each server, with names such as crm123__search
+	sizes := make([]int, len(upstream)) // tokens of each tool, with a name such as crm123__search
 	for i, tool := range upstream {
 		named := *tool
 		named.Name = "crm123__" + tool.Name
@@ -57,7 +57,7 @@ func benchTokens(ctx context.Context, a *app) error {
 	})
 }
 
-// tokensOf is how many tokens values take as JSON.
+// tokensOf returns the number of tokens that values take as JSON.
 func tokensOf(values ...any) (sum int, err error) {
 	for _, v := range values {
 		text, err := json.Marshal(v)
@@ -73,7 +73,7 @@ func tokensOf(values ...any) (sum int, err error) {
 	return sum, nil
 }
 
-// demoTools are the tools of the demo servers, as a client lists them.
+// demoTools returns the tools of the demo servers as a client lists them.
 func demoTools(ctx context.Context) (all []*mcp.Tool, err error) {
 	dir, err := os.MkdirTemp("", "harness-bench-")
 	if err != nil {

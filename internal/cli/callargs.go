@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// maxArguments is how many bytes the arguments of a call, or one file of them, may have.
+// maxArguments is the maximum number of bytes of the arguments of a call, and of one file with arguments.
 const maxArguments = 8 << 20
 
-// callArgs are the arguments of a call as the command line has them: one JSON object, in place, in a file (@FILE) or on standard
-// input (-); or NAME=VALUE, NAME=@FILE and NAME:=JSON for single arguments.
+// callArgs are the arguments of a call on the command line. They are one JSON object: in place, in a file (@FILE) or on standard input
+// (-). Or they are single arguments: NAME=VALUE, NAME=@FILE and NAME:=JSON.
 type callArgs []string
 
-// check reports arguments that can be nothing. Files and standard input are not read yet.
+// check reports malformed arguments. It does not read files or standard input.
 func (t callArgs) check() error {
 	if t.whole() {
 		if strings.HasPrefix(t[0], "@") || t[0] == "-" {
@@ -41,7 +41,7 @@ func (t callArgs) check() error {
 	return nil
 }
 
-// whole reports whether one text is the whole object.
+// whole reports whether one text is the whole JSON object.
 func (t callArgs) whole() bool {
 	if len(t) != 1 {
 		return false
@@ -50,7 +50,7 @@ func (t callArgs) whole() bool {
 	return !pair || strings.HasPrefix(t[0], "@") || strings.HasPrefix(strings.TrimSpace(t[0]), "{")
 }
 
-// split takes NAME=VALUE apart; raw is the JSON of NAME:=JSON.
+// split splits NAME=VALUE. raw means that the value is JSON, from NAME:=JSON.
 func (t callArgs) split(arg string) (name, value string, raw bool, err error) {
 	name, value, ok := strings.Cut(arg, "=")
 	name, raw = strings.CutSuffix(name, ":")
@@ -87,7 +87,7 @@ func requires(schema json.RawMessage) bool {
 	return json.Unmarshal(schema, &s) == nil && len(s.Required) > 0
 }
 
-// object checks that a text that was read is a JSON object.
+// object returns a text that is a JSON object. err is the error of reading the text.
 func object(text []byte, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
@@ -103,10 +103,10 @@ func object(text []byte, err error) (json.RawMessage, error) {
 	return text, nil
 }
 
-// read returns the arguments as an object. schema is of the tool: it says which values are texts; nil if it is not known.
+// read returns the arguments as a JSON object. The tool's schema determines which values are texts; it is nil if it is not known.
 func (t callArgs) read(ctx context.Context, a *app, schema json.RawMessage) (json.RawMessage, error) {
 	switch {
-	case len(t) == 0 && a.piped() && requires(schema): // a loop of a shell may need what is piped for itself
+	case len(t) == 0 && a.piped() && requires(schema): // otherwise a loop of a shell may need the piped text itself
 		text, err := a.pipedArguments(ctx)
 		if err != nil || len(bytes.TrimSpace(text)) > 0 {
 			return object(text, err)
@@ -130,7 +130,7 @@ func (t callArgs) read(ctx context.Context, a *app, schema json.RawMessage) (jso
 			} `json:"anyOf"`
 		} `json:"properties"`
 	}
-	_ = json.Unmarshal(schema, &described) // a schema that says less makes texts
+	_ = json.Unmarshal(schema, &described) // without types in the schema, values are texts
 	values := map[string]json.RawMessage{}
 	for _, arg := range t {
 		name, value, raw, err := t.split(arg)
@@ -163,7 +163,7 @@ func (t callArgs) read(ctx context.Context, a *app, schema json.RawMessage) (jso
 	return bytes.TrimSpace(b.Bytes()), err
 }
 
-// typesOf lists the types that a schema allows.
+// typesOf returns the types that a schema allows.
 func typesOf(value any) (types []string) {
 	switch v := value.(type) {
 	case string:
@@ -178,7 +178,7 @@ func typesOf(value any) (types []string) {
 	return types
 }
 
-// argumentFile reads the file of @FILE.
+// argumentFile reads the file of an argument @FILE.
 func (a *app) argumentFile(name string) ([]byte, error) {
 	path := a.path(name)
 	f, err := a.openPath(path)

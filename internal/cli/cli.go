@@ -1,5 +1,5 @@
-// Package cli is the command line: one file for each command. It is the only place that knows flags; everything else
-// takes values.
+// Package cli is the command line, with one file for each command. It is the only package that knows flags; all others
+// take values.
 package cli
 
 import (
@@ -32,7 +32,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Version is set by the linker; where it is not, as with go install, it is that of the module.
+// Version is set by the linker. Without that, as with go install, it is the version of the module.
 var Version = "dev"
 
 func init() {
@@ -42,7 +42,7 @@ func init() {
 	}
 }
 
-// World is what a command uses of the outside, passed in so that tests run commands in their own process.
+// World is the environment of a command, passed in so that tests can run commands in their own process.
 type World struct {
 	Args       []string // arguments without the program's name
 	Environ    []string
@@ -52,14 +52,14 @@ type World struct {
 	Stdout     io.Writer
 	Stderr     io.Writer
 	Now        func() time.Time
-	Keyring    secrets.Keyring // keyring of the system; nil: none
-	// Browse opens an address in the user's browser and does not wait for it; nil: the system's.
+	Keyring    secrets.Keyring // keyring of the system, or nil
+	// Browse opens an address in the user's browser without waiting for it; nil: use the system's browser.
 	Browse func(ctx context.Context, address string) error
 
-	served *servedCommand // command of another process that this server executes; nil: it is this process's own
+	served *servedCommand // command that this server executes for another process; nil: the command of this process
 }
 
-// globals are the flags that every command has, before or behind its name.
+// globals are the flags that every command has. They stand before or after the command's name.
 type globals struct {
 	Config   string `help:"Configuration file instead of the one found." placeholder:"FILE"`
 	JSON     bool   `name:"json" help:"Machine-readable result on standard output, everything else on standard error."`
@@ -126,27 +126,27 @@ Exit codes: 0 done, 1 the run or task failed, 2 usage or configuration, 3 a depe
 4 waiting for an approval, 130 interrupted, 143 terminated.`
 }
 
-// app is what every command is given. Its Stdout and Stderr are the World's, made safe for terminals.
+// app is passed to every command. Its Stdout and Stderr write to those of World, safely for terminals.
 type app struct {
 	World
 	flags          *globals
 	settings       map[string]string // keys of the configuration that flags set
-	settingFlags   map[string]string // flags of settings
+	settingFlags   map[string]string // flags that set these keys, by key
 	stdout, stderr *console
-	filter         func(any) gojq.Iter    // values of the expression of --jq; nil: none
+	filter         func(any) gojq.Iter    // evaluates the expression of --jq; nil: there is none
 	answered       bool                   // json has printed the result
 	config         *config.Config         // configuration that load has read
 	problems       []string               // warnings about the configuration that load has not printed yet
-	untrusted      *config.UntrustedError // why that is not the configuration of the folder; nil if it is, or there is none
+	untrusted      *config.UntrustedError // why the configuration of the folder is not used; nil if it is used, or there is none
 	opened         harness                // harness of the command; nil if it opened none
-	input          *bufio.Reader          // reader of Stdin for commands that ask their user
-	model          *kong.Node             // the command line
-	command        string                 // its path, such as "servers list"
-	approves       bool                   // the command approves calls itself
+	input          *bufio.Reader          // buffered Stdin for commands that ask their user
+	model          *kong.Node             // model of the command line
+	command        string                 // path of the command, such as "servers list"
+	approves       bool                   // the command approves its calls itself
 	recording      sync.Mutex             // held while an event is written into the audit log
 }
 
-// showExample puts a command's tag example into its help, and the commands of a command under a heading of their own.
+// showExample adds a command's tag example to its help, and lists subcommands under a heading of their own.
 func showExample(v kong.Visitable, next kong.Next) error {
 	if command, ok := v.(*kong.Node); ok && command.Tag != nil && command.Tag.Has("example") {
 		command.Detail = "Example:\n  harness " + command.Tag.Get("example")
@@ -157,7 +157,7 @@ func showExample(v kong.Visitable, next kong.Next) error {
 	return next(nil)
 }
 
-// printHelp prints the help of a command with its own flags; those that every command has are one line.
+// printHelp prints the help of a command with its own flags. The flags that every command has take one line.
 func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	if ctx.Selected() == nil {
 		return kong.DefaultHelpPrinter(options, ctx)
@@ -174,8 +174,8 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// notNamed matches the fields of commands that a command line with a command as its first word does not need; building all of them
-// takes a fifth of the start. Commands with the tag key all need the others.
+// notNamed returns a pattern of the fields of commands that can be left out if the first word of the command line is a command. Building
+// all fields takes a fifth of the start. Commands with the tag key all need every field.
 func notNamed(args []string) string {
 	var others []string
 	narrow := false
@@ -196,7 +196,7 @@ func notNamed(args []string) string {
 	return `^commands\.(` + strings.Join(others, "|") + `)$`
 }
 
-// Main runs one command and returns its exit code. Cancelling ctx interrupts it; the cause is a Signal.
+// Main runs one command and returns its exit code. Cancelling ctx, with a Signal as the cause, interrupts the command.
 func Main(ctx context.Context, w World) int {
 	a := &app{World: w, flags: &globals{}, settings: map[string]string{}, settingFlags: map[string]string{}}
 	shared := &screen{}
@@ -234,7 +234,7 @@ func Main(ctx context.Context, w World) int {
 	a.model = parser.Model.Node
 	args := w.Args
 	switch {
-	case w.served != nil: // The client has parsed the arguments.
+	case w.served != nil: // The client has already parsed the arguments.
 	case len(args) == 0:
 		args = []string{"--help"}
 	case args[0] == "help":
@@ -268,7 +268,7 @@ func Main(ctx context.Context, w World) int {
 	return a.report(ctx, a.run(ctx, command))
 }
 
-// run checks the flags of a command, runs it, and closes what it opened. A flag with the tag key sets that key of the configuration.
+// run checks the flags of a command, runs the command, and closes what it opened. A flag with the tag key sets that key of the configuration.
 func (a *app) run(ctx context.Context, command *kong.Context) error {
 	a.command = command.Command()
 	if c, ok := command.Selected().Target.Addr().Interface().(interface{ check() error }); ok {
@@ -301,7 +301,7 @@ func (a *app) run(ctx context.Context, command *kong.Context) error {
 			}
 		}
 	}
-	startup.Done() // not before: a client of a server ends without a collection
+	startup.Done() // not earlier: a process whose command a server executes ends without a garbage collection
 	defer a.close()
 	err := command.Run()
 	if lost := a.stdout.failed.Load(); err == nil && lost != nil { // the reader of the output is gone
@@ -310,7 +310,7 @@ func (a *app) run(ctx context.Context, command *kong.Context) error {
 	return err
 }
 
-// decodeDuration reads a duration as the configuration has it: 30s, 2h or 30d.
+// decodeDuration reads a duration in the format of the configuration: 30s, 2h or 30d.
 func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
@@ -321,7 +321,7 @@ func decodeDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	return err
 }
 
-// wantsJSON looks for --json in a command line that was not parsed to its end.
+// wantsJSON reports whether a command line that could not be parsed has the flag --json.
 func wantsJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
@@ -331,7 +331,7 @@ func wantsJSON(args []string) bool {
 
 func usage(err error) error { return &exitError{exitUsage, err} }
 
-// misread explains a command line that cannot be parsed.
+// misread explains the error of parsing a command line.
 func misread(err error) error {
 	command := "harness"
 	if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil && parse.Context.Selected() != nil {
@@ -340,7 +340,7 @@ func misread(err error) error {
 	return usage(fmt.Errorf("%w; see %s --help", err, command))
 }
 
-// report prints an error, with --json as JSON too, and returns the exit code.
+// report prints an error, also as JSON with --json, and returns the exit code.
 func (a *app) report(ctx context.Context, err error) int {
 	code := exitCode(ctx, err)
 	if err == nil || errors.Is(err, errReported) || errors.Is(err, errStopped) {
@@ -349,17 +349,17 @@ func (a *app) report(ctx context.Context, err error) int {
 	if code == exitInterrupted || code == exitTerminated {
 		err = fmt.Errorf("stopped: %w", context.Cause(ctx))
 	}
-	if a.flags.JSON && !a.answered && a.flags.JQ == "" { // an expression is about results
+	if a.flags.JSON && !a.answered && a.flags.JQ == "" { // expressions of --jq apply to results only
 		a.json(map[string]any{"error": map[string]string{"message": err.Error()}})
 	}
 	fmt.Fprintln(a.Stderr, "harness:", err)
-	if held, is := errors.AsType[*catalog.HeldError](err); is && a.stderr.terminal != nil { // not for an agent that reads it
+	if held, is := errors.AsType[*catalog.HeldError](err); is && a.stderr.terminal != nil { // not for an agent, which has no terminal
 		fmt.Fprintln(a.Stderr, "review it:", a.commandLine("servers review "+held.Server))
 	}
 	return code
 }
 
-// json prints a command's machine-readable result, or what --jq makes of it. A command prints one value at most.
+// json prints a command's machine-readable result, or the values that --jq makes of it. A command prints at most one result.
 func (a *app) json(v any) error {
 	a.answered = true
 	if a.filter != nil {
@@ -377,7 +377,7 @@ func (a *app) encode(v any) error {
 	return nil
 }
 
-// answer prints a command's result: v with --json, else the text.
+// answer prints a command's result: v with --json, otherwise the text.
 func (a *app) answer(v any, format string, args ...any) error {
 	if a.flags.JSON {
 		return a.json(v)
@@ -386,7 +386,7 @@ func (a *app) answer(v any, format string, args ...any) error {
 	return nil
 }
 
-// more prints the command for the next page of a list: the same one, from there on.
+// more prints the command for the next page of a list: the same command with the cursor of that page.
 func (a *app) more(cursor string) {
 	if cursor == "" || a.flags.JSON {
 		return

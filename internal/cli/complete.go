@@ -17,18 +17,19 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// completeTimeout is how long a shell waits for names that are looked up.
+// completeTimeout is the maximum time that a shell waits for the lookup of names.
 const completeTimeout = 2 * time.Second
 
 const (
-	// maxCompletions is how many runs, tasks or sessions are offered; the newest are.
+	// maxCompletions is the maximum number of runs, tasks or sessions that are offered, the newest ones.
 	maxCompletions = 50
-	// maxSimilar is how many of them a misspelt name is compared with.
+	// maxSimilar is the maximum number of names that a misspelt name is compared with.
 	maxSimilar = 1000
 )
 
-// mirror is a command of Kong, which parses command lines, as one of Cobra, which has the scripts of shells, their protocol
-// and the manual pages. names gives the values of a positional argument or flag with the tag names, by the tag's value.
+// mirror converts a command of Kong, which parses command lines, to a command of Cobra, which provides the completion scripts of
+// shells, their protocol and the manual pages. names returns the values of a positional argument or flag with the tag names; kind
+// is the tag's value.
 func mirror(n *kong.Node, names func(c *cobra.Command, kind string) []cobra.Completion) *cobra.Command {
 	text, example, _ := strings.Cut(n.Detail, "Example")
 	_, example, _ = strings.Cut(example, ":\n")
@@ -71,7 +72,7 @@ func mirror(n *kong.Node, names func(c *cobra.Command, kind string) []cobra.Comp
 	return c
 }
 
-// completion offers the values of the positional argument that follows args; the last one may be repeated.
+// completion offers the values of the positional argument that follows args. The last positional argument may be repeatable.
 func completion(values []*kong.Value, names func(c *cobra.Command, kind string) []cobra.Completion) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(values) == 0 || len(args) >= len(values) && !values[len(values)-1].IsCumulative() {
@@ -111,8 +112,8 @@ func (a *app) complete(ctx context.Context) int {
 	return exitDone
 }
 
-// names lists what a command can be given by name, with what is known without starting a server. Where the configuration or the
-// store cannot be read there is none: the command itself says why. Of runs, tasks and sessions it lists the newest, at most so many.
+// names lists the names of a kind that are known without starting a server. If the configuration or the store cannot be read, it lists
+// nothing, and the command itself reports the error. most limits the number of runs, tasks or sessions, of which the newest are listed.
 func (a *app) names(ctx context.Context, kind string, most int) (all []cobra.Completion) {
 	cfg, err := a.load()
 	if err != nil {
@@ -177,7 +178,7 @@ func (a *app) names(ctx context.Context, kind string, most int) (all []cobra.Com
 	return all
 }
 
-// like is a hint about a misspelt name: what is probably meant, and where to look else.
+// like returns a hint about a misspelt name: similar names, and the text otherwise.
 func (a *app) like(ctx context.Context, kind, name, otherwise string) string {
 	var all []string
 	for _, c := range a.names(ctx, kind, maxSimilar) {

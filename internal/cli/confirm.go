@@ -18,10 +18,10 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// maxTries is how often a command asks for a passphrase.
+// maxTries is the maximum number of attempts to enter a passphrase.
 const maxTries = 3
 
-// secretLine asks the user of a terminal for a text that the terminal does not show.
+// secretLine asks the user at a terminal for a text without echo.
 func (a *app) secretLine(ctx context.Context, question string) (string, error) {
 	k := a.keyboard()
 	if k == nil {
@@ -38,7 +38,7 @@ func (a *app) secretLine(ctx context.Context, question string) (string, error) {
 	return text, err
 }
 
-// confirm has the user prove by their passphrase that it is they who do something; what says what. The function signs it; it is nil where no
+// confirm has the user confirm an action by passphrase; what describes the action. It returns a function that signs the action, or nil if no
 // confirmation is set up.
 func (a *app) confirm(ctx context.Context, h harness, what string) (approval.Sign, error) {
 	p := h.Presence()
@@ -55,7 +55,7 @@ func (a *app) confirm(ctx context.Context, h harness, what string) (approval.Sig
 	return a.unlock(ctx, p, what)
 }
 
-// unlock asks for the passphrase until it opens the key, or was wrong maxTries times. what says what is confirmed.
+// unlock asks for the passphrase until it opens the key or maxTries attempts have failed. what describes the confirmed action.
 func (a *app) unlock(ctx context.Context, p *approval.Presence, what string) (approval.Sign, error) {
 	for try := 1; ; try++ {
 		passphrase, err := a.secretLine(ctx, fmt.Sprintf("Passphrase, to %s: ", what))
@@ -75,7 +75,7 @@ func (a *app) unlock(ctx context.Context, p *approval.Presence, what string) (ap
 	}
 }
 
-// noKey says why there is no key to sign with, and what to do.
+// noKey returns an error that explains why there is no key to sign with, and what to do.
 func (a *app) noKey(ctx context.Context, p *approval.Presence) error {
 	stored, err := p.Stored(ctx)
 	if err == nil && stored != nil {
@@ -151,7 +151,7 @@ func (approvalsSetupCmd) Run(ctx context.Context, a *app, cfg *config.Config, h 
 		"Approvals ask for this passphrase from now on. The key %s that it opens is in %s; keep a copy with your backups.\n", print, file)
 }
 
-// opens asks for the passphrase of the key until it opens it.
+// opens asks for the current passphrase until it opens the key, and returns it.
 func (a *app) opens(ctx context.Context, p *approval.Presence) (passphrase string, err error) {
 	for try := 1; ; try++ {
 		if passphrase, err = a.secretLine(ctx, "Passphrase of now: "); err != nil {
@@ -193,7 +193,7 @@ func (a *app) newPassphrase(ctx context.Context) (string, error) {
 	}
 }
 
-// presenceChange records a change of the key that signs approvals.
+// presenceChange records in the audit log that the key that signs approvals has changed.
 func (a *app) presenceChange(ctx context.Context, cfg *config.Config, change, fingerprint string) {
 	a.record(ctx, cfg, telemetry.Event{
 		Type: telemetry.KeyChange, Severity: telemetry.Medium, Details: map[string]any{"key": "approvals", "fingerprint": fingerprint, "change": change},
@@ -227,7 +227,7 @@ func (policyConfirmCmd) Run(ctx context.Context, a *app, cfg *config.Config, h h
 	return a.answer(map[string]string{"confirmed": cfg.File}, "confirmed the policy of %s\n", policyPlace(cfg))
 }
 
-// policyPlace names where a policy is from, for people.
+// policyPlace returns where the policy comes from, as text for people.
 func policyPlace(cfg *config.Config) string {
 	if cfg.File == "" {
 		return "the defaults and the environment"
@@ -235,7 +235,7 @@ func policyPlace(cfg *config.Config) string {
 	return cfg.File
 }
 
-// commandLine is a command for the user to type, with the configuration that this command was given.
+// commandLine returns a command for the user to type, with the --config of this command.
 func (a *app) commandLine(rest string) string {
 	if a.flags.Config == "" {
 		return "harness " + rest
@@ -247,7 +247,7 @@ func (a *app) commandLine(rest string) string {
 	return "harness --config " + file + " " + rest
 }
 
-// presenceFindings says whether a person has to confirm approvals, and whether the traces of that agree.
+// presenceFindings returns findings about whether a person has to confirm approvals, and whether the places that record this agree.
 func presenceFindings(ctx context.Context, cfg *config.Config, h harness) (all []finding) {
 	const name = "approvals"
 	p := h.Presence()
@@ -284,7 +284,7 @@ func presenceFindings(ctx context.Context, cfg *config.Config, h harness) (all [
 	return all
 }
 
-// unsignedApprovals is how many of the last approvals since there is a key have no valid signature.
+// unsignedApprovals returns the number of recent approvals that are newer than the key and have no valid signature.
 func unsignedApprovals(ctx context.Context, h harness) (n int) {
 	sealed, err := approval.LoadSealedKey(h.Presence().Dir)
 	if err != nil {
@@ -302,12 +302,12 @@ func unsignedApprovals(ctx context.Context, h harness) (n int) {
 	return n
 }
 
-// lastApprovalKey is the fingerprint of the key that signs approvals as the audit log last has it; empty if it has none.
+// lastApprovalKey returns the fingerprint of the key that signs approvals according to the audit log, or "" if it has no such entry.
 func lastApprovalKey(cfg *config.Config) (fingerprint string) {
 	if cfg.Audit.File == "" {
 		return ""
 	}
-	files, _ := filepath.Glob(cfg.Audit.File + ".[0-9]*") // a path with a wildcard finds none of the full files
+	files, _ := filepath.Glob(cfg.Audit.File + ".[0-9]*") // full files are not found for a path with a wildcard
 	for _, name := range append(files, cfg.Audit.File) {
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -22,7 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/web"
 )
 
-// newDashboard puts the dashboard before the API.
+// newDashboard returns a handler that serves the dashboard in front of the API.
 func newDashboard(cfg *config.Config, service *api.API, people *auth.Login, log *slog.Logger) (http.Handler, error) {
 	key := []byte(cfg.Server.Secret)
 	if len(key) == 0 {
@@ -39,7 +39,7 @@ func newDashboard(cfg *config.Config, service *api.API, people *auth.Login, log 
 	return web.New(web.Options{API: handler, Uncounted: uncounted, Key: key, Hosts: hosts, Login: people, Session: web.Room{Bytes: int64(cfg.Workspace.MaxBytes), Files: cfg.Workspace.MaxFiles}, Version: Version, Logger: log, Now: time.Now})
 }
 
-// login logs people in at the issuer of the configuration; nil: it names no client for that.
+// login returns the login of people at the configured issuer, or nil if no client is configured for it.
 func login(cfg *config.Config, who api.Authenticator) *auth.Login {
 	a, ok := who.(*auth.Authenticator)
 	if o := cfg.Auth.OIDC; ok && a.Issuer != nil && o.ClientID != "" {
@@ -62,7 +62,7 @@ Examples:
   harness open --print`
 }
 
-// linkTime is how long a server has to answer.
+// linkTime is the maximum time that a server may take to answer.
 const linkTime = 10 * time.Second
 
 func (c *openCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
@@ -90,14 +90,14 @@ func (c *openCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	switch {
 	case err != nil:
 		return &exitError{exitUnavailable, err}
-	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden: // the server has keys
+	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden: // the server requires a key
 		link.Path = "/login"
 		fmt.Fprintln(a.Stderr, "harness: the server asks for an API key: harness keys create makes one")
 	case answer.StatusCode != http.StatusOK || json.Unmarshal(text, &link) != nil || link.Path == "":
 		return &exitError{exitUnavailable, fmt.Errorf("what answers at %s has no dashboard (%s)", at, answer.Status)}
 	}
 	if origin := dashboardOrigin(cfg.Server); cfg.Approvals.Confirm == "webauthn" && cfg.Server.Loopback() && origin != "" {
-		at = origin // browsers use security keys there, and not at IP addresses
+		at = origin // browsers use security keys at this address, but not at IP addresses
 	}
 	browse := a.Browse
 	if browse == nil {
@@ -111,7 +111,7 @@ func (c *openCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	return a.answer(map[string]string{"url": at + link.Path}, "%s\n", at+link.Path)
 }
 
-// address is where a browser of this machine reaches a server.
+// address returns the URL at which a browser on this machine reaches a server.
 func address(s config.Server) string {
 	scheme := "http"
 	if s.TLS.Cert != "" {

@@ -68,7 +68,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	defer a.close() // before the directory is removed
+	defer a.close() // runs before the directory is removed
 	a.ensureTools(ctx, h)
 	var tools []json.RawMessage
 	for _, server := range h.Servers().Tools() {
@@ -123,7 +123,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// approve decides about the mail, or has the user of a terminal decide.
+// approve decides about the mail, or asks the user at a terminal.
 func (c *demoCmd) approve(ctx context.Context, a *app, show *console) (approve bool, by string, err error) {
 	switch {
 	case c.Yes:
@@ -144,7 +144,7 @@ func (c *demoCmd) approve(ctx context.Context, a *app, show *console) (approve b
 	}
 }
 
-// demoConfig writes the demo's harness.yaml and reads it. It has none of the user's settings.
+// demoConfig writes the demo's harness.yaml and reads it. No setting of the user applies.
 func demoConfig(a *app, dir string) (*config.Config, error) {
 	path := filepath.Join(dir, "harness.yaml")
 	text, err := os.ReadFile(path)
@@ -161,24 +161,24 @@ func demoConfig(a *app, dir string) (*config.Config, error) {
 	return cfg, err
 }
 
-// demoExecutor executes the demo's programs in a task: the agent loop works it with a model that answers with these programs.
+// demoExecutor executes the demo's programs in a task. The agent loop works the task with a model whose answers are these programs.
 type demoExecutor struct {
 	h        harness
-	sent     chan *model.Request // requests to the model, each of which ends the program before
+	sent     chan *model.Request // requests to the model; each shows that the previous program has ended
 	says     chan demoSaid       // answers of the model
 	asks     chan approval.Request
 	decided  chan bool
 	last     *run.Outcome            // outcome of the last program
 	outcomes map[string]*run.Outcome // outcomes by run
 	runs     []string
-	text     strings.Builder // all that the model was sent
+	text     strings.Builder // everything that was sent to the model
 	stop     func()
 	ended    chan struct{} // closed when the task has ended
 	t        task.Task
 	err      error
 }
 
-// demoSaid is a program, or else the answer.
+// demoSaid is an answer of the model: a program, or else the final answer.
 type demoSaid struct{ code, answer string }
 
 var (
@@ -226,13 +226,13 @@ func newDemoExecutor(ctx context.Context, h harness) (*demoExecutor, error) {
 	return e, nil
 }
 
-// end ends the task if it has not ended.
+// end ends the task unless it has already ended.
 func (e *demoExecutor) end() {
 	e.stop()
 	<-e.ended
 }
 
-// decide has the demo decide what the task waits for.
+// decide has the demo decide about the approvals that the task waits for.
 func (e *demoExecutor) decide(ctx context.Context, taskID string) error {
 	all, _, err := e.h.Runs().Approvals(ctx, auth.Local(), approval.Filter{Task: taskID, Status: approval.Waiting})
 	if err != nil {
@@ -256,7 +256,7 @@ func (e *demoExecutor) decide(ctx context.Context, taskID string) error {
 	return nil
 }
 
-// next waits until the model is asked, and returns what it was sent last.
+// next waits for the next request to the model, and returns the last message in it.
 func (e *demoExecutor) next(ctx context.Context, decide func(approval.Request) (bool, error)) (model.Message, error) {
 	for {
 		select {
@@ -314,7 +314,7 @@ func (e *demoExecutor) Finish(ctx context.Context, answer string) (string, error
 	return shown.Text, err
 }
 
-// demoModel says what the executor has it say.
+// demoModel is a model that answers what the executor tells it to.
 type demoModel struct{ e *demoExecutor }
 
 // Info implements model.Model.
@@ -347,7 +347,7 @@ func (m *demoModel) Generate(ctx context.Context, req *model.Request) (*model.Tu
 	}
 }
 
-// demoRuns keeps the outcome of the last run.
+// demoRuns executes runs and keeps the outcome of the last one.
 type demoRuns struct {
 	agent.Runs
 	e *demoExecutor
@@ -356,7 +356,7 @@ type demoRuns struct {
 func (r *demoRuns) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
 	out, err := r.Runs.Execute(ctx, p)
 	if err == nil {
-		r.e.last = out // Generate, which follows, hands it over
+		r.e.last = out // Generate is called next and hands over the outcome
 	}
 	return out, err
 }
@@ -401,7 +401,7 @@ func (e *demoExecutor) Replay(ctx context.Context, id string) (bool, error) {
 	return out.Status == made.Status && bytes.Equal(out.Output, made.Output) && out.Calls == made.Calls && failure(out) == failure(made), nil
 }
 
-// failure is the message of a failed run.
+// failure returns the error message of a run, or "".
 func failure(out *run.Outcome) string {
 	if out.Error == nil {
 		return ""

@@ -16,7 +16,7 @@ type finding = doctor.Finding
 
 func found(name, state, detail, fix string) finding { return doctor.Found(name, state, detail, fix) }
 
-// widestState is the longest state of a finding.
+// widestState is the longest name of a finding's state.
 const widestState = "warning"
 
 func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h harness) error {
@@ -60,7 +60,7 @@ func (doctorCmd) Run(ctx context.Context, a *app, cfg *config.Config, h harness)
 	return err
 }
 
-// about are the findings about the configuration and the approvals.
+// about returns the findings about the configuration, and the checks of the store and the approvals.
 func (a *app) about(ctx context.Context, cfg *config.Config, h harness) doctor.Own {
 	own := doctor.Own{Configuration: found("configuration", "ok", cfg.File+", found "+cfg.FileOrigin, "")}
 	switch {

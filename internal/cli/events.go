@@ -17,8 +17,9 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// watch shows the events of a task behind one until it or ctx ends, and notes the last one. It calls watching at the first event, from which on
-// no piece of an answer is missed: there always is one, task.queued or the delta of a watch that begins again.
+// watch shows the events of a task that follow the event with the number after, until the task or ctx ends, and updates after. It calls watching at
+// the first event; from then on no piece of an answer is missed. There always is a first event: task.queued, or the delta of a watch that begins
+// again.
 func (a *app) watch(ctx context.Context, v *view, tasks *task.Service, id string, after *int64, watching func()) {
 	defer watching()
 	for e, err := range tasks.Events(ctx, id, *after) {
@@ -34,7 +35,7 @@ func (a *app) watch(ctx context.Context, v *view, tasks *task.Service, id string
 	}
 }
 
-// eventData has the fields of events that are shown; see the types of package task.
+// eventData has those fields of events that are shown; see the types of package task.
 type eventData struct {
 	Turn    int
 	Text    string
@@ -68,7 +69,7 @@ type eventData struct {
 func (v *view) event(e task.Event) {
 	var d struct {
 		eventData
-		// A turn has calls of tools, a request for an approval has calls of a program.
+		// Calls of tools in a turn, or calls of a program in a request for an approval.
 		Calls json.RawMessage
 	}
 	if json.Unmarshal(e.Data, &d) != nil {
@@ -130,7 +131,7 @@ func (v *view) event(e task.Event) {
 	}
 }
 
-// asked notes the calls that wait for a person.
+// asked notes which calls wait for a person's decision.
 func (v *view) asked(calls json.RawMessage, at time.Time) {
 	var waiting []struct{ Call int }
 	if json.Unmarshal(calls, &waiting) != nil {
@@ -144,7 +145,7 @@ func (v *view) asked(calls json.RawMessage, at time.Time) {
 	}
 }
 
-// decided takes the time of a person's decision off the run, and the calls that waited for it begin now. It says how long that was.
+// decided excludes the time of a person's decision from the time of the run; the calls that waited begin now. It returns a text about the time.
 func (v *view) decided(at time.Time) string {
 	if v.waitsSince.IsZero() {
 		return ""
@@ -159,7 +160,7 @@ func (v *view) decided(at time.Time) string {
 	return " after " + took(waited)
 }
 
-// taskEnded shows how a task ended, and what it took.
+// taskEnded shows how a task ended, and its totals.
 func (v *view) taskEnded(data json.RawMessage) {
 	var t task.Task
 	if json.Unmarshal(data, &t) != nil {
@@ -203,7 +204,7 @@ func (v *view) observe(e run.Event) {
 	}
 }
 
-// message is that of an error in a journal.
+// message returns the message of an error in a journal.
 func message(raw json.RawMessage) string {
 	var e struct{ Message string }
 	if len(raw) == 0 {
@@ -215,7 +216,8 @@ func message(raw json.RawMessage) string {
 	return e.Message
 }
 
-// record shows a record of a journal. A call has no time: it began when the program got the answer before it, or, if it writes, at its intent.
+// record shows a record of a journal. The record of a call has no time: the call began at the program's previous answer or, if it writes, at its
+// intent.
 func (v *view) record(r journal.Record) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -249,7 +251,7 @@ func (v *view) record(r journal.Record) {
 	}
 }
 
-// decisions notes the requests for approvals of a run, oldest first: calls begin when they are decided.
+// decisions notes the approval requests of a run, oldest first. A call that needed an approval begins at the decision.
 func (v *view) decisions(all []approval.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -67,7 +67,7 @@ JSON and text are the value of input. CSV, NDJSON and lines are rows: for await 
 Rows of CSV are objects whose keys stand in the first line. Only a part of the file is in memory at a time.`
 }
 
-// modelTokens is the flag --for-model[=TOKENS]; 0 if it is absent.
+// modelTokens is the value of the flag --for-model[=TOKENS]; 0 if the flag is absent.
 type modelTokens int
 
 // IsBool implements kong.BoolMapperValue: the value is optional.
@@ -88,7 +88,7 @@ func (m *modelTokens) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// check reports flags that contradict each other.
+// check reports flags that exclude each other.
 func (c *execCmd) check() error {
 	switch {
 	case c.Eval != nil && c.File != "":
@@ -107,7 +107,8 @@ func (c *execCmd) check() error {
 	return nil
 }
 
-// served implements serving. With --watch the command keeps what it opened, a replay calls no server, and a recording is written where the command runs.
+// served implements serving. A server does not execute --watch, which keeps parts open, a replay, which calls no server, or a recording, which is
+// written where the command runs.
 func (c *execCmd) served() bool {
 	return !bool(c.Local) && !c.Watch && c.Replay == "" && c.Record == ""
 }
@@ -124,7 +125,7 @@ func (c *execCmd) Run(ctx context.Context, a *app) error {
 	return c.execute(ctx, a, nil, local)
 }
 
-// execute executes the program once. h is nil if it is not open yet.
+// execute executes the program once. h is nil if the harness is not open yet.
 func (c *execCmd) execute(ctx context.Context, a *app, h harness, local *localFiles) error {
 	code, file, err := c.source(ctx, a)
 	if err != nil {
@@ -167,7 +168,7 @@ func (c *execCmd) execute(ctx context.Context, a *app, h harness, local *localFi
 			if e.Call != nil && e.Call.Kind == string(frame.Catalog) {
 				searched.Store(true)
 			}
-			if e.Log == nil || c.ForModel == 0 { // the text for a model contains the lines
+			if e.Log == nil || c.ForModel == 0 { // the text for a model contains the console lines
 				view.observe(e)
 			}
 		}
@@ -187,18 +188,18 @@ func (c *execCmd) execute(ctx context.Context, a *app, h harness, local *localFi
 	if err != nil {
 		return err
 	}
-	if searched.Load() { // the search found no tools of missing servers
+	if searched.Load() { // the program's search did not find tools of unavailable servers
 		a.warnServers(h)
 	}
 	a.tellPage("/runs/" + out.RunID)
-	// The outcome is printed in any case.
+	// The outcome is printed even if it cannot be recorded.
 	err = errors.Join(c.record(ctx, a, h, out), c.answer(a, h, out))
 	a.tellWritten(written, c.Session, c.User)
 	return err
 }
 
-// input is what the program works on: the file of --input, or standard input that is piped to a program from elsewhere
-// that reads it.
+// input returns the input of the program: the file of --input, or piped standard input if the program comes from elsewhere
+// and reads its input.
 func (c *execCmd) input(ctx context.Context, a *app, code string) (_ *runs.Input, done func(), err error) {
 	fromElsewhere := c.Eval != nil || c.File != "" && c.File != "-"
 	if c.Watch && a.piped() && readsInput().MatchString(code) && c.Input == "" {
@@ -221,7 +222,7 @@ func (c *execCmd) input(ctx context.Context, a *app, code string) (_ *runs.Input
 
 var readsInput = startup.Regexp(`\binput\b`)
 
-// openInput opens a file, or standard input for "-", as the input of a run; "" is none. The caller calls done.
+// openInput opens a file, or standard input for "-", as the input of a run. An empty from means no input. The caller calls done.
 func openInput(ctx context.Context, a *app, from, format string) (_ *runs.Input, done func(), err error) {
 	in := &runs.Input{Format: input.Format(format)}
 	switch from {
@@ -242,7 +243,7 @@ func openInput(ctx context.Context, a *app, from, format string) (_ *runs.Input,
 	return in, func() { f.Close() }, nil
 }
 
-// interrupted reads until ctx ends: input from a keyboard may never end.
+// interrupted reads until ctx ends, because input from a keyboard may never end.
 type interrupted struct {
 	ctx context.Context //nolint:containedctx // io.Reader has no other way
 	r   io.Reader
@@ -254,7 +255,7 @@ func (i interrupted) Read(p []byte) (int, error) {
 		err  error
 	}
 	done := make(chan result, 1)
-	go func() { // ends with the input, or with the process
+	go func() { // ends when the input arrives, or with the process
 		text := make([]byte, len(p))
 		n, err := i.r.Read(text)
 		done <- result{text[:n], err}
@@ -274,7 +275,7 @@ func (c *execCmd) source(ctx context.Context, a *app) (code, file string, err er
 	case c.Eval != nil:
 		return *c.Eval, "", nil
 	case c.File == "" && c.Replay != "":
-		return "", "", nil // the recorded program
+		return "", "", nil // replay the recorded program
 	case c.File == "" && a.keyboard() != nil:
 		return "", "", errNoProgram
 	case c.File == "-" || c.File == "":
@@ -293,12 +294,12 @@ func (c *execCmd) source(ctx context.Context, a *app) (code, file string, err er
 	return string(text), filepath.Base(c.File), err
 }
 
-// readAll reads to the end of the input, or until ctx ends: input from a keyboard may never end.
+// readAll reads to the end of the input, or until ctx ends, because input from a keyboard may never end.
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	var text []byte
 	var err error
 	done := make(chan struct{})
-	go func() { // ends with the input, or with the process
+	go func() { // ends when the input ends, or with the process
 		defer close(done)
 		text, err = io.ReadAll(r)
 	}()
@@ -327,7 +328,7 @@ func (c *execCmd) record(ctx context.Context, a *app, h harness, out *run.Outcom
 	return a.saveRecording(c.Record, journal.NewRecording(records), err)
 }
 
-// answer prints the outcome, with --for-model as a model gets it.
+// answer prints the outcome, with --for-model in the form that a model gets.
 func (c *execCmd) answer(a *app, h harness, out *run.Outcome) error {
 	if c.ForModel == 0 || out.Status == run.WaitingApproval {
 		shown, err := h.Runs().Shown(context.Background(), c.User, c.Session, out)

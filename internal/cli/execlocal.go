@@ -8,16 +8,17 @@ import (
 	"time"
 )
 
-// localFiles is the folder of a program, whose files it may import. Nothing leads out of it. It is safe for concurrent use.
+// localFiles is the folder of a program, from which the program may import files. It gives no access to files outside. It is safe for concurrent
+// use.
 type localFiles struct {
 	dir  string
-	root folder // nil: it could not be opened
+	root folder // nil if it could not be opened
 
 	mu   sync.Mutex
-	seen map[string]fileState // files that were read or looked for, by path; nil: nothing watches them
+	seen map[string]fileState // states of the files that were read or looked for, by path; nil without --watch
 }
 
-// fileState tells whether a file has changed.
+// fileState is compared to detect that a file has changed.
 type fileState struct {
 	there    bool
 	size     int64
@@ -32,7 +33,7 @@ func stateOf(name string) fileState {
 	return fileState{true, info.Size(), info.ModTime()}
 }
 
-// local opens the folder of the program. There are no files in it for a program that is no file, or in a folder that cannot be opened.
+// local opens the folder of the program. The folder is empty if the program does not come from a file, or if the folder cannot be opened.
 func (c *execCmd) local(a *app) *localFiles {
 	l := &localFiles{}
 	if c.Watch {
@@ -45,13 +46,13 @@ func (c *execCmd) local(a *app) *localFiles {
 	return l
 }
 
-// folder is an open folder out of which nothing leads.
+// folder is an open folder that gives no access to files outside it.
 type folder interface {
 	fs.StatFS
 	Close() error
 }
 
-// openFolder opens a folder of the command's user; nil: it cannot be opened.
+// openFolder opens a folder of the command's user, or returns nil if it cannot be opened.
 func (a *app) openFolder(dir string) folder {
 	if a.served != nil {
 		if f, err := a.served.session.Folder(dir); err == nil {
@@ -74,7 +75,7 @@ func (f ownFolder) Open(name string) (fs.File, error) { return f.FS().Open(name)
 // Stat implements fs.StatFS.
 func (f ownFolder) Stat(name string) (fs.FileInfo, error) { return fs.Stat(f.FS(), name) }
 
-// files are the files, nil for none.
+// files returns the folder as a file system, or nil if it is not open.
 func (l *localFiles) files() fs.FS {
 	if l.root == nil {
 		return nil
@@ -106,7 +107,7 @@ func (l *localFiles) look(name string) {
 	}
 }
 
-// changed reports whether a file is another one than when it was looked at.
+// changed reports whether a file has changed since it was looked at.
 func (l *localFiles) changed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

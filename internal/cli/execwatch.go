@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// watchEvery is how often the files of a program are looked at. Polling also works on network file systems, and where editors replace files.
+// watchEvery is the interval at which the files of a program are checked. Polling also works on network file systems, and with editors that replace
+// files.
 const watchEvery = 200 * time.Millisecond
 
-// errChanged ends a run whose program has changed.
+// errChanged is the cause that ends a run because its program has changed.
 var errChanged = errors.New("the program has changed")
 
 // watch executes the program, and again whenever it has changed, until ctx ends.
@@ -27,7 +28,7 @@ func (c *execCmd) watch(ctx context.Context, a *app) error {
 	}
 }
 
-// watchOnce executes the program and waits until it has changed. Its error is how the watching ended.
+// watchOnce executes the program and waits until it has changed. An error ends the watching.
 func (c *execCmd) watchOnce(ctx context.Context, a *app, h harness) error {
 	local := c.local(a)
 	defer local.close()

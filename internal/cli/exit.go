@@ -12,18 +12,18 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// The exit codes are a promise to scripts.
+// The exit codes must not change, because scripts depend on them.
 const (
 	exitDone        = 0
 	exitFailed      = 1 // the task or run failed
 	exitUsage       = 2 // usage or configuration
 	exitUnavailable = 3 // a dependency is missing or unreachable
-	exitWaiting     = 4 // for an approval
+	exitWaiting     = 4 // waiting for an approval
 	exitInterrupted = 130
 	exitTerminated  = 143
 )
 
-// exitError gives an error its exit code.
+// exitError is an error with its exit code.
 type exitError struct {
 	code int
 	err  error
@@ -32,13 +32,13 @@ type exitError struct {
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
 
-// errReported ends a command whose result already says what failed.
+// errReported is the error of a command whose output already reports the failure.
 var errReported = errors.New("reported")
 
-// failed is the end of a command that printed a failure.
+// failed returns the error of a command that has printed a failure.
 func failed(code int) error { return &exitError{code: code, err: errReported} }
 
-// ended ends a command that printed how a run or task ended; err is of the printing.
+// ended returns the error of a command that has printed how a run or task ended. err is the error of printing.
 func ended(err error, succeeded bool) error {
 	if err == nil && !succeeded {
 		return failed(exitFailed)
@@ -46,7 +46,7 @@ func ended(err error, succeeded bool) error {
 	return err
 }
 
-// exited is the end of a command that a server has executed.
+// exited returns the error of a command that a server has executed.
 func exited(code int) error {
 	if code == exitDone {
 		return nil
@@ -54,15 +54,15 @@ func exited(code int) error {
 	return failed(code)
 }
 
-// errStopped ends a server that a signal stopped.
+// errStopped is the error of a server that a signal has stopped.
 var errStopped = errors.New("stopped")
 
-// Signal is the cause of a context that a signal ended.
+// Signal is the cause of a context that a signal has ended.
 type Signal struct{ os.Signal }
 
 func (s Signal) Error() string { return s.String() }
 
-// exitCode is the one table from errors to exit codes.
+// exitCode returns the exit code of an error. It is the only mapping from errors to exit codes.
 func exitCode(ctx context.Context, err error) int {
 	if errors.Is(err, errStopped) {
 		return exitDone
@@ -90,13 +90,13 @@ func exitCode(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// WithSignals returns a context that SIGINT or SIGTERM ends, with the Signal as its cause. A second signal ends the
-// process at once; its children end because their input ends, or because the kernel ends them.
+// WithSignals returns a context that ends at SIGINT or SIGTERM, with the Signal as its cause. A second signal ends the
+// process at once. Its children then end because their input ends, or because the kernel ends them.
 func WithSignals() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() { // ends with stop
+	go func() { // ends when stop is called
 		for s := range signals {
 			if ctx.Err() != nil {
 				os.Exit(exitCode(ctx, nil))
@@ -105,7 +105,7 @@ func WithSignals() (ctx context.Context, stop func()) {
 		}
 	}()
 	return ctx, func() {
-		signal.Stop(signals) // nothing is sent after it
+		signal.Stop(signals) // no signal is sent after it
 		close(signals)
 		cancel(nil)
 	}

@@ -34,20 +34,20 @@ type filesArg struct {
 	User string `help:"Whose session or skills." default:"local"`
 }
 
-// skillsRoot stands for a user's skills where a session is named. No session has this name.
+// skillsRoot names a user's skills in place of a session. No session has this name.
 const skillsRoot = "/skills"
 
 // fileArea is a directory of files that commands work on.
 type fileArea struct {
 	dir     *files.Dir
-	root    string         // root in programs
+	root    string         // root directory in programs
 	id      string         // name in commands
-	of      string         // owner, for people
+	of      string         // owner, as text for people
 	restore files.Restorer // nil for skills, which have no tokens
 	close   func()
 }
 
-// open opens what is named. A session that is written into is made.
+// open opens the files of the session or the user's skills. If write is true, it creates a missing session.
 func (f *filesArg) open(ctx context.Context, a *app, h harness, tasks *task.Service, write bool) (*fileArea, error) {
 	switch {
 	case f.User == "":
@@ -89,7 +89,7 @@ func (f *filesArg) open(ctx context.Context, a *app, h harness, tasks *task.Serv
 	return area, nil
 }
 
-// path is a path as programs have it, without the root.
+// path returns a path, as programs write it, without the root.
 func (f *fileArea) path(p string) string {
 	p = filepath.ToSlash(p)
 	if p == f.root {
@@ -103,13 +103,13 @@ func (f *fileArea) unknown(ctx context.Context, p string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return usage(err)
 	}
-	all, _ := f.dir.ReadDir(ctx, ".", true) // without entries, nothing is suggested
+	all, _ := f.dir.ReadDir(ctx, ".", true) // on an error, nothing is suggested
 	var paths, names []string
 	for _, e := range all[:min(len(all), maxSimilar)] {
 		paths, names = append(paths, e.Path), append(names, path.Base(e.Path))
 	}
 	found := ident.Closest(p, paths)
-	if len(found) == 0 { // the directory is another one
+	if len(found) == 0 { // the file may be in another directory
 		closest := ident.Closest(path.Base(p), names)
 		for i, name := range names {
 			if slices.Contains(closest, name) {
@@ -155,7 +155,7 @@ func (c *filesListCmd) Run(ctx context.Context, a *app, h harness, tasks *task.S
 	}
 	defer area.close()
 	all, err := area.dir.ReadDir(ctx, area.path(c.Path), true)
-	if area.path(c.Path) == "." && errors.Is(err, fs.ErrNotExist) { // nothing was written yet
+	if area.path(c.Path) == "." && errors.Is(err, fs.ErrNotExist) { // no file was written yet
 		err = nil
 	}
 	if err != nil {
@@ -280,7 +280,7 @@ func (c *filesPutCmd) Run(ctx context.Context, a *app, h harness, tasks *task.Se
 	return a.answer(map[string]any{"path": area.root + "/" + to, "bytes": size}, "wrote %s/%s of %s, %d bytes\n", area.root, to, area.of, size)
 }
 
-// sizeOf is the size of a regular file in bytes, 0 of anything else.
+// sizeOf returns the size of a regular file in bytes, or 0 for anything else.
 func sizeOf(r io.Reader) int64 {
 	f, ok := r.(interface{ Stat() (fs.FileInfo, error) })
 	if !ok {
@@ -314,7 +314,7 @@ func (a *app) readFile(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// openFile opens what is no directory.
+// openFile opens a file and returns an error for a directory.
 func (a *app) openFile(name string) (fs.File, error) {
 	f, err := a.openPath(name)
 	if err != nil {
@@ -350,10 +350,10 @@ func (c *filesRmCmd) Run(ctx context.Context, a *app, h harness, tasks *task.Ser
 	return a.answer(map[string]string{"removed": area.root + "/" + at}, "removed %s/%s of %s\n", area.root, at, area.of)
 }
 
-// maxTold is how many files that a run wrote are named.
+// maxTold is the maximum number of written files that are named.
 const maxTold = 5
 
-// tellWritten says where the files are that a run wrote: in its session, or nowhere, because those of no session are removed.
+// tellWritten prints where the files are that a run wrote. The files of a run without a session are removed.
 func (a *app) tellWritten(all []files.Entry, session, user string) {
 	var names []string
 	for _, f := range all {

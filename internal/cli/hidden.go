@@ -16,8 +16,8 @@ import (
 // demoServerCommand is the internal command that makes this binary a server of the demo.
 const demoServerCommand = "__demo-server"
 
-// Hidden runs an internal command, if args are one: the binary starts itself as worker, compiler, supervisor or demo
-// server. It does nothing else, because its time is part of every worker's start.
+// Hidden runs an internal command if args name one: the binary starts itself as a worker, compiler, supervisor or demo
+// server. Hidden does nothing else, because its time is part of every worker's start.
 func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 {
 		return 0, false
@@ -36,7 +36,7 @@ func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int,
 	return main(args[1:]), true
 }
 
-// serveDemo is one of the demo's servers: NAME DIR.
+// serveDemo runs one of the demo's servers. Its arguments are NAME DIR.
 func serveDemo(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) != 2 {
 		fmt.Fprintln(stderr, "usage: harness", demoServerCommand, "NAME DIR")

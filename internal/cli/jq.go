@@ -9,7 +9,7 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// compileFilter reads an expression of --jq. It sees nothing but the result: no environment, no files.
+// compileFilter compiles an expression of --jq. The expression can read only the result, not the environment or files.
 func compileFilter(expression string) (*gojq.Code, error) {
 	query, err := gojq.Parse(expression)
 	if err == nil {
@@ -21,7 +21,7 @@ func compileFilter(expression string) (*gojq.Code, error) {
 	return nil, fmt.Errorf("--jq %q: %w; see https://jqlang.org/manual for expressions", expression, err)
 }
 
-// filtered prints the values that the expression of --jq makes of v, one a line: texts as they are, others as JSON.
+// filtered prints the values that the expression of --jq makes of v, one per line: texts without quotes, other values as JSON.
 func (a *app) filtered(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/term"
 )
 
-// keyboard is a terminal at which the command's user types. What is written to it is shown there.
+// keyboard is a terminal at which the command's user types. Text that is written to it is shown there.
 type keyboard interface {
 	io.Writer
-	// secret calls ask and reads a line that the terminal does not show, until ctx ends. read is true if the line was ended.
+	// secret calls ask and reads a line without echo, until ctx ends. read reports whether the user completed the line.
 	secret(ctx context.Context, ask func()) (text string, read bool, err error)
 }
 
-// keyboard is the terminal that is standard input; nil if that is none.
+// keyboard returns the terminal that is standard input, or nil if there is none.
 func (a *app) keyboard() keyboard {
 	switch in := a.Stdin.(type) {
 	case *os.File:
@@ -32,7 +32,7 @@ func (a *app) keyboard() keyboard {
 	return nil
 }
 
-// piped reports whether standard input is a pipe or a file, and not a terminal or nothing.
+// piped reports whether standard input is a pipe or a file.
 func (a *app) piped() bool {
 	switch in := a.Stdin.(type) {
 	case *os.File:
@@ -58,7 +58,7 @@ func (k fileKeyboard) secret(ctx context.Context, ask func()) (text string, read
 		err  error
 	}
 	lines := make(chan line, 1)
-	go func() { // ends with the line, or with the process
+	go func() { // ends when a line is read, or with the process
 		text, err := term.ReadPassword(int(k.Fd()))
 		lines <- line{text, err}
 	}()

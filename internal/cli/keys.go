@@ -50,7 +50,7 @@ func (c *keysCreateCmd) check() error {
 	return nil
 }
 
-// widens reports whether the key may do more than the work of one user.
+// widens reports whether the key permits more than the work of one user.
 func (c *keysCreateCmd) widens() bool {
 	return c.User == "" || slices.ContainsFunc(c.Role, func(r auth.Role) bool { return r != auth.User })
 }
@@ -81,7 +81,7 @@ func (a *app) keyChange(ctx context.Context, cfg *config.Config, change, id, use
 	})
 }
 
-// record writes an event that has happened into the audit log.
+// record writes an event into the audit log.
 func (a *app) record(ctx context.Context, cfg *config.Config, e telemetry.Event) {
 	a.recording.Lock()
 	defer a.recording.Unlock()

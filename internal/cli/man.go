@@ -67,7 +67,7 @@ func (c *manCmd) Run(a *app) error {
 	return a.answer(map[string]string{"page": text.String()}, "%s", text.String())
 }
 
-// meant is a hint: what was probably meant, and where to look else.
+// meant returns a hint: the closest names, if there are any, and the text otherwise.
 func meant(closest []string, otherwise string) string {
 	if len(closest) == 0 {
 		return otherwise

@@ -68,7 +68,7 @@ func (c *mcpCmd) Run(ctx context.Context, a *app) error {
 	return server.ServeStdio(ctx, a.Stdin, a.stdout.raw)
 }
 
-// noServers says to a client, and to its model, why it gets no servers; empty if it does.
+// noServers returns a text that explains to a client and its model why they get no servers, or "" if they get some.
 func (a *app) noServers(cfg *config.Config, h harness) string {
 	switch {
 	case a.untrusted != nil:
@@ -83,7 +83,7 @@ func (a *app) noServers(cfg *config.Config, h harness) string {
 	return fmt.Sprintf("There are no servers: %s has none. The user adds some with `harness servers add`.", cfg.File)
 }
 
-// checkTasks refuses run_task where there is no model for it.
+// checkTasks returns an error if run_task is enabled and there is no model for it.
 func checkTasks(cfg *config.Config, h harness) error {
 	if !cfg.MCP.Tasks {
 		return nil

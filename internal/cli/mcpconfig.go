@@ -14,16 +14,16 @@ import (
 	"mcp-code-exec-harness/internal/config"
 )
 
-// mcpClient is how an MCP client is configured.
+// mcpClient describes how to configure an MCP client.
 type mcpClient struct {
 	name string
-	file string // file that the text belongs into
+	file string // file that the text belongs in
 	text func(entry mcpEntry) string
-	link func(entry mcpEntry) string // opens the client, which asks whether to add the server; nil if it has none
-	run  []string                    // command of the client that adds the server, before that of the harness; nil if it has none
+	link func(entry mcpEntry) string // returns a link that opens the client, which asks whether to add the server; nil: none
+	run  []string                    // command of the client that adds the server, followed by the harness's command; nil: none
 }
 
-// mcpEntry starts harness mcp.
+// mcpEntry is the entry of a client that starts harness mcp.
 type mcpEntry struct {
 	Type    string   `json:"type,omitempty"`
 	Command string   `json:"command"`
@@ -55,14 +55,14 @@ var mcpClients = []mcpClient{
 	{name: "codex", file: "~/.codex/config.toml", run: []string{"codex", "mcp", "add", "harness", "--"}, text: func(e mcpEntry) string {
 		args := make([]string, len(e.Args))
 		for i, arg := range e.Args {
-			args[i] = string(compactJSON(arg)) // a basic string of TOML has the same escapes
+			args[i] = string(compactJSON(arg)) // a basic string of TOML has the same escapes as JSON
 		}
 		return fmt.Sprintf("[mcp_servers.harness]\ncommand = %s\nargs = [%s]\n", compactJSON(e.Command), strings.Join(args, ", "))
 	}},
 	{name: "gemini", file: "~/.gemini/settings.json, or .gemini/settings.json of a project", text: under("mcpServers", "")},
 }
 
-// under is an entry as JSON below a key; kind is its type, where the client wants one.
+// under returns a function that encodes an entry as JSON below a key. kind is the type of the entry, if the client requires one.
 func under(key, kind string) func(mcpEntry) string {
 	return func(e mcpEntry) string {
 		e.Type = kind
@@ -76,7 +76,7 @@ func indentedJSON(v any) string {
 	return b.String() + "\n"
 }
 
-// compactJSON encodes a value that JSON can hold.
+// compactJSON encodes a value that is known to be encodable.
 func compactJSON(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -85,7 +85,7 @@ func compactJSON(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// findClient returns the client of a name, or an error that lists all.
+// findClient returns the client with the given name, or an error that lists all clients.
 func findClient(name string) (mcpClient, error) {
 	i := slices.IndexFunc(mcpClients, func(c mcpClient) bool { return c.name == name })
 	if i < 0 {
@@ -98,7 +98,7 @@ func findClient(name string) (mcpClient, error) {
 	return mcpClients[i], nil
 }
 
-// printConfig prints the configuration of a client that starts this binary with this configuration.
+// printConfig prints the configuration with which a client starts this binary and uses this configuration.
 func (c *mcpCmd) printConfig(a *app) error {
 	client, err := findClient(c.PrintConfig)
 	if err != nil {

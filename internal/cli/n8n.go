@@ -63,24 +63,24 @@ func (c *n8nExportCmd) check() error {
 // exported is the result of the command.
 type exported struct {
 	Form     string         `json:"form"`            // code or http
-	Needs    []string       `json:"needs,omitempty"` // needs of the workflow from the harness
+	Needs    []string       `json:"needs,omitempty"` // what the workflow needs from the harness
 	Workflow map[string]any `json:"workflow"`
 	*n8n.Created
 	Compared *compared `json:"compared,omitempty"`
 }
 
-// compared is what the harness and the workflow gave.
+// compared has the results of the harness and of the workflow.
 type compared struct {
 	Equal   bool            `json:"equal"`
 	Harness json.RawMessage `json:"harness"`
 	N8N     json.RawMessage `json:"n8n"`
 }
 
-// exportable is a run or skill on its way to n8n.
+// exportable is a run or skill to be exported to n8n.
 type exportable struct {
 	n8n.Program
 	needs []string
-	// value is what the harness gives for the program.
+	// value returns the result of the program in the harness.
 	value func(ctx context.Context) (json.RawMessage, error)
 }
 
@@ -150,7 +150,7 @@ func (c *n8nExportCmd) Run(ctx context.Context, a *app, h harness, cfg *config.C
 	return ended(err, out.Compared == nil || out.Compared.Equal)
 }
 
-// because says why a program is run by the harness.
+// because returns a text with the reasons why the harness has to run a program.
 func because(needs []string) string {
 	if len(needs) == 0 {
 		return ""
@@ -193,11 +193,11 @@ func (c *n8nExportCmd) ofRun(ctx context.Context, a *app, h harness) (*exportabl
 	return of, nil
 }
 
-// sourceOf is the program of a run as its owner wrote it.
+// sourceOf returns the program of a run as its owner wrote it.
 func sourceOf(ctx context.Context, h harness, start *journal.Start) (string, error) {
 	code := start.Source
 	if tool := runs.ToolOf(start); tool != "" {
-		name, _ := json.Marshal(tool) // a text
+		name, _ := json.Marshal(tool) // a string can always be encoded
 		code = "return await callMCPTool(" + string(name) + ", " + cmp.Or(start.Env["HARNESS_ARGUMENTS"], "{}") + ")"
 	}
 	return h.Privacy().In(cmp.Or(start.User, runs.DefaultUser), cmp.Or(start.Session, start.Run)).Restore(ctx, code)
@@ -218,9 +218,9 @@ func (c *n8nExportCmd) ofSkill(ctx context.Context, h harness, saved *skills.Sto
 	if err != nil {
 		return nil, err
 	}
-	name, _ := json.Marshal(function) // a text
+	name, _ := json.Marshal(function) // a string can always be encoded
 	from, _ := json.Marshal(skill.Path)
-	// An array is the function's arguments one by one.
+	// An array contains the function's arguments.
 	code := "import * as skill from " + string(from) + ";\nreturn await skill[" + string(name) + "](...(Array.isArray(input) ? input : [input]));\n"
 	of := &exportable{Program: n8n.Program{Name: skill.Name, Origin: skill.Path, User: c.User, Code: code, TakesInput: true}}
 	if of.Plain, of.needs, err = h.Runs().Standalone(ctx, c.User, code); err != nil {
@@ -245,7 +245,7 @@ func (c *n8nExportCmd) ofSkill(ctx context.Context, h harness, saved *skills.Sto
 	return of, nil
 }
 
-// function is the exported function of a skill that the workflow calls.
+// function returns the name of the skill's exported function that the workflow calls.
 func (c *n8nExportCmd) function(skill skills.Skill) (string, error) {
 	all := skill.Exports
 	switch {
@@ -261,7 +261,7 @@ func (c *n8nExportCmd) function(skill skills.Skill) (string, error) {
 	return "", usage(fmt.Errorf("%s exports %s; choose one with --function", skill.Path, strings.Join(all, ", ")))
 }
 
-// compare has both sides work once.
+// compare runs the program once in the harness and once in n8n.
 func (c *n8nExportCmd) compare(ctx context.Context, h harness, of *exportable, id string) (*compared, error) {
 	value, err := of.value(ctx)
 	if err != nil {

@@ -22,10 +22,10 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// closeTimeout is how long servers have to end after a command.
+// closeTimeout is the time that servers have to end after a command.
 const closeTimeout = 5 * time.Second
 
-// load reads the configuration, once; warnings go to standard error.
+// load reads the configuration once, and prints warnings on standard error.
 func (a *app) load() (*config.Config, error) {
 	cfg, err := a.read()
 	for _, problem := range a.problems {
@@ -35,7 +35,7 @@ func (a *app) load() (*config.Config, error) {
 	return cfg, err
 }
 
-// read reads the configuration, once, and leaves the warnings to load.
+// read reads the configuration once. It leaves the printing of warnings to load.
 func (a *app) read() (*config.Config, error) {
 	if a.config != nil {
 		return a.config, nil
@@ -61,8 +61,8 @@ func (a *app) read() (*config.Config, error) {
 	return cfg, nil
 }
 
-// foreignKey matches the warning about a key of a server that other clients have, and that is no misspelt one. Blocks are pasted with such keys, so only
-// commands about the configuration say so.
+// foreignKey matches the warning about a key of a server that is not misspelt but belongs to other clients. Users paste entries with such keys, so only
+// commands about the configuration print the warning.
 var (
 	foreignKey         = startup.Regexp(`mcpServers\.\S+: this key is not known and is ignored$`)
 	aboutConfiguration = startup.Regexp(`^(servers|doctor|config|serve)\b`)
@@ -74,7 +74,7 @@ func (a *app) configSource() config.Env {
 	return e
 }
 
-// environment is what the configuration is read from, without secrets.
+// environment returns the sources of the configuration, without secrets.
 func (a *app) environment() config.Env {
 	home := a.env("HOME")
 	if runtime.GOOS == "windows" {
@@ -83,7 +83,7 @@ func (a *app) environment() config.Env {
 	return config.Env{ConfigFile: a.flags.Config, Flags: a.settings, FlagNames: a.settingFlags, Environ: a.Environ, Cwd: a.Dir, HomeDir: home, GOOS: runtime.GOOS}
 }
 
-// open loads the configuration and joins the parts. Main closes them.
+// open loads the configuration and joins the parts. Main closes the harness.
 func (a *app) open(ctx context.Context) (harness, error) {
 	cfg, err := a.load()
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *app) open(ctx context.Context) (harness, error) {
 	return a.openWith(ctx, cfg, outside{Logger: a.logger(cfg)})
 }
 
-// openWith joins the parts; out has the fields that differ between commands.
+// openWith joins the parts. out has the values that differ between commands.
 func (a *app) openWith(ctx context.Context, cfg *config.Config, out outside) (harness, error) {
 	out.Environ, out.Executable, out.Now, out.Version = a.Environ, a.Executable, a.Now, Version
 	if cache := a.env("HARNESS_CACHE_DIR"); cache != "" {
@@ -110,13 +110,13 @@ func (a *app) openWith(ctx context.Context, cfg *config.Config, out outside) (ha
 	}
 	h, err := join(ctx, cfg, out)
 	if err != nil {
-		return nil, usage(err) // Open starts nothing, so the configuration is wrong
+		return nil, usage(err) // Open starts nothing, so the error is in the configuration
 	}
 	a.opened = h
 	return h, nil
 }
 
-// catalogued is a harness after every server has listed its tools or failed.
+// catalogued is a harness in which every server has listed its tools or has failed to.
 type catalogued struct{ harness }
 
 func (a *app) openTools(ctx context.Context) (catalogued, error) {
@@ -144,7 +144,7 @@ func provide[T any](a *app, part func(harness) (T, error)) kong.Option {
 	})
 }
 
-// warnServers says which servers cannot be used, and why.
+// warnServers prints which servers cannot be used, and why.
 func (a *app) warnServers(h harness) {
 	for _, s := range h.Servers().Servers() {
 		if unavailable(s) {
@@ -166,7 +166,7 @@ func unavailable(s mcpclient.Status) bool {
 	return s.Reason != "" && s.Tools == 0 && (s.State == mcpclient.StateFailed || s.State == mcpclient.StateBackoff || s.State == mcpclient.StateNeedsLogin)
 }
 
-// close closes what the command opened, after an interrupt too. It is idempotent.
+// close closes what the command opened, also after an interrupt. It is idempotent.
 func (a *app) close() {
 	if a.opened == nil {
 		return
@@ -179,8 +179,8 @@ func (a *app) close() {
 	a.opened = nil
 }
 
-// logger writes the harness's own log to standard error. Commands log errors only, unless the configuration sets a level:
-// their own messages say what went wrong.
+// logger returns the harness's own log on standard error. Commands log only errors, unless the configuration sets a level,
+// because their own messages say what went wrong.
 func (a *app) logger(cfg *config.Config) *slog.Logger {
 	level := cfg.Log.Level
 	if !slices.ContainsFunc(cfg.Effective(), func(e config.Entry) bool { return e.Key == "log.level" && e.Origin != "default" }) {
@@ -195,12 +195,12 @@ func (a *app) loggerAt(cfg *config.Config, name string) *slog.Logger {
 
 func (a *app) logOptions(cfg *config.Config, name string) telemetry.LogOptions {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(name)) // the configuration was checked
+	_ = level.UnmarshalText([]byte(name)) // the configuration has been checked
 	return telemetry.LogOptions{Writer: unwrapped{a.stderr}, Level: level, JSON: cfg.Log.Format == "json", Redact: redactor(cfg)}
 }
 
-// serverLog is the log of a server: on standard error or in a file, with reports of errors where the configuration says so. closer ends
-// both.
+// serverLog returns the log of a server: on standard error or in a file, and with reports of errors if the configuration enables them. closer
+// closes the file and the reporter.
 func (a *app) serverLog(cfg *config.Config) (log *slog.Logger, closer func(), err error) {
 	level := cfg.Log.Level
 	if cfg.Server.Debug {
@@ -228,12 +228,12 @@ func (a *app) serverLog(cfg *config.Config) (log *slog.Logger, closer func(), er
 	}, nil
 }
 
-// openLog opens the file of the log, which only its owner can read.
+// openLog opens the log file, which only its owner can read.
 func openLog(c config.Log) (io.WriteCloser, error) {
 	if err := os.MkdirAll(filepath.Dir(c.File), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) // now, and not with the first line
+	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) // opened now, not at the first line
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +242,8 @@ func openLog(c config.Log) (io.WriteCloser, error) {
 	}, f.Close()
 }
 
-// redactor removes personal data from lines of the log and from traces; nil where it is switched off.
+// redactor returns a function that removes personal data from log lines and traces, or nil if privacy is disabled.
 func redactor(cfg *config.Config) func(string) string {
-	redact, _ := cfg.PII.Redact() // config has checked it
+	redact, _ := cfg.PII.Redact() // the configuration has been checked
 	return redact
 }

@@ -23,7 +23,7 @@ func (a *app) path(p string) string {
 	return filepath.Join(a.Dir, p)
 }
 
-// outcome prints how a run ended, which is the end of the command.
+// outcome prints how a run ended, and returns the error of the command.
 func (a *app) outcome(out *run.Outcome) error {
 	if out.Status == run.WaitingApproval {
 		err := a.waits(*out.Approval)
@@ -48,7 +48,7 @@ func (a *app) printOutcome(out *run.Outcome) error {
 	return nil
 }
 
-// pretty prints a value for people: a string as its text, anything else indented.
+// pretty returns a value as text for people: a string without quotes, any other value indented.
 func pretty(raw json.RawMessage) string {
 	var text string
 	if bytes.HasPrefix(raw, []byte{'"'}) && json.Unmarshal(raw, &text) == nil {
@@ -61,7 +61,7 @@ func pretty(raw json.RawMessage) string {
 	return b.String()
 }
 
-// checkRecord checks that --record can write its file. Commands call it first, so that nothing starts that cannot be recorded.
+// checkRecord checks that the file of --record can be written. Commands call it first, so that nothing starts that cannot be recorded.
 func (a *app) checkRecord(path string) error {
 	if path == "" {
 		return nil
@@ -78,7 +78,7 @@ func (a *app) checkRecord(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// saveRecording writes the file of --record. A non-nil err says that there is no recording.
+// saveRecording writes the file of --record. If err is not nil, there is no recording.
 func (a *app) saveRecording(path string, recording any, err error) error {
 	var text []byte
 	if err == nil {

@@ -68,7 +68,7 @@ func (c *piiScanCmd) Run(ctx context.Context, a *app) error {
 	return err
 }
 
-// scanLines answers each line before it reads the next one.
+// scanLines prints the result of each line before it reads the next one.
 func scanLines(ctx context.Context, a *app, detector *detect.Detector, in io.Reader) error {
 	lines := bufio.NewReader(in)
 	for n := 1; ctx.Err() == nil; n++ {
@@ -95,7 +95,7 @@ func scanLines(ctx context.Context, a *app, detector *detect.Detector, in io.Rea
 	return ctx.Err()
 }
 
-// scanned is what was found in a text.
+// scanned has the values that were found in a text.
 type scanned struct {
 	Spans []scannedSpan `json:"spans"`
 }
@@ -109,7 +109,7 @@ type scannedSpan struct {
 
 var tokenLike = startup.Regexp(`\[[A-Z0-9_]+_[0-9]+\]`)
 
-// scan finds the values of a text and numbers their tokens. A token that the text contains already is left out.
+// scan finds the values in a text and numbers their tokens. It does not use tokens that already occur in the text.
 func scan(detector *detect.Detector, text string) scanned {
 	taken := map[string]bool{}
 	for _, token := range tokenLike().FindAllString(text, -1) {
@@ -131,7 +131,7 @@ func scan(detector *detect.Detector, text string) scanned {
 	return found
 }
 
-// replaced is the text with the tokens in place of the values.
+// replaced returns the text with tokens in place of the values.
 func (s scanned) replaced(text string) string {
 	var out strings.Builder
 	done := 0

@@ -30,7 +30,7 @@ type policyShowCmd struct {
 	Preset string `arg:"" optional:"" help:"A preset: open, guarded, careful or strict. Its file can be copied into harness.yaml."`
 }
 
-// shownRule is a rule with its number, in the policy or in its preset.
+// shownRule is a rule with its number in the policy or in its preset.
 type shownRule struct {
 	Number int    `json:"rule"`
 	Preset string `json:"preset,omitempty"`
@@ -44,7 +44,7 @@ type shownRunRule struct {
 	Limits map[string]string `json:"limits"`
 }
 
-// numbered are rules with their numbers; preset is empty for those of a configuration itself.
+// numbered returns rules with their numbers. preset is empty for the rules of the configuration itself.
 func numbered(preset string, of []policy.Rule) []shownRule {
 	rules := make([]shownRule, len(of))
 	for i, r := range of {
@@ -53,7 +53,7 @@ func numbered(preset string, of []policy.Rule) []shownRule {
 	return rules
 }
 
-// rulesOf are the rules of a configuration, its own before those of its preset.
+// rulesOf returns the rules of a configuration, followed by those of its preset.
 func rulesOf(cfg *config.Config) []shownRule {
 	return append(numbered("", cfg.Policy.Rules), numbered(cfg.Policy.Preset, config.PresetRules(cfg.Policy.Preset))...)
 }
@@ -177,7 +177,7 @@ func (c *policyTestCmd) check() error {
 	return nil
 }
 
-// trial is the call that the flags describe.
+// trial returns the call that the flags describe.
 func (c *policyTestCmd) trial() simulation.Trial {
 	t := simulation.Trial{
 		Tool: c.Tool, Args: []byte(c.Args), User: c.User, Sandbox: c.Sandbox,
@@ -237,7 +237,7 @@ func (c *policyTestCmd) Run(a *app, cfg *config.Config, h catalogued) error {
 	})
 }
 
-// policyFile reads a policy of its own file.
+// policyFile reads a policy from a separate file.
 func (a *app) policyFile(name string) (config.Policy, error) {
 	text, err := os.ReadFile(a.path(name))
 	if err != nil {

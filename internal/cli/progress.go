@@ -15,36 +15,35 @@ import (
 )
 
 const (
-	// progressDelay is how long something takes before a terminal shows it.
+	// progressDelay is the time after which a terminal shows progress.
 	progressDelay = 300 * time.Millisecond
-	// progressTick is the time between two pictures.
+	// progressTick is the interval at which progress is redrawn.
 	progressTick = 100 * time.Millisecond
-	// plainDelay is how long something takes before plain output has a line about it; each further line takes twice as long.
+	// plainDelay is the time after which plain output has a line about the progress. The interval doubles with each further line.
 	plainDelay = 10 * time.Second
 )
 
 var spinner = [...]string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
 
-// progress shows on a terminal what a command is waiting for: in a line with a spinner below all output, in plain output with a line
-// now and then.
-// Its methods are safe for concurrent use.
+// progress shows on a terminal what a command is waiting for: as a line with a spinner below all output, or, in plain output, as a line
+// from time to time. Its methods are safe for concurrent use.
 type progress struct {
 	to   *console
-	lead func(width int) []string // lines above that with the spinner; nil: none. Called without mu
+	lead func(width int) []string // returns lines above the line with the spinner; may be nil. Called without mu
 	done chan struct{}
 	end  sync.WaitGroup
 
 	mu    sync.Mutex
 	text  string
-	since time.Time // the text
-	part  string    // how much of it is done
+	since time.Time // time at which text was set
+	part  string    // how much of the work is done
 	extra string    // text after the time
 }
 
-// progress begins to show what the command is waiting for. The caller calls stop.
+// progress shows what the command is waiting for. The caller calls stop.
 func (a *app) progress(text string) *progress { return a.progressOf(text, nil) }
 
-// progressOf shows further lines above the one with the spinner.
+// progressOf is progress with further lines above the line with the spinner.
 func (a *app) progressOf(text string, lead func(width int) []string) *progress {
 	p := &progress{to: a.stderr, lead: lead, done: make(chan struct{}), text: text, since: time.Now()}
 	if p.to.terminal != nil && !a.flags.JSON || p.to.live {
@@ -53,7 +52,7 @@ func (a *app) progressOf(text string, lead func(width int) []string) *progress {
 	return p
 }
 
-// show draws pictures until the progress has stopped.
+// show redraws the progress until it is stopped.
 func (p *progress) show() {
 	wait, frame := progressDelay, 0
 	if !p.to.live {
@@ -98,7 +97,7 @@ func (p *progress) about() (text string, after time.Duration) {
 	return text, after
 }
 
-// picture is what a terminal of so many columns shows.
+// picture returns the lines to show on a terminal with the given number of columns.
 func (p *progress) picture(frame, width int) (lines []string) {
 	if p.lead != nil {
 		lines = p.lead(width)
@@ -131,21 +130,21 @@ func (p *progress) say(text string) {
 	}
 }
 
-// did says how much is done of what the text says.
+// did sets how much of the work is done.
 func (p *progress) did(part string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.part = part
 }
 
-// add replaces what stands behind the text.
+// add sets the text after the time.
 func (p *progress) add(extra string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.extra = extra
 }
 
-// reported is how much is done: a bar where the total is known and signs are shown.
+// reported returns progress as text, with a bar if the total is known and signs are shown.
 func (c *console) reported(r mcpclient.Progress) string {
 	text := fmt.Sprintf("%g", r.Progress)
 	if r.Total > 0 {
@@ -160,7 +159,8 @@ func (c *console) reported(r mcpclient.Progress) string {
 	return strings.TrimSpace(text + " " + r.Message)
 }
 
-// reading shows how much of a text is read. total is in bytes, 0 if it is not known. then replaces the progress's text at the end of the text; "" does not.
+// reading returns a reader that shows how much of r has been read. total is the size in bytes, 0 if it is not known. At the end of r, then replaces
+// the progress's text, unless it is empty.
 func (p *progress) reading(r io.Reader, total int64, then string) io.Reader {
 	return &readProgress{r: r, to: p, total: total, then: then}
 }
@@ -190,7 +190,7 @@ func (r *readProgress) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// stop removes what is shown. It is idempotent.
+// stop removes the progress from the terminal. It is idempotent.
 func (p *progress) stop() {
 	p.mu.Lock()
 	select {

@@ -14,24 +14,24 @@ import (
 	"mcp-code-exec-harness/internal/remote"
 )
 
-// localFlag is the flag --local.
+// localFlag is the type of the flag --local.
 type localFlag bool
 
 const localHelp = "Execute it in this process, also where a harness serve of the same configuration runs, whose servers are ready."
 
 // serving is a command that a running server may execute.
 type serving interface {
-	// served reports whether it may with its flags.
+	// served reports whether a server may execute the command with its flags.
 	served() bool
 }
 
-// remote has a running server of the same configuration execute the command. The error wraps remote.ErrNone if none does, and the command was not executed.
+// remote has a running server of the same configuration execute the command. An error that wraps remote.ErrNone means that no server executed it.
 func (a *app) remote(ctx context.Context) (code int, err error) {
 	if !remote.Supported {
 		return 0, remote.ErrNone
 	}
 	_, state, err := config.Place(a.configSource())
-	if err != nil { // the command reports it
+	if err != nil { // the command reports the error itself
 		return 0, remote.ErrNone
 	}
 	streams, done := a.streams()
@@ -44,7 +44,7 @@ func (a *app) remote(ctx context.Context) (code int, err error) {
 		Stdin: remote.Stream{Terminal: a.keyboard() != nil, Piped: a.piped()}, Stdout: a.stdout.stream(), Stderr: a.stderr.stream(),
 	}, streams)
 	switch why, refused := errors.AsType[remote.RefusedError](err); {
-	case refused && a.stderr.terminal != nil: // not for a program that reads it
+	case refused && a.stderr.terminal != nil: // not for a program that reads the output
 		fmt.Fprintf(a.Stderr, "harness: note: harness serve does not execute this command (%s), so this process does, as with --local\n", why)
 	case errors.Is(err, remote.ErrLost):
 		err = &exitError{exitUnavailable, errLost}
@@ -55,7 +55,7 @@ func (a *app) remote(ctx context.Context) (code int, err error) {
 var errLost = errors.New("harness serve ended while it executed this command, and what the command did until then is done: " +
 	"harness runs list shows its run; it is not executed again")
 
-// streams are the standard streams as a server uses them. The caller calls done.
+// streams returns the standard streams for execution by a server. The caller calls done.
 func (a *app) streams() (s remote.Streams, done func()) {
 	s = remote.Streams{Stdin: a.Stdin, Stdout: a.World.Stdout, Stderr: a.World.Stderr, Signal: signalName}
 	s.Stdout, s.Stderr = a.stdout.raw, a.stderr.raw
@@ -71,7 +71,7 @@ func (a *app) streams() (s remote.Streams, done func()) {
 	}
 	resized, stop := resizes()
 	sizes, ended := make(chan [2]remote.Stream), make(chan struct{})
-	go func() { // ends with done
+	go func() { // ends when done is called
 		for {
 			select {
 			case <-resized:
@@ -92,7 +92,7 @@ func (a *app) streams() (s remote.Streams, done func()) {
 	}
 }
 
-// stream is what a server has to know of the console.
+// stream describes the console to a server.
 func (c *console) stream() remote.Stream {
 	if c.terminal == nil {
 		return remote.Stream{}
@@ -101,7 +101,7 @@ func (c *console) stream() remote.Stream {
 	return remote.Stream{Terminal: true, Columns: columns, Lines: lines}
 }
 
-// The names of what may end a command.
+// The names of the causes that end a command.
 const (
 	nameInterrupt  = "interrupt"
 	nameTerminated = "terminated"
@@ -130,7 +130,7 @@ func signalNamed(name string) error {
 	return nil
 }
 
-// remoteInput is the standard input of a client.
+// remoteInput is the standard input of a client, as the server reads it.
 type remoteInput struct{ *remote.Session }
 
 var _ keyboard = remoteInput{}
@@ -145,7 +145,7 @@ func (in remoteInput) secret(ctx context.Context, ask func()) (text string, read
 		err  error
 	}
 	lines := make(chan line, 1)
-	go func() { // ends with the line, or with the command
+	go func() { // ends when a line is read, or with the command
 		text, err := in.Password()
 		lines <- line{text, err}
 	}()
@@ -157,7 +157,7 @@ func (in remoteInput) secret(ctx context.Context, ask func()) (text string, read
 	}
 }
 
-// remoteOutput is standard output or standard error of a client. It implements terminal for one that is a terminal.
+// remoteOutput is standard output or standard error of a client, as the server writes it. It also implements terminal.
 type remoteOutput struct {
 	s     *remote.Session
 	error bool

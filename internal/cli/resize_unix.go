@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// resizes tells when a terminal has changed its size, until stop is called.
+// resizes returns a channel that receives a signal when the terminal's size changes, until stop is called.
 func resizes() (resized <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGWINCH)

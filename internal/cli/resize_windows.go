@@ -2,5 +2,5 @@ package cli
 
 import "os"
 
-// resizes never tells: commands are not executed by servers here.
+// resizes returns a nil channel, because servers do not execute commands on Windows.
 func resizes() (resized <-chan os.Signal, stop func()) { return nil, func() {} }

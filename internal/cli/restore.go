@@ -44,7 +44,7 @@ Examples:
   ssh backup.example.com cat harness.tar.gz | harness restore -`
 }
 
-// maxBackupConfig is the size of harness.yaml and of .env in an archive, in bytes.
+// maxBackupConfig is the maximum size of harness.yaml and of .env in an archive, in bytes.
 const maxBackupConfig = 16 << 20
 
 func (c *restoreCmd) Run(ctx context.Context, a *app) error {
@@ -90,7 +90,7 @@ func (c *restoreCmd) Run(ctx context.Context, a *app) error {
 	return a.answer(result, "restored %d files, %s, of %s\n", result.Files, humanize.IBytes(uint64(result.Bytes)), m.Created.Local().Format("2006-01-02 15:04:05"))
 }
 
-// explain adds what to do.
+// explain adds advice to an error.
 func (c *restoreCmd) explain(err error) error {
 	switch {
 	case errors.Is(err, backup.ErrNewer):
@@ -103,7 +103,7 @@ func (c *restoreCmd) explain(err error) error {
 	return err
 }
 
-// readConfig reads harness.yaml and .env, which are the first entries.
+// readConfig reads harness.yaml and .env, which are the first entries of an archive.
 func (c *restoreCmd) readConfig(r *backup.Reader) (map[string][]byte, error) {
 	all := map[string][]byte{}
 	for {
@@ -127,15 +127,15 @@ func (c *restoreCmd) readConfig(r *backup.Reader) (map[string][]byte, error) {
 	}
 }
 
-// replacedFiles are files with their former content.
+// replacedFiles are written files with the paths of their former versions.
 type replacedFiles []replacedFile
 
 type replacedFile struct {
 	path string
-	old  string // path of the former file; empty: none
+	old  string // path of the former version; empty: there was none
 }
 
-// put writes a file. A former one is moved aside.
+// put writes a file. It first moves an existing file aside.
 func (all *replacedFiles) put(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (all replacedFiles) paths() (paths []string) {
 	return paths
 }
 
-// undo brings the former files back.
+// undo restores the former files.
 func (all replacedFiles) undo() (err error) {
 	for _, f := range slices.Backward(all) {
 		if gone := os.Remove(f.path); !errors.Is(gone, fs.ErrNotExist) {
@@ -173,7 +173,7 @@ func (all replacedFiles) undo() (err error) {
 	return err
 }
 
-// keep removes the former files.
+// keep keeps the new files and removes the former ones.
 func (all replacedFiles) keep() (err error) {
 	for _, f := range all {
 		if f.old != "" {
@@ -183,7 +183,7 @@ func (all replacedFiles) keep() (err error) {
 	return err
 }
 
-// putConfig writes harness.yaml and .env where they belong, and has the other places follow from them.
+// putConfig writes harness.yaml and .env to their places, from which the other places follow.
 func (c *restoreCmd) putConfig(a *app, m backup.Manifest, settings map[string][]byte) (written replacedFiles, err error) {
 	if len(settings) == 0 {
 		return nil, nil
@@ -213,7 +213,7 @@ func (c *restoreCmd) putConfig(a *app, m backup.Manifest, settings map[string][]
 		}
 	}
 	if a.flags.Config == "" && a.env("HARNESS_CONFIG") == "" && !m.Personal {
-		a.flags.Config = file // also where another user's directory is above
+		a.flags.Config = file // applies even below a directory of another user
 	}
 	return written, nil
 }
@@ -230,7 +230,7 @@ type restored struct {
 	Notes     []string        `json:"notes"`
 }
 
-// restore puts the parts in their places.
+// restore restores the parts of the backup to their places.
 func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (result restored, err error) {
 	cfg, err := a.load()
 	if err != nil {
@@ -253,7 +253,7 @@ func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (res
 	if len(there) > 0 && !c.Force {
 		return result, usage(fmt.Errorf("there is already: %s; --force replaces it, or restore into another directory", strings.Join(there, ", ")))
 	}
-	// What is replaced says what was approved, and whose passphrase approves.
+	// The files to be replaced record what was approved, and whose passphrase approves.
 	if _, err := approval.LoadSealedKey(cfg.StateDir); len(there) > 0 && !errors.Is(err, fs.ErrNotExist) {
 		if _, err := a.unlock(ctx, &approval.Presence{Dir: cfg.StateDir, Now: a.Now}, "replace what is in "+cfg.StateDir); err != nil {
 			return result, err
@@ -295,7 +295,7 @@ func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (res
 	return result, nil
 }
 
-// note says what the restored installation needs.
+// note adds notes about what the restored installation needs.
 func (r *restored) note(cfg *config.Config, m backup.Manifest) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	if missing := installation.MissingKeys(cfg, m); len(missing) > 0 {
@@ -314,7 +314,8 @@ func (r *restored) note(cfg *config.Config, m backup.Manifest) {
 	}
 }
 
-// putSecrets gives the secrets in a file to the keyring, or to the user's file of secrets, as those of the configuration file owner, and removes the file. Those that are there stay.
+// putSecrets moves the secrets in a file to the keyring, or to the user's file of secrets, as secrets of the configuration file owner. It replaces
+// existing secrets only with --force.
 func (c *restoreCmd) putSecrets(a *app, file, owner string) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -61,10 +61,10 @@ func (c *runCmd) check() error {
 	return nil
 }
 
-// maxTaskInput is how much of standard input is read; the task service says how long a task may be.
+// maxTaskInput is the maximum number of bytes that are read from standard input. The task service limits the length of a task.
 const maxTaskInput = 1 << 20
 
-// served implements serving. A replay calls no server, and a recording is written where the command runs.
+// served implements serving. A server does not execute a replay, which calls no server, or a recording, which is written where the command runs.
 func (c *runCmd) served() bool { return !bool(c.Local) && c.Replay == "" && c.Record == "" }
 
 func (c *runCmd) Run(ctx context.Context, a *app) error {
@@ -108,7 +108,7 @@ func (c *runCmd) Run(ctx context.Context, a *app) error {
 	return errors.Join(err, a.saveRecording(c.Record, recorded, failed))
 }
 
-// replay works the task from a recording, in a temporary store, so that it is not listed among the user's tasks.
+// replay works the task from a recording. It uses a temporary store, so the task is not listed among the user's tasks.
 func (c *runCmd) replay(ctx context.Context, a *app) error {
 	recorded, err := openRecording(a, c.Replay, recording.Decode)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *runCmd) replay(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	defer a.close() // before the directory is removed
+	defer a.close() // runs before the directory is removed
 	var opt taskOptions
 	h.ReplayTask(&opt, recorded)
 	return c.submit(ctx, a, h, opt)
@@ -152,7 +152,7 @@ func (c *runCmd) submit(ctx context.Context, a *app, h harness, opt taskOptions)
 	return a.work(ctx, h, tasks, t.ID)
 }
 
-// putInput copies --input into the workspace of the session, a new one where none is named, and tells the model where it is.
+// putInput copies --input into the workspace of the session and tells the model the path. Without a session it creates one.
 func (c *runCmd) putInput(ctx context.Context, a *app, h harness, tasks *task.Service) error {
 	if c.Input == "" {
 		return nil
@@ -181,9 +181,10 @@ func (c *runCmd) putInput(ctx context.Context, a *app, h harness, tasks *task.Se
 	return nil
 }
 
-// work works a task in this process, shows its progress, asks about its calls if a person is at the terminal, and prints its result. An interrupt cancels the task.
+// work works a task in this process, shows its progress, asks about its calls if a person is at the terminal, and prints its result. An interrupt
+// cancels the task.
 func (a *app) work(ctx context.Context, h harness, tasks *task.Service, id string) error {
-	after := int64(0) // the last event that was shown
+	after := int64(0) // number of the last event that was shown
 	view := newView(a.stderr)
 	view.servers = h.Servers().Servers
 	for {
@@ -198,7 +199,7 @@ func (a *app) work(ctx context.Context, h harness, tasks *task.Service, id strin
 		if err != nil {
 			return err
 		}
-		if len(all) == 0 { // decided meanwhile
+		if len(all) == 0 { // decided in the meantime
 			continue
 		}
 		again := false
@@ -239,7 +240,7 @@ func (a *app) workOn(ctx context.Context, v *view, tasks *task.Service, id strin
 	return t, nil
 }
 
-// taskEnded prints how a task ended.
+// taskEnded prints how a task ended, and returns the error of the command.
 func (a *app) taskEnded(t task.Task) error {
 	t, err := task.Shown(context.Background(), a.opened.Privacy(), t)
 	if err != nil {
@@ -259,7 +260,7 @@ func (a *app) taskEnded(t task.Task) error {
 	return ended(err, t.Status == task.Succeeded)
 }
 
-// do works a task; when ctx ends the task is cancelled.
+// do works a task. When ctx ends, it cancels the task.
 func do(ctx context.Context, tasks *task.Service, id string) (task.Task, error) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)

@@ -65,7 +65,7 @@ func (c *runsListCmd) Run(ctx context.Context, a *app, h harness) error {
 	})
 }
 
-// programOf is the beginning of a program that came from no file; empty where nothing is recorded of it yet.
+// programOf returns the beginning of a program that came from no file, or "" if nothing is recorded yet.
 func programOf(ctx context.Context, h harness, id string) string {
 	first, err := h.Runs().JournalPage(ctx, id, 0, 1)
 	if err != nil || len(first) == 0 || first[0].Start == nil {
@@ -83,13 +83,13 @@ type runArg struct {
 
 func (r *runArg) find(ctx context.Context, a *app, h harness) (journal.RunInfo, error) {
 	info, err := h.Runs().Match(ctx, r.ID)
-	if err != nil && ctx.Err() == nil { // none, or several
+	if err != nil && ctx.Err() == nil { // no run matches, or several do
 		err = usage(fmt.Errorf("%w in %s; %s", err, a.config.Store.URL, a.like(ctx, "runs", r.ID, "harness runs list shows all")))
 	}
 	return info, err
 }
 
-// read also returns the journal of the run.
+// read returns the run and its journal.
 func (r *runArg) read(ctx context.Context, a *app, h harness) (journal.RunInfo, []journal.Record, error) {
 	info, err := r.find(ctx, a, h)
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *runsShowCmd) Run(ctx context.Context, a *app, h harness) error {
 		return err
 	}
 	view.stop()
-	// The run as it ended.
+	// Read the run again, now that it has ended.
 	if info, err = c.find(ctx, a, h); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (c *runsShowCmd) Run(ctx context.Context, a *app, h harness) error {
 	return ended(err, info.Status == run.Succeeded)
 }
 
-// followEvery is how often the journal of a run of another process is looked at.
+// followEvery is the interval at which the journal of another process's run is read.
 const followEvery = 300 * time.Millisecond
 
 // follow shows the records of a run until it has ended.
@@ -182,14 +182,14 @@ func (c *runsShowCmd) follow(ctx context.Context, h harness, id string, v *view)
 	}
 }
 
-// readDecisions reads what people decided about the calls of a run.
+// readDecisions reads people's decisions about the calls of a run.
 func (v *view) readDecisions(ctx context.Context, h harness, id string) error {
 	all, err := h.Runs().Requests(ctx, id)
 	v.decisions(all)
 	return err
 }
 
-// The bounds of the records that are read at once.
+// The maximum number of records, and of their bytes, that are read at once.
 const (
 	followPage  = 500
 	followBytes = 8 << 20
@@ -199,7 +199,7 @@ func (c *runsShowCmd) headline(a *app, info journal.RunInfo) {
 	fmt.Fprintf(a.Stdout, "%s  %s  %s\n", info.ID, info.Started.Local().Format(time.DateTime), info.Status)
 }
 
-// show prints what is recorded of a run.
+// show prints the record of a run.
 func (c *runsShowCmd) show(ctx context.Context, a *app, h harness, info journal.RunInfo, records []journal.Record) error {
 	out, err := run.Recorded(records)
 	if err != nil {
@@ -230,7 +230,7 @@ func (c *runsShowCmd) show(ctx context.Context, a *app, h harness, info journal.
 	return effects(ctx, a, h, info.ID, records)
 }
 
-// effects prints what a run that did not succeed has changed, and what is in doubt of any run.
+// effects prints the effects of a run that did not succeed, and the calls of any run whose effect is in doubt.
 func effects(ctx context.Context, a *app, h harness, id string, records []journal.Record) error {
 	out, err := run.Recorded(records)
 	if err != nil {
@@ -255,7 +255,7 @@ func effects(ctx context.Context, a *app, h harness, id string, records []journa
 	return nil
 }
 
-// settlements are those of the calls of a run that are in doubt, by call, settled or not.
+// settlements returns the settlements of the calls of a run that are in doubt, by call, whether settled or not.
 func settlements(ctx context.Context, h harness, id string, records []journal.Record) (map[int]journal.Settlement, error) {
 	var writes []int
 	for _, r := range records {
@@ -266,7 +266,7 @@ func settlements(ctx context.Context, h harness, id string, records []journal.Re
 	return h.Runs().Settlements(ctx, id, writes)
 }
 
-// said is a settlement for people.
+// said describes a settlement as text for people.
 func said(s journal.Settlement) string {
 	text := fmt.Sprintf("%s says that it was %s", s.By, strings.ReplaceAll(string(s.Verdict), "_", " "))
 	if s.At != nil {

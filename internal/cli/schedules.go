@@ -36,7 +36,7 @@ func (c *schedulesListCmd) Run(ctx context.Context, a *app, tasks *task.Service)
 	})
 }
 
-// instantOf is a planned instant, in the local time of the reader.
+// instantOf returns a planned time as text, in the reader's local time.
 func instantOf(at *time.Time) string {
 	if at == nil {
 		return "never"

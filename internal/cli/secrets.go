@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/trust"
 )
 
-// secrets are those that the user gave on command lines.
+// secrets returns the store of the secrets that the user gave on command lines.
 func (a *app) secrets() *secrets.Store {
 	s := &secrets.Store{Keyring: a.Keyring, Bound: func(name, file string) {
 		fmt.Fprintf(a.Stderr, "harness: the secret %s belongs to %s from now on: no other file gets it\n", name, file)
@@ -26,10 +26,10 @@ func (a *app) secrets() *secrets.Store {
 	return s
 }
 
-// editor changes configuration files, which stay trusted.
+// editor returns an editor of configuration files, which stay trusted after a change.
 func (a *app) editor() config.Editor { return config.Editor{Trust: a.trustStore()} }
 
-// addServer writes a server into the configuration. Secrets in it are kept elsewhere, and what it had before is forgotten.
+// addServer writes a server into the configuration. It stores secrets elsewhere, and deletes those of a replaced server.
 func (a *app) addServer(file string, s clients.Server, replace bool) error {
 	store := a.secrets()
 	var kept, where []string
@@ -69,16 +69,16 @@ func (a *app) addServer(file string, s clients.Server, replace bool) error {
 	return forget(store, former)
 }
 
-// placeholder matches what examples have in place of a secret.
+// placeholder matches texts that stand for a secret in examples.
 var placeholder = startup.Regexp(`(?i)^(?:(?:bearer|basic|token)\s+)?(?:` +
 	`.*\b(?:your|my|insert|replace|enter|paste)(?:[-_ ].*|$)|.*your[-_ ]?(?:own)?[-_ ]?(?:api|access|secret|token|key|password).*|` +
 	`<.*>|\{\{.*\}\}|\[.*\]|x{3,}|\*{3,}|.*(?:\.{3,}|…|x{6,})|change[-_ ]?me.*|placeholder|todo|(?:.*[-_ ])?(?:goes[-_ ])?here|` +
 	`(?:api|access|secret)?[-_ ]?(?:key|token|secret|password))$`)
 
-// plainDollars undoes the doubling of dollar signs: a secret is taken as it is.
+// plainDollars replaces double dollar signs by single ones, because secrets are not expanded.
 func plainDollars(value string) string { return strings.ReplaceAll(value, "$$", "$") }
 
-// forget deletes secrets that nothing uses any more.
+// forget deletes secrets that are no longer used.
 func forget(store *secrets.Store, names []string) (err error) {
 	for _, name := range names {
 		err = errors.Join(err, store.Delete(name))

@@ -37,7 +37,7 @@ Examples:
   harness approvals security-keys add --origin https://harness.example.com`
 }
 
-// lookForKey is how often the command looks whether the page has registered the key.
+// lookForKey is the interval at which the command checks whether the page has registered the key.
 const lookForKey = 300 * time.Millisecond
 
 func (c *securityKeysAddCmd) Run(ctx context.Context, a *app, cfg *config.Config, h harness) error {
@@ -77,7 +77,7 @@ func (c *securityKeysAddCmd) Run(ctx context.Context, a *app, cfg *config.Config
 	return a.answer(shownKey(*key), "The security key %s approves from now on, as %s at %s.\n", key.Code(), key.Principal, key.Origin)
 }
 
-// registered waits until the page has registered a key.
+// registered waits until the page has registered a key, and returns the key.
 func registered(ctx context.Context, p *approval.Presence, token, origin string) (*approval.SecurityKey, error) {
 	for {
 		key, err := p.Registered(ctx, token, origin)
@@ -92,7 +92,7 @@ func registered(ctx context.Context, p *approval.Presence, token, origin string)
 	}
 }
 
-// origin is where the key will approve.
+// origin returns the address at which the key will approve.
 func (c *securityKeysAddCmd) origin(cfg *config.Config) (string, error) {
 	if c.Origin != "" {
 		return strings.TrimSuffix(c.Origin, "/"), nil
@@ -104,7 +104,7 @@ func (c *securityKeysAddCmd) origin(cfg *config.Config) (string, error) {
 	return origin, nil
 }
 
-// dashboardOrigin is the address of a server's dashboard at which browsers use security keys; empty: it is not known.
+// dashboardOrigin returns the address of a server's dashboard at which browsers use security keys, or "" if it is not known.
 func dashboardOrigin(s config.Server) string {
 	at, err := url.Parse(address(s))
 	if err != nil {

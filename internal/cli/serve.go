@@ -23,7 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/tiers"
 )
 
-// requestsPerWork is how many requests of any kind a caller may make for each request that server.rateLimit counts.
+// requestsPerWork is the number of requests of any kind that a caller may make for each request that server.rateLimit counts.
 const requestsPerWork = 100
 
 type serveCmd struct {
@@ -113,7 +113,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	}, open)
 }
 
-// inEffect is the configuration with the policy that its server has.
+// inEffect returns the configuration with the policy that its server applies.
 func inEffect(cfg *config.Config) *config.Config {
 	is := *cfg
 	if guarded(cfg) {
@@ -122,10 +122,10 @@ func inEffect(cfg *config.Config) *config.Config {
 	return &is
 }
 
-// remotePreset is the policy of a server that other machines reach, where the configuration has none.
+// remotePreset is the policy preset of a server that other machines can reach, if the configuration has no policy.
 const remotePreset = "guarded"
 
-// authenticator checks keys and tokens; open reports that none are configured yet.
+// authenticator returns what checks keys and tokens. open reports that none are configured yet.
 func authenticator(ctx context.Context, cfg *config.Config, h harness) (who *auth.Authenticator, open bool, err error) {
 	keys, err := h.Keys()
 	if err != nil {
@@ -145,7 +145,7 @@ func authenticator(ctx context.Context, cfg *config.Config, h harness) (who *aut
 	return who, open, err
 }
 
-// audiences are those whose tokens are accepted.
+// audiences returns the audiences whose tokens are accepted.
 func audiences(o config.OIDC) []string {
 	if o.ClientID == "" || o.ClientID == o.Audience {
 		return []string{o.Audience}
@@ -173,7 +173,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 	options.Metrics.Watch(telemetry.State{
 		TasksRunning: tasks.Running,
 		TasksQueued: func() int {
-			n, _ := tasks.Queued(context.WithoutCancel(ctx)) // 0 with an error
+			n, _ := tasks.Queued(context.WithoutCancel(ctx)) // 0 on an error
 			return n
 		},
 		Tiers: tiers.Names, Runners: h.Tiers().Runners,
@@ -219,7 +219,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 			wg.Go(func() { commands.Serve(failed, cfg.Server.ShutdownTimeout) })
 		}
 		wg.Go(func() { h.Runs().ResumeDecided(failed, func() { tasks.Decided("") }) })
-	case <-failed.Done(): // another process works the queue, or the stop came first
+	case <-failed.Done(): // another process works the queue, or the server was stopped first
 	}
 	var workErr error
 	err = service.Serve(failed, listeners, api.ServeOptions{
@@ -234,7 +234,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 	return errStopped
 }
 
-// takeCommands begins to take the commands of other processes; nil: this server takes none, and says why in its log.
+// takeCommands starts to take the commands of other processes. If this server takes none, it logs the reason and returns nil.
 func (c *serveCmd) takeCommands(a *app, cfg *config.Config, h harness, tasks *task.Service, at *api.Listener, log *slog.Logger) *remote.Listener {
 	if !remote.Supported {
 		return nil
@@ -257,12 +257,12 @@ func (c *serveCmd) takeCommands(a *app, cfg *config.Config, h harness, tasks *ta
 	return nil
 }
 
-// guarded reports whether a server has remotePreset in place of the policy of the configuration, which has none.
+// guarded reports whether a server applies remotePreset, because the configuration has no policy.
 func guarded(cfg *config.Config) bool {
 	return !cfg.Server.Loopback() && cfg.Policy.Preset == "" && len(cfg.Policy.Rules) == 0
 }
 
-// announce prints the address and the audience of a server: to people, or in a log for programs.
+// announce prints the address of a server and who may use it: for people, or as log entries for programs.
 func (a *app) announce(cfg *config.Config, l *api.Listener, open bool, log *slog.Logger) {
 	scheme := "http"
 	if cfg.Server.TLS.Cert != "" {

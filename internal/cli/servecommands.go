@@ -21,7 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// commandServer executes commands of other processes with the harness of this server.
+// commandServer executes commands of other processes in the harness of this server.
 type commandServer struct {
 	app        *app // app of the server
 	cfg        *config.Config
@@ -30,10 +30,10 @@ type commandServer struct {
 	address    string // address of the dashboard: http://127.0.0.1:3000
 	log        *slog.Logger
 	executable string // identity of this program when it started
-	prelude    []byte // texts of sandbox.prelude, as the harness has them
+	prelude    []byte // texts of sandbox.prelude when the harness was opened
 }
 
-// newCommandServer begins to take commands. The error is remote.ErrTaken where another server of the state directory does.
+// newCommandServer starts to take commands. The error is remote.ErrTaken if another server takes those of the state directory.
 func newCommandServer(a *app, cfg *config.Config, h harness, tasks *task.Service, address string, log *slog.Logger) (*remote.Listener, error) {
 	key, _, err := auth.LocalToken(cfg.StateDir)
 	if err != nil {
@@ -46,7 +46,7 @@ func newCommandServer(a *app, cfg *config.Config, h harness, tasks *task.Service
 	return remote.Listen(remote.Options{State: cfg.StateDir, Key: key, Execute: c.execute, Signal: signalNamed})
 }
 
-// preludeOf are the texts of sandbox.prelude.
+// preludeOf returns the texts of sandbox.prelude.
 func preludeOf(cfg *config.Config) ([]byte, error) {
 	sources, err := program.ReadSources(cfg.Sandbox.Prelude)
 	var all []byte
@@ -56,7 +56,7 @@ func preludeOf(cfg *config.Config) ([]byte, error) {
 	return all, err
 }
 
-// execute executes a client's command, as the client would.
+// execute executes a client's command as the client would execute it.
 func (c *commandServer) execute(ctx context.Context, s *remote.Session) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -85,10 +85,10 @@ func (c *commandServer) execute(ctx context.Context, s *remote.Session) (code in
 type servedCommand struct {
 	server   *commandServer
 	session  *remote.Session
-	answered bool // the client knows whether the command is executed
+	answered bool // the client has been told whether the command is executed
 }
 
-// admit tells the client whether the command is executed here. It is if nothing but the time that it takes can differ.
+// admit tells the client whether this server executes the command. The server does so if only the time of the execution can differ.
 func (c *servedCommand) admit(a *app) bool {
 	c.answered = true
 	if why := c.server.differs(a, c.session); why != "" {
@@ -98,29 +98,29 @@ func (c *servedCommand) admit(a *app) bool {
 	return c.session.Accept() == nil
 }
 
-// tellPage names the page of a run or task on a terminal, where a server with a dashboard executes the command.
+// tellPage prints the page of a run or task on a terminal, if a server with a dashboard executes the command.
 func (a *app) tellPage(path string) {
 	if a.served != nil && a.stderr.terminal != nil {
 		fmt.Fprintf(a.Stderr, "harness: %s%s\n", a.served.server.address, path)
 	}
 }
 
-// harness is the one of the server. The command does not close it.
+// harness returns the harness of the server. The command does not close it.
 func (c *servedCommand) harness() harness { return sharedHarness{c.server.h, c.server.tasks} }
 
-// sharedHarness is the harness of a server, as a command of another process has it.
+// sharedHarness is the harness of a server for the command of another process.
 type sharedHarness struct {
 	harness
 	tasks *task.Service
 }
 
-// Tasks implements harness: the server's own service works the tasks, too.
+// Tasks implements harness. The server's own service works the tasks of commands, too.
 func (h sharedHarness) Tasks(taskOptions) (*task.Service, error) { return h.tasks, nil }
 
 // Close implements harness.
 func (sharedHarness) Close(context.Context) error { return nil }
 
-// differs says what would differ from the command in a process of its own; empty: nothing.
+// differs returns what would differ if the command ran in a process of its own, or "" if nothing would.
 func (c *commandServer) differs(a *app, s *remote.Session) string {
 	if s.Version != Version || s.Executable != c.executable {
 		return "it is another program or version"
@@ -129,7 +129,7 @@ func (c *commandServer) differs(a *app, s *remote.Session) string {
 		return "servers were added or removed while it runs"
 	}
 	file, state, err := config.Place(a.configSource())
-	if err != nil || file != c.cfg.File || state != c.cfg.StateDir { // nothing else is read: the client may not be allowed to
+	if err != nil || file != c.cfg.File || state != c.cfg.StateDir { // nothing else is read, because the client may not be allowed to read it
 		return "it has another configuration"
 	}
 	cfg, err := a.read()
@@ -150,22 +150,23 @@ func (c *commandServer) differs(a *app, s *remote.Session) string {
 	return ""
 }
 
-// ownVariables are those that this process reads and not the configuration: of its network, its engine of containers, its caches.
+// ownVariables are variables that this process itself reads: for its network, its container engine and its caches.
 var ownVariables = []string{
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "HOME", "XDG_CACHE_HOME", "HARNESS_CACHE_DIR", "TZ",
 }
 
-// placeVariables match variables of a terminal or session: screen, language and directory. A server has those with which it was started.
+// placeVariables match variables of a terminal or session: screen, language and directory. A server keeps those with which it was started.
 var placeVariables = startup.Regexp(`^(TERM|PWD|OLDPWD|SHLVL|_|SHELL|LANG|LC_\w+|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_(SESSION|CURRENT|RUNTIME|VTNR|SEAT|MENU|GREETER)\w*)$`)
 
-// What tiers start, and what commands of MCP servers start besides.
+// The programs that tiers start, and those that commands of MCP servers start in addition.
 var (
 	tierPrograms   = []string{"node", "docker"}
 	serverPrograms = []string{"npm", "npx", "bun", "deno", "python", "python3", "uv", "uvx", "podman", "git", "sh", "bash"}
 )
 
-// differentVariables are the variables by which something that the configuration starts, or this process itself, would differ between two environments.
+// differentVariables returns the variables that differ between two environments and could affect this process or a program that the configuration
+// starts.
 func differentVariables(cfg *config.Config, one, other []string) (names []string) {
 	inherit, programs := slices.Clone(ownVariables), slices.Clone(tierPrograms)
 	for _, s := range cfg.MCPServers {
@@ -173,7 +174,7 @@ func differentVariables(cfg *config.Config, one, other []string) (names []string
 		if s.Command != "" {
 			programs = append(append(programs, serverPrograms...), s.Command)
 		}
-		if s.Auth != nil && s.Auth.Type == "command" { // the command gets all
+		if s.Auth != nil && s.Auth.Type == "command" { // the command gets all variables
 			inherit = append(inherit, "*")
 		}
 	}
@@ -202,7 +203,7 @@ func differentVariables(cfg *config.Config, one, other []string) (names []string
 	return names
 }
 
-// samePrograms reports whether commands mean the same files in two environments.
+// samePrograms reports whether commands are the same files in two environments.
 func samePrograms(commands []string, dir string, one, other []string) bool {
 	return !slices.ContainsFunc(commands, func(command string) bool {
 		a, _ := process.Find(command, dir, one)

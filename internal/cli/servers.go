@@ -45,7 +45,7 @@ type serversListCmd struct{}
 
 func (serversListCmd) Run(a *app, h catalogued) error { return a.servers(h.Servers().Servers()) }
 
-// servers prints the state of servers and, without --json, why some cannot be used.
+// servers prints the state of servers and, without --json, why some of them cannot be used.
 func (a *app) servers(all []mcpclient.Status) error {
 	const none = "no servers are configured; add one: harness servers add NAME -- COMMAND ARGS…"
 	if err := answerList(a, list(all), all, none, "SERVER\tSTATE\tTRANSPORT\tTOOLS\tPROTOCOL\tSANDBOX", func(s mcpclient.Status) string {
@@ -99,7 +99,7 @@ func (c *serversRemoveCmd) Run(ctx context.Context, a *app) error {
 	return a.answer(map[string]string{"removed": strings.Join(c.Names, " "), "file": file}, "removed %s from %s\n", strings.Join(c.Names, ", "), file)
 }
 
-// removeServer removes a server from the configuration, with its secrets and what was approved of it.
+// removeServer removes a server from the configuration, together with its secrets and approvals.
 func (a *app) removeServer(ctx context.Context, file, name string) error {
 	kept := config.SecretsOf(file, name)
 	err := a.editor().RemoveServer(file, name)
@@ -120,7 +120,7 @@ func (a *app) removeServer(ctx context.Context, file, name string) error {
 	return nil
 }
 
-// forgetServer removes the approvals of a server, so that one that is added later under its name starts without any.
+// forgetServer removes the approvals of a server, so that a server that is added later under the same name starts without any.
 func (a *app) forgetServer(ctx context.Context, name string) error {
 	cfg, err := a.load()
 	if err != nil || cfg.QuarantineMode() == string(approval.HoldNone) {
@@ -133,7 +133,7 @@ func (a *app) forgetServer(ctx context.Context, name string) error {
 	return h.Quarantine().Forget(ctx, name)
 }
 
-// unknownServer reports a name of no server.
+// unknownServer returns the error for a name that no server has.
 func unknownServer(name string, names []string) error {
 	return usage(fmt.Errorf("unknown server %q; %s", name, meant(ident.Closest(name, names), "harness servers list shows all")))
 }
@@ -145,7 +145,7 @@ func serverNames(all []mcpclient.Status) (names []string) {
 	return names
 }
 
-// known reports a name of no configured server.
+// known returns an error if no configured server has the name.
 func (a *app) known(name string) error {
 	cfg, err := a.load()
 	if err != nil {
@@ -173,7 +173,7 @@ type serversDisableCmd struct {
 
 func (c *serversDisableCmd) Run(a *app) error { return a.setDisabled(c.Name, true) }
 
-// setDisabled changes whether a server of harness.yaml is used.
+// setDisabled enables or disables a server in harness.yaml.
 func (a *app) setDisabled(name string, disabled bool) error {
 	if err := a.known(name); err != nil {
 		return err
@@ -266,7 +266,7 @@ func (a *app) sayStarting(h harness) (stop func()) {
 	}
 }
 
-// addFlags say how a server is reached. They may stand before and after the server's name, and after a URL.
+// addFlags describe how a server is reached. They may stand before or after the server's name, and after a URL.
 type addFlags struct {
 	Transport string   `help:"stdio, http, sse or openapi; http where a URL is given." placeholder:"KIND"`
 	Env       []string `short:"e" sep:"none" help:"Environment variable of the server." placeholder:"K=V"`
@@ -320,7 +320,7 @@ func (c *serversAddCmd) Run(ctx context.Context, a *app) error {
 	return a.answer(map[string]string{"added": all, "file": file}, "added %s to %s; try it: harness servers test %s\n", strings.Join(names, ", "), file, names[0])
 }
 
-// servers are the entries that the command line describes.
+// servers returns the entries that the command line describes.
 func (c *serversAddCmd) servers(ctx context.Context, a *app) ([]clients.Server, error) {
 	if c.isOpenAPI(a) {
 		c.Transport = config.OpenAPI
@@ -366,7 +366,7 @@ func (c *serversAddCmd) servers(ctx context.Context, a *app) ([]clients.Server, 
 	return found, nil
 }
 
-// document returns what describes the servers, where it is not a command or URL: JSON in place, a file, or standard input.
+// document returns the description of the servers, unless it is a command or URL: JSON in place, a file, or standard input.
 func (c *serversAddCmd) document(ctx context.Context, a *app) (text []byte, path string, err error) {
 	given := c.Name
 	switch {
@@ -397,7 +397,7 @@ func (c *serversAddCmd) isOpenAPI(a *app) bool {
 	return err == nil && openapi.IsDocument(text)
 }
 
-// server is the entry that the command line describes.
+// server returns the entry that the command line describes.
 func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 	target := c.Target
 	command := len(target) > 0 && target[0] == "--"
@@ -453,12 +453,12 @@ func (c *serversAddCmd) server(a *app) (*config.MCPServer, error) {
 	return server, nil
 }
 
-// schemeForm matches what begins like an address: ftp://host, or http:/host with a slash too few.
+// schemeForm matches texts that begin like an address: ftp://host, or http:/host, which lacks a slash.
 var schemeForm = startup.Regexp(`^(?:[A-Za-z][A-Za-z0-9+.-]*://|https?:)`)
 
 func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
 
-// trailing reads the flags after a URL, where other clients accept them too, and returns the remaining arguments.
+// trailing reads the flags after a URL, because other clients accept them there, and returns the remaining arguments.
 func (c *serversAddCmd) trailing(a *app, target []string) ([]string, error) {
 	flags := struct {
 		globals

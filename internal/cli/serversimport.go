@@ -63,7 +63,7 @@ type source struct {
 	text   []byte
 }
 
-// imported is what becomes of a server.
+// imported is a server of a client and what the import does with it.
 type imported struct {
 	Client string   `json:"client"`
 	File   string   `json:"file"`
@@ -73,10 +73,10 @@ type imported struct {
 
 	server clients.Server
 	called string // name in the file
-	like   int    // index in the plan of the server that it is the same as, -1 if harness.yaml has that
+	like   int    // index in the plan of the server that is the same; -1: the one in harness.yaml
 }
 
-// kept reports whether harness.yaml has a server, or another one that is the same.
+// kept reports whether harness.yaml contains a server, or the same server under another name.
 func kept(plan []imported, p imported) bool {
 	switch p.Action {
 	case "add", "replace":
@@ -110,7 +110,7 @@ func (c *serversImportCmd) Run(a *app) error {
 	if !c.DryRun {
 		for i := range plan {
 			if p := &plan[i]; p.Action == "add" || p.Action == "replace" {
-				p.server.Notes = nil // the table has them
+				p.server.Notes = nil // the table shows them
 				if err := a.addServer(file, p.server, p.Action == "replace"); err != nil {
 					p.Action, p.Notes = "failed", append(p.Notes, err.Error())
 				}
@@ -141,7 +141,7 @@ func (c *serversImportCmd) Run(a *app) error {
 	return nil
 }
 
-// unknown reports a name of --server that no client has.
+// unknown returns an error for a name in --server that no client has.
 func (c *serversImportCmd) unknown(a *app, cfg *config.Config, file string, sources []source, plan []imported) error {
 	for _, name := range c.Server {
 		if slices.ContainsFunc(plan, func(p imported) bool { return p.called == name || p.Server == name }) {
@@ -158,7 +158,7 @@ func (c *serversImportCmd) unknown(a *app, cfg *config.Config, file string, sour
 	return nil
 }
 
-// say says on standard error what was done, and what comes next.
+// say prints on standard error what was done, and what to do next.
 func (c *serversImportCmd) say(a *app, file string, plan []imported, rewritten []map[string]string) {
 	added := 0
 	for _, p := range plan {
@@ -181,7 +181,7 @@ func (c *serversImportCmd) say(a *app, file string, plan []imported, rewritten [
 	}
 }
 
-// sources reads the files that are there.
+// sources reads the clients' files that exist.
 func (c *serversImportCmd) sources(a *app) (all []source, err error) {
 	wanted := func(name string) bool { return len(c.Client) == 0 || slices.Contains(c.Client, name) }
 	if len(c.Files) > 0 {
@@ -217,7 +217,7 @@ func (c *serversImportCmd) sources(a *app) (all []source, err error) {
 	return all, nil
 }
 
-// plan decides what becomes of each server.
+// plan decides what to do with each server.
 func (c *serversImportCmd) plan(a *app, cfg *config.Config, file string, sources []source) (plan []imported) {
 	for _, s := range sources {
 		project := projectOf(s.path, a.configSource().HomeDir)
@@ -237,7 +237,7 @@ func (c *serversImportCmd) plan(a *app, cfg *config.Config, file string, sources
 				continue
 			}
 			if server.Command != "" && project != "" && (project != filepath.Dir(file) || server.Cwd != "") && !placed(server.Cwd) {
-				server.Cwd = filepath.Join(project, server.Cwd) // the client starts it there
+				server.Cwd = filepath.Join(project, server.Cwd) // the client starts the server there
 			}
 			p := imported{Client: s.client.Name, File: s.path, Server: server.Name, Action: "add", Notes: server.Notes, server: server, called: server.Name, like: -1}
 			others := 0
@@ -273,7 +273,7 @@ func (c *serversImportCmd) plan(a *app, cfg *config.Config, file string, sources
 	return plan
 }
 
-// projectOf is the directory of the project that a client's file belongs to; empty if it is the user's.
+// projectOf returns the directory of the project that a client's file belongs to, or "" if the file is the user's.
 func projectOf(path, home string) string {
 	dir := filepath.Dir(path)
 	switch filepath.Base(dir) {
@@ -295,12 +295,12 @@ func isHarness(a *app, s *config.MCPServer) bool {
 	return s.Command != "" && (s.Command == a.Executable || strings.TrimSuffix(filepath.Base(s.Command), ".exe") == "harness") && slices.Contains(s.Args, "mcp")
 }
 
-// placed reports whether a directory does not depend on where a client starts a server.
+// placed reports whether a path does not depend on the directory in which a client starts a server.
 func placed(dir string) bool {
 	return filepath.IsAbs(dir) || dir == "~" || strings.HasPrefix(dir, "~/") || strings.HasPrefix(dir, `~\`) || strings.HasPrefix(dir, "${")
 }
 
-// unused is a name that no server of the plan has: the wanted one, or it with a number.
+// unused returns a name that no server of the plan has: the wanted name, or the wanted name with a number.
 func unused(name string, plan []imported) string {
 	for n, free := 1, name; ; n++ {
 		if n > 1 {
@@ -312,8 +312,8 @@ func unused(name string, plan []imported) string {
 	}
 }
 
-// same reports whether two servers are started alike: with the same program, arguments, environment and directory, or at the same address. A placeholder may
-// stand for any text; a relative directory is below base.
+// same reports whether two servers are started in the same way: with the same program, arguments, environment and directory, or at the same address. A
+// placeholder matches any text. Relative directories are relative to base.
 func same(x, y *config.MCPServer, base string) bool {
 	text := func(a, b string) bool { return a == b || strings.Contains(a, "${") || strings.Contains(b, "${") }
 	place := func(path string) string {
@@ -336,7 +336,7 @@ func same(x, y *config.MCPServer, base string) bool {
 		}
 		return true
 	}
-	settings := func(all map[string]string) map[string]string { // settings that decide what the server works on; without its credentials it is the same
+	settings := func(all map[string]string) map[string]string { // removes credentials, which do not decide what the server works on
 		all = maps.Clone(all)
 		maps.DeleteFunc(all, config.IsSecret)
 		return all
@@ -346,7 +346,7 @@ func same(x, y *config.MCPServer, base string) bool {
 		within(x.Env, y.Env) && (x.EnvFile != "" || within(y.Env, settings(x.Env))) && within(x.Headers, y.Headers) && within(y.Headers, settings(x.Headers))
 }
 
-// backupMark stands between the name of a file and the hash of what --rewrite made of it, in the name of its backup.
+// backupMark stands in the name of a backup between the name of the file and the hash of what --rewrite wrote to the file.
 const backupMark = ".before-harness-"
 
 func markOf(text []byte) string {
@@ -354,7 +354,7 @@ func markOf(text []byte) string {
 	return backupMark + hex.EncodeToString(sum[:6])
 }
 
-// rewrite has the clients whose servers are in harness.yaml use the harness.
+// rewrite makes the clients whose servers are in harness.yaml use the harness.
 func (c *serversImportCmd) rewrite(a *app, file string, sources []source, plan []imported) (done []map[string]string, err error) {
 	if !c.Rewrite {
 		return nil, nil
@@ -402,7 +402,7 @@ func (c *serversImportCmd) rewrite(a *app, file string, sources []source, plan [
 	return done, nil
 }
 
-// undo gives clients their files back. One that was changed since is left alone.
+// undo restores the files of clients. It does not touch a file that was changed since.
 func (c *serversImportCmd) undo(a *app, sources []source) error {
 	var restored []map[string]string
 	var errs []error

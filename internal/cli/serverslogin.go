@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/credentials"
 )
 
-// loginTimeout is how long a person has to log in.
+// loginTimeout is the time that a person has to log in.
 const loginTimeout = 10 * time.Minute
 
 type serversLoginCmd struct {
@@ -81,7 +81,7 @@ func (c *serversLoginCmd) Run(ctx context.Context, a *app, h harness) error {
 	}{c.Name, granted}, "%s\n", text)
 }
 
-// maxPaste is how many bytes of what is pasted are read.
+// maxPaste is the maximum number of pasted bytes that are read.
 const maxPaste = 16 << 10
 
 // openBrowser starts the user's browser and does not wait for it.
@@ -97,7 +97,7 @@ func openBrowser(ctx context.Context, address string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // else it stays as a zombie
+	go func() { _ = cmd.Wait() }() // otherwise the process stays as a zombie
 	return nil
 }
 

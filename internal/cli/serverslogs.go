@@ -42,7 +42,7 @@ func (c *serversLogsCmd) check() error {
 	return nil
 }
 
-// logEvery is how often a log is looked at.
+// logEvery is the interval at which a log is read.
 const logEvery = 200 * time.Millisecond
 
 func (c *serversLogsCmd) Run(ctx context.Context, a *app, h harness) error {
@@ -101,7 +101,7 @@ func (c *serversLogsCmd) Run(ctx context.Context, a *app, h harness) error {
 	}
 }
 
-// readLog reads a log, which may not be there yet.
+// readLog reads a log, which may not exist yet.
 func readLog(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -124,7 +124,7 @@ Examples:
   HARNESS_KEY=hk_… harness servers restart files`
 }
 
-// maxRestart bounds a restart, which may have to install the server again.
+// maxRestart is the maximum time of a restart, which may have to install the server again.
 const maxRestart = 15 * time.Minute
 
 func (c *serversRestartCmd) Run(ctx context.Context, a *app, h harness) error {
@@ -153,7 +153,7 @@ func (c *serversRestartCmd) Run(ctx context.Context, a *app, h harness) error {
 	return a.answer(status, "restarted %s: %s, %d tools\n", c.Name, status.State, status.Tools)
 }
 
-// reconnect asks the running server.
+// reconnect asks the running harness serve to connect to the server again.
 func (c *serversRestartCmd) reconnect(ctx context.Context, a *app) (status mcpclient.Status, err error) {
 	key := c.Key
 	if key == "" {

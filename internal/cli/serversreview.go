@@ -16,9 +16,9 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// What is shown of a definition; --json shows all.
+// The limits of what is shown of a definition. --json shows everything.
 const (
-	maxReviewLines = 200 // most lines of a field
+	maxReviewLines = 200 // maximum number of lines of a field
 	maxReviewLine  = 1000
 )
 
@@ -86,10 +86,10 @@ func (c *serversReviewCmd) Run(ctx context.Context, a *app, h catalogued) error 
 	return nil
 }
 
-// instructions names a server's own text.
+// instructions is the name of a server's own text, which belongs to no tool.
 const instructions = "instructions"
 
-// reviewName names a definition for people.
+// reviewName returns the name of a definition for people.
 func reviewName(d approval.Held) string {
 	if d.Seen.Tool == "" {
 		return instructions
@@ -97,7 +97,7 @@ func reviewName(d approval.Held) string {
 	return d.Seen.Tool
 }
 
-// choose finds what is to be approved.
+// choose returns the held definitions that are to be approved.
 func (c *serversReviewCmd) choose(held []approval.Held) (chosen []approval.Held, err error) {
 	if c.ApproveAll {
 		if len(held) == 0 {
@@ -118,7 +118,7 @@ func (c *serversReviewCmd) choose(held []approval.Held) (chosen []approval.Held,
 	return chosen, nil
 }
 
-// approveHeld approves definitions, as they were shown, of one server.
+// approveHeld approves definitions of one server as they were shown.
 func approveHeld(ctx context.Context, a *app, h harness, held []approval.Held) error {
 	server := held[0].Server
 	sign, err := a.confirm(ctx, h, fmt.Sprintf("approve %d %s", len(held), plural(len(held), "definition", "definitions"))+" of "+server)
@@ -142,7 +142,7 @@ func approveHeld(ctx context.Context, a *app, h harness, held []approval.Held) e
 	return a.answer(map[string]any{"server": server, "approved": names}, "approved %s of %s\n", clip.Visible(strings.Join(names, ", ")), server)
 }
 
-// askAbout has the user of a terminal decide about each definition.
+// askAbout asks the user at a terminal to decide about each definition.
 func askAbout(ctx context.Context, a *app, h harness, held []approval.Held) error {
 	if a.input == nil {
 		a.input = bufio.NewReader(a.Stdin)
@@ -171,7 +171,7 @@ func askAbout(ctx context.Context, a *app, h harness, held []approval.Held) erro
 	return nil
 }
 
-// review is a held definition for people: its fields, or what has changed in them.
+// review describes a held definition as text for people: its fields, or the changes in them.
 func review(d approval.Held) string {
 	var b strings.Builder
 	what := "new"
@@ -208,7 +208,7 @@ func schemaText(raw json.RawMessage) string {
 	return pretty(journal.Canonical(raw))
 }
 
-// linesOf are the lines of a text.
+// linesOf returns the lines of a text.
 func linesOf(text string) []string {
 	if text == "" {
 		return nil
@@ -216,7 +216,8 @@ func linesOf(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// different leaves out the lines that two texts begin and end with alike. It is linear, because servers wrote the texts.
+// different returns two texts without the lines that are the same at their beginning and end. It takes linear time, because servers wrote the
+// texts.
 func different(was, is []string) (before, after []string) {
 	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {
 		was, is = was[1:], is[1:]
@@ -227,7 +228,7 @@ func different(was, is []string) (before, after []string) {
 	return was, is
 }
 
-// marked shows lines behind a mark, and says what it leaves out.
+// marked returns lines with a mark before each, and the number of lines that it leaves out.
 func marked(mark string, lines []string) string {
 	var b strings.Builder
 	for i, line := range lines {

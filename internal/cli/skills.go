@@ -41,7 +41,7 @@ type skillsShowCmd struct {
 func (c *skillsShowCmd) Run(a *app, saved *skills.Store) error {
 	skill, text, err := saved.Show(c.User, c.Name)
 	if errors.Is(err, fs.ErrNotExist) {
-		all, _ := saved.List(c.User) // a hint only
+		all, _ := saved.List(c.User) // needed only for a hint
 		var names []string
 		for _, s := range all {
 			names = append(names, s.Name)

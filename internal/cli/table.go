@@ -14,13 +14,12 @@ import (
 
 const (
 	columnGap = 2
-	// minLastColumn is how many columns of the terminal the last column of a table has at least, if its cells need as many. In a narrower
-	// terminal times and middle columns are shortened first, and the last column has at least minNarrowColumn; where that is not enough, the cells
-	// of a row stand below each other.
+	// minLastColumn is the minimum width of the last column of a table, if its cells need as much. In a narrower terminal, times and middle columns are
+	// shortened first, and the last column has at least minNarrowColumn. If that is not enough, the cells of a row are written below each other.
 	minLastColumn, minNarrowColumn = 24, 12
-	// minCutColumn is how many columns a middle column has at least.
+	// minCutColumn is the minimum width of a middle column.
 	minCutColumn = 8
-	// minFirstColumn is how many columns the first column has at least before longer cells of it get a line of their own. Ids fit.
+	// minFirstColumn is the minimum width of the first column, beyond which longer cells get a line of their own. Ids fit.
 	minFirstColumn = 28
 )
 
@@ -29,11 +28,11 @@ type table struct {
 	to     *console
 	labels []string // column titles; nil: none
 	widths []int    // widths of all columns but the last
-	least  int      // width that the last column has at least; 0: minLastColumn
-	short  bool     // a row has one line: what is too long is cut
+	least  int      // minimum width of the last column; 0: minLastColumn
+	short  bool     // each row takes one line; longer text is cut
 }
 
-// fits sets the widths of the columns that these rows need.
+// fits widens the columns so that these rows fit.
 func (t *table) fits(rows ...[]string) {
 	for _, row := range rows {
 		for i, cell := range row[:max(len(row)-1, 0)] {
@@ -52,7 +51,7 @@ func (t *table) head() {
 	}
 }
 
-// indent is where the last column begins.
+// indent returns the column at which the last column of the table begins.
 func (t *table) indent() (n int) {
 	for _, w := range t.widths {
 		n += w + columnGap
@@ -60,17 +59,17 @@ func (t *table) indent() (n int) {
 	return n
 }
 
-// stacked reports whether the cells of a row stand below each other.
+// stacked reports whether the cells of a row are written below each other.
 func (t *table) stacked() bool {
 	width := t.to.width()
 	return width > 0 && width-1-t.indent() < cmp.Or(t.least, minLastColumn)
 }
 
-// whole is what is not cut: ids as this harness makes them, which people copy, and dates.
+// whole matches cells that are never cut: ids of this harness, which people copy, and dates.
 var whole = startup.Regexp(`^[a-z]+_[0-9a-f]{20}$|^\d{4}-\d\d-\d\d$`)
 
-// narrow makes rows fit into the terminal and returns them: times are shortened, to the minute and then to the day, and then the middle columns are
-// cut, but for ids and dates. The first column stays whole: a cell that is too long for it gets a line of its own. Where that is not enough, rows stay as they are.
+// narrow returns rows that fit into the terminal. It shortens times, to the minute and then to the day, and then cuts the middle columns, except ids
+// and dates. It never cuts the first column: a cell that is too long gets a line of its own. If that is not enough, the rows stay as they are.
 func (t *table) narrow(full [][]string, now time.Time) (rows [][]string) {
 	rows = full
 	for _, form := range []string{"", "Jan 02 15:04", "Jan 02"} {
@@ -109,7 +108,7 @@ func (t *table) narrow(full [][]string, now time.Time) (rows [][]string) {
 	return rows
 }
 
-// last is the width that the last column needs.
+// last returns the width that the last column needs.
 func (t *table) last(rows [][]string) int {
 	widest := 1
 	if len(t.labels) > 0 {
@@ -131,7 +130,8 @@ func (t *table) cuttable(rows [][]string, column int) bool {
 		!slices.ContainsFunc(rows, func(row []string) bool { return column < len(row) && whole().MatchString(row[column]) })
 }
 
-// shorten returns rows whose cells that are times have a shorter form: hours and minutes for those of today, the date for those of another year.
+// shorten returns rows with shorter times. Times of today have only hours and minutes, those of another year only the date, and others the given
+// form.
 func shorten(full [][]string, now time.Time, form string) [][]string {
 	rows := make([][]string, len(full))
 	for i, row := range full {
@@ -152,7 +152,7 @@ func shorten(full [][]string, now time.Time, form string) [][]string {
 	return rows
 }
 
-// row writes a row. A cell of tabs before a text continues the row above.
+// row writes a row. A row whose first cells are empty continues the row above.
 func (t *table) row(cells []string) {
 	width := t.to.width()
 	switch {
@@ -165,7 +165,7 @@ func (t *table) row(cells []string) {
 	}
 }
 
-// aligned has each cell in its column. The last one is wrapped, or cut; room 0 is without a bound.
+// aligned returns a row with each cell in its column. The last cell is wrapped or cut; room is its width, and 0 means no limit.
 func (t *table) aligned(cells []string, newline string, room int) string {
 	var b strings.Builder
 	for i, cell := range cells {
@@ -187,7 +187,7 @@ func (t *table) aligned(cells []string, newline string, room int) string {
 	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
-// stack has the first cell in a line, and below it the others, as many in a line as fit.
+// stack returns a row with the first cell on a line, and the other cells below it, as many on a line as fit.
 func (t *table) stack(cells []string, width int) string {
 	const prefix = "  "
 	var lines []string
@@ -230,13 +230,13 @@ func (t *table) stack(cells []string, width int) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// answerList prints a list: v with --json, else a row for each element below the header, or the message none if there are no
+// answerList prints a list: v with --json, otherwise a row for each element below the header, or the message none if there are no
 // elements. The cells of a row are separated by tabs; a row may have further lines.
 func answerList[T any](a *app, v any, all []T, none, header string, row func(T) string) error {
 	return a.list(v, len(all), none, header, false, func(i int) string { return row(all[i]) })
 }
 
-// answerShort is answerList with one line for each row on a terminal: of the last cell the beginning.
+// answerShort is answerList with one line for each row on a terminal, which shows only the beginning of the last cell.
 func answerShort[T any](a *app, v any, all []T, none, header string, row func(T) string) error {
 	return a.list(v, len(all), none, header, true, func(i int) string { return row(all[i]) })
 }

@@ -37,7 +37,7 @@ func (p *page) check() error {
 	return nil
 }
 
-// explain names the flag in an error about the cursor.
+// explain adds the flag --cursor to an error about the cursor.
 func (*page) explain(err error) error {
 	if errors.Is(err, journal.ErrCursor) {
 		return usage(fmt.Errorf("--cursor: %w; give the one that the page before ended with", err))
@@ -153,7 +153,7 @@ func (c *tasksResumeCmd) Run(ctx context.Context, a *app, h harness, tasks *task
 	return a.work(ctx, h, tasks, c.ID)
 }
 
-// goOn is the command that goes on in a session.
+// goOn returns the command that continues a session.
 func goOn(session string) string {
 	return fmt.Sprintf("harness run --session %s %q", session, "What next?")
 }

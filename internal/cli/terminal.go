@@ -15,17 +15,17 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// screen is the terminal that standard output and standard error share, or the place of streams that are none. Below
-// what was written it may show lines that are drawn over: its region.
+// screen is the terminal that standard output and standard error share, or a placeholder for streams that are no terminal.
+// Below the output it can show lines that are overwritten later: its region.
 type screen struct {
 	mu     sync.Mutex // held while something is written
-	to     *console   // console of the region; nil: none
+	to     *console   // console of the region, or nil
 	region []string
 	drawn  int  // lines of the region that are on the terminal
-	open   bool // reports that the last text has no line end
+	open   bool // the last text did not end with a line end
 }
 
-// show replaces the region; without lines there is none. Lines must fit into the terminal.
+// show replaces the region; without lines the region is empty. Lines must fit into the terminal.
 func (s *screen) show(lines []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +34,7 @@ func (s *screen) show(lines []string) {
 	s.draw()
 }
 
-// draw draws the region, unless a question stands in the line where it would begin. The caller holds mu.
+// draw draws the region, unless a question stands on the line where the region would begin. The caller holds mu.
 func (s *screen) draw() {
 	if s.to == nil || s.open || len(s.region) == 0 {
 		return
@@ -56,22 +56,22 @@ func (s *screen) erase() {
 	s.drawn = 0
 }
 
-// console is an output stream. Part of the text comes from programs and servers, so on a terminal it shows control
-// characters by their codes. It is safe for concurrent use: logs are written beside what a command shows.
+// console is an output stream. On a terminal it shows control characters by their codes, because part of the text comes
+// from programs and servers. It is safe for concurrent use, because logs are written while a command prints.
 type console struct {
 	raw      io.Writer
 	screen   *screen
-	terminal terminal // nil if the stream is none
-	live     bool     // lines can be drawn over: progress is shown
+	terminal terminal // nil if the stream is no terminal
+	live     bool     // lines can be overwritten, so progress is shown
 	color    bool
-	signs    bool                  // signs such as → beside words
-	wraps    bool                  // long lines of what is written are broken at spaces
-	failed   atomic.Pointer[error] // first write that failed
+	signs    bool                  // signs such as → are used in addition to words
+	wraps    bool                  // long lines are broken at spaces
+	failed   atomic.Pointer[error] // error of the first failed write
 }
 
 // terminal is a terminal that is an output stream.
 type terminal interface {
-	// size returns zeros if it is not known.
+	// size returns zeros if the size is not known.
 	size() (columns, lines int)
 	obeysSequences() bool
 }
@@ -89,7 +89,7 @@ func (t fileTerminal) size() (columns, lines int) {
 
 func (t fileTerminal) obeysSequences() bool { return obeysSequences(t.File) }
 
-// terminalOf is the terminal that a stream is; nil if it is none.
+// terminalOf returns the terminal that a stream is, or nil.
 func terminalOf(w io.Writer) terminal {
 	switch w := w.(type) {
 	case *os.File:
@@ -111,14 +111,14 @@ func newConsole(w io.Writer, s *screen, env func(string) string) *console {
 	}
 	c.live = env("TERM") != "dumb" && c.terminal.obeysSequences()
 	c.signs = c.live
-	c.color = c.live && env("NO_COLOR") == "" // https://no-color.org: any value that is not empty
+	c.color = c.live && env("NO_COLOR") == "" // https://no-color.org: any non-empty value
 	return c
 }
 
-// plain has the console write lines of words only.
+// plain restricts the console to lines of words.
 func (c *console) plain() { c.live, c.color, c.signs = false, false, false }
 
-// width is how many columns a line has; 0 is without a bound, where the stream is no terminal.
+// width returns the number of columns of a line. 0 means no limit, for a stream that is no terminal.
 func (c *console) width() int {
 	if c.terminal == nil {
 		return 0
@@ -130,7 +130,7 @@ func (c *console) width() int {
 	return columns
 }
 
-// height is how many lines a terminal has.
+// height returns the number of lines of a terminal.
 func (c *console) height() int {
 	if c.terminal == nil {
 		return 24
@@ -157,7 +157,7 @@ func (c *console) Write(p []byte) (n int, err error) {
 	return len(p), nil
 }
 
-// wrap breaks the long lines of a message at spaces; what follows has the indentation of its line.
+// wrap breaks the long lines of a message at spaces. Continuation lines have the indentation of their line.
 func (c *console) wrap(text string) string {
 	var b strings.Builder
 	for line := range strings.SplitAfterSeq(text, "\n") {
@@ -175,7 +175,7 @@ func (c *console) wrap(text string) string {
 	return b.String()
 }
 
-// unwrapped writes lines that others search and copy, such as those of a log.
+// unwrapped writes lines without breaking them, because people search and copy them, such as those of a log.
 type unwrapped struct{ c *console }
 
 // Write implements io.Writer.
@@ -187,7 +187,7 @@ func (w unwrapped) Write(p []byte) (int, error) {
 	return len(p), w.c.put(text)
 }
 
-// put writes a text as it is, above the region.
+// put writes a text unchanged, above the region.
 func (c *console) put(text string) error {
 	c.screen.mu.Lock()
 	defer c.screen.mu.Unlock()
@@ -203,7 +203,7 @@ func (c *console) put(text string) error {
 	return err
 }
 
-// Colours: SGR codes.
+// The SGR codes of colours and styles.
 const (
 	bold   = "1"
 	dim    = "2"
@@ -214,13 +214,14 @@ const (
 	purple = "35"
 )
 
-// levelColors are the colours of console lines; the other levels have none.
+// levelColors are the colours of console lines by level. Other levels have no colour.
 var levelColors = map[string]string{"error": red, "warn": yellow}
 
-// line writes a line in a colour, where the stream has colours; "" is none. Control characters are shown by their codes.
+// line writes a line in a colour, if the stream has colours; "" means no colour. Control characters are shown by their codes.
 func (c *console) line(text, color string) { c.put(c.paint(clip.Visible(text), color) + "\n") }
 
-// paragraph is a text behind a prefix, in a colour, in lines that fit into the terminal. All lines but the first have spaces in place of the prefix.
+// paragraph returns a text after a prefix, in a colour, broken into lines that fit into the terminal. All lines but the first have spaces in place
+// of the prefix.
 func (c *console) paragraph(prefix, text, color string) string {
 	var b strings.Builder
 	for i, line := range wrapped(text, c.room(prefix)) {
@@ -232,7 +233,7 @@ func (c *console) paragraph(prefix, text, color string) string {
 	return b.String()
 }
 
-// clear empties a terminal, and does nothing elsewhere.
+// clear clears a terminal, and does nothing on other streams.
 func (c *console) clear() {
 	if c.live {
 		c.put("\x1b[H\x1b[2J\x1b[3J") // a missing terminal is reported by the next write
@@ -242,7 +243,7 @@ func (c *console) clear() {
 	}
 }
 
-// room is how many columns a line has behind a prefix; 0 is without a bound.
+// room returns the number of columns of a line after a prefix. 0 means no limit.
 func (c *console) room(prefix string) int {
 	width := c.width()
 	if width == 0 {
@@ -251,10 +252,10 @@ func (c *console) room(prefix string) int {
 	return max(width-1-ansi.StringWidth(prefix), 16)
 }
 
-// unbroken stands for a hyphen while a text is wrapped: names, paths and options stay whole.
+// unbroken replaces hyphens while a text is wrapped, so that names, paths and options are not broken.
 const unbroken = "\ue000"
 
-// wrapped is a text in lines of at most so many columns, without control characters; 0 is without a bound.
+// wrapped returns a text in lines of at most width columns, without control characters. 0 means no limit.
 func wrapped(text string, width int) []string {
 	text = strings.ReplaceAll(clip.Visible(strings.TrimRight(text, "\n")), "\t", "    ")
 	if width > 0 {
@@ -263,7 +264,7 @@ func wrapped(text string, width int) []string {
 	return strings.Split(text, "\n")
 }
 
-// paint gives a text a colour, where the stream has colours.
+// paint returns a text in a colour, if the stream has colours.
 func (c *console) paint(text, color string) string {
 	if !c.color || color == "" || text == "" {
 		return text
@@ -271,8 +272,8 @@ func (c *console) paint(text, color string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// tokens are the parts of a line of code that have a colour, in the order of tokenColors. A text or comment that goes on
-// in the next line loses its colour there.
+// tokens matches the parts of a line of code that have a colour, in the order of tokenColors. A text or comment that continues
+// on the next line has no colour there.
 var tokens = startup.Regexp(`(//.*|/\*.*?(?:\*/|$))` + // comment
 	`|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`(?:[^`\\\\]|\\\\.)*`?)" + // text
 	`|\b(async|await|break|case|catch|class|const|continue|default|delete|do|else|export|finally|for|from|function|if|import|in|instanceof|interface|let|new|null|of|return|switch|this|throw|true|false|try|type|typeof|undefined|var|void|while|yield)\b` +
@@ -280,7 +281,7 @@ var tokens = startup.Regexp(`(//.*|/\*.*?(?:\*/|$))` + // comment
 
 var tokenColors = []string{dim, green, purple, yellow}
 
-// code is a line of a program, in colours where the stream has them.
+// code returns a line of a program, in colours if the stream has them.
 func (c *console) code(line string) string {
 	if !c.color {
 		return clip.Visible(line)

@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// obeysSequences says whether a terminal understands escape sequences.
+// obeysSequences reports whether a terminal understands escape sequences.
 func obeysSequences(*os.File) bool { return true }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// obeysSequences says whether a console understands escape sequences, which it is asked to: consoles before Windows 10
-// print them.
+// obeysSequences enables escape sequences and reports whether the console understands them. Consoles before Windows 10 print
+// them.
 func obeysSequences(f *os.File) bool {
 	var mode uint32
 	handle := windows.Handle(f.Fd())

@@ -61,7 +61,7 @@ func (c *toolsListCmd) Run(a *app, h catalogued) error {
 	})
 }
 
-// matching are the tools of the servers that are named, or whose names fit; all, if nothing is.
+// matching returns the tools of the named servers and the tools whose names match; without names it returns all tools.
 func matching(tools []*catalog.Tool, match []string) ([]*catalog.Tool, error) {
 	if len(match) == 0 {
 		return tools, nil
@@ -209,7 +209,7 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h harness) error {
 		if _, err := h.Catalog().Resolve(c.Name); err != nil {
 			return unknown(h, err)
 		}
-		// The position is in the program above.
+		// The position refers to the program that this command has made.
 		out.Error.Line, out.Error.Column, out.Error.Source, out.Error.Stack = 0, 0, "", ""
 	}
 	err = a.outcome(out)
@@ -217,7 +217,7 @@ func (c *toolsCallCmd) Run(ctx context.Context, a *app, h harness) error {
 	return err
 }
 
-// schemaOf is the input schema of a tool, whose server is started if it has not told its tools yet; nil if there is none.
+// schemaOf returns the input schema of a tool, or nil. It starts the tool's server if the server has not listed its tools yet.
 func (a *app) schemaOf(ctx context.Context, h harness, name string) json.RawMessage {
 	details, err := h.Catalog().Details(name)
 	if server, _, ok := strings.Cut(name, "__"); err != nil && ok {
@@ -228,7 +228,7 @@ func (a *app) schemaOf(ctx context.Context, h harness, name string) json.RawMess
 			details, err = h.Catalog().Details(name)
 		}
 	}
-	if err != nil { // the name may be written in another way
+	if err != nil { // the name may be spelt in another way
 		a.ensureTools(ctx, h)
 		if details, err = h.Catalog().Details(name); err != nil {
 			return nil
@@ -237,7 +237,7 @@ func (a *app) schemaOf(ctx context.Context, h harness, name string) json.RawMess
 	return details.InputSchema
 }
 
-// unknown explains an unknown tool or server; the server may only be unavailable.
+// unknown explains an error about an unknown tool or server. The server may only be unavailable.
 func unknown(h harness, err error) error {
 	of, ok := errors.AsType[*catalog.UnknownError](err)
 	if !ok {
@@ -263,7 +263,7 @@ func unknown(h harness, err error) error {
 	return usage(fmt.Errorf("unknown tool %q; %s", of.Name, meant(similarTools(of.Name, h.Catalog().Tools()), "harness tools list shows all")))
 }
 
-// similarTools are the tools whose full name, or else whose name without the server, is like a misspelt one.
+// similarTools returns the tools whose full name is similar to a misspelt one or, if there are none, whose name without the server is.
 func similarTools(name string, tools []*catalog.Tool) (found []string) {
 	var full, short []string
 	for _, t := range tools {

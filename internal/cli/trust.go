@@ -72,7 +72,7 @@ func (c *untrustCmd) Run(a *app) error {
 	return a.answer(map[string][]string{"untrusted": forgotten}, "not trusted any more: %s\n", strings.Join(forgotten, ", "))
 }
 
-// trustStore has the files that the user trusts.
+// trustStore returns the store of the files that the user trusts.
 func (a *app) trustStore() *trust.Store {
 	s := &trust.Store{}
 	if dir := config.UserDir(a.environment()); dir != "" {
@@ -81,14 +81,14 @@ func (a *app) trustStore() *trust.Store {
 	return s
 }
 
-// withoutFolder are the commands that work without the configuration of a folder that is not trusted, and say so: a client of harness mcp
-// learns it from there.
+// withoutFolder are the commands that also work without the configuration of an untrusted folder, and report that. A client of harness mcp
+// learns it from the command.
 var withoutFolder = []string{"mcp", "doctor"}
 
-// needNoFolder are the commands that do nothing with the configuration of a folder.
+// needNoFolder are the commands that do not use the configuration of a folder.
 var needNoFolder = []string{"demo", "init", "trust", "untrust", "completion", "man", "version", "restore"}
 
-// askTrust asks the user of a terminal whether the configuration of the folder may act, where that is not decided.
+// askTrust asks the user at a terminal whether to trust the configuration of the folder, if that is not decided yet.
 func (a *app) askTrust(ctx context.Context) error {
 	name, _, _ := strings.Cut(a.command, " ")
 	if a.flags.JSON || a.stderr.terminal == nil || a.keyboard() == nil || slices.Contains(needNoFolder, name) {
@@ -97,7 +97,7 @@ func (a *app) askTrust(ctx context.Context) error {
 	_, err := config.Locate(a.configSource())
 	u, untrusted := errors.AsType[*config.UntrustedError](err)
 	if !untrusted {
-		return nil // the command says what is wrong
+		return nil // the command reports other errors
 	}
 	why := "is not trusted yet"
 	if u.Changed {
@@ -114,7 +114,7 @@ func (a *app) askTrust(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// indented shows what a configuration does, a line each.
+// indented returns a list of what a configuration does, one line each.
 func indented(lines []string) string {
 	const most = 40
 	var b strings.Builder

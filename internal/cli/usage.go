@@ -56,7 +56,7 @@ func (c *usageCmd) Run(ctx context.Context, a *app, h harness) error {
 	})
 }
 
-// timesOf are two cells.
+// timesOf returns times as two cells of a table.
 func timesOf(t *used.Times) string {
 	if t == nil {
 		return "-\t-"

@@ -15,11 +15,11 @@ func (versionCmd) Run(a *app) error {
 		"harness %s (%s, %s, %s)\n", Version, runtime.Version(), platform, quickjs.Version)
 }
 
-// versionFlag is --version of harness itself.
+// versionFlag is the type of the flag --version of harness itself.
 type versionFlag bool
 
-// errVersion ends the reading of a command line with --version.
+// errVersion stops the parsing of a command line with --version.
 var errVersion = errors.New("--version")
 
-// BeforeReset implements a hook of Kong: no command is needed.
+// BeforeReset implements a hook of Kong, which is called even without a command.
 func (versionFlag) BeforeReset() error { return errVersion }

@@ -20,30 +20,30 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// How many bytes are shown of a call's arguments where a line has no bound, and of a text in a list.
+// The maximum numbers of bytes that are shown of a call's arguments on a line without a limit, and of a text in a list.
 const (
 	shownArgs = 160
 	shownText = 100
 )
 
 const (
-	// maxWritten is how many bytes of what a model is writing are kept to be shown.
+	// maxWritten is the maximum number of bytes that are kept to show what a model is writing.
 	maxWritten = 256 << 10
-	// maxInFlight is how many calls in flight have a line of their own.
+	// maxInFlight is the maximum number of calls in flight that have a line of their own.
 	maxInFlight = 3
-	// maxOutputLines is how many lines of an output are shown.
+	// maxOutputLines is the maximum number of lines of an output that are shown.
 	maxOutputLines = 12
 )
 
-// view shows what happens in tasks and runs, whether it comes as events of a task, of a run in this process, or as records of a journal.
-// What has happened are lines; what is under way is shown below them while the terminal can draw over it. A view on a stream without signs
-// writes words instead. Its methods are safe for concurrent use.
+// view shows what happens in tasks and runs. It receives events of a task, events of a run in this process, or records of a journal. It writes a
+// line for each thing that has happened, and shows work in progress below these lines if the terminal can overwrite lines. On a stream without
+// signs it writes words instead. Its methods are safe for concurrent use.
 type view struct {
 	to       *console
-	progress *progress                 // nil: nothing is under way
+	progress *progress                 // nil: no work is in progress
 	brief    bool                      // shows only the console lines of a run
-	silent   bool                      // not even those
-	follow   bool                      // the work is another process's, which asks about its calls
+	silent   bool                      // does not even show the console lines
+	follow   bool                      // another process does the work, and asks about its calls
 	servers  func() []mcpclient.Status // servers that this process calls; nil: another process does the work
 
 	mu       sync.Mutex
@@ -52,20 +52,20 @@ type view struct {
 	tool     string // tool of the call that the model is writing
 	input    string // input of that call
 	calls    map[int]*shownCall
-	began    time.Time // beginning of the turn or run under way
+	began    time.Time // beginning of the current turn or run
 	runCalls int       // tool calls of the run
-	problem  string    // error of the last call that failed
-	failed   int       // number of that call
+	problem  string    // error of the last failed call
+	failed   int       // number of the last failed call
 	usage    model.Usage
 	cost     float64
 	priced   bool      // cost is known
 	clock    time.Time // time of a run's last record
 
-	waitsSince time.Time                // time at which a person was asked; zero: no wait
+	waitsSince time.Time                // time at which a person was asked; zero: no one is being asked
 	requests   map[int]approval.Request // last request for an approval of each call of a recorded run
 }
 
-// shownCall is a call without an answer.
+// shownCall is a call that has no answer yet.
 type shownCall struct {
 	kind, name string
 	args       json.RawMessage
@@ -80,7 +80,7 @@ func (c *shownCall) shown() bool { return c.kind == string(frame.Tool) || c.kind
 
 func newView(to *console) *view { return &view{to: to, calls: map[int]*shownCall{}} }
 
-// start begins to show what is under way. The caller calls stop, after which it may start again.
+// start begins to show work in progress. The caller calls stop, and may then call start again.
 func (v *view) start(a *app, awaited string) {
 	p := a.progressOf(awaited, v.picture)
 	v.mu.Lock()
@@ -88,16 +88,16 @@ func (v *view) start(a *app, awaited string) {
 	v.progress = p
 }
 
-// runView is a view of a run that is not the subject of the command: its console lines, and below them what it waits for.
+// runView returns a view of a run that is not the subject of the command. It shows the run's console lines, and below them what the run waits for.
 func (a *app) runView(h harness, awaited string) *view {
 	v := newView(a.stderr)
-	v.brief, v.silent = true, a.flags.JSON // the result has the lines
+	v.brief, v.silent = true, a.flags.JSON // the JSON result contains the console lines
 	v.servers = h.Servers().Servers
 	v.start(a, awaited)
 	return v
 }
 
-// stop removes what is under way from the terminal. It is idempotent.
+// stop removes work in progress from the terminal. It is idempotent.
 func (v *view) stop() {
 	v.mu.Lock()
 	p := v.progress
@@ -107,7 +107,7 @@ func (v *view) stop() {
 	}
 }
 
-// stopped has nothing more under way. The caller holds mu.
+// stopped notes that no work is in progress any more. The caller holds mu.
 func (v *view) stopped() {
 	v.text, v.tool, v.input = "", "", ""
 	clear(v.calls)
@@ -120,7 +120,7 @@ func (v *view) say(text string) {
 	}
 }
 
-// pick chooses between signs and words.
+// pick returns signs if the stream has signs, otherwise words.
 func (v *view) pick(signs, words string) string {
 	if v.to.signs {
 		return signs
@@ -128,18 +128,18 @@ func (v *view) pick(signs, words string) string {
 	return words
 }
 
-// lines writes a text behind a prefix, in a colour.
+// lines writes a text after a prefix, in a colour.
 func (v *view) lines(prefix, text, color string) {
 	v.to.put(v.to.paragraph(prefix, text, color))
 }
 
-// waitForModel notes that the model is asked.
+// waitForModel notes that the model was asked.
 func (v *view) waitForModel(at time.Time) {
 	v.began, v.text, v.tool, v.input = at, "", "", ""
 	v.say(fmt.Sprintf("waiting for the model, turn %d", v.turns+1))
 }
 
-// writes takes a piece of what the model writes.
+// writes adds a piece of what the model is writing.
 func (v *view) writes(d eventData) {
 	if d.Reset {
 		v.text, v.tool, v.input = "", "", ""
@@ -170,7 +170,7 @@ func (v *view) writes(d eventData) {
 
 const executeCode = "execute_code"
 
-// tail is the end of a text, of at most so many bytes.
+// tail returns the end of a text, shortened to a maximum number of bytes.
 func tail(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -200,7 +200,7 @@ func (v *view) turn(d eventData, at time.Time) {
 		facts = append(facts, took(at.Sub(v.began)))
 	}
 	v.lines("  ", strings.Join(facts, ", "), dim)
-	v.waitForModel(at) // a call of a tool or a program delays the model
+	v.waitForModel(at) // until a call of a tool or a program begins
 	if v.progress != nil {
 		so := count(v.usage.Input+v.usage.Output) + " tokens"
 		if v.priced {
@@ -212,7 +212,7 @@ func (v *view) turn(d eventData, at time.Time) {
 
 func dollars(usd float64) string { return fmt.Sprintf("$%.4f", usd) }
 
-// took is a time span for people.
+// took returns a duration as text for people.
 func took(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -237,7 +237,7 @@ func (v *view) run(id, code string, at time.Time) {
 
 // program shows the text of a program.
 func (v *view) program(code string) {
-	const further = "  " // before what is left of a line that is too long
+	const further = "  " // indents the rest of a line that is too long
 	prefix := v.pick("  │ ", "    ")
 	for line := range strings.SplitSeq(strings.TrimRight(code, "\n"), "\n") {
 		for i, part := range wrapped(line, max(v.to.room(prefix+further), 0)) {
@@ -262,7 +262,7 @@ func (v *view) call(n int, kind, name string, args json.RawMessage, at time.Time
 	v.sayCalls()
 }
 
-// sayCalls says what the program waits for.
+// sayCalls shows what the program waits for.
 func (v *view) sayCalls() {
 	var waits []string
 	timer := false
@@ -284,26 +284,26 @@ func (v *view) sayCalls() {
 	}
 }
 
-// report takes what the server of a call reports.
+// report shows progress that the server of a call has reported.
 func (v *view) report(n int, r mcpclient.Progress) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.reported(n, r)
 }
 
-// reported notes how far a call is. The caller holds mu.
+// reported notes the progress of a call. The caller holds mu.
 func (v *view) reported(n int, r mcpclient.Progress) {
 	c := v.calls[n]
 	if c == nil {
 		return
 	}
 	c.reported = v.to.reported(r)
-	if v.progress != nil && !v.to.live { // calls have no lines there
+	if v.progress != nil && !v.to.live { // calls have no lines of their own there
 		v.progress.did(c.reported)
 	}
 }
 
-// installing are the servers that are being installed.
+// installing reports which servers are being installed.
 func (v *view) installing() map[string]bool {
 	names := map[string]bool{}
 	if v.servers != nil && len(v.calls) > 0 {
@@ -314,7 +314,7 @@ func (v *view) installing() map[string]bool {
 	return names
 }
 
-// answer shows a call and how it was answered. size is in bytes, 0 for unknown.
+// answer shows a call and its answer. size is the size of the answer in bytes, or 0 if it is not known.
 func (v *view) answer(n int, size int, problem string, at time.Time) {
 	c := v.calls[n]
 	if c == nil {
@@ -343,7 +343,7 @@ func (v *view) answer(n int, size int, problem string, at time.Time) {
 	}
 }
 
-// called writes the line of a call: the arguments are cut so that the facts fit.
+// called writes the line of a call. It cuts the arguments so that the facts fit.
 func (v *view) called(n int, c *shownCall, facts, color string) {
 	head := v.pick("  → ", fmt.Sprintf("  call %d: ", n)) + clip.Visible(c.name)
 	facts = v.pick(" · ", ": ") + facts
@@ -391,7 +391,7 @@ func (v *view) ended(output json.RawMessage, kind, problem string, span time.Dur
 		facts += fmt.Sprintf(", %d tool %s", v.runCalls, plural(v.runCalls, "call", "calls"))
 	}
 	if problem != "" {
-		if problem == v.problem { // it was just shown
+		if problem == v.problem { // the error was just shown
 			problem = fmt.Sprintf("the error of call %d", v.failed)
 		}
 		v.lines(v.pick("  ✗ ", "  failed: "), kind+": "+cut(problem, 2*shownArgs), red)
@@ -429,7 +429,7 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-// picture is what is under way: the end of what the model has written, or the calls in flight.
+// picture returns the lines about work in progress: the end of what the model has written, or the calls in flight.
 func (v *view) picture(width int) (lines []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -470,7 +470,7 @@ func (v *view) picture(width int) (lines []string) {
 	return lines
 }
 
-// partialCode is the text at the key code in the beginning of a JSON object, as far as it has come.
+// partialCode returns the text at the key code of an incomplete JSON object, as far as the text has arrived.
 func partialCode(raw string) (code string) {
 	_, rest, _ := strings.Cut(raw, `"code"`)
 	rest, ok := strings.CutPrefix(strings.TrimLeft(rest, " \t\r\n:"), `"`)
@@ -496,7 +496,7 @@ func partialCode(raw string) (code string) {
 	return code
 }
 
-// cut shortens a text to a number of bytes, on one line.
+// cut shortens a text to a maximum number of bytes, on one line.
 func cut(text string, most int) string {
 	return clip.Text(strings.Join(strings.Fields(text), " "), most)
 }

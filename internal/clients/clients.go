@@ -11,13 +11,13 @@ type Client struct {
 	Path   []string // the keys that lead to its servers
 	TOML   bool
 	Gemini bool // see Options
-	Typed  bool // an entry says its type
-	// Settings says that the files hold the client's settings of all kinds, mostly without servers.
+	Typed  bool // entries have a type
+	// Settings is true if the files hold settings of all kinds, mostly without servers.
 	Settings bool
 	files    func(Place) []string
 }
 
-// Place is where files are looked for.
+// Place has the directories in which files are looked for.
 type Place struct {
 	Home    string // home directory of the user
 	Dir     string // working directory
@@ -26,7 +26,7 @@ type Place struct {
 	GOOS    string
 }
 
-// config is the directory of the user's configuration files.
+// config returns the directory of the user's configuration files.
 func (p Place) config() string {
 	switch p.GOOS {
 	case "windows":
@@ -37,7 +37,7 @@ func (p Place) config() string {
 	return filepath.Join(p.Home, ".config")
 }
 
-// All are the known clients.
+// All lists the known clients.
 var All = []Client{
 	{Name: "claude-desktop", Path: []string{"mcpServers"}, files: func(p Place) []string {
 		return []string{filepath.Join(p.config(), "Claude", "claude_desktop_config.json")}
@@ -76,13 +76,13 @@ var All = []Client{
 	}},
 }
 
-// Files are where the client has its servers, whether or not the files are there: the user's, then that of the project in the working
+// Files returns the files in which the client keeps its servers, whether or not they exist: the user's, then that of the project in the working
 // directory.
 func (c Client) Files(p Place) []string {
 	return slices.DeleteFunc(slices.Compact(c.files(p)), func(path string) bool { return !filepath.IsAbs(path) })
 }
 
-// Guess is the client that a file belongs to, by its name and place; without one, a client that reads its format.
+// Guess returns the client that a file belongs to, by its name and place, or else a client that reads its format.
 func Guess(path string) Client {
 	at := func(parts ...string) bool {
 		for dir, i := path, len(parts)-1; i >= 0; dir, i = filepath.Dir(dir), i-1 {

@@ -1,6 +1,6 @@
 // Package clients reads the servers that other MCP clients are configured with, and rewrites those configurations to use the harness.
 //
-// Shapes are those of the clients' documentation: Claude Desktop, Claude Code, Cursor, Windsurf and Gemini CLI have mcpServers, VS Code
+// The formats are those of the clients' documentation: Claude Desktop, Claude Code, Cursor, Windsurf and Gemini CLI have mcpServers, VS Code has
 // servers with inputs, Zed context_servers, Codex mcp_servers in TOML. The public registry has server.json.
 package clients
 
@@ -24,31 +24,31 @@ import (
 )
 
 const (
-	maxText    = 8 << 20 // bytes of a configuration
-	maxServers = 1000    // most servers of a file
+	maxText    = 8 << 20 // maximum bytes of a configuration
+	maxServers = 1000    // maximum number of servers in a file
 )
 
-// Server is a server of a client, as harness.yaml would have it.
+// Server is a server of a client, in the form of harness.yaml.
 type Server struct {
 	*config.MCPServer
 	At    []string // the keys that lead to it; empty if the text is the server itself
-	Notes []string // differences here, and what the user has to do
-	Err   error    // why it cannot be used; the others can
+	Notes []string // differences from the client, and what the user has to do
+	Err   error    // why the server cannot be used; other servers still can
 }
 
-// Options say how a text is to be read.
+// Options configure how a text is read.
 type Options struct {
 	Name   string // name for a server without one in the text
 	Dir    string // working directory: what ${workspaceFolder} means, and which project of Claude Code counts
 	Home   string // value of ${userHome}
-	TOML   bool   // else JSON, with comments and trailing commas
+	TOML   bool   // the text is TOML, else JSON with comments and trailing commas
 	Gemini bool   // url means SSE, timeout milliseconds, $NAME a variable
 }
 
 type object = map[string]any
 
-// Parse reads a client's configuration, a mapping of names to servers, one server, or a server.json. It finds no server in a configuration
-// without any; a text that is none of them is an error.
+// Parse reads a client's configuration, a mapping of names to servers, one server, or a server.json. For a configuration without servers it returns
+// none; a text of any other kind is an error.
 func Parse(text []byte, o Options) ([]Server, error) {
 	root, err := decode(text, o.TOML)
 	if err != nil {
@@ -106,7 +106,7 @@ func Parse(text []byte, o Options) ([]Server, error) {
 	return found, nil
 }
 
-// lists are the places where clients have their servers.
+// lists returns the keys under which clients keep their servers.
 func (o Options) lists() [][]string {
 	return [][]string{
 		{"mcpServers"},
@@ -158,7 +158,7 @@ func decode(text []byte, isTOML bool) (root object, err error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return object{}, nil
 	}
-	plain, err := hujson.Standardize(append(slices.Clone(text), '\n')) // a comment in the last line needs it
+	plain, err := hujson.Standardize(append(slices.Clone(text), '\n')) // a comment in the last line must end
 	if err == nil {
 		err = json.Unmarshal(plain, &root)
 	}
@@ -168,7 +168,7 @@ func decode(text []byte, isTOML bool) (root object, err error) {
 	return root, nil
 }
 
-// server converts an entry.
+// server converts an entry of a client's configuration.
 func (o Options) server(name string, m object) Server {
 	s := Server{MCPServer: &config.MCPServer{Enabled: true, StartupTimeout: time.Minute, Env: map[string]string{}, Headers: map[string]string{}}}
 	s.Name = s.cleanName(name)
@@ -226,7 +226,7 @@ func (o Options) server(name string, m object) Server {
 			s.Disabled = !r.flag(key, v)
 		case "timeout":
 			unit := time.Second
-			if n := number(v); o.Gemini || n >= 1000 { // Gemini has milliseconds; no client waits for 1000 seconds
+			if n := number(v); o.Gemini || n >= 1000 { // Gemini's unit is milliseconds; no client waits for 1000 seconds
 				unit = time.Millisecond
 			}
 			s.Timeout = r.duration(key, v, unit)
@@ -272,7 +272,7 @@ var (
 	underlines = startup.Regexp(`__+`)
 )
 
-// cleanName is a name that programs can use well.
+// cleanName returns a name that programs can use well.
 func (s *Server) cleanName(name string) string {
 	clean := strings.Trim(underlines().ReplaceAllString(badInName().ReplaceAllString(name, "-"), "_"), "-_.")
 	if len(clean) > 64 {
@@ -342,7 +342,7 @@ func (r *reader) mapping(key string, v any) map[string]string {
 	}
 	all := map[string]string{}
 	for name, value := range m {
-		if value == nil { // VS Code: the variable is taken away
+		if value == nil { // VS Code removes the variable
 			continue
 		}
 		all[name] = r.text(key+"."+name, value)
@@ -384,7 +384,7 @@ var (
 	notVariable  = startup.Regexp(`[^A-Za-z0-9]+`)
 )
 
-// expand turns the placeholders of clients into those of harness.yaml; other dollar signs that would mean something there are doubled.
+// expand converts the placeholders of clients into those of harness.yaml; other dollar signs that would have a meaning there are doubled.
 func (r *reader) expand(text string) string {
 	if r.Gemini {
 		text = geminiDollar().ReplaceAllString(text, "${$1}")
@@ -429,7 +429,7 @@ func (r *reader) expand(text string) string {
 	return b.String()
 }
 
-// dollars writes a text so that harness.yaml means it as it is.
+// dollars escapes a text so that harness.yaml takes it literally.
 func dollars(text string) string {
 	return strings.NewReplacer("$$", "$$$$", "${", "$${").Replace(text)
 }

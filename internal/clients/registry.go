@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 )
 
-// registered converts a server.json of the public registry of MCP servers: the first package that can be started here, else the first
+// registered converts a server.json of the public registry of MCP servers. It takes the first package that can be started here, else the first
 // remote. Variables without a value become placeholders.
 func registered(root object, name string) (Server, error) {
 	s := Server{MCPServer: &config.MCPServer{Enabled: true, StartupTimeout: time.Minute, Env: map[string]string{}, Headers: map[string]string{}}}
@@ -41,7 +41,7 @@ func registered(root object, name string) (Server, error) {
 	return s, errors.New("it has no package that can be started here (npm, pypi, oci) and no remote")
 }
 
-// pack makes the command of a package; false if it is of an unknown kind, or no stdio server.
+// pack sets the command of a package. It returns false if the package is of an unknown kind, or no stdio server.
 func (s *Server) pack(r *reader, p object) bool {
 	id, version := str(p, "identifier", "name"), str(p, "version")
 	if transport, ok := p["transport"].(object); ok && str(transport, "type") != "stdio" || id == "" {
@@ -73,7 +73,7 @@ func (s *Server) pack(r *reader, p object) bool {
 	return true
 }
 
-// arguments are the arguments of a package that have a value, or need one.
+// arguments returns the arguments of a package that have a value or need one.
 func (s *Server) arguments(r *reader, v any) (all []string) {
 	for _, one := range list(v) {
 		a, _ := one.(object)
@@ -122,7 +122,7 @@ func (s *Server) input(r *reader, v any, into map[string]string) {
 	into[name] = value
 }
 
-// str is the first text under one of the keys.
+// str returns the first text under one of the keys.
 func str(m object, keys ...string) string {
 	for _, key := range keys {
 		if text, ok := m[key].(string); ok && text != "" {

@@ -15,21 +15,20 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Entry starts the harness as the only server of a client.
+// Entry is a client's configuration of the harness as its only server.
 type Entry struct {
 	Type    string   `json:"type,omitempty" toml:"type,omitempty"`
 	Command string   `json:"command" toml:"command"`
 	Args    []string `json:"args" toml:"args"`
 }
 
-// harnessName is the entry's name.
+// harnessName is the name of the entry.
 const harnessName = "harness"
 
 var errByHand = errors.New("the file is written in a way that cannot be edited safely; edit it by hand")
 
-// Rewrite takes servers, each by the keys that lead to it, out of a client's configuration and puts the harness in. Every other byte stays,
-// but for comments at the servers that go. The result is read again: an error, never a damaged file, is what a file of unusual layout
-// leads to.
+// Rewrite removes servers, each given by the keys that lead to it, from a client's configuration and adds the harness. Every other byte stays, except
+// comments at the removed servers. The result is read again, so a file of unusual layout leads to an error, never to a damaged file.
 func (c Client) Rewrite(text []byte, remove [][]string, e Entry) ([]byte, error) {
 	before, err := decode(text, c.TOML)
 	if err != nil {
@@ -72,7 +71,7 @@ func (c Client) Rewrite(text []byte, remove [][]string, e Entry) ([]byte, error)
 	return out, nil
 }
 
-// prune removes a list of servers that is empty.
+// prune removes a list of servers if it is empty.
 func prune(root object, path []string) {
 	parent, _ := lookup(root, path[:len(path)-1]).(object)
 	if servers, ok := lookup(root, path).(object); ok && len(servers) == 0 {
@@ -85,7 +84,7 @@ func (c Client) rewriteJSON(text []byte, remove [][]string, e Entry) ([]byte, er
 		text = []byte("{}\n")
 	}
 	if !bytes.HasSuffix(text, []byte("\n")) {
-		text = append(slices.Clone(text), '\n') // a comment in the last line needs it
+		text = append(slices.Clone(text), '\n') // a comment in the last line must end
 	}
 	v, err := hujson.Parse(slices.Clone(text))
 	if err != nil {
@@ -133,7 +132,7 @@ func (c Client) rewriteJSON(text []byte, remove [][]string, e Entry) ([]byte, er
 	return v.Pack(), nil
 }
 
-// pointer is a JSON pointer (RFC 6901).
+// pointer returns a JSON pointer (RFC 6901).
 func pointer(path []string) string {
 	var b strings.Builder
 	for _, key := range path {
@@ -145,7 +144,7 @@ func pointer(path []string) string {
 // tableHeader matches the line that begins a table of TOML.
 var tableHeader = startup.Regexp(`^[ \t]*\[([^\[\]].*)\][ \t]*(?:#.*)?\r?\n?$`)
 
-// rewriteTOML takes the tables of the servers out, line by line, and puts that of the harness at the end.
+// rewriteTOML removes the tables of the servers, line by line, and adds that of the harness at the end.
 func (c Client) rewriteTOML(text []byte, remove [][]string, e Entry) ([]byte, error) {
 	gone := map[string]bool{harnessName: true}
 	for _, path := range remove {
@@ -179,7 +178,7 @@ func (c Client) rewriteTOML(text []byte, remove [][]string, e Entry) ([]byte, er
 	return out.Bytes(), nil
 }
 
-// tableName returns the server whose table, or part of it, a header begins.
+// tableName returns the server to whose table, or part of a table, a header belongs.
 func (c Client) tableName(header []byte) (string, bool) {
 	var root object
 	if toml.Unmarshal([]byte("["+string(header)+"]\n"), &root) != nil {

@@ -1,4 +1,4 @@
-// Package clip cuts texts to size.
+// Package clip shortens texts to a maximum size.
 package clip
 
 import (
@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Head is the longest beginning of s that has at most n bytes and ends between two characters.
+// Head returns the longest prefix of s that has at most n bytes and does not split a character.
 func Head(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -18,7 +18,7 @@ func Head(s string, n int) string {
 	return s[:n]
 }
 
-// Text is s; of more than n bytes it is the head, in valid UTF-8, and "...".
+// Text returns s or, if s has more than n bytes, its first n bytes as valid UTF-8 and "...".
 func Text(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -26,11 +26,11 @@ func Text(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
-// maxWord is how much of its head Words gives up for a head that ends with a word.
+// maxWord is the maximum number of bytes that Words drops from the head so that it ends with a whole word.
 const maxWord = 1000
 
-// Words is Text whose head ends with a whole word that is no number, if there is one near the end. A cut telephone number would not be
-// recognized as personal data.
+// Words is Text with a head that ends with a whole word and not with a number, if such a place is near the end. A truncated telephone
+// number would not be recognized as personal data.
 func Words(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -42,7 +42,7 @@ func Words(s string, n int) string {
 	return strings.ToValidUTF8(head, "") + "..."
 }
 
-// Counted is Text, with the number of bytes that are missing.
+// Counted is Text with the number of missing bytes.
 func Counted(s string, n int) string {
 	if len(s) <= n {
 		return s

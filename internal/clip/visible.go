@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Visible is a text in which characters that do not show, that control a terminal, or that change the order in which the text around them is read,
-// are written as their codes. Line ends, tabs, and joiners between letters or symbols that need them stay.
+// Visible returns a text with some characters replaced by their codes: those that are invisible, that control a terminal, or that change
+// the reading order of the text around them. Line ends and tabs stay, and so do joiners between letters or symbols that need them.
 func Visible(s string) string {
 	if plain(s) {
 		return s
@@ -28,7 +28,7 @@ func Visible(s string) string {
 		case (r == 0x200c || r == 0x200d) && joins(last) && joins(next):
 			b.WriteRune(r)
 		case !hidden(r):
-			b.WriteRune(r) // U+FFFD for a byte that is not UTF-8
+			b.WriteRune(r) // U+FFFD for a byte that is not valid UTF-8
 		case r > 0xffff:
 			fmt.Fprintf(&b, `\u{%x}`, r)
 		default:
@@ -39,7 +39,7 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// plain reports whether a text has nothing that Visible changes: most have printable ASCII only.
+// plain reports whether a text has only printable ASCII, line feeds and tabs, which Visible leaves unchanged. Most texts do.
 func plain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 && c != '\n' && c != '\t' || c >= 0x7f {
@@ -49,15 +49,16 @@ func plain(s string) bool {
 	return true
 }
 
-// fillers are characters without ink that Unicode counts as letters or marks.
+// fillers are invisible characters that Unicode classifies as letters or marks.
 var fillers = map[rune]bool{0x034f: true, 0x115f: true, 0x1160: true, 0x17b4: true, 0x17b5: true, 0x180b: true, 0x180c: true, 0x180d: true, 0x180f: true, 0x2800: true, 0x3164: true, 0xffa0: true}
 
-// hidden reports whether a character does not show. Spaces of all widths do; a line separator ends a line for some readers only.
+// hidden reports whether a character is invisible. Spaces of any width count as visible. Line and paragraph separators count as hidden,
+// because only some readers break lines there.
 func hidden(r rune) bool {
 	return unicode.Is(unicode.Cf, r) || r == 0x2028 || r == 0x2029 || fillers[r] || r >= 0xe0000 && r <= 0xe0fff
 }
 
-// joins reports whether a joiner beside a character can be seen by its effect: emoji and scripts whose letters have several forms.
+// joins reports whether a joiner beside a character has a visible effect: for emoji, and in scripts whose letters have several forms.
 func joins(r rune) bool {
 	return r >= 0x0590 && (unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsSymbol(r))
 }

@@ -7,8 +7,9 @@ import (
 	"path/filepath"
 )
 
-// CacheDir is the user's cache directory, or where there is none that can be written, as in a container without a home, one for this process alone,
-// which remove removes: others could have put code into a directory that is shared. remove does nothing to the user's.
+// CacheDir returns the user's cache directory. If that cannot be written, as in a container without a home, it makes a directory for this
+// process alone, because others could put code into a shared one. remove deletes only such a directory; for the user's own it does
+// nothing.
 func CacheDir() (dir string, remove func() error, err error) {
 	user, err := os.UserCacheDir()
 	if err == nil {

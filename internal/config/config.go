@@ -1,12 +1,11 @@
 // Package config turns harness.yaml, the environment, .env and flags into one validated struct.
 //
-// A key comes from the first of these that has it: flag, environment, .env, file, default. Every key of the file is
-// also a variable: sandbox.maxCalls is HARNESS_SANDBOX_MAXCALLS or HARNESS_SANDBOX_MAX_CALLS. The names and meanings
-// of the original system's variables are honoured as well, each below the HARNESS_ form of its key; the table of them
-// is in original.go.
+// The value of a key comes from the first source that sets it: flag, environment, .env, file, default. Every key of the file can also be
+// set by a variable: sandbox.maxCalls by HARNESS_SANDBOX_MAXCALLS or HARNESS_SANDBOX_MAX_CALLS. The variables of the original system work
+// too, with their old meanings, but the HARNESS_ variable of the same key wins; original.go lists them.
 //
-// Load checks what every command needs. Model.Choose and Server.Check check what only a model or only the server needs,
-// so that a variable of another program does not stop harness exec.
+// Load checks what every command needs. Model.Choose and Server.Check report mistakes that matter only to commands that use the model or
+// the server, so that a variable meant for another program does not stop harness exec.
 package config
 
 import (
@@ -58,7 +57,7 @@ type Config struct {
 	entries []Entry
 }
 
-// Learning says what is learned from use.
+// Learning selects what is learned from use.
 type Learning struct {
 	Shapes   bool `key:"shapes" default:"true" doc:"Learn what answers look like, without their values, of tools that do not say so; what is learned of the answers to a user shows in types and declarations to that user alone."`
 	Searches bool `key:"searches" default:"true" doc:"Rank tools higher for a user whose programs called them after similar searches; kept in memory only, for each user alone."`
@@ -91,7 +90,7 @@ var N8NServers = []string{"n8n-nodes", "n8n-templates", "n8n-workflows", "n8n-ex
 // HTTPServer is the name of the built-in server for HTTP requests of programs.
 const HTTPServer = "http"
 
-// Sandbox holds tier and limits of programs.
+// Sandbox configures where programs run and their limits.
 type Sandbox struct {
 	Tier           string            `key:"tier" default:"wasm" oneof:"wasm,process,docker,auto" doc:"What programs run in; auto is the strongest that works here. A request may choose another one that is not weaker."`
 	Timeout        time.Duration     `key:"timeout" default:"30s" min:"1ms" doc:"Time a program may compute."`
@@ -129,7 +128,7 @@ type Docker struct {
 	Pids    int     `key:"pids" default:"64" min:"16" max:"4096" doc:"Threads of a container."`
 }
 
-// profiles are values of keys by the name in sandbox.profile.
+// profiles holds the values that each sandbox.profile gives to other keys.
 var profiles = map[string]map[string]string{
 	"lightweight": {"sandbox.memory": "64MiB", "sandbox.timeout": "10s", "sandbox.docker.cpus": "0.25"},
 	"standard":    {"sandbox.memory": "128MiB", "sandbox.timeout": "30s", "sandbox.docker.cpus": "0.5"},
@@ -149,7 +148,7 @@ type Policy struct {
 	Runs   []RunRule     `key:"runs" doc:"Lower limits for the programs of some callers. All rules that match count: the least value of each limit."`
 }
 
-// PII configures what is replaced by tokens.
+// PII configures how tokens replace personal data and secrets.
 type PII struct {
 	Enabled       bool                         `key:"enabled" default:"true" doc:"Replace personal data and secrets by tokens before models, logs, journals and files see them."`
 	Types         []string                     `key:"types" doc:"Further types to look for: DATE_OF_BIRTH, ZIP_CODE, UK_NIN, VAT, JP_MY_NUMBER, CN_ID, IN_AADHAAR, and those of pii.countries."`
@@ -165,7 +164,7 @@ type PII struct {
 	MaxTokens     int                          `key:"maxTokens" default:"250000" min:"1" doc:"Tokens of a session."`
 }
 
-// Patterns are the custom patterns by type.
+// Patterns returns the custom patterns by type.
 func (p PII) Patterns() map[string]string {
 	types := map[string]string{}
 	for name, pattern := range p.Custom {
@@ -174,7 +173,7 @@ func (p PII) Patterns() map[string]string {
 	return types
 }
 
-// Detector finds what is personal data; nil where nothing is.
+// Detector returns the detector of personal data; nil if detection is off.
 func (p PII) Detector() (*detect.Detector, error) {
 	if !p.Enabled {
 		return nil, nil
@@ -182,7 +181,8 @@ func (p PII) Detector() (*detect.Detector, error) {
 	return detect.New(detect.Options{Types: p.Types, Countries: p.Countries, Custom: p.Patterns()})
 }
 
-// Redact puts the type in the place of each value in a text without an owner, such as a line of the log; nil where nothing is personal data.
+// Redact returns a function that replaces each value of personal data in a text without an owner, such as a log line, by its type. It is
+// nil if detection is off.
 func (p PII) Redact() (func(string) string, error) {
 	detector, err := p.Detector()
 	if detector == nil || err != nil {
@@ -191,7 +191,7 @@ func (p PII) Redact() (func(string) string, error) {
 	return pii.Redact(detector), nil
 }
 
-// Places are the fields: where the answers of which tools have values.
+// Places returns the configured fields: which tools' answers hold personal data, and at which paths.
 func (p PII) Places() (all []pii.Field, err error) {
 	for _, tools := range slices.Sorted(maps.Keys(p.Fields)) {
 		match, err := policy.Tools(tools)
@@ -245,7 +245,7 @@ type Store struct {
 	Sync string `key:"sync" default:"normal" oneof:"normal,full" doc:"full survives a power failure without losing the last records, and is slower."`
 }
 
-// Quotas bound what one user may have.
+// Quotas limits what one user may store and keep waiting.
 type Quotas struct {
 	Journal   Size `key:"journal" default:"4GiB" min:"0" doc:"Journals of runs, and tasks; 0: no limit."`
 	Tasks     int  `key:"tasks" default:"10000" min:"0" doc:"Tasks that have not ended; 0: no limit."`
@@ -272,7 +272,7 @@ type MCP struct {
 	Skills []string `key:"skills" doc:"Skills that clients get as tools, by name, such as sales_summary. A call gives its input to the default export, or the only function, of the skill of that name that the client's user has."`
 }
 
-// Redis names a server. URL, if it is not empty, replaces Address, Username, Password, TLS and DB.
+// Redis configures the connection to a Redis server. URL, if it is not empty, replaces Address, Username, Password, TLS and DB.
 type Redis struct {
 	URL      string        `key:"url" secret:"true" doc:"redis://user:password@host:6379/0, rediss:// with TLS, or unix:///path; replaces the keys below, except ca and ttl."`
 	Address  string        `key:"address" default:"localhost:6379" doc:"Host and port."`
@@ -283,10 +283,10 @@ type Redis struct {
 	DB       int           `key:"db" default:"0" min:"0" doc:"Number of the database."`
 	TTL      time.Duration `key:"ttl" default:"1h" min:"1m" doc:"How long the tokens of a session stay after their last use; at least as long as a run may wait for an approval (approvals.expireAfter)."`
 
-	err error // result of Check
+	err error // error that Check returns
 }
 
-// Check says why the server cannot be used with these settings. Load accepts them because other programs use the variables.
+// Check returns why the server cannot be used with these settings. Load accepts them, because other programs use the same variables.
 func (r Redis) Check() error { return r.err }
 
 // Audit configures the audit log.
@@ -298,10 +298,10 @@ type Audit struct {
 	MaxFiles int    `key:"maxFiles" default:"16" min:"2" doc:"Files that are kept."`
 	Required bool   `key:"required" default:"false" doc:"Refuse tool calls while the file cannot be written."`
 
-	err error // result of Check
+	err error // error that Check returns
 }
 
-// Check says why nothing can be recorded with these settings: the variable of the key is not set.
+// Check returns why nothing can be recorded with these settings: the variable of the key is not set.
 func (a Audit) Check() error { return a.err }
 
 // Log configures the harness's own log.
@@ -341,7 +341,7 @@ type MCPServer struct {
 	Headers        map[string]string            `key:"headers" secret:"true" doc:"HTTP headers of every request."`
 	Auth           *ServerAuth                  `key:"auth" doc:"What authorizes requests to a server with a url, besides headers."`
 	Disabled       bool                         `key:"disabled" doc:"Keep the entry, do not use it."`
-	Enabled        bool                         `key:"enabled" default:"true" doc:"The opposite of disabled."` // always so after Load
+	Enabled        bool                         `key:"enabled" default:"true" doc:"The opposite of disabled."` // always true after Load
 	Timeout        time.Duration                `key:"timeout" min:"1ms" doc:"Time one call may take; by default sandbox.callTimeout."`
 	InstallTimeout time.Duration                `key:"installTimeout" min:"1ms" doc:"Time that fetching it may take at first, where npx, uvx, docker or podman start it; by default 10m."`
 	StartupTimeout time.Duration                `key:"startupTimeout" default:"60s" min:"1ms" doc:"Time it may take until it answers first."`
@@ -353,17 +353,16 @@ type MCPServer struct {
 	Destinations   map[string][]string          `key:"destinations" doc:"Arguments that say where calls send something, by the tool's name (* stands for any text) as paths such as $.to, in place of those that the tool's definition says; none: [], see policy."`
 	Languages      map[string]map[string]string `key:"languages" doc:"Languages of arguments in which values are escaped (pii.inCode), by the tool's name (* stands for any text), then by paths such as $.sql: sql, shell, html (also XML), json, url, csv, code for any other, none for text."`
 	Stateful       bool                         `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
-	// Guessed says that no type is given: a server with a url that refuses streamable HTTP is asked over SSE.
+	// Guessed reports that no type is given: if a server with a url refuses streamable HTTP, it is tried over SSE.
 	Guessed bool `key:""`
-	// Err says why the server cannot be used although its entry is well formed, such as an unset variable. Other servers
-	// work.
+	// Err is why the server cannot be used although its entry is well formed, such as an unset variable. Other servers still work.
 	Err error `key:""`
 
 	entries []Entry
-	kept    []string // values of ${secret:NAME} in it
+	kept    []string // values that replaced ${secret:NAME} in the entry
 }
 
-// ServerAuth is what authorizes requests to a server that runs elsewhere.
+// ServerAuth configures how requests to a remote server are authorized.
 type ServerAuth struct {
 	Type         string            `key:"type" default:"oauth" oneof:"oauth,command,keys" doc:"oauth: a login, by harness servers login NAME; command: what a command prints; keys: a key of each user."`
 	Per          string            `key:"per" default:"shared" oneof:"shared,user" doc:"Of a login: one for all users, or each user logs in and has a connection of their own."`
@@ -381,17 +380,17 @@ type ServerAuth struct {
 	Keys         map[string]string `key:"keys" secret:"true" doc:"Keys by user, for type keys; * is for all others."`
 }
 
-// Machine reports whether the tokens belong to the client itself, so that no person logs in.
+// Machine reports whether the client gets tokens for itself, so that no person logs in.
 func (a *ServerAuth) Machine() bool { return a.Type == "oauth" && a.Grant == "client_credentials" }
 
-// ServerSandbox is what a server may reach. Paths are absolute after Load.
+// ServerSandbox limits what a server process may reach. Paths are absolute after Load.
 type ServerSandbox struct {
 	Network string   `key:"network" default:"none" oneof:"none,host" doc:"Its network: none, loopback included, or that of this machine."`
 	Read    []string `key:"read" doc:"Files and directories that it reads and executes, besides programs and libraries of the system. Relative to harness.yaml."`
 	Write   []string `key:"write" doc:"Files and directories that it reads and writes. They must exist."`
 }
 
-// Confine is the sandbox as the server gets it; nil is none.
+// Confine converts the settings to those of package confine; nil means no sandbox.
 func (s *ServerSandbox) Confine() *confine.Sandbox {
 	if s == nil {
 		return nil
@@ -399,7 +398,7 @@ func (s *ServerSandbox) Confine() *confine.Sandbox {
 	return &confine.Sandbox{Network: s.Network == "host", Read: s.Read, Write: s.Write}
 }
 
-// The transports of servers.
+// Transports of servers.
 const (
 	Stdio   = "stdio"
 	HTTP    = "http" // streamable HTTP
@@ -410,22 +409,23 @@ const (
 // Env is what Load reads the configuration from.
 type Env struct {
 	ConfigFile string            // --config; empty if not given
-	Flags      map[string]string // by key: "sandbox.timeout"
-	FlagNames  map[string]string // how they are written, by key: "--timeout"; those of errors and origins
-	Environ    []string          // NAME=value, as of os.Environ
+	Flags      map[string]string // values of flags by key, such as "sandbox.timeout"
+	FlagNames  map[string]string // names of the flags by key, such as "--timeout", for errors and origins
+	Environ    []string          // NAME=value, as os.Environ returns them
 	Cwd        string            // absolute
 	HomeDir    string            // absolute
-	// Secret returns the value of ${secret:NAME} for the configuration file that names it; nil: there is none.
+	// Secret returns the value of ${secret:NAME} for the configuration file that contains it; nil means there are no secrets.
 	Secret func(name, file string) (string, error)
-	// Trust has the files in folders that may act; nil: none may but those that the flag, the environment or the user's own directory name.
+	// Trust records which files in folders are trusted. If it is nil, only the file that the flag or the environment names and those in
+	// the user's own directory are used.
 	Trust *trust.Store
-	// PersonalOnly leaves out what is in the working directory and above it, .env too.
+	// PersonalOnly ignores the files in the working directory and above it, including .env.
 	PersonalOnly bool
 	GOOS         string
 }
 
-// Load reads and checks the configuration from e and the files that e names. The error joins one *Error for each mistake; for a file that its user
-// has not trusted it is an *UntrustedError. Warnings are values that are probably not meant.
+// Load reads and checks the configuration from e and the files that e names. The error joins one *Error for each mistake; if the user has
+// not trusted a file, it is an *UntrustedError. Warnings report values that are probably not intended.
 func Load(e Env) (_ *Config, warnings []*Error, err error) {
 	l, err := newLoader(e)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// ApprovalHash identifies everything in a configuration that says which calls a person is asked about. Any change of it has to be confirmed: whether
-// one policy is weaker than another cannot be told in general.
+// ApprovalHash returns a hash of everything in a configuration that decides which calls a person must approve. Every change of the hash
+// has to be confirmed, because whether one policy is weaker than another cannot be decided in general.
 func (c *Config) ApprovalHash() string {
 	text, err := json.Marshal(struct {
 		Preset     string
@@ -30,13 +30,13 @@ func (c *Config) ApprovalHash() string {
 		c.PII.Enabled, c.PII.Types, c.PII.Custom,
 	})
 	if err != nil {
-		panic("config: " + err.Error()) // texts, numbers and truths
+		panic("config: " + err.Error()) // it holds only strings, numbers and booleans
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// serverTrust is what the configuration says of a server that rules with destinations use.
+// serverTrust holds the settings of one server that rules with destinations depend on.
 type serverTrust struct {
 	Name         string
 	Untrusted    bool
@@ -44,7 +44,7 @@ type serverTrust struct {
 	Destinations map[string][]string
 }
 
-// serverTrust is what the configuration says of servers, by name; servers of which it says nothing are left out.
+// serverTrust returns these settings for all servers that have any, sorted by name.
 func (c *Config) serverTrust() (all []serverTrust) {
 	for _, s := range c.MCPServers {
 		if s.Untrusted || s.UntrustedTools != nil || s.Destinations != nil {

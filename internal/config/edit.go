@@ -21,17 +21,17 @@ import (
 	"mcp-code-exec-harness/internal/trust"
 )
 
-// Editor changes configuration files, one process at a time. A file that it changes or makes stays, or becomes, one that its user trusts, as the
-// change is the user's own; one that was not trusted stays so.
+// Editor changes configuration files, one process at a time. A new file, or a changed file that was trusted, is trusted afterwards,
+// because the user made the change. A file that was not trusted stays untrusted.
 type Editor struct {
-	Trust *trust.Store // nil: nothing is noted
+	Trust *trust.Store // nil: trust is not recorded
 }
 
-// AddServer writes a server into the configuration file at path, which is created if it does not exist. The values
-// are those of the file: ${VAR} stays as it is, and a literal $ before { or $ is written $$. Name and what differs
-// from the defaults are written. Every other byte of the file stays, comments included, and so does the mode, except that
-// a file all can read becomes its owner's alone if the server has an env or headers. A server of the same name is an
-// error matching fs.ErrExist, unless replace is set.
+// AddServer writes a server into the configuration file at path and creates the file if it does not exist. The values are written as the
+// file needs them: ${VAR} is a placeholder, and a literal $ before { or $ must be $$. Only the name and the values that differ from the
+// defaults are written. The rest of the file keeps every byte, including comments, and its mode. Only a file that everyone can read
+// becomes private to its owner if the server has env, headers or security. If a server of the same name exists and replace is not set, the
+// error matches fs.ErrExist.
 func (ed Editor) AddServer(path string, s *MCPServer, replace bool) error {
 	return ed.edit(fmt.Sprintf("add server %q to", s.Name), path, func(d *document) error {
 		entry, err := checkedEntry(s)
@@ -65,8 +65,8 @@ func (ed Editor) AddServer(path string, s *MCPServer, replace bool) error {
 	})
 }
 
-// RemoveServer takes a server out of the configuration file at path. Comments around it stay. The error for one that
-// is not in it matches fs.ErrNotExist.
+// RemoveServer deletes a server from the configuration file at path and keeps the comments around it. If the file has no such server, the
+// error matches fs.ErrNotExist.
 func (ed Editor) RemoveServer(path, name string) error {
 	return ed.edit(fmt.Sprintf("remove server %q from", name), path, func(d *document) error {
 		existing, ok := d.server(name)
@@ -84,7 +84,7 @@ func (ed Editor) RemoveServer(path, name string) error {
 	})
 }
 
-// DisableServer sets whether a server of the configuration file at path is used. Every other byte of the file stays.
+// DisableServer sets whether a server of the configuration file at path is disabled. The rest of the file keeps every byte.
 func (ed Editor) DisableServer(path, name string, disabled bool) error {
 	return ed.edit(fmt.Sprintf("change server %q in", name), path, func(d *document) error {
 		f, ok := d.server(name)
@@ -128,13 +128,13 @@ func (ed Editor) DisableServer(path, name string, disabled bool) error {
 	})
 }
 
-// missing makes an error match fs.ErrNotExist. It has no text of its own, because the file exists.
+// missing makes an error match fs.ErrNotExist. Its own text is empty, because that error's text would say that the file does not exist.
 type missing struct{}
 
 func (missing) Error() string        { return "" }
 func (missing) Is(target error) bool { return target == fs.ErrNotExist }
 
-// checkedEntry renders a server, reads it back and checks it as Load does.
+// checkedEntry renders a server, parses the result and checks it as Load does.
 func checkedEntry(s *MCPServer) (any, error) {
 	n, err := parse([]byte("{"+flowEntry(s)+"}"), position{source: "the server"})
 	if err != nil {
@@ -147,15 +147,15 @@ func checkedEntry(s *MCPServer) (any, error) {
 
 type document struct {
 	mode    fs.FileMode
-	text    string // present text, without a byte order mark
+	text    string // current text, without a byte order mark
 	before  string // text before the edits
 	newline string
-	root    node // tree of before
+	root    node // syntax tree of before
 }
 
 var errByHand = errors.New("the file is written in a way that cannot be edited safely")
 
-// edit changes a file in one step, or leaves it as it is. A link to the file stays one. Errors begin with what is being done.
+// edit changes a file in one step, or leaves it as it is. A symbolic link to the file stays a link. Errors begin with doing.
 func (ed Editor) edit(doing, path string, change func(*document) error) error {
 	file := path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -195,7 +195,7 @@ func (ed Editor) edit(doing, path string, change func(*document) error) error {
 	return nil
 }
 
-// open reads a file to change it; one that is missing is empty, and its content nil.
+// open reads a file for editing. A missing file yields an empty document and nil content.
 func open(file string) (*document, []byte, error) {
 	d := &document{mode: 0o600, newline: "\n"}
 	if info, err := os.Stat(file); err == nil {
@@ -224,14 +224,13 @@ func (d *document) servers() node {
 	return f.value
 }
 
-// server finds a server that stands in the mapping itself, not in one that is merged into it.
+// server finds a server that is written in the mapping itself, not merged into it.
 func (d *document) server(name string) (field, bool) {
 	f, ok := d.servers().get(name)
 	return f, ok && !f.merged && !d.servers().alias
 }
 
-// verify reads the edited text: the server of the name must be the entry, or absent if that is nil, and everything else
-// as before.
+// verify parses the edited text. The server must equal entry, or be absent if entry is nil; everything else must be unchanged.
 func (d *document) verify(name string, entry any) error {
 	edited, err := parse([]byte(d.text), position{})
 	if err != nil {
@@ -257,12 +256,11 @@ func (d *document) verify(name string, entry any) error {
 	return nil
 }
 
-// The methods below change the text. The result is verified (document.verify), so that an unusual layout leads to an error and
-// never to a damaged file.
+// The methods below change the text. document.verify checks the result, so an unusual layout causes an error and never a damaged file.
 
 const space = " \t\r\n"
 
-// offset turns a position into bytes.
+// offset converts a position to a byte offset.
 func (d *document) offset(p position) int {
 	at := d.line(p.line)
 	for range p.column - 1 {
@@ -272,7 +270,7 @@ func (d *document) offset(p position) int {
 	return at
 }
 
-// line returns where a line begins, counted from 1.
+// line returns the byte offset at which line n begins, counted from 1.
 func (d *document) line(n int) int {
 	lines := strings.SplitAfterN(d.text, "\n", n)
 	if len(lines) < n {
@@ -305,7 +303,7 @@ func (d *document) add(s *MCPServer) error {
 	case m.inBraces():
 		d.addFlow(m, flowEntry(s))
 	case m.kind == null && !d.root.inBraces():
-		if at := d.offset(m.position); m.line == f.line && strings.HasPrefix(d.text[at:], m.text) { // a null that is written out
+		if at := d.offset(m.position); m.line == f.line && strings.HasPrefix(d.text[at:], m.text) { // an explicit null
 			d.splice(len(strings.TrimRight(d.text[:at], " ")), at+len(m.text), "")
 		}
 		d.insertLines(d.line(f.line+1), blockEntry(s, d.indent(f)+"  ", d.newline))
@@ -319,7 +317,7 @@ func (d *document) add(s *MCPServer) error {
 	return nil
 }
 
-// addFlow puts a member before the closing brace of a mapping in braces.
+// addFlow inserts a member before the closing brace of a flow mapping.
 func (d *document) addFlow(m node, text string) {
 	at := len(strings.TrimRight(d.text[:d.offset(m.end)], space))
 	if len(m.keys) > 0 {
@@ -344,8 +342,8 @@ func (d *document) replace(f field, s *MCPServer) {
 	d.splice(from, to, text)
 }
 
-// remove deletes an entry. Of a list in braces it also deletes the comma and the space behind the entry, and of its last entry the
-// comma before it.
+// remove deletes an entry. In a flow mapping it also deletes the comma and the space after the entry or, for the last entry, the comma
+// before it.
 func (d *document) remove(f field) {
 	from, to := d.extent(f)
 	if servers := d.servers(); servers.inBraces() {
@@ -359,11 +357,11 @@ func (d *document) remove(f field) {
 	d.splice(from, to, "")
 }
 
-// indent returns what stands before a key on its line.
+// indent returns the text before a key on its line.
 func (d *document) indent(f field) string { return d.text[d.line(f.line):d.offset(f.position)] }
 
-// extent returns the bytes of a server in braces. In a block it returns the lines from its key to the last one that is
-// indented deeper or closes its brace. Empty lines and comments behind that belong to what follows.
+// extent returns the byte range of a server. In a flow mapping that is the entry alone. In a block mapping it is the lines from the key to
+// the last line that is indented deeper or closes its brace; empty lines and comments after them belong to the next entry.
 func (d *document) extent(f field) (from, to int) {
 	last := f.line
 	if f.value.inBraces() && !f.value.alias {
@@ -389,7 +387,7 @@ func (d *document) extent(f field) (from, to int) {
 	return from, to
 }
 
-// values lists the keys of a server that differ from their defaults: texts, lists and mappings of texts, and true.
+// values yields the keys of a server that differ from their defaults: strings, lists, mappings, and true.
 func values(s *MCPServer) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for _, k := range keysOf(reflect.ValueOf(s).Elem(), "") {
@@ -405,7 +403,7 @@ func values(s *MCPServer) iter.Seq2[string, any] {
 	}
 }
 
-// inline writes a value of a server on one line; text writes texts.
+// inline writes a value of a server on one line; text formats each string.
 func inline(value any, text func(string) string) string {
 	var parts []string
 	switch v := value.(type) {
@@ -425,7 +423,7 @@ func inline(value any, text func(string) string) string {
 	return fmt.Sprint(value)
 }
 
-// flowEntry writes a server in braces, with its name before them, as JSON.
+// flowEntry writes a server as a JSON member: its name, then its values in braces.
 func flowEntry(s *MCPServer) string {
 	var parts []string
 	for name, value := range values(s) {
@@ -450,11 +448,11 @@ func blockEntry(s *MCPServer, indent, newline string) string {
 	return indent + strings.Join(lines, newline+indent) + newline
 }
 
-// plainOrQuoted writes a text without quotes where every YAML reader takes it for the same text.
+// plainOrQuoted writes a string without quotes if every YAML reader reads it as the same string.
 func plainOrQuoted(s string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	switch strings.ToLower(s) {
-	case "yes", "no", "on", "off", "y", "n", "nan", "inf", "-inf": // booleans and numbers for YAML 1.1 and other readers
+	case "yes", "no", "on", "off", "y", "n", "nan", "inf", "-inf": // other readers, such as those of YAML 1.1, take these for booleans or numbers
 		return ident.Quote(s)
 	}
 	if strings.Trim(s, letters+"0123456789-_./+=@:") != "" || !strings.ContainsAny(s, letters) || token.IsNeedQuoted(s) ||

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// Entry is one value of the configuration, for people to read.
+// Entry is one value of the configuration, to be shown to people.
 type Entry struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
@@ -22,11 +22,11 @@ type Entry struct {
 
 const masked = "********"
 
-// Effective lists every setting with its value and origin, in the order of the file's documentation; of servers, the keys
-// that are given. Secrets are masked.
+// Effective lists every setting with its value and origin, in the order of the file's documentation. For servers it lists only the keys
+// that are set. Secrets are masked.
 func (c *Config) Effective() []Entry { return c.entries }
 
-// entriesOf shows a key; a mapping gives an entry for each of its own keys.
+// entriesOf returns the entries that show a key; a mapping yields one entry for each of its keys.
 func (l *loader) entriesOf(k key) (list []Entry) {
 	v, given := k.dst, l.given[k.path]
 	switch {
@@ -54,7 +54,7 @@ func (l *loader) entriesOf(k key) (list []Entry) {
 	}
 	for _, name := range slices.SortedFunc(v.Seq(), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) }) {
 		value := v.MapIndex(name)
-		// What is in an env is masked whatever its name: that is where secrets are.
+		// Values of an env are masked whatever their names, because secrets are usually there.
 		secret := value.Kind() == reflect.String
 		e := Entry{Key: k.path + "." + name.String(), Value: mask(format(value), secret), Origin: given.origin(), Secret: secret}
 		if at, set := l.at(e.Key); set {
@@ -74,7 +74,7 @@ func format(v reflect.Value) string {
 	}
 	switch v.Kind() {
 	case reflect.Map:
-		return "{}" // a map that is not empty gives one entry per key
+		return "{}" // a map that is not empty yields one entry per key
 	case reflect.Struct:
 		var parts []string
 		for _, k := range keysOf(v, "") {
@@ -85,7 +85,7 @@ func format(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// serverEntry shows a key of a server as it is written, placeholders unexpanded.
+// serverEntry shows a key of a server as written, with placeholders unexpanded.
 func serverEntry(k key, n node) Entry {
 	e := Entry{Key: k.path, Value: mask(n.text, k.secret), Origin: n.origin(), Secret: k.secret}
 	switch {
@@ -107,7 +107,7 @@ func serverEntry(k key, n node) Entry {
 	return e
 }
 
-// hides reports whether a key below this one is secret.
+// hides reports whether name is a secret key of the group that k holds.
 func (k key) hides(name string) bool {
 	if k.typ.Kind() != reflect.Pointer {
 		return false
@@ -115,15 +115,15 @@ func (k key) hides(name string) bool {
 	return slices.ContainsFunc(k.elem().members(), func(member key) bool { return member.secret && slices.Contains(member.names, name) })
 }
 
-// MaskArgs returns arguments as people may see them.
+// MaskArgs returns arguments with secrets masked.
 func MaskArgs(args []string) []string { return argsWithout(args, asterisks) }
 
-// Masked returns a text, such as an address, as people may see it.
+// Masked returns a text, such as an address, with secrets masked.
 func Masked(text string) string { return withoutSecrets(text, asterisks) }
 
 func asterisks(_, value string) string { return mask(value, true) }
 
-// mask returns a value as people may see it.
+// mask returns a value with its secrets masked; if secret is set, the whole value is a secret.
 func mask(text string, secret bool) string {
 	switch {
 	case !secret:
@@ -134,21 +134,20 @@ func mask(text string, secret bool) string {
 	return masked
 }
 
-// onlyPlaceholders reports whether a value is made of variables without defaults, perhaps behind the name of an
-// authentication scheme: showing it gives nothing away, and tells where the secret comes from.
+// onlyPlaceholders reports whether a value consists of placeholders without defaults, perhaps after the name of an authentication scheme.
+// Showing such a value reveals no secret, and tells where the secret comes from.
 func onlyPlaceholders(text string) bool { return onlyPlaceholdersForm().MatchString(text) }
 
 var onlyPlaceholdersForm = lazy(`^(?:(?i:bearer|basic|token) )?(?:\$\{(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|secret:[A-Za-z0-9_.-]+)\})+$`)
 
-// looksSecret reports whether a value has the form of a key or token: a prefix that services give theirs, or 32 letters
-// and digits in a row.
+// looksSecret reports whether a value has the form of a key or token: a prefix that services use, or 32 letters and digits in a row.
 func looksSecret(value string) bool { return secretForm().MatchString(value) }
 
 var secretForm = lazy(`^(?:sk|pk|rk|hk|ghp|gho|ghs|ghu|ghr|github_pat|glpat|xox[a-z]|npm|dop_v1|hf|gsk|ntn|lin_api|tvly|figd|nvapi|pplx|sntrys|r8|secret)[-_]\S{8,}$|` +
 	`^(?:AKIA|AIza|eyJ|ATATT)\S{12,}$|^[A-Za-z0-9_]{32,}$`)
 
-// IsSecret reports whether the value of a name is a secret. It compares whole words: monkey is not a key. Names that may as well be others (access, session) count
-// with a value that is no plain word.
+// IsSecret reports whether a value is secret because of its name. It compares whole words: monkey is not a key. For ambiguous names
+// (access, session), it also requires that the value does not look like a plain word.
 func IsSecret(name, value string) bool {
 	if value == "" {
 		return false

@@ -18,8 +18,8 @@ import (
 
 const prefix = "HARNESS_"
 
-// environment turns NAME=value into a map; the last of equal names wins, names are in capitals where the system
-// ignores their case.
+// environment converts NAME=value entries to a map. The last of equal names wins. On systems that ignore the case of names, the names are
+// in capitals.
 func environment(environ []string, goos string) map[string]string {
 	vars := make(map[string]string, len(environ))
 	for _, e := range environ {
@@ -35,8 +35,8 @@ func environment(environ []string, goos string) map[string]string {
 	return vars
 }
 
-// readDotenv reads a file of NAME=value lines; the result is nil for a missing one. The errors show no part of the file, whose
-// purpose is to hold secrets.
+// readDotenv reads a file of NAME=value lines. The result is nil if the file does not exist. Errors quote nothing from the file, because
+// it may hold secrets.
 func readDotenv(path string) (map[string]string, error) {
 	data, err := readFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +52,7 @@ func parseDotenv(path string, data []byte) (map[string]string, error) {
 	data = bytes.TrimPrefix(data, []byte(bom))
 	vars, err := godotenv.UnmarshalBytes(data)
 	if err != nil {
-		// The first bad line is behind the longest beginning of the file that is right.
+		// The first bad line follows the longest prefix of the file that parses.
 		good, end := 0, 0
 		for line := range bytes.Lines(data) {
 			end += len(line)
@@ -66,7 +66,7 @@ func parseDotenv(path string, data []byte) (map[string]string, error) {
 	return vars, nil
 }
 
-// reason is the cause of a file error without the path, which the message has already.
+// reason returns the cause of a file error without the path, which the message already contains.
 func reason(err error) string {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()
@@ -74,12 +74,12 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// fold reduces a name to what tells it from others: MAX_CALLS, max-calls and MAXCALLS are the same.
+// fold normalizes a name for comparison: MAX_CALLS, max-calls and MAXCALLS are the same.
 func fold(name string) string { return separators.Replace(strings.ToUpper(name)) }
 
 var separators = strings.NewReplacer("_", "", "-", "", ".", "")
 
-// variableOf is the name that a key is called by in messages.
+// variableOf returns the name of a key's variable, as messages show it.
 func variableOf(k key) string {
 	return prefix + strings.ReplaceAll(strings.ToUpper(k.path), ".", "_")
 }
@@ -87,7 +87,7 @@ func variableOf(k key) string {
 // layer is one set of variables: the environment, or .env.
 type layer struct {
 	vars   map[string]string
-	source string // before a name: "environment variable "
+	source string // text before a name, such as "environment variable "
 	base   string // folder that relative paths are resolved against
 }
 
@@ -97,7 +97,7 @@ func (v layer) setting(k key, name string) setting {
 	return setting{node: node{position: v.position(name), kind: scalar, text: v.vars[name]}, key: k, base: v.base}
 }
 
-// variables collects the settings of a layer: the original system's names first, because HARNESS_ names override them.
+// variables collects the settings of a layer. The original system's names come first, because HARNESS_ names override them.
 func (l *loader) variables(v layer) {
 	l.originals(v)
 	byName := map[string]key{}
@@ -137,9 +137,9 @@ func (l *loader) variables(v layer) {
 // fileName is the name of the configuration file.
 const fileName = "harness.yaml"
 
-// Locate returns the configuration file: that of --config, of HARNESS_CONFIG, in the working directory or the nearest
-// directory above it, or in the user's configuration directory. Without any it returns the path in the working directory,
-// where one would be created. A file that may not act is an error, as for Load.
+// Locate returns the path of the configuration file: the one that --config or HARNESS_CONFIG names, the one in the working directory or
+// the nearest directory above it, or the one in the user's configuration directory. If there is no file, it returns the path in the
+// working directory where a new one would be created. As with Load, a file that is not trusted is an error.
 func Locate(e Env) (path string, err error) {
 	s, err := find(e, environment(e.Environ, e.GOOS))
 	if err != nil {
@@ -148,13 +148,13 @@ func Locate(e Env) (path string, err error) {
 	return s.path, nil
 }
 
-// location is where the configuration file is, or would be created.
+// location is where the configuration file is, or where it would be created.
 type location struct {
 	path     string
 	how      string // how the file was found; empty if there is no file
-	asked    bool   // reports that a flag or the environment names the file
-	above    bool   // reports that the file is above the working directory
-	personal bool   // reports that the file is in the user's configuration directory; state is elsewhere then
+	asked    bool   // a flag or the environment names the file
+	above    bool   // the file is above the working directory
+	personal bool   // the file is in the user's configuration directory; state is then stored elsewhere
 }
 
 func locate(e Env, environ map[string]string) (location, error) {
@@ -191,8 +191,8 @@ func locate(e Env, environ map[string]string) (location, error) {
 	return location{path: here}, nil
 }
 
-// isFile reports whether something other than a directory is at path. A file that cannot be examined counts: reading it
-// gives the better error.
+// isFile reports whether path is something other than a directory. It is true for a file that cannot be examined: reading it gives a
+// better error.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -201,7 +201,7 @@ func isFile(path string) bool {
 	return !info.IsDir()
 }
 
-// UserDir is the user's own directory for configuration; empty if the environment does not tell.
+// UserDir returns the user's configuration directory, or "" if the environment does not define one.
 func UserDir(e Env) string { return configDir(e, environment(e.Environ, e.GOOS)) }
 
 func configDir(e Env, environ map[string]string) string {
@@ -211,19 +211,19 @@ func configDir(e Env, environ map[string]string) string {
 	return harnessIn(e.HomeDir, ".config")
 }
 
-// stateDir is where state lives without a project's file; empty if the environment does not tell.
+// stateDirOf returns the directory for state if there is no project file, or "" if the environment does not define one.
 func stateDirOf(e Env, environ map[string]string) string {
 	data := environ["XDG_DATA_HOME"]
 	switch {
 	case e.GOOS == "windows":
 		return harnessIn(environ["LOCALAPPDATA"])
-	case filepath.IsAbs(data): // a relative one is to be ignored (XDG Base Directory Specification)
+	case filepath.IsAbs(data): // the XDG Base Directory Specification says to ignore a relative path
 		return harnessIn(data)
 	}
 	return harnessIn(e.HomeDir, ".local", "share")
 }
 
-// harnessIn is the harness's directory below a user's; empty if that is not known.
+// harnessIn returns the harness's directory below a user's directory, or "" if dir is unknown.
 func harnessIn(dir string, below ...string) string {
 	if dir == "" {
 		return ""

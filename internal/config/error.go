@@ -7,9 +7,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// position is where a value is written; the zero value is that of a default.
+// position is where a value is written; the zero value is the position of a default.
 type position struct {
-	source string // what to correct: path of a file, "environment variable X", "flag"
+	source string // what the user has to correct: path of a file, "environment variable X", "flag"
 	line   int    // line in a file, from 1; 0 without a file
 	column int    // column in characters, from 1
 }
@@ -21,7 +21,7 @@ func (p position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.source, p.line, p.column)
 }
 
-// origin is the position as Entry shows it.
+// origin returns the position in the form that Entry shows.
 func (p position) origin() string {
 	switch {
 	case p.source == "":
@@ -32,7 +32,7 @@ func (p position) origin() string {
 	return strings.Replace(strings.Replace(p.source, "environment", "env", 1), " variable ", " ", 1)
 }
 
-// at returns the position of a token, if p is in a file.
+// at returns the position of a token if p is in a file, else p.
 func (p position) at(t *token.Token) position {
 	if p.line > 0 && t != nil && t.Position != nil {
 		p.line, p.column = t.Position.Line, t.Position.Column
@@ -44,11 +44,11 @@ func (p position) errorf(key, hint, format string, args ...any) *Error {
 	return &Error{position: p, Key: key, Problem: withHint(fmt.Sprintf(format, args...), hint)}
 }
 
-// Error is one thing that is wrong in the configuration, or, as a warning, one that is probably not meant.
+// Error is one mistake in the configuration or, as a warning, one value that is probably not intended.
 type Error struct {
 	position
-	Key     string // "sandbox.timeout"; empty if the whole file or variable is meant
-	Problem string // what is wrong and what to do
+	Key     string // such as "sandbox.timeout"; empty if the mistake concerns the whole file or variable
+	Problem string // what is wrong and how to correct it
 }
 
 func (e *Error) Error() string {
@@ -61,7 +61,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// withHint adds to a problem what to do; hint may be empty.
+// withHint appends a hint to a problem; hint may be empty.
 func withHint(problem, hint string) string {
 	if hint == "" {
 		return problem
@@ -69,7 +69,7 @@ func withHint(problem, hint string) string {
 	return problem + "; " + hint
 }
 
-// meantOrKnown is a hint: the names that were probably meant, else the names that are known.
+// meantOrKnown returns a hint with the names that were probably meant or, if there are none, the known names.
 func meantOrKnown(meant, known []string) string {
 	if len(meant) > 0 || len(known) == 0 {
 		return didYouMean(meant)
@@ -84,5 +84,5 @@ func didYouMean(names []string) string {
 	return "did you mean " + strings.Join(names, " or ") + "?"
 }
 
-// Place is the line and column of a mistake in a file, each from 1; 0: it is in no file, or everywhere.
+// Place returns the line and column of a mistake in a file, each from 1; 0 means that the mistake is in no file or concerns all of it.
 func (e *Error) Place() (line, column int) { return e.line, e.column }

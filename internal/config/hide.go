@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// HideSecrets replaces what looks like a secret in a server's env, headers, security, arguments and addresses by ${secret:NAME} with a name that keep
-// chooses. what is the name of the variable, header or option that has the value. Values with placeholders stay.
+// HideSecrets replaces values that look like secrets in a server's env, headers, security, arguments and addresses by ${secret:NAME}. keep
+// chooses the name; its argument what is the variable, header or option that holds the value. Values with placeholders stay unchanged.
 func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err error)) (err error) {
 	hide := func(what, value string) string {
 		if err != nil || strings.Contains(value, "${") {
@@ -38,7 +38,7 @@ func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err e
 	return err
 }
 
-// Transport is how the server is spoken to; empty: it is found out.
+// Transport returns the transport of the server; empty means that it has to be detected.
 func (s *MCPServer) Transport() string {
 	if s.Guessed {
 		return ""
@@ -46,18 +46,19 @@ func (s *MCPServer) Transport() string {
 	return s.Type
 }
 
-// Secrets are the values in the env, the arguments and the addresses of a server that look like secrets, and those that ${secret:NAME} stood for.
+// Secrets returns the values in a server's env, headers, arguments and addresses that look like secrets, and the values of ${secret:NAME}.
 func (s *MCPServer) Secrets() (values []string) {
 	of := &MCPServer{Env: maps.Clone(s.Env), Args: s.Args, URL: s.URL, OpenAPI: s.OpenAPI}
-	_ = HideSecrets(of, func(_, value string) (string, error) { // fails only where this function does
+	_ = HideSecrets(of, func(_, value string) (string, error) { // it fails only if this function does
 		values = append(values, value)
 		return "hidden", nil
 	})
 	return append(values, s.kept...)
 }
 
-// argsWithout returns arguments with a replacement for each secret: the values of options that sound secret (--api-key X, --token=X), headers, credentials
-// in addresses, and what has the form of a key. what is the option or header that has the value.
+// argsWithout returns arguments with every secret replaced: values of options whose names suggest a secret (--api-key X, --token=X),
+// headers, credentials in addresses, and texts that look like keys. The argument what of replace is the option or header that holds the
+// value.
 func argsWithout(args []string, replace func(what, value string) string) []string {
 	out := make([]string, len(args))
 	option := ""
@@ -87,7 +88,7 @@ func argsWithout(args []string, replace func(what, value string) string) []strin
 	return out
 }
 
-// headerValue returns the value of a header with a replacement for the secret in it, behind the name of its scheme.
+// headerValue returns the value of a header with its secret replaced; the name of the authentication scheme stays.
 func headerValue(name, value string, replace func(what, value string) string) string {
 	scheme, rest, ok := strings.Cut(value, " ")
 	if !ok || !schemeForm().MatchString(scheme) {
@@ -99,8 +100,8 @@ func headerValue(name, value string, replace func(what, value string) string) st
 	return strings.TrimSpace(scheme + " " + replace(name, rest))
 }
 
-// withoutSecrets returns a text with a replacement for the password and the secret parameters of an address in it, or for all of it if it has the form of a
-// key.
+// withoutSecrets returns a text with the password and the secret parameters of an address in it replaced. If the whole text looks like a
+// key, all of it is replaced.
 func withoutSecrets(text string, replace func(what, value string) string) string {
 	if looksSecret(text) {
 		return replace("value", text)
@@ -135,14 +136,14 @@ var (
 	schemeForm = lazy(`^(?i:bearer|basic|token)$`)
 	// addressForm matches the beginning of an address: postgres:// of --url=postgres://…
 	addressForm = lazy(`[A-Za-z][A-Za-z0-9+.-]*://`)
-	// passwordForm matches the password of an address, to the last @ before its path.
+	// passwordForm matches the password in an address. The password ends at the last @ before the path.
 	passwordForm = lazy(`^[^:]+://[^:/?#]*:((?:[^/?#]|\$\{[^}]*\})+)@`)
 )
 
 var secretRef = lazy(`\$\{secret:([A-Za-z0-9_.-]+)\}`)
 
-// SecretsOf lists the names in ${secret:NAME} of the server of a name, as it stands in the configuration file at path; none if
-// the file or the server is not there.
+// SecretsOf lists the names in ${secret:NAME} of the named server in the configuration file at path. The list is empty if the file or the
+// server does not exist.
 func SecretsOf(path, name string) (names []string) {
 	d, _, err := open(path)
 	if err != nil {

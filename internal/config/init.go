@@ -15,15 +15,15 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// template is a harness.yaml in which every key is explained and none is set.
+// template is a harness.yaml that explains every key and sets none.
 //
 //go:embed template.yaml
 var template []byte
 
-// Init writes the template and its schema into a directory and returns the paths. An existing harness.yaml is never
-// overwritten: the error then matches fs.ErrExist.
+// Init writes the template and its schema into a directory and returns their paths. It never overwrites a harness.yaml: if there is one,
+// the error matches fs.ErrExist.
 func Init(dir string) ([]string, error) {
-	file, schema := filepath.Join(dir, fileName), filepath.Join(dir, "harness.schema.json") // the template refers editors to it
+	file, schema := filepath.Join(dir, fileName), filepath.Join(dir, "harness.schema.json") // the template names it, so that editors use it
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -51,12 +51,12 @@ func jsonSchema() []byte {
 	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", "harness.yaml"
 	data, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
-		panic("config: schema: " + err.Error()) // constants only
+		panic("config: schema: " + err.Error()) // it holds constants only
 	}
 	return append(data, '\n')
 }
 
-// groupSchema describes a mapping that has keys. Texts may match orElse instead of what they must be otherwise.
+// groupSchema describes a mapping with the given keys. Any string value may match the pattern orElse instead of its own.
 func groupSchema(keys []key, orElse string) object {
 	properties := object{}
 	var required []string
@@ -90,11 +90,11 @@ func (k key) schema(orElse string) object {
 
 func (k key) typeSchema(orElse string) object {
 	texts := func(pattern string) object { return object{"type": "string", "pattern": pattern + orElse} }
-	// What a single value of the file may be: YAML reads 5432 as a number where a text is meant.
+	// Any scalar is accepted for a string, because YAML reads 5432 as a number.
 	anyScalar := object{"type": []string{"string", "number", "boolean"}}
 	switch kind := k.typ.Kind(); {
 	case k.typ == serversType:
-		server := groupSchema(keysOf(reflect.ValueOf(&MCPServer{}).Elem(), ""), `|\$\{`) // ${VAR} stands where any value can
+		server := groupSchema(keysOf(reflect.ValueOf(&MCPServer{}).Elem(), ""), `|\$\{`) // ${VAR} may replace any value
 		server["type"] = "object"
 		delete(server, "additionalProperties") // unknown keys only warn
 		return object{"type": []string{"object", "null"}, "additionalProperties": server}
@@ -133,7 +133,7 @@ func (k key) typeSchema(orElse string) object {
 		return object{"type": "object", "additionalProperties": k.elem().typeSchema("")}
 	case kind == reflect.Map:
 		return object{"type": "object", "additionalProperties": anyScalar}
-	case len(k.oneOf) > 0 && k.value == "": // the reader may leave this key out
+	case len(k.oneOf) > 0 && k.value == "": // the key may be left empty
 		return object{"enum": append([]string{""}, k.oneOf...)}
 	case len(k.oneOf) > 0:
 		return object{"enum": k.oneOf}
@@ -141,7 +141,7 @@ func (k key) typeSchema(orElse string) object {
 	return object{"type": "string"}
 }
 
-// existsError reports a harness.yaml that Init would overwrite.
+// existsError reports that a harness.yaml exists, which Init does not overwrite.
 type existsError struct{ file string }
 
 func (e *existsError) Error() string { return e.file + " exists already; edit it, or remove it first" }

@@ -15,23 +15,23 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// key is a setting, or a group of settings, as the tags of its field describe it.
+// key is a setting or a group of settings, as described by the tags of its field.
 type key struct {
 	path  string        // "sandbox.maxCalls", "server.tls.cert"
-	names []string      // last part of path, then the other accepted names
-	dst   reflect.Value // the field that it sets
+	names []string      // last part of path, then its aliases
+	dst   reflect.Value // field that the key sets
 	typ   reflect.Type  // type of the field
 	field int           // index of the field in its struct
 
-	value    string // default, in the form of the file; may hold {state}
+	value    string // default, written as in the file; may contain {state}
 	doc      string
 	oneOf    []string
 	min, max string
-	like     string // name of the field whose value it has where it is not given
+	like     string // name of the field that provides the value if the key is not set
 	required bool
 	negative bool // a number may be below 0
 	isPath   bool
-	secret   bool // marks a secret, for which the file's ${VAR} is expanded
+	secret   bool // the value is a secret; ${VAR} is expanded in the file
 }
 
 func (k key) name() string { return k.names[0] }
@@ -41,7 +41,7 @@ func (k key) isGroup() bool { return k.typ.Kind() == reflect.Struct }
 // composite reports whether a key holds a list or a mapping.
 func (k key) composite() bool { return k.typ.Kind() == reflect.Slice || k.typ.Kind() == reflect.Map }
 
-// keysOf lists the keys of a struct; prefix stands before each path.
+// keysOf lists the keys of a struct; each path begins with prefix.
 func keysOf(v reflect.Value, prefix string) []key {
 	keys := slices.Clone(described(v.Type()))
 	for i, k := range keys {
@@ -50,10 +50,10 @@ func keysOf(v reflect.Value, prefix string) []key {
 	return keys
 }
 
-// descriptions has what described returns, by type: reading tags is half of the time of Load.
+// descriptions caches the results of described by type, because reading the tags takes half the time of Load.
 var descriptions sync.Map
 
-// described lists the keys of a type of struct, without their paths and fields. The caller does not change them.
+// described lists the keys of a struct type, without paths and destination fields. Callers must not change the result.
 func described(t reflect.Type) (keys []key) {
 	if known, ok := descriptions.Load(t); ok {
 		return known.([]key)
@@ -87,7 +87,7 @@ func (k key) isRules() bool {
 	return k.typ.Kind() == reflect.Slice && k.typ.Elem().Kind() == reflect.Struct
 }
 
-// elem is a new element of a mapping or list, or what a pointer points to.
+// elem returns a key for a new element of a mapping or list, or for the value that a pointer points to.
 func (k key) elem() key {
 	return key{path: k.path, dst: reflect.New(k.typ.Elem()).Elem(), typ: k.typ.Elem(), negative: k.negative, min: k.min, max: k.max}
 }
@@ -105,7 +105,7 @@ func leaves(keys []key) (all []key) {
 	return all
 }
 
-// namesOf lists the names of keys, with their other names if others is set.
+// namesOf lists the names of keys and, if others is set, their aliases.
 func namesOf(keys []key, others bool) (names []string) {
 	for _, k := range keys {
 		if names = append(names, k.name()); others {
@@ -211,7 +211,7 @@ func (k key) number(text string) (int64, error) {
 	return i, nil
 }
 
-// bound reads a bound or a default, which is a constant of this package.
+// bound parses a bound or a default, which is a constant of this package.
 func (k key) bound(text string) int64 {
 	n, err := k.number(text)
 	if err != nil {
@@ -258,7 +258,7 @@ func (k key) assignMap(n node) *Error {
 		elem := k.elem()
 		elem.path = k.path + "." + f.name
 		if f.value.kind == mapping {
-			f.value.position = f.position // a missing part is reported at the field's name
+			f.value.position = f.position // report a missing key at the position of the name
 		}
 		if err := elem.assign(f.value); err != nil {
 			return err
@@ -304,8 +304,8 @@ type member struct {
 	key key
 }
 
-// match finds the keys that a mapping gives values to; null counts as absent. It reports a key that has two of its names
-// in the mapping, and names that no key has.
+// match finds the keys that a mapping sets; null counts as absent. It reports a key that is set under two of its names, and calls unknown
+// for names that no key has.
 func match(n node, parent string, keys []key, report func(*Error), unknown func(field)) (found []member) {
 	for _, f := range n.keys {
 		i := slices.IndexFunc(keys, func(k key) bool { return slices.Contains(k.names, f.name) })

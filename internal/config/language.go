@@ -12,13 +12,14 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Languages are those of arguments, as mcpServers.NAME.languages say: of several names of tools that fit, the longest counts.
+// Languages returns the languages of arguments that mcpServers.NAME.languages configures. If several tool names match a tool, the longest
+// one applies, so it comes first.
 func (c *Config) Languages() (all []language.Setting) {
 	for _, server := range c.MCPServers {
 		longest := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }
 		for _, tool := range slices.SortedFunc(maps.Keys(server.Languages), longest) {
 			for _, at := range slices.Sorted(maps.Keys(server.Languages[tool])) {
-				setting, _ := languageSetting(server.Name, tool, at, server.Languages[tool][at]) // mistakes were reported when it was read
+				setting, _ := languageSetting(server.Name, tool, at, server.Languages[tool][at]) // Load has already reported mistakes
 				all = append(all, setting)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// loader builds a Config. It collects the settings of all layers, in the order of increasing precedence, chooses the
-// model's provider, whose variables are among them, and applies the settings in that order.
+// loader builds a Config. It collects the settings of all layers in order of increasing precedence, chooses the model's provider from
+// them, because some variables apply only to one provider, and then applies the settings in the same order.
 type loader struct {
 	e        Env
 	config   *Config
@@ -21,29 +21,29 @@ type loader struct {
 	byPath   map[string]key
 	name     string // file name in messages
 	files    *sources
-	preview  bool     // only what is written is wanted: no other file is read
-	kept     []string // values of the secrets in what was expanded last
+	preview  bool     // only the text of the configuration is examined: no other file is read
+	kept     []string // values of the secrets that the last expansion used
 	dir      string   // directory of the file, else the working directory
 	environ  layer
 	dotenv   layer
 	settings []setting
-	given    map[string]setting // the effective one, by path
-	expanded map[string]bool    // variables that a ${VAR} names
+	given    map[string]setting // setting in effect, by path
+	expanded map[string]bool    // variables that some ${VAR} names
 	servers  map[string]serverSource
 	problems []error
 	warnings []*Error
 }
 
-// setting is a value that a layer gives to a key.
+// setting is a value that a layer assigns to a key.
 type setting struct {
 	node
 	key      key
-	raw      string // text of a secret of the file, ${VAR} not expanded
+	raw      string // text of a secret in the file before ${VAR} is expanded
 	base     string // folder that relative paths are resolved against
-	part     string // "host" or "port": the part of the key's address that it replaces
-	provider string // provider for which the key applies; empty is every provider
-	lenient  bool   // a bad value is among errs
-	// errs are problems of the value that only the commands that need the key report.
+	part     string // "host" or "port" if the value replaces only this part of the key's address
+	provider string // provider for which the setting applies; empty means every provider
+	lenient  bool   // a bad value is added to errs instead of failing Load
+	// errs holds problems of the value that only commands that need the key report.
 	errs []error
 }
 
@@ -60,7 +60,7 @@ func newLoader(e Env) (*loader, error) {
 	return loaderOf(e, environ, files, vars)
 }
 
-// loaderOf is a loader of files that may act; vars are those of .env.
+// loaderOf returns a loader for files that may take effect; vars are the variables of .env.
 func loaderOf(e Env, environ map[string]string, files *sources, vars map[string]string) (*loader, error) {
 	file, dir := files.path, filepath.Dir(files.path)
 	l := &loader{
@@ -118,7 +118,7 @@ func (l *loader) file() {
 	}
 }
 
-// group collects the settings in a mapping; parent stands before their paths.
+// group collects the settings in a mapping; each path begins with parent.
 func (l *loader) group(n node, parent string, keys []key) {
 	for _, m := range match(n, parent, keys, l.problem, func(f field) { l.unknown(f.position, parent, f.name, keys) }) {
 		switch {
@@ -134,8 +134,8 @@ func (l *loader) group(n node, parent string, keys []key) {
 	}
 }
 
-// unknown reports a name that is not among keys. The hint is a similar key beside it, the same name in another section,
-// or else the keys beside it.
+// unknown reports a name that is not among keys. The hint is a similar key of the same section, else the same name in another section,
+// else all keys of the section.
 func (l *loader) unknown(at position, parent, name string, keys []key) {
 	if parent+name == "$schema" {
 		return
@@ -165,7 +165,7 @@ func (l *loader) flags() {
 	}
 }
 
-// setText collects a setting of a variable or flag. Mappings, and lists that need it, are written as in the file.
+// setText collects a setting from a variable or flag. Mappings are written as in the file; lists may be, too.
 func (l *loader) setText(s setting) {
 	t := strings.TrimSpace(s.text)
 	if s.key.typ == serversType || s.key.composite() && t != "" && (t[0] == '{' || t[0] == '[') {
@@ -179,7 +179,7 @@ func (l *loader) setText(s setting) {
 	l.set(s)
 }
 
-// set collects a setting; null is the same as absent.
+// set collects a setting; null counts as absent.
 func (l *loader) set(s setting) {
 	switch {
 	case s.kind == null:
@@ -188,7 +188,7 @@ func (l *loader) set(s setting) {
 		l.problem(s.errorf(s.key.path, "write the servers' names indented below it", "it must be a mapping, not %s", s.kind))
 		return
 	case s.key.typ == serversType:
-		for _, f := range s.keys { // a key of a stronger layer replaces the same key
+		for _, f := range s.keys { // a server of a later layer replaces the server of the same name
 			l.servers[f.name] = serverSource{field: f, base: s.base}
 		}
 		return
@@ -243,13 +243,13 @@ func (l *loader) apply() {
 	}
 }
 
-// at returns where a key was set; a default has no position.
+// at returns the position at which a key was set; set is false for a default.
 func (l *loader) at(path string) (p position, set bool) {
 	p = l.given[path].position
 	return p, p.source != ""
 }
 
-// unusable returns the problems that only the commands that need a key report.
+// unusable returns the deferred problems of the keys that needed selects.
 func (l *loader) unusable(needed func(path string) bool) (errs []error) {
 	for _, path := range slices.Sorted(maps.Keys(l.given)) {
 		if needed(path) {
@@ -259,7 +259,7 @@ func (l *loader) unusable(needed func(path string) bool) (errs []error) {
 	return errs
 }
 
-// finish completes and checks what depends on several keys.
+// finish completes and checks values that depend on several keys.
 func (l *loader) finish() {
 	l.paths()
 	l.originalServers()
@@ -279,7 +279,7 @@ func (l *loader) finish() {
 	}
 }
 
-// variable looks a variable up in the environment, then in .env. One that is set to nothing counts as not set.
+// variable looks up a variable in the environment, then in .env. An empty variable counts as not set.
 func (l *loader) variable(name string) (text string, at position) {
 	for _, v := range [...]layer{l.environ, l.dotenv} {
 		if text := v.vars[name]; text != "" {

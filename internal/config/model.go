@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Model chooses the language model and bounds tasks. Choose says which one it is.
+// Model selects the language model and limits tasks. Choose returns the selected model.
 type Model struct {
 	Provider      string           `key:"provider" oneof:"anthropic,openai,azure,google,compatible,ollama,local" doc:"Who answers; empty: the provider whose API key is set. compatible, or local: any server that speaks OpenAI's chat completions. ollama: Ollama on this machine."`
 	Name          string           `key:"name,deployment" doc:"Name of the model, as its provider writes it; for Azure of the deployment."`
@@ -27,10 +27,10 @@ type Model struct {
 	Prices        map[string]Price `key:"prices" doc:"Prices in US dollars per million model tokens, by provider/model, or by the model's name alone; * at the end stands for any text."`
 	Prompts       string           `key:"prompts" path:"true" doc:"A directory with prompts that replace the built-in ones of the same file name."`
 
-	err error // why no model can be chosen
+	err error // why no model can be selected
 }
 
-// Price is what a million model tokens cost, in US dollars.
+// Price is the price of a million model tokens, in US dollars.
 type Price struct {
 	Input       float64 `key:"input" required:"true" doc:"Read, and neither cached nor written to the cache."`
 	CachedInput float64 `key:"cachedInput" like:"Input" doc:"Read from the provider's cache; by default as input."`
@@ -38,7 +38,7 @@ type Price struct {
 	Output      float64 `key:"output" required:"true" doc:"Written by the model, reasoning included."`
 }
 
-// The providers that Choose returns.
+// Providers that Choose returns.
 const (
 	anthropic  = "anthropic"
 	openai     = "openai"
@@ -49,16 +49,16 @@ const (
 
 const ollamaURL = "http://127.0.0.1:11434/v1"
 
-// Choice is a model and how to reach it.
+// Choice is a model and the data needed to reach it.
 type Choice struct {
 	Provider string // anthropic, openai, azure, google or compatible
-	Name     string // model; with azure, the deployment
+	Name     string // name of the model; with azure, of the deployment
 	APIKey   string // key; optional where BaseURL is set
-	BaseURL  string // empty: the provider's own; with azure the endpoint
+	BaseURL  string // empty: the provider's default; with azure, the endpoint
 }
 
-// Choose returns the model that tasks run with. The error says what to set. Load leaves this to the commands that need a
-// model.
+// Choose returns the model that tasks run with. Its error tells which setting is missing or wrong. Load does not call it, because only
+// some commands need a model.
 func (m Model) Choose() (Choice, error) {
 	if m.err != nil {
 		return Choice{}, m.err
@@ -86,7 +86,7 @@ func (m Model) Choose() (Choice, error) {
 	return c, nil
 }
 
-// canonical is the provider that a name of one stands for.
+// canonical returns the provider that a configured name denotes.
 func canonical(provider string) string {
 	switch provider {
 	case "ollama", "local":
@@ -95,12 +95,12 @@ func canonical(provider string) string {
 	return provider
 }
 
-// settings names what sets a key for a provider: the provider's variable and the key.
+// settings names what can set a key for a provider: the provider's variables and the key itself.
 func settings(provider, key string) string {
 	return strings.Join(append(variablesOf(key, provider), key), " or ")
 }
 
-// variablesOf names the variables that set a key for the providers.
+// variablesOf returns the names of the variables that set a key for the providers.
 func variablesOf(key string, providers ...string) (names []string) {
 	for _, o := range originals {
 		if o.key == key && slices.Contains(providers, o.provider) {
@@ -110,8 +110,8 @@ func variablesOf(key string, providers ...string) (names []string) {
 	return names
 }
 
-// chooseProvider returns the provider whose variables are used. If none is named, the only one with a key or an address
-// is taken, and added to the settings.
+// chooseProvider returns the provider whose variables are used. If none is configured, it takes the only provider with a key or an address
+// and adds it to the settings.
 func (l *loader) chooseProvider() string {
 	if named := l.collected("model.provider"); named.text != "" {
 		return canonical(named.text)
@@ -140,7 +140,7 @@ func (l *loader) chooseProvider() string {
 				add(o.provider, at)
 			}
 		}
-		if len(found) > 0 { // an address without a key is enough if no key is set: servers on this machine need none
+		if len(found) > 0 { // an address without a key is enough only if no key is set: local servers need no key
 			break
 		}
 	}
@@ -166,7 +166,7 @@ func (l *loader) collected(path string) setting {
 	return setting{}
 }
 
-// finishModel completes the section model once it is applied.
+// finishModel completes the section model after the settings have been applied.
 func (l *loader) finishModel() {
 	m := &l.config.Model
 	if m.err != nil || m.Provider == "" {
@@ -179,7 +179,7 @@ func (l *loader) finishModel() {
 	m.Prices = qualified(m.Prices, canonical(m.Provider))
 }
 
-// providerOf is the provider whose models have such a name; empty if that is not certain.
+// providerOf returns the provider of a model, judged by the prefix of its name; empty if that is ambiguous.
 func providerOf(model string) string {
 	for prefix, provider := range map[string]string{"claude-": anthropic, "gpt-": openai, "chatgpt-": openai, "gemini-": google} {
 		if strings.HasPrefix(model, prefix) {
@@ -189,7 +189,7 @@ func providerOf(model string) string {
 	return ""
 }
 
-// qualified puts the provider before the names that have none.
+// qualified adds the provider to the model names that have none.
 func qualified(prices map[string]Price, provider string) map[string]Price {
 	if prices == nil {
 		return nil

@@ -18,8 +18,8 @@ type node struct {
 	list  []node   // items of a list
 	keys  []field  // entries of a mapping, in order, each name once
 	end   position // closing brace of a mapping in braces
-	alias bool     // marks an alias, whose text is elsewhere
-	yaml  bool     // marks a node that was read as YAML
+	alias bool     // the node is an alias; its text is elsewhere
+	yaml  bool     // the node was read as YAML
 }
 
 func (n node) inBraces() bool { return n.end.line > 0 }
@@ -41,7 +41,7 @@ type field struct {
 	name     string
 	position // position of the name
 	value    node
-	merged   bool // marks an entry that <<, a merge key, brought in
+	merged   bool // the entry came from a merge key (<<)
 }
 
 func (n node) get(name string) (f field, ok bool) {
@@ -59,7 +59,7 @@ func (n node) names() (names []string) {
 	return names
 }
 
-// add appends a member to a mapping, which it makes of an empty node.
+// add appends a member to a mapping; an empty node becomes a mapping.
 func (n *node) add(name string, value node) {
 	if n.kind == null {
 		n.kind, n.position = mapping, value.position
@@ -67,8 +67,7 @@ func (n *node) add(name string, value node) {
 	n.keys = append(n.keys, field{name: name, position: value.position, value: value})
 }
 
-// items returns the elements of a list. A single value is one element; as the whole of a variable or flag it is several
-// between commas.
+// items returns the elements of a list. A scalar in YAML is one element; the text of a variable or flag is split at its commas.
 func (n node) items() []node {
 	switch {
 	case n.kind == list:
@@ -83,7 +82,7 @@ func (n node) items() []node {
 	return items
 }
 
-// texts are the texts of the items.
+// texts returns the texts of the items.
 func (n node) texts() (texts []string) {
 	for _, item := range n.items() {
 		texts = append(texts, item.text)
@@ -114,17 +113,17 @@ func (n node) plain() any {
 
 const bom = "\ufeff" // byte order mark
 
-// maxAliases bounds what the aliases of a file may grow to.
+// maxAliases limits the number of nodes that the aliases of a file expand to.
 const maxAliases = 10_000
 
-// parse reads YAML (and so JSON). at.line is 0 for the value of a variable, whose inner positions mean nothing.
+// parse reads YAML (and so JSON). at.line is 0 for the value of a variable, because positions in it mean nothing.
 func parse(text []byte, at position) (_ node, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = at.errorf("", "", "this is not valid YAML")
 		}
 	}()
-	// The parser counts a line of Windows twice if it ends in a comment.
+	// The parser counts a line with a CRLF ending twice if it ends in a comment.
 	unix := strings.ReplaceAll(strings.TrimPrefix(string(text), bom), "\r\n", "\n")
 	file, err := parser.ParseBytes([]byte(unix), 0)
 	if err != nil {
@@ -160,12 +159,12 @@ func syntaxError(err error, at position) error {
 	return at.errorf("", "", "this is not valid YAML: %s", message)
 }
 
-// reader turns the parser's tree into nodes, with anchors, aliases and merge keys resolved.
+// reader converts the parser's tree to nodes and resolves anchors, aliases and merge keys.
 type reader struct {
 	at      position
 	anchors map[string]ast.Node
-	aliases int // nodes read so far on behalf of aliases
-	inside  int // depth of aliases
+	aliases int // number of nodes read so far through aliases
+	inside  int // nesting depth of aliases
 }
 
 func (r *reader) read(n ast.Node) (node, error) {
@@ -227,7 +226,7 @@ func (r *reader) mapping(out node, values []*ast.MappingValueNode) (node, error)
 	var merged []field
 	for i, v := range values {
 		at := r.at.at(v.Key.GetToken())
-		if i == 0 && out.line > 0 { // the parser gives the position of the first colon
+		if i == 0 && out.line > 0 { // the parser returns the position of the first colon
 			out.position = at
 		}
 		value, err := r.read(v.Value)
@@ -253,7 +252,7 @@ func (r *reader) mapping(out node, values []*ast.MappingValueNode) (node, error)
 			merged = append(merged, s.keys...)
 		}
 	}
-	for _, f := range merged { // own keys win, then the first merged one
+	for _, f := range merged { // the mapping's own keys win, then the first merged one
 		if _, ok := out.get(f.name); !ok {
 			f.merged = true
 			out.keys = append(out.keys, f)

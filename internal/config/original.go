@@ -9,32 +9,32 @@ import (
 	"strings"
 )
 
-// original is a variable of the original system: of its .env.example, or only of its documentation. What becomes of it
-// is in one struct: it sets a key, it is part of a server, programs read it, or it has no effect and note says why.
+// original is a variable of the original system, from its .env.example or only from its documentation. Its fields tell what the variable
+// does: it sets a key, it describes a server, programs read it, or it has no effect and note tells why.
 type original struct {
 	name string
 
 	key      string  // key that the variable sets
-	unit     string  // of the number that it holds: "ms"
+	unit     string  // unit of the number in the variable, such as "ms"
 	per      float64 // value of key per unit of the variable
-	on       string  // value of key for a true variable; a false one does nothing
-	part     string  // "host" or "port": what it replaces of the address that key holds
-	provider string  // provider for which the variable sets key; empty is every provider
-	loose    bool    // ignored unless it is true or false: other programs use the name
-	lenient  bool    // only commands that need key refuse a bad value: other programs use the same name
+	on       string  // value of key if the variable is true; if it is false, it does nothing
+	part     string  // "host" or "port" if the variable replaces only this part of the address in key
+	provider string  // provider for which the variable sets key; empty means every provider
+	loose    bool    // a value other than true or false is ignored, because other programs use the name
+	lenient  bool    // only commands that need key reject a bad value, because other programs use the name
 
-	server string // id of the server that it describes: FS for MCP_FS_*
+	server string // ID of the server that the variable describes: FS for MCP_FS_*
 	guest  bool   // programs read it as env.NAME
 
-	patterns bool // a list of expressions for pii.custom
+	patterns bool // the variable is a list of expressions for pii.custom
 
-	note   string   // why it has no effect
-	fine   []string // values that change nothing, and need no warning
-	shared bool     // marks a name that other programs use too; reported only for .env
-	with   string   // noted only where this variable, without which it means nothing, is not set
+	note   string   // why the variable has no effect
+	fine   []string // values that change nothing and need no warning
+	shared bool     // other programs use the name too; it is reported only if .env sets it
+	with   string   // variable without which this one is meaningless; note is reported only if that is not set
 }
 
-// originals lists every variable of the original system, the ones that stand for its documentation's plain LLM_*, and those of Docker.
+// originals lists every variable of the original system, the variables that its documentation calls LLM_*, and the variables of Docker.
 var originals = [...]original{
 	{name: "PORT", key: "server.listen", part: "port"},
 	{name: "HOST", key: "server.listen", part: "host"},
@@ -120,7 +120,7 @@ var originals = [...]original{
 	{name: "RUN_SKILL_TESTS", guest: true},
 }
 
-// originals collects the settings that variables of the original make in a layer.
+// originals collects the settings that a layer makes through variables of the original system.
 func (l *loader) originals(v layer) {
 	for _, o := range originals {
 		s := v.setting(l.byPath[o.key], o.name)
@@ -146,7 +146,7 @@ func (l *loader) originals(v layer) {
 
 var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds", "MiB": "mebibytes", "µs": "microseconds"}
 
-// notes warns of variables of the original that have no effect, and refuses those that must not be ignored.
+// notes warns of variables of the original system that have no effect, and rejects those that must not be ignored.
 func (l *loader) notes() {
 	for _, o := range originals {
 		if o.server != "" {
@@ -175,7 +175,7 @@ func (o original) isFine(text string) bool {
 	})
 }
 
-// guestVariables adds what programs read to sandbox.env, which has it already where the file says so.
+// guestVariables adds the variables that programs read to sandbox.env; entries from the file stay.
 func (l *loader) guestVariables() {
 	for _, o := range originals {
 		text, at := l.variable(o.name)
@@ -189,7 +189,7 @@ func (l *loader) guestVariables() {
 	}
 }
 
-// customPatterns adds the expressions of the original's list, which have numbers instead of names.
+// customPatterns adds the expressions of the original system's list and names them by their numbers.
 func (l *loader) customPatterns() {
 	for _, o := range originals {
 		text, at := l.variable(o.name)
@@ -208,7 +208,7 @@ func (l *loader) customPatterns() {
 	}
 }
 
-// splitPatterns splits a list at its commas, but for those in brackets and braces.
+// splitPatterns splits a list at commas outside of brackets, braces and parentheses.
 func splitPatterns(text string) (patterns []string) {
 	depth, start := 0, 0
 	for i, c := range text + "," {
@@ -269,7 +269,7 @@ func (l *loader) originalServers() {
 		}
 		if env.kind == mapping {
 			n.add("env", env)
-			// This server takes the address as an argument only.
+			// This server accepts the address only as an argument.
 			if database, ok := env.get("DATABASE_URL"); ok && strings.Contains(args.text, "server-postgres") && !strings.Contains(args.text, "://") {
 				args.text += "," + database.value.text
 			}

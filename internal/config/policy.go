@@ -9,14 +9,14 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Compiled is a policy that Load or ParsePolicy has read, with the servers of the configuration: its rules, then those of its preset.
+// Compiled compiles a policy that Load or ParsePolicy returned, for the configured servers. The rules of its preset follow its own rules.
 func (c *Config) Compiled(p Policy) *policy.Policy {
-	compiled, _ := compilePolicy(p, c.MCPServers) // mistakes were reported when it was read
+	compiled, _ := compilePolicy(p, c.MCPServers) // Load and ParsePolicy have already reported mistakes
 	return compiled
 }
 
 func compilePolicy(p Policy, servers []*MCPServer) (*policy.Policy, error) {
-	of := policy.Servers{Destinations: map[string][]string{HTTPServer + "__*": {}}} // network.allow names them
+	of := policy.Servers{Destinations: map[string][]string{HTTPServer + "__*": {}}} // network.allow already limits the destinations
 	for _, server := range servers {
 		if server.Untrusted {
 			of.Untrusted = append(of.Untrusted, server.Name+"__*")
@@ -31,8 +31,8 @@ func compilePolicy(p Policy, servers []*MCPServer) (*policy.Policy, error) {
 	return policy.New(p.Rules, p.Preset, PresetRules(p.Preset), of)
 }
 
-// QuarantineMode is the quarantine in effect. Policy judges a tool by what its server says of it, so the presets that ask hold a tool whose server says
-// something else than at first.
+// QuarantineMode returns the quarantine in effect. The policy judges a tool by its server's description, so the presets that ask people
+// hold a tool whose description has changed.
 func (c *Config) QuarantineMode() string {
 	switch {
 	case c.Quarantine != "":
@@ -43,9 +43,9 @@ func (c *Config) QuarantineMode() string {
 	return "off"
 }
 
-// ParsePolicy reads what the section policy may hold: a list of rules, or a mapping with preset and rules; or a mapping
-// with the key policy, whose other keys are ignored, such as a whole harness.yaml. The error joins one *Error for each
-// mistake; name stands for the text in it.
+// ParsePolicy parses the section policy: a list of rules, or a mapping with preset, rules and runs. It also accepts a mapping with the key
+// policy, such as a whole harness.yaml, and ignores the other keys. The error joins one *Error for each mistake, in which name stands for
+// the text.
 func ParsePolicy(text []byte, name string) (Policy, error) {
 	root, err := parse(text, position{source: name, line: 1, column: 1})
 	if err != nil {
@@ -69,7 +69,7 @@ func ParsePolicy(text []byte, name string) (Policy, error) {
 	return l.config.Policy, errors.Join(l.problems...)
 }
 
-// PresetRules are the rules of a preset.
+// PresetRules returns the rules of a preset.
 func PresetRules(name string) []policy.Rule {
 	text, ok := policy.Preset(name)
 	if !ok {
@@ -108,7 +108,7 @@ func (l *loader) policyText(s setting) {
 	l.policySection(s)
 }
 
-// assignRules reads a list of rules; the first mistake is reported.
+// assignRules assigns a list of rules; it reports only the first mistake.
 func (k key) assignRules(n node) *Error {
 	if n.kind != list {
 		return n.errorf(k.path, "write each rule behind a -", "it must be a list of rules, not %s", n.kind)
@@ -126,10 +126,10 @@ func (k key) assignRules(n node) *Error {
 	return nil
 }
 
-// ruleKey is the key of a rule, from 1.
+// ruleKey returns the key of a rule; rules are numbered from 1.
 func ruleKey(rules string, number int) string { return fmt.Sprintf("%s.%d", rules, number) }
 
-// policy compiles the rules, and reports mistakes where they are written.
+// policy compiles the rules to report mistakes at their positions.
 func (l *loader) policy() {
 	l.compileRuns()
 	_, err := compilePolicy(l.config.Policy, l.config.MCPServers)

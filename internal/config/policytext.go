@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Text is the section policy as ParsePolicy reads it, with a line for each rule.
+// Text writes the policy in the form that ParsePolicy reads, one rule per line.
 func (p Policy) Text() string {
 	var b strings.Builder
 	preset := p.Preset
@@ -32,7 +32,7 @@ func (p Policy) Text() string {
 	return b.String()
 }
 
-// flow is a value in YAML on one line. Members with their zero values are left out, and a list of one text is the text.
+// flow writes a value in YAML on one line. It omits members with zero values, and writes a list of one string as the string.
 func flow(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case time.Duration:
@@ -74,12 +74,12 @@ func flow(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// simpleText matches texts that YAML reads as they are. The words among them that it reads otherwise are in otherWords.
+// simpleText matches strings that need no quotes in YAML, except for those in otherWords.
 var simpleText = lazy(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 var otherWords = []string{"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
-// plainText is a text in YAML, in quotes where it needs them.
+// plainText writes a string in YAML, with quotes if it needs them.
 func plainText(text string) string {
 	if simpleText().MatchString(text) && !slices.Contains(otherWords, strings.ToLower(text)) {
 		return text
@@ -87,6 +87,6 @@ func plainText(text string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(text) // a text
+	_ = enc.Encode(text) // encoding a string cannot fail
 	return strings.TrimSuffix(b.String(), "\n")
 }

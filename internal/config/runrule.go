@@ -10,8 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// RunRule lowers limits of section sandbox for the runs of some callers, and raises their tier. Its limits have the names that they have
-// there; nil, and an empty tier, change nothing.
+// RunRule lowers limits of the section sandbox for the runs of some callers, and may set their tier. Each limit has the name of the key in
+// sandbox; nil limits and an empty tier change nothing.
 type RunRule struct {
 	Users        []string       `json:"users,omitempty" key:"users" doc:"Users whose runs these are; * stands for any text. Without it, all."`
 	Roles        []string       `json:"roles,omitempty" key:"roles" doc:"Roles of the caller, one of which is enough: user, approver, admin, anonymous. Without it, all."`
@@ -28,7 +28,7 @@ type RunRule struct {
 	callers policy.Callers
 }
 
-// limits are those that the rule has, with the key of each and the field of Sandbox that it lowers.
+// limits returns the limits that the rule sets: the key, the new value, and the field of Sandbox that it replaces.
 func (r *RunRule) limits(s *Sandbox) (all []lowered) {
 	of := keysOf(reflect.ValueOf(s).Elem(), "")
 	for _, k := range keysOf(reflect.ValueOf(r).Elem(), "") {
@@ -45,7 +45,7 @@ type lowered struct {
 	to, from reflect.Value
 }
 
-// Limits are the limits of the rule as they are written, by key.
+// Limits returns the limits of the rule by key, formatted as in the file.
 func (r RunRule) Limits() map[string]string {
 	all := map[string]string{}
 	if r.Tier != "" {
@@ -57,7 +57,7 @@ func (r RunRule) Limits() map[string]string {
 	return all
 }
 
-// String names a rule by what it is about: users guest*, timeout 5s.
+// String describes a rule by its callers and limits: users guest*, timeout 5s.
 func (r RunRule) String() string {
 	var parts []string
 	for _, list := range []struct {
@@ -77,8 +77,8 @@ func (r RunRule) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// LimitsFor is the section sandbox for the runs of a caller: each limit is the least of its own and of those of all rules of policy.runs that
-// are about the caller, whose numbers it returns, from 1. Roles that are not known (nil) might be any.
+// LimitsFor returns the section sandbox for the runs of a caller. Each limit is the lowest of sandbox and of all rules in policy.runs that
+// match the caller; rules holds their numbers, from 1. If roles is nil, the roles are unknown, and every role counts as possible.
 func (c *Config) LimitsFor(user string, roles []auth.Role) (s Sandbox, rules []int) {
 	s = c.Sandbox
 	for i, r := range c.Policy.Runs {
@@ -95,7 +95,7 @@ func (c *Config) LimitsFor(user string, roles []auth.Role) (s Sandbox, rules []i
 	return s, rules
 }
 
-// TiersFor are the tiers of the rules of policy.runs that are about a caller: runs of the caller take the strongest of them instead of
+// TiersFor returns the tiers of the rules in policy.runs that match a caller. The caller's runs use the strongest of them instead of
 // sandbox.tier.
 func (c *Config) TiersFor(user string, roles []auth.Role) (tiers []string) {
 	for _, r := range c.Policy.Runs {
@@ -106,7 +106,7 @@ func (c *Config) TiersFor(user string, roles []auth.Role) (tiers []string) {
 	return tiers
 }
 
-// Lowered are the limits that LimitsFor takes from rules, by key, with the tiers of TiersFor, and the numbers of the rules.
+// Lowered returns the effective limits that the matching rules set, by key, with the tiers of TiersFor, and the numbers of the rules.
 func (c *Config) Lowered(user string, roles []auth.Role) (limits map[string]string, rules []int) {
 	s, rules := c.LimitsFor(user, roles)
 	limits = map[string]string{}
@@ -121,7 +121,7 @@ func (c *Config) Lowered(user string, roles []auth.Role) (limits map[string]stri
 	return limits, rules
 }
 
-// compileRuns compiles policy.runs, and reports mistakes where they are written.
+// compileRuns compiles policy.runs and reports mistakes at their positions.
 func (l *loader) compileRuns() {
 	given := l.given["policy.runs"]
 	for i := range l.config.Policy.Runs {
@@ -140,7 +140,7 @@ func (l *loader) compileRuns() {
 	}
 }
 
-// checkRuns refuses rules of policy.runs that raise a limit.
+// checkRuns rejects rules of policy.runs that raise a limit.
 func (l *loader) checkRuns() {
 	given := l.given["policy.runs"]
 	for i := range l.config.Policy.Runs {
@@ -157,7 +157,7 @@ func (l *loader) checkRuns() {
 	}
 }
 
-// member is the value of a name in a mapping, or the mapping itself where it has none.
+// member returns the value of a name in a mapping, or the mapping itself if it lacks the name.
 func (n node) member(name string) node {
 	if f, ok := n.get(name); ok {
 		return f.value

@@ -6,7 +6,8 @@ import (
 	"reflect"
 )
 
-// Same reports whether two configurations are the same for programs and tasks. The sections server and log, and how the file was found, do not matter.
+// Same reports whether two configurations are equal for programs and tasks. It ignores the sections server and log, and how the file was
+// found.
 func (c *Config) Same(other *Config) bool {
 	return reflect.DeepEqual(c.shared(), other.shared())
 }
@@ -17,7 +18,7 @@ func (c *Config) shared() Config {
 	s.MCPServers = make([]*MCPServer, len(c.MCPServers))
 	for i, of := range c.MCPServers {
 		server := *of
-		server.entries = nil // they and errors name the file as seen from the working directory
+		server.entries = nil // entries and errors name the file relative to the working directory
 		if err, ok := errors.AsType[*Error](server.Err); ok {
 			server.Err = &Error{Key: err.Key, Problem: err.Problem}
 		}
@@ -26,7 +27,7 @@ func (c *Config) shared() Config {
 	return s
 }
 
-// Place returns the configuration file that Load would read, empty for none, and the state directory. The errors are those of Load.
+// Place returns the configuration file that Load would read, or "" if there is none, and the state directory. It fails as Load does.
 func Place(e Env) (file, stateDir string, err error) {
 	environ := environment(e.Environ, e.GOOS)
 	files, err := find(e, environ)

@@ -34,8 +34,8 @@ type Server struct {
 	TrustedProxies      []string      `key:"trustedProxies" doc:"Addresses, or ranges such as 10.0.0.0/8, of proxies whose X-Forwarded-For is believed."`
 	Debug               bool          `key:"debug" default:"false" doc:"Log at level debug while serving, whatever log.level says."`
 
-	err     error          // result of Check
-	proxies []netip.Prefix // result of Proxies
+	err     error          // error that Check returns
+	proxies []netip.Prefix // ranges that Proxies returns
 }
 
 // TLS is a certificate and its key, in PEM.
@@ -44,19 +44,19 @@ type TLS struct {
 	Key  string `key:"key" path:"true" doc:"File with its private key."`
 }
 
-// CORS says which web pages may use the API.
+// CORS lists the web pages that may use the API.
 type CORS struct {
 	Origins []string `key:"origins" doc:"Origins such as https://app.example.com whose pages may use the API; * for all; empty: none."`
 }
 
-// RateLimit bounds the requests of one caller.
+// RateLimit limits the requests of one caller.
 type RateLimit struct {
 	Enabled bool          `key:"enabled" default:"true" doc:"Refuse requests above the limit with 429."`
 	Max     int           `key:"max" default:"100" min:"1" doc:"Requests for work of a caller in each window: tasks, runs and replays, schedules, calls of tools. What only reads is not counted."`
 	Window  time.Duration `key:"window" default:"15m" min:"1s" doc:"Length of a window."`
 }
 
-// Metrics is a second address for Prometheus.
+// Metrics configures a second address, where Prometheus reads metrics.
 type Metrics struct {
 	Enabled bool   `key:"enabled" default:"false" doc:"Serve metrics on server.metrics.listen, without authentication."`
 	Listen  string `key:"listen" default:"127.0.0.1:9090" doc:"Address and port for metrics."`
@@ -75,19 +75,18 @@ type Auth struct {
 	OIDC OIDC `key:"oidc" doc:"Bearer tokens (JWT) of an OpenID Connect provider, and logins of the dashboard there."`
 }
 
-// OIDC names the issuer whose tokens are accepted. Without an issuer none are.
+// OIDC configures the issuer whose tokens are accepted. Without an issuer, no tokens are accepted.
 type OIDC struct {
 	Issuer    string `key:"issuer" doc:"The provider's address, as the iss of its tokens says it; empty: API keys only."`
 	Audience  string `key:"audience" doc:"What the aud of a token must hold, so that a token for another service is worth nothing here. For MCP clients, which ask for tokens for the address that they connect to, it is that address, such as https://harness.example.com/mcp."`
 	UserClaim string `key:"userClaim" default:"sub" doc:"The claim that holds the user id."`
-	// ClientID and ClientSecret are those of the dashboard.
+	// ClientID and ClientSecret identify the dashboard to the issuer.
 	ClientID     string `key:"clientId" doc:"The client that the dashboard is to the provider; with it, people log in there. Its redirect address is /login/callback on the dashboard. ID tokens for it are accepted as bearer tokens too. Empty: no logins."`
 	ClientSecret string `key:"clientSecret" secret:"true" doc:"Secret of that client; empty: it is a public client. PKCE is always used."`
 	RolesClaim   string `key:"rolesClaim" default:"roles" doc:"The claim that holds the roles: user, approver, admin."`
 }
 
-// Loopback reports whether only programs of this machine can reach the server. It may serve without authentication only
-// then.
+// Loopback reports whether only programs of this machine can reach the server. Otherwise the server must not run without authentication.
 func (s Server) Loopback() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	if err != nil {
@@ -97,11 +96,11 @@ func (s Server) Loopback() bool {
 	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-// Check says why the server cannot start with these settings: HOST, PORT or METRICS_PORT are no addresses, the variable
-// of a secret is not set, two addresses are the same. Load accepts them because no other command needs them.
+// Check returns why the server cannot start with these settings: an address from HOST, PORT or METRICS_PORT is invalid, the variable of a
+// secret is not set, or two addresses are equal. Load accepts such settings, because no other command needs them.
 func (s Server) Check() error { return s.err }
 
-// Proxies is TrustedProxies as ranges of addresses.
+// Proxies returns TrustedProxies as address ranges.
 func (s Server) Proxies() []netip.Prefix { return s.proxies }
 
 func parsePrefix(text string) (netip.Prefix, error) {
@@ -112,7 +111,7 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
-// withPart returns an address with the host or port that a variable of the original gives.
+// withPart returns address with its host or port replaced by the value of a variable of the original system.
 func withPart(address string, s setting) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -135,13 +134,13 @@ func isAddress(text string) bool {
 
 const notWebAddress = "it is not an address that begins with http:// or https://"
 
-// isWebAddress reports whether a text is an absolute URL of HTTP.
+// isWebAddress reports whether a text is an absolute HTTP or HTTPS URL.
 func isWebAddress(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// weakSecret reports whether a secret is short, or the placeholder of an example.
+// weakSecret reports whether a secret is short or looks like a placeholder from an example.
 func weakSecret(secret string) bool {
 	text := strings.ToLower(secret)
 	return len(secret) < 32 || strings.Contains(text, "change") || strings.Contains(text, "your") || strings.Contains(text, "example")
@@ -190,12 +189,12 @@ func (l *loader) validateServer() {
 	l.config.Server.err = l.cannotServe()
 }
 
-// useless reports a value that another must accompany.
+// useless reports a value that has no effect because the setting other, which must accompany it, is missing.
 func (l *loader) useless(key, value, other, otherValue string) {
 	l.refuse(value != "" && otherValue == "", "it is of no use without "+other, "set both or neither", key)
 }
 
-// cannotServe collects what Server.Check reports.
+// cannotServe returns the problems that Server.Check reports.
 func (l *loader) cannotServe() error {
 	s := l.config.Server
 	metrics, used := "", map[string]string{s.Listen: "server.listen"}

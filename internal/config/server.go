@@ -21,14 +21,14 @@ import (
 	"mcp-code-exec-harness/internal/trust"
 )
 
-// serverSource is an entry of mcpServers before it is looked at.
+// serverSource is an entry of mcpServers as written, before it is checked.
 type serverSource struct {
 	field
 	base    string // folder that relative paths are resolved against
-	literal bool   // ${VAR} means itself: the values come from variables already
+	literal bool   // ${VAR} is not expanded, because the values already come from variables
 }
 
-// expand replaces placeholders in n; one that cannot be replaced stays and is reported.
+// expand replaces the placeholders in n. It keeps and reports those that it cannot replace.
 func (l *loader) expand(path string, n node, report func(*Error)) node {
 	text, err := expand(n.text, l.lookup, l.secret)
 	if err != nil {
@@ -46,10 +46,10 @@ func (l *loader) expand(path string, n node, report func(*Error)) node {
 	return n
 }
 
-// secretPrefix is before the name of a secret in ${secret:NAME}.
+// secretPrefix precedes the name of a secret in ${secret:NAME}.
 const secretPrefix = "secret:"
 
-// secret is the value of ${secret:NAME}. The error for one that is not kept matches fs.ErrNotExist.
+// secret returns the value of ${secret:NAME}. If no such secret exists, the error matches fs.ErrNotExist.
 func (l *loader) secret(name string) (string, error) {
 	if l.e.Secret == nil || l.config.File == "" {
 		return "", fs.ErrNotExist
@@ -61,7 +61,7 @@ func (l *loader) secret(name string) (string, error) {
 	return value, err
 }
 
-// lookup finds a variable for ${VAR}.
+// lookup returns the value of the variable in ${VAR}.
 func (l *loader) lookup(name string) (string, bool) {
 	l.expanded[name] = true
 	if value, ok := l.environ.vars[strings.ToUpper(name)]; ok && l.e.GOOS == "windows" {
@@ -114,7 +114,7 @@ func serverName(name string) string {
 	return ""
 }
 
-// readServer assigns the keys of an entry and returns those that it has, by name.
+// readServer assigns the keys of an entry and returns the keys that the entry sets, by name.
 func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[string]field {
 	keys := keysOf(reflect.ValueOf(s).Elem(), "")
 	for _, k := range keys {
@@ -138,20 +138,20 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 		}
 		s.kept = append(s.kept, l.kept...)
 		if unset && k.typ.Kind() != reflect.String && !k.composite() {
-			continue // the text of a placeholder is no duration
+			continue // an unexpanded placeholder is not a duration
 		}
 		l.problem(k.assign(value))
 	}
 	return given
 }
 
-// transports lists what type: may be; without it the other keys decide.
+// transports maps the accepted values of type to transports; without type, the other keys decide.
 var transports = map[string]string{
 	"stdio": Stdio, "local": Stdio, "sse": SSE,
 	"openapi": OpenAPI, "http": HTTP, "streamable-http": HTTP, "streamableHttp": HTTP, "streamable_http": HTTP, "remote": HTTP,
 }
 
-// checkServer completes an entry and finds what contradicts itself in it.
+// checkServer completes an entry and reports contradictions in it.
 func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given map[string]field) *Error {
 	wrong := func(key, hint, format string, args ...any) *Error {
 		return given[key].errorf(path+"."+key, hint, format, args...)
@@ -249,7 +249,7 @@ func (l *loader) checkServer(s *MCPServer, path string, src serverSource, given 
 	return nil
 }
 
-// checkAuth finds what contradicts itself in the authorization of requests.
+// checkAuth reports contradictions in the section auth of a server.
 func (l *loader) checkAuth(s *MCPServer, f field, path string) *Error {
 	a := s.Auth
 	needs := map[string][]string{
@@ -295,7 +295,7 @@ func (l *loader) checkAuth(s *MCPServer, f field, path string) *Error {
 	return nil
 }
 
-// stdioServer resolves paths and reads envFile.
+// stdioServer resolves the paths of a server that is a program, and reads its envFile.
 func (l *loader) stdioServer(s *MCPServer, src serverSource) {
 	s.Cwd = absolute(cmp.Or(s.Cwd, src.base), src.base, l.e.HomeDir)
 	if strings.ContainsAny(s.Command, `/\`) && (l.e.GOOS == "windows" || strings.Contains(s.Command, "/")) {
@@ -351,7 +351,7 @@ func (l *loader) sandbox(s *MCPServer, src serverSource) {
 	}
 }
 
-// lazy compiles a regular expression at its first use, because every worker process initializes this package.
+// lazy compiles a regular expression on first use, because every worker process initializes this package.
 func lazy(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
@@ -361,9 +361,9 @@ var (
 	variableForm    = lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// expand replaces ${VAR}, ${VAR:-default} and ${env:VAR} by the values of variables; $$ is $. Everything else,
-// $VAR and a backslash of a Windows path included, stays. The default is used for a variable that is not set or is
-// empty; without a default an unset variable is an error, an empty one is not.
+// expand replaces ${VAR}, ${VAR:-default} and ${env:VAR} by the values of variables, and $$ by $. Everything else stays, including $VAR
+// and the backslashes of a Windows path. The default applies if the variable is unset or empty. Without a default, an unset variable is an
+// error and an empty one is not.
 func expand(text string, lookup func(string) (string, bool), secret func(string) (string, error)) (_ string, err error) {
 	text = placeholderForm().ReplaceAllStringFunc(text, func(found string) string {
 		value, failed := substitute(found, lookup, secret)

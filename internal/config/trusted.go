@@ -16,13 +16,14 @@ import (
 	"mcp-code-exec-harness/internal/trust"
 )
 
-// sources are the files that the configuration is read from. They are read once, so that what acts is what was judged.
+// sources holds the files that the configuration is read from. Each is read once, so that the content used is the content that was
+// checked.
 type sources struct {
 	location
 	text     []byte // content of harness.yaml
-	err      error  // why that cannot be read
-	dotenv   []byte // content of .env; empty if it may not act
-	owners   []int  // users besides this one who may own what the configuration names
+	err      error  // why harness.yaml cannot be read
+	dotenv   []byte // content of .env; empty if it is not trusted
+	owners   []int  // other users who may own the files and directories that the configuration names
 	warnings []*Error
 }
 
@@ -31,10 +32,10 @@ func (s *sources) dotenvPath() string { return filepath.Join(filepath.Dir(s.path
 // dotenvName is the name of the file with variables beside the configuration file.
 const dotenvName = ".env"
 
-// UntrustedError says that the configuration in a folder does not act, because its user has not trusted it.
+// UntrustedError reports that the configuration in a folder is not used, because the user has not trusted it.
 type UntrustedError struct {
 	Folder
-	Changed bool // reports that a trusted file has changed
+	Changed bool // a trusted file has changed
 }
 
 func (e *UntrustedError) Error() string {
@@ -50,17 +51,17 @@ func (e *UntrustedError) Error() string {
 		e.Dir, strings.Join(names, ", "), why, ShellWord(e.Dir))
 }
 
-// Folder is what the configuration in a folder consists of.
+// Folder holds the configuration files of a folder.
 type Folder struct {
 	Dir   string
 	Files map[string][]byte // file contents, by path
 }
 
-// Names are the paths of the files, sorted.
+// Names returns the sorted paths of the files.
 func (f Folder) Names() []string { return slices.Sorted(maps.Keys(f.Files)) }
 
-// Examine returns the folder whose configuration is in dir or, if that is empty, would be that of e, whether it may act or not. The error for one without files
-// matches fs.ErrNotExist.
+// Examine returns the configuration files in dir, whether they are trusted or not. If dir is empty, it takes the folder whose
+// configuration e would use. If there are no files, the error matches fs.ErrNotExist.
 func Examine(e Env, dir string) (Folder, error) {
 	f := Folder{Dir: dir, Files: map[string][]byte{}}
 	if dir == "" {
@@ -87,10 +88,10 @@ func Examine(e Env, dir string) (Folder, error) {
 	return f, nil
 }
 
-// maxFile is how long a file of configuration may be.
+// maxFile is the maximum size of a configuration file in bytes.
 const maxFile = 16 << 20
 
-// readFile reads a file of configuration, which is no device and no pipe.
+// readFile reads a configuration file; devices and pipes are errors.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -102,10 +103,10 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// maxChanges is how often find starts again because a command of the harness changed a file that it was judging.
+// maxChanges is the maximum number of times that find retries because a command of the harness has changed a file during the check.
 const maxChanges = 100
 
-// find returns the files of the configuration that may act.
+// find returns the configuration files that may be used.
 func find(e Env, environ map[string]string) (s *sources, err error) {
 	for range maxChanges {
 		s, err = findNow(e, environ)
@@ -117,7 +118,7 @@ func find(e Env, environ map[string]string) (s *sources, err error) {
 	return s, err
 }
 
-// stale reports whether a file is no longer as it was read.
+// stale reports whether a file has changed since it was read.
 func (f Folder) stale() bool {
 	for path, text := range f.Files {
 		if now, err := readFile(path); err != nil || !bytes.Equal(now, text) {
@@ -136,7 +137,7 @@ func findNow(e Env, environ map[string]string) (*sources, error) {
 	dir := filepath.Dir(at.path)
 	mine := at.asked || at.personal || !at.above && e.surrounds(dir, environ)
 	if at.how != "" {
-		if s.text, s.err = readFile(at.path); at.asked && s.err != nil { // the path may be a pipe, so it is read first
+		if s.text, s.err = readFile(at.path); at.asked && s.err != nil { // the path may be a pipe, so it is read before it is judged
 			s.text, s.err = readAtMost(at.path)
 		}
 		if at.asked {
@@ -146,7 +147,7 @@ func findNow(e Env, environ map[string]string) (*sources, error) {
 		if err != nil {
 			return nil, err
 		}
-		if state != trust.Trusted && at.above && isForeign(at.path) { // otherwise it would stop the commands of all users below it
+		if state != trust.Trusted && at.above && isForeign(at.path) { // otherwise this file would stop the commands of all users in the folders below it
 			e.PersonalOnly = true
 			s, err := find(e, environ)
 			if err == nil {
@@ -185,7 +186,7 @@ func findNow(e Env, environ map[string]string) (*sources, error) {
 	return s, nil
 }
 
-// judge says whether a file may act: because its user has trusted what is in it, or because it is the user's own and only the user can change it.
+// judge returns whether a file may be used: its user has trusted its content, or it is the user's own and no one else can change it.
 func (e Env) judge(s *sources, path string, text []byte, mine bool) (state trust.State, err error) {
 	var exposed error
 	if mine {
@@ -206,7 +207,7 @@ func (e Env) judge(s *sources, path string, text []byte, mine bool) (state trust
 	return state, nil
 }
 
-// untrusted is the error for files that may not act.
+// untrusted returns the error for files that may not be used.
 func untrusted(s *sources, changed bool) error {
 	f := Folder{Dir: filepath.Dir(s.path), Files: map[string][]byte{}}
 	if s.how != "" && s.err == nil {
@@ -221,7 +222,7 @@ func untrusted(s *sources, changed bool) error {
 	return &UntrustedError{Folder: f, Changed: changed}
 }
 
-// matters reports whether a .env would change something. Beside a harness.yaml, which may name its variables, each one does.
+// matters reports whether a .env would have an effect. With a harness.yaml beside it, every variable has one, because the file may use it.
 func matters(dotenv []byte, beside bool) bool {
 	vars, err := parseDotenv("", dotenv)
 	if err != nil {
@@ -236,8 +237,8 @@ func matters(dotenv []byte, beside bool) bool {
 	return false
 }
 
-// surrounds reports whether the user's home directory, or the one for data that the environment names, is in dir: then dir is the user's own, as home is,
-// and not a folder that came from elsewhere. .env has no say in it.
+// surrounds reports whether dir contains the user's home directory, data directory or configuration directory. dir is then the user's own
+// and not a folder that came from elsewhere. The variables of .env do not count here.
 func (e Env) surrounds(dir string, environ map[string]string) bool {
 	dir = realPath(dir)
 	for _, own := range []string{e.HomeDir, stateDirOf(e, environ), configDir(e, environ)} {
@@ -251,7 +252,7 @@ func (e Env) surrounds(dir string, environ map[string]string) bool {
 	return false
 }
 
-// realPath is a path without links, as far as it exists.
+// realPath resolves the symbolic links in the part of a path that exists.
 func realPath(path string) string {
 	if found, err := filepath.EvalSymlinks(path); err == nil {
 		return found
@@ -262,12 +263,12 @@ func realPath(path string) string {
 	return filepath.Join(realPath(filepath.Dir(path)), filepath.Base(path))
 }
 
-// isForeign reports whether a file belongs to another user than this one and root.
+// isForeign reports whether a file belongs to a user other than the current one and root.
 func isForeign(path string) bool {
 	return !slices.Contains([]int{-1, 0, os.Getuid(), disk.Owner("/")}, disk.Owner(path))
 }
 
-// readAtMost reads what the user has named, which may be a pipe.
+// readAtMost reads a file that the user has named, which may be a pipe.
 func readAtMost(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -281,7 +282,7 @@ func readAtMost(path string) ([]byte, error) {
 	return text, err
 }
 
-// exposed refuses directories whose content acts and which other users can change.
+// exposed rejects directories that other users can change and whose content affects the harness.
 func (l *loader) exposed() {
 	if l.preview {
 		return
@@ -290,12 +291,12 @@ func (l *loader) exposed() {
 	for _, path := range []string{l.config.StateDir, l.config.Skills.Dir, database} {
 		if err := disk.Exposed(path, l.files.owners...); err != nil && filepath.IsAbs(path) {
 			l.problem(position{source: path}.errorf("", "", "it is not used: %v", err))
-			return // the check of its content would find the same fault
+			return // checking the content would report the same problem
 		}
 	}
 }
 
-// Summary says what the configuration in a folder does: what it starts, which secrets it names, what else it sets. Values that may be
+// Summary describes what the configuration in a folder does: what it starts, which secrets it uses, what else it sets. Values that may be
 // secret are masked.
 func (f Folder) Summary(e Env) (lines []string) {
 	environ := environment(e.Environ, e.GOOS)
@@ -358,7 +359,7 @@ func (f Folder) Summary(e Env) (lines []string) {
 	return lines
 }
 
-// ShellWord writes a path so that a shell reads it as one word.
+// ShellWord quotes a path so that a shell reads it as one word.
 func ShellWord(path string) string {
 	if strings.Trim(path, `abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./+=@:,\`) == "" {
 		return path

@@ -18,7 +18,7 @@ import (
 
 const sqlitePrefix = "sqlite:"
 
-// refuse reports a bad value at the position of the first of the keys that is not a default.
+// refuse reports a bad value at the position of the first of keys that is set; if all are defaults, it names the first key.
 func (l *loader) refuse(bad bool, problem, hint string, keys ...string) {
 	if !bad {
 		return
@@ -32,7 +32,7 @@ func (l *loader) refuse(bad bool, problem, hint string, keys ...string) {
 	l.problem(at.errorf(key, hint, "%s", problem))
 }
 
-// validate checks what no single key shows: forms of addresses, things that must exist, contradictions.
+// validate checks what concerns more than the form of a single key: addresses, existence of files, contradictions.
 func (l *loader) validate() {
 	c := l.config
 	l.validateServer()
@@ -55,7 +55,7 @@ func (l *loader) validate() {
 	}
 	l.refuse(s.Docker.CPUs < 0.01, "a container needs a part of a processor", "write a number such as 0.5, at least 0.01", "sandbox.docker.cpus")
 	l.notLonger("sandbox.timeout", s.Timeout, "sandbox.maxWall", s.MaxWall)
-	if _, set := l.at("sandbox.callTimeout"); set { // the default of it is only cut short
+	if _, set := l.at("sandbox.callTimeout"); set { // its default is capped by sandbox.maxWall, so only a set value is checked
 		l.notLonger("sandbox.callTimeout", s.CallTimeout, "sandbox.maxWall", s.MaxWall)
 	}
 	const fix = "lower one or raise the other"
@@ -75,7 +75,7 @@ func (l *loader) validate() {
 	l.refuse(!ok || path == "", "it must be sqlite: and the path of a file", "write sqlite:./data/harness.db", "store.url")
 }
 
-// validateN8N checks the addresses and directories of n8n, and what its keys need of each other.
+// validateN8N checks the addresses and directories of n8n, and that keys are set together with those they depend on.
 func (l *loader) validateN8N() {
 	n := l.config.N8N
 	const address = "write http://127.0.0.1:5678, or the address of your instance"
@@ -92,7 +92,7 @@ func (l *loader) validateN8N() {
 	l.refuse(taken, "one of mcpServers has the name of a built-in server that it turns on", "rename that one; the names are "+strings.Join(N8NServers, ", "), "n8n.url")
 }
 
-// validatePII compiles the patterns, so that a wrong one is reported here.
+// validatePII compiles the patterns to report invalid ones, and checks the other keys of pii.
 func (l *loader) validatePII() {
 	p := l.config.PII
 	for name, pattern := range p.Custom {
@@ -111,7 +111,8 @@ func (l *loader) validatePII() {
 	l.refuse(err != nil, fmt.Sprint(err), "remove it, or correct it", "pii.countries")
 }
 
-// validateTelemetry drops an address that was set for programs that send traces in another way.
+// validateTelemetry ignores, with a warning, an address that OTEL_EXPORTER_OTLP_ENDPOINT sets for programs that send traces in another
+// way.
 func (l *loader) validateTelemetry() {
 	t := &l.config.Telemetry
 	at, _ := l.at("telemetry.otlpEndpoint")
@@ -124,7 +125,7 @@ func (l *loader) validateTelemetry() {
 	l.refuse(bad, notWebAddress, "write http://127.0.0.1:4318", "telemetry.otlpEndpoint")
 }
 
-// validateRedis checks the section redis, and collects what its Check and that of audit report.
+// validateRedis checks the section redis, and stores the errors that Redis.Check and Audit.Check return.
 func (l *loader) validateRedis() {
 	r := &l.config.Redis
 	l.refuse(!isAddress(r.Address), fmt.Sprintf("%q is not an address", r.Address), "write host:port, such as localhost:6379", "redis.address")
@@ -139,7 +140,7 @@ func (l *loader) validateRedis() {
 	r.err, l.config.Audit.err = in("redis."), in("audit.")
 }
 
-// isDirectory checks a path that may be empty.
+// isDirectory reports a path that is set but is not a directory.
 func (l *loader) isDirectory(key, path, hint string) {
 	info, err := os.Stat(path)
 	l.refuse(path != "" && (err != nil || !info.IsDir()), "there is no directory "+path, hint, key)

@@ -12,7 +12,7 @@ import (
 // Size is a number of bytes.
 type Size int64
 
-// String writes a size in the largest unit that divides it: 100MiB.
+// String formats a size in the largest unit that divides it: 100MiB.
 func (s Size) String() string {
 	n, unit := int64(s), "B"
 	for _, next := range [...]string{"KiB", "MiB", "GiB", "TiB"} {
@@ -29,7 +29,7 @@ func (s Size) String() string {
 
 var sizeForm = lazy(`^([0-9.]+) *(?:(?:([kmg])(i?))?b)?$`)
 
-// parseSize reads a size: a number of bytes, or a number with a unit B, KB, KiB, MB, MiB, GB or GiB in any case.
+// parseSize parses a size: a number of bytes, or a number with a unit B, KB, KiB, MB, MiB, GB or GiB in any case.
 func parseSize(text string) (Size, error) {
 	form := sizeForm().FindStringSubmatch(strings.ToLower(strings.TrimSpace(text)))
 	if form == nil {
@@ -52,7 +52,7 @@ func parseSize(text string) (Size, error) {
 
 const day = 24 * time.Hour
 
-// ParseDuration reads a duration: numbers with units ms, s, m, h, d, as in 1m30s or 30d.
+// ParseDuration parses a duration: numbers with the units ms, s, m, h, d, as in 1m30s or 30d.
 func ParseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	if _, err := strconv.ParseFloat(text, 64); err == nil && text != "0" {
@@ -72,7 +72,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return time.Duration(days*float64(day)) + d, nil
 }
 
-// formatDuration writes a duration in the form that ParseDuration reads: 1m30s, 30d.
+// formatDuration formats a duration in the form that ParseDuration reads: 1m30s, 30d.
 func formatDuration(d time.Duration) string {
 	text := ""
 	if days := d / day; days > 0 {

@@ -1,13 +1,14 @@
-// Package confine starts programs of strangers, such as MCP servers, so that they reach what they were given and nothing else. On Linux the
-// walls are
+// Package confine starts untrusted programs, such as MCP servers, so that they can access only what they were given. On Linux, the walls
+// are
 //
-//   - namespaces of their own: users, processes, mounts, System V IPC, host name, and network unless they have that of the machine
-//   - a root directory with the paths of a [Sandbox], the machine's programs and libraries (System), a /tmp of their own, and nothing else
+//   - separate namespaces: users, processes, mounts, System V IPC, host name, and network unless the machine's is permitted
+//   - a root directory that contains only the paths of a [Sandbox], the machine's programs and libraries (System), and a separate /tmp
 //   - no capabilities, and no way to gain any
-//   - Landlock: the same paths once more, TCP, abstract sockets, signals
-//   - seccomp: no tracing, mounting, namespaces, loading of programs into the kernel; only sockets of known families
+//   - Landlock: rules for the same paths, and for TCP, abstract sockets and signals
+//   - seccomp: no tracing, mounting, namespaces or loading of kernel code; only sockets of permitted families
 //
-// All work without root. A wall that cannot be had is an error: the program does not start. Memory and processor time are not bounded.
+// None of them needs root. If a wall is unavailable, the program does not start and the caller gets an error. Memory and processor time
+// are not limited.
 package confine
 
 import (
@@ -22,11 +23,11 @@ import (
 	"strings"
 )
 
-// Command is the first argument that makes a binary the last step before a confined program, which Main carries out.
+// Command is the first argument with which a binary runs Main, the last step before a confined program.
 const Command = "__confine"
 
-// Sandbox is what a program may reach. Paths are absolute. What lies in Write can be written, also where Read has it; what only Write has is
-// not executed.
+// Sandbox defines what a program may access. Paths are absolute. Everything below a path in Write is writable, even if Read contains it
+// too. What is only below a path in Write cannot be executed.
 type Sandbox struct {
 	Network bool     `json:"network" doc:"It has the network of the machine; false: none, loopback included."`
 	Read    []string `json:"read,omitempty" doc:"Files and directories it reads and executes, besides those of the system."`
@@ -48,7 +49,7 @@ func (s Sandbox) String() string {
 	return text
 }
 
-// System is what every confined program may read and execute, as far as the machine has it.
+// System lists the paths that every confined program may read and execute, if they exist.
 var System = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store",
 	"/etc/alternatives", "/etc/ca-certificates", "/etc/group", "/etc/host.conf", "/etc/hosts", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
@@ -56,25 +57,25 @@ var System = []string{
 	"/etc/protocols", "/etc/resolv.conf", "/etc/services", "/etc/ssl/cert.pem", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/timezone",
 }
 
-// Plan is a Sandbox whose paths are resolved. It stays the same for as long as programs are started by it, so that a program gains nothing by
-// putting a link where it may write.
+// Plan is a Sandbox with resolved paths. It stays fixed while programs are started with it, so a program gains nothing by creating a link
+// in a directory that it can write.
 type Plan struct {
 	Network bool
-	Mounts  []Mount           // parents come first
-	Links   map[string]string // symbolic links that lead to the mounts
-	Dir     string            // the working directory, which is empty where no mount has it
+	Mounts  []Mount           // parents precede their children
+	Links   map[string]string // symbolic links that lead to the mounts, with their targets
+	Dir     string            // working directory; it is empty if no mount contains it
 }
 
-// Mount is a path that is there. It has no links in it.
+// Mount is an existing path without symbolic links in it.
 type Mount struct {
 	Path           string
 	Write, Execute bool
 }
 
-// ErrMissing says that a wall cannot be had, or not here.
+// ErrMissing reports that a wall is unavailable on this machine.
 var ErrMissing = errors.New("this machine cannot keep it in a sandbox")
 
-// Resolve makes a plan.
+// Resolve resolves the paths of the sandbox and returns a plan.
 func (s Sandbox) Resolve() (*Plan, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("%w: only Linux has the walls", ErrMissing)
@@ -103,13 +104,13 @@ func (s Sandbox) Resolve() (*Plan, error) {
 	return p, nil
 }
 
-// powerful are sockets whose services obey every client. A read-only mount does not keep a program from connecting.
+// powerful are sockets of services that obey every client. A read-only mount does not prevent a program from connecting to them.
 var powerful = []string{
 	"/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock", "/run/buildkit/buildkitd.sock",
 	"/run/systemd/private", "/run/dbus/system_bus_socket",
 }
 
-// check refuses paths with which no wall would be left.
+// check rejects paths that would make the walls useless.
 func check(path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("%s is not absolute", path)
@@ -138,12 +139,12 @@ func missing(path string, err error) error {
 	return fmt.Errorf("%s cannot be used: %w", path, err)
 }
 
-// within reports whether path is dir or lies in it.
+// within reports whether path is dir or below it.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// add adds a path with the links on the way to it.
+// add adds a path and the links on the way to it.
 func (p *Plan) add(path string, write bool) error {
 	real, err := p.follow(path)
 	if err != nil {
@@ -160,7 +161,7 @@ func (p *Plan) add(path string, write bool) error {
 	return nil
 }
 
-// follow returns where a path leads, and adds the links on the way.
+// follow returns the target of a path, and adds the links on the way.
 func (p *Plan) follow(path string) (string, error) {
 	real := "/"
 	for name := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {
@@ -185,17 +186,17 @@ func (p *Plan) follow(path string) (string, error) {
 	return real, nil
 }
 
-// has reports whether a path, which has no links in it, lies in a mount.
+// has reports whether a path without links is in a mount.
 func (p *Plan) has(path string) bool {
 	return slices.ContainsFunc(p.Mounts, func(m Mount) bool { return within(path, m.Path) })
 }
 
-// writes reports whether a path, which has no links in it, lies in a mount that can be written.
+// writes reports whether a path without links is in a writable mount.
 func (p *Plan) writes(path string) bool {
 	return slices.ContainsFunc(p.Mounts, func(m Mount) bool { return m.Write && within(path, m.Path) })
 }
 
-// Reaches reports whether a program may read or write a path, which need not exist.
+// Reaches reports whether a program may read and write a path. The path need not exist.
 func (p *Plan) Reaches(path string) (read, write bool) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -203,7 +204,7 @@ func (p *Plan) Reaches(path string) (read, write bool) {
 	return p.has(path), p.writes(path)
 }
 
-// For returns the argument of the last step before a program in a working directory: the plan, with the program's own file.
+// For returns the plan argument of Start for a program and a working directory. The plan also contains the program's own file.
 func (p *Plan) For(program, dir string) (string, error) {
 	own := Plan{Network: p.Network, Mounts: slices.Clone(p.Mounts), Links: maps.Clone(p.Links)}
 	var err error

@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/walls"
 )
 
-// Isolate has a process begin in namespaces of its own, as their first one. That process calls Start.
+// Isolate configures a process to start as the first one in new namespaces. That process calls Start.
 func (p *Plan) Isolate(attr *syscall.SysProcAttr) error {
 	if _, err := walls.Landlock(); err != nil {
 		return fmt.Errorf("%w: %w", ErrMissing, err)
@@ -29,11 +29,11 @@ func (p *Plan) Isolate(attr *syscall.SysProcAttr) error {
 	uid, gid := os.Geteuid(), os.Getegid()
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
-	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP} // to mount, until the program is executed
+	attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP} // needed to mount, until the program is executed
 	return nil
 }
 
-// Explain adds to an error of a start that Isolate has changed.
+// Explain adds the likely cause to an error from starting a process that Isolate has configured.
 func Explain(err error) error {
 	for _, e := range []error{unix.EPERM, unix.EINVAL, unix.ENOSPC, unix.EUSERS, unix.ENOSYS, unix.EACCES} {
 		if errors.Is(err, e) {
@@ -46,13 +46,13 @@ func Explain(err error) error {
 const namespacesFix = "allow them (sysctl user.max_user_namespaces; kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu), " +
 	"or give the container a seccomp profile that allows them"
 
-// statusFD is where the last step says why it failed.
+// statusFD is the file descriptor to which Main writes why it failed.
 const statusFD = 3
 
-// Start executes a program in the sandbox that Plan.For has described, and returns its id once it runs. The process has begun as Isolate
-// says. Its standard files are those of this process. The caller has locked its thread.
+// Start executes a program in the sandbox that Plan.For has described, and returns its process ID once it runs. This process must have
+// been started as Isolate configures it. The program inherits the standard files. The caller must have locked its thread.
 func Start(plan string, argv []string, attr *syscall.SysProcAttr) (pid int, err error) {
-	// Nothing of this process is for the program.
+	// Keep the program from inspecting this process.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return 0, err
 	}
@@ -80,8 +80,8 @@ func Start(plan string, argv []string, attr *syscall.SysProcAttr) (pid int, err 
 	return 0, errors.Join(err, errors.New(string(failure)))
 }
 
-// Main raises the walls and executes a program: its arguments are what Plan.For returned, and those of the program from its path on. It
-// returns the exit code where that fails.
+// Main sets up the walls and executes a program. Its arguments are the result of Plan.For, and the path and arguments of the program. It
+// returns the exit code for a failure.
 func Main(args []string) int {
 	status := os.NewFile(statusFD, "status")
 	var p Plan
@@ -93,7 +93,7 @@ func Main(args []string) int {
 	return 1
 }
 
-// isolated reports whether Start has started this process, in namespaces that are not the machine's.
+// isolated reports whether Start has started this process, in a user namespace other than the machine's.
 func isolated() bool {
 	var status unix.Stat_t
 	if unix.Fstat(statusFD, &status) != nil || status.Mode&unix.S_IFMT != unix.S_IFIFO || os.Getppid() != 1 {
@@ -104,7 +104,7 @@ func isolated() bool {
 	return err == nil && strings.Join(strings.Fields(string(users)), " ") == own
 }
 
-// exec returns only when it has failed. The walls bind this thread; it becomes the program, and the others end.
+// exec returns only if it fails. The walls restrict this thread, which becomes the program; the other threads end.
 func (p *Plan) exec(argv []string) error {
 	runtime.LockOSThread()
 	if err := unix.CloseRange(statusFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
@@ -126,23 +126,23 @@ func (p *Plan) exec(argv []string) error {
 }
 
 const (
-	// assembly is where the root is put together. Every machine has it.
+	// assembly is the directory where the root is built. Every machine has it.
 	assembly = "/proc"
 
-	// What a program may have in /tmp: tmpfs keeps it in memory.
+	// Limits on /tmp, which tmpfs keeps in memory.
 	maxTmpBytes = 64 << 20
 	maxTmpFiles = 10_000
 )
 
-// devices are those that programs find in /dev.
+// devices are the devices that programs find in /dev.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// links are those of /dev.
+// links are the symbolic links in /dev.
 var links = map[string]string{
 	"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2", "/dev/shm": "/tmp",
 }
 
-// root makes a directory with the mounts, and nothing else of this machine, the root of all processes of the namespace.
+// root builds a directory that contains only the mounts of the plan, and makes it the root of all processes in the namespace.
 func (p *Plan) root() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("%w: separate the mounts: %w; %s", ErrMissing, err, namespacesFix)
@@ -159,7 +159,7 @@ func (p *Plan) root() error {
 	}
 	for _, m := range p.Mounts {
 		if p.writes(filepath.Dir(m.Path)) {
-			continue // its parent is mounted already
+			continue // its parent is already mounted
 		}
 		attributes := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 		if !m.Write {
@@ -185,7 +185,7 @@ func (p *Plan) root() error {
 	if err := unix.Mount("tmpfs", tmp, "tmpfs", flags, fmt.Sprintf("size=%d,nr_inodes=%d,mode=1777", maxTmpBytes, maxTmpFiles)); err != nil {
 		return fmt.Errorf("%w: mount /tmp: %w", ErrMissing, err)
 	}
-	// A container that hides parts of /proc does not let it be mounted again. Then the program has no /proc.
+	// A container that hides parts of /proc does not allow mounting it again. The program then has no /proc.
 	_ = unix.Mount("proc", proc, "proc", flags|unix.MS_RDONLY, "")
 	for _, t := range trees {
 		if err := attach(t.fd, filepath.Join(assembly, t.path)); err != nil {
@@ -218,7 +218,7 @@ func (p *Plan) root() error {
 	return nil
 }
 
-// detach copies the mounts at a path and below it. The path must have no links in it.
+// detach copies the mounts at a path and below it. The path must not contain links.
 func detach(path string, attributes uint64) (fd int, err error) {
 	file, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
@@ -239,7 +239,7 @@ func detach(path string, attributes uint64) (fd int, err error) {
 	return fd, nil
 }
 
-// attach mounts what detach has copied.
+// attach mounts the copy that detach made.
 func attach(fd int, path string) error {
 	defer unix.Close(fd)
 	var info unix.Stat_t
@@ -259,11 +259,11 @@ func attach(fd int, path string) error {
 	return unix.MoveMount(fd, "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH)
 }
 
-// unprivileged gives up what the process may do in its namespaces, for good.
+// unprivileged permanently drops the capabilities that the process has in its namespaces.
 func unprivileged() error {
 	for capability := 0; ; capability++ {
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0); err != nil {
-			if errors.Is(err, unix.EINVAL) && capability > unix.CAP_SYS_ADMIN { // the kernel has no further capability
+			if errors.Is(err, unix.EINVAL) && capability > unix.CAP_SYS_ADMIN { // the kernel has no more capabilities
 				break
 			}
 			return fmt.Errorf("%w: give up capabilities: %w", ErrMissing, err)
@@ -279,7 +279,8 @@ func unprivileged() error {
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }
 
-// landlock repeats what the root says, and forbids TCP, abstract sockets and signals to others, as far as the kernel knows how.
+// landlock restricts paths as the root does, and forbids abstract sockets, signals to other processes and, without the machine's network, TCP,
+// if the kernel supports that.
 func (p *Plan) landlock() error {
 	grants := []walls.Grant{{Path: "/tmp", Rights: walls.Read | walls.Write}, {Path: "/proc", Rights: walls.Read}}
 	for _, m := range p.Mounts {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Isolate fails, as does Resolve.
+// Isolate fails, as Resolve does.
 func (*Plan) Isolate(*syscall.SysProcAttr) error { return ErrMissing }
 
 // Explain returns err.

@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/walls"
 )
 
-// denied are system calls that no server needs. They fail with EPERM.
+// denied lists system calls that no server needs. They fail with EPERM.
 var denied = append([]uint32{
 	// other processes
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_KCMP, unix.SYS_PIDFD_GETFD,
@@ -24,22 +24,22 @@ var denied = append([]uint32{
 	unix.SYS_LSM_SET_SELF_ATTR,
 }, nativeDenied...)
 
-// absent are system calls that programs do without where a kernel lacks them. clone3 and openat2 are two because a filter cannot see their
-// flags and modes.
+// absent lists system calls that fail with ENOSYS. Programs can do without them, because some kernels lack them. The filter cannot inspect
+// the flags and modes of clone3 and openat2.
 var absent = []uint32{unix.SYS_CLONE3, unix.SYS_OPENAT2, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER}
 
-// lastCall is the newest system call that this filter was written for. Newer ones are absent.
+// lastCall is the newest system call known to this filter. Newer ones fail with ENOSYS.
 const lastCall = unix.SYS_FILE_SETATTR
 
-// modeCall is a system call that gives a file its mode.
+// modeCall is a system call that sets the mode of a file.
 type modeCall struct {
 	number uint32
-	mode   uint32 // index of the argument that is the mode
-	flags  uint32 // index of the argument that says whether a file is created; 0: the mode always counts
+	mode   uint32 // index of the mode argument
+	flags  uint32 // index of the flags argument, which tells whether a file is created; 0 means that the mode always applies
 }
 
-// modeCalls may not make a file that another user's rights are gained with: the file would be there outside of the sandbox as well.
-// mkdir and the like ignore these bits.
+// modeCalls may not set the set-user-ID or set-group-ID bit, because the file also exists outside of the sandbox. mkdir and similar calls
+// ignore these bits.
 var modeCalls = append([]modeCall{
 	{number: unix.SYS_FCHMOD, mode: 1},
 	{number: unix.SYS_FCHMODAT, mode: 2},
@@ -48,10 +48,10 @@ var modeCalls = append([]modeCall{
 	{number: unix.SYS_OPENAT, mode: 3, flags: 2},
 }, nativeModeCalls...)
 
-// createsFile are the flags of open with which its mode counts.
+// createsFile holds the flags of open with which its mode applies.
 const createsFile = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
-// filter refuses system calls.
+// filter installs the seccomp filter.
 func (p *Plan) filter() error {
 	if err := assemble(p.Network).Install(); err != nil {
 		return fmt.Errorf("%w: %w", ErrMissing, err)
@@ -59,7 +59,7 @@ func (p *Plan) filter() error {
 	return nil
 }
 
-// assemble writes the filter in the language of the kernel.
+// assemble returns the filter as a BPF program.
 func assemble(network bool) walls.Program {
 	deny, lack := walls.Fail(unix.EPERM), walls.Fail(unix.ENOSYS)
 	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
@@ -67,7 +67,7 @@ func assemble(network bool) walls.Program {
 	var modes, sockets walls.Program
 	for _, c := range modeCalls {
 		judge := append(walls.Arg(c.mode), walls.If(unix.BPF_JSET, unix.S_ISUID|unix.S_ISGID, deny)...)
-		if c.flags != 0 { // a register that is no mode may hold anything
+		if c.flags != 0 { // if no file is created, the mode argument may hold anything
 			judge = append(walls.Arg(c.flags), walls.If(unix.BPF_JSET, createsFile, judge)...)
 		}
 		modes = append(modes, walls.Call(c.number, judge, walls.Allow)...)
@@ -77,7 +77,7 @@ func assemble(network bool) walls.Program {
 		families = append(families, unix.AF_INET, unix.AF_INET6)
 	}
 	judge := append(walls.Arg(0), walls.Calls(families, walls.Allow)...)
-	if network { // addresses and routes
+	if network { // for addresses and routes
 		judge = append(judge, walls.If(unix.BPF_JEQ, unix.AF_NETLINK, walls.Arg(2), walls.If(unix.BPF_JEQ, unix.NETLINK_ROUTE, walls.Allow))...)
 	}
 	for _, number := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
@@ -86,7 +86,7 @@ func assemble(network bool) walls.Program {
 	return walls.Filter(
 		walls.If(unix.BPF_JGT, lastCall, lack), walls.Calls(denied, deny), walls.Calls(absent, lack),
 		walls.Call(unix.SYS_CLONE, walls.Arg(0), walls.If(unix.BPF_JSET, namespaces, deny), walls.Allow),
-		walls.Call(unix.SYS_IOCTL, walls.Arg(1), // input of a terminal
+		walls.Call(unix.SYS_IOCTL, walls.Arg(1), // simulating input to a terminal
 			walls.If(unix.BPF_JEQ, unix.TIOCSTI, deny), walls.If(unix.BPF_JEQ, unix.TIOCLINUX, deny), walls.Allow),
 		walls.Call(unix.SYS_PERSONALITY, walls.Arg(0), walls.Calls([]uint32{0, 0xffffffff}, walls.Allow), deny),
 		modes, sockets, walls.Allow,

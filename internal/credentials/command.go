@@ -18,17 +18,17 @@ import (
 
 const (
 	commandTimeout = 30 * time.Second
-	maxPrinted     = 64 << 10 // bytes
+	maxPrinted     = 64 << 10 // maximum bytes of the program's output
 )
 
-// Command gives what a program prints: a credential on one line, or {"token": …, "expiresAt": …} with a time of RFC 3339. It
-// implements [Source] for one server; all users have the same credential.
+// Command gets a credential from a program, which prints it on one line, or as {"token": …, "expiresAt": …} with an RFC 3339 time. It implements
+// [Source] for one server; all users have the same credential.
 type Command struct {
 	Server   string
 	Name     string
 	Args     []string
 	Environ  []string
-	HeaderIn string        // the header's name
+	HeaderIn string        // name of the header
 	CacheFor time.Duration // lifetime of a credential without expiresAt
 	Now      func() time.Time
 
@@ -60,7 +60,7 @@ func (c *Command) Header(ctx context.Context, _ string) (name, value string, err
 	}
 }
 
-// Refused implements [Source]: the command is asked again, once.
+// Refused implements [Source]. After the first refusal, the next Header runs the command again.
 func (c *Command) Refused(_ context.Context, _, value string, again bool, status int, _ http.Header) error {
 	if status == http.StatusForbidden {
 		return ErrNotMeant
@@ -76,7 +76,7 @@ func (c *Command) Refused(_ context.Context, _, value string, again bool, status
 	return nil
 }
 
-// ask runs the program. Errors have nothing of what it printed.
+// ask runs the program. Errors contain nothing that the program printed.
 func (c *Command) ask(ctx context.Context) (string, error) {
 	fail := func(why string) (string, error) {
 		return "", fmt.Errorf("the command of mcpServers.%s.auth %s", c.Server, why)
@@ -121,9 +121,9 @@ func (c *Command) ask(ctx context.Context) (string, error) {
 	return value, nil
 }
 
-// printed keeps what a command prints, up to the bound.
+// printed keeps what a command prints, up to maxPrinted bytes.
 type printed struct {
-	text bytes.Buffer // no embedded one: its ReadFrom would go past Write
+	text bytes.Buffer // not embedded, because its ReadFrom would bypass Write
 	full bool
 	stop func() // ends the program
 }
@@ -136,7 +136,7 @@ func (p *printed) Write(data []byte) (int, error) {
 	return p.text.Write(data)
 }
 
-// withScheme is a credential as a header holds it.
+// withScheme returns the value of a header for a credential: in Authorization, a credential without a scheme gets Bearer.
 func withScheme(header, credential string) string {
 	if strings.EqualFold(header, "Authorization") && !strings.Contains(credential, " ") {
 		return "Bearer " + credential
@@ -147,8 +147,8 @@ func withScheme(header, credential string) string {
 // Keys gives each user a key. It implements [Source].
 type Keys struct {
 	Server   string
-	HeaderIn string            // the header's name
-	ByUser   map[string]string // * is for all others
+	HeaderIn string            // name of the header
+	ByUser   map[string]string // the key * is for all other users
 }
 
 var _ Source = (*Keys)(nil)

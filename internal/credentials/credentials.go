@@ -1,5 +1,5 @@
-// Package credentials gives requests to upstream servers what authorizes them: OAuth tokens, what a command prints, or a key of each
-// user. Nothing of it is logged, and no error holds a part of it.
+// Package credentials provides the credentials of requests to upstream servers: OAuth tokens, the output of a command, or a key for each user.
+// No part of a credential is logged or contained in an error.
 package credentials
 
 import (
@@ -11,28 +11,28 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// Source gives the header that authorizes requests to one server. Its methods are safe for concurrent use.
+// Source provides the header that authorizes requests to one server. Its methods are safe for concurrent use.
 type Source interface {
-	// Header returns the name and the value of the header for requests of a user, a [*NeedsLogin] if a person has to log in
-	// first, or another error if the credential cannot be had at the moment.
+	// Header returns the name and the value of the header for requests of a user, a [*NeedsLogin] if a person has to log in first, or another
+	// error if the credential is not available at the moment.
 	Header(ctx context.Context, user string) (name, value string, err error)
-	// Refused tells that the server answered 401 or 403 to a request with a value. Without an error the request is to be sent
-	// again, with a new header; again says that it was already. A [*NeedsLogin] says that a person has to log in, [ErrNotMeant] that the
-	// refusal has nothing to do with the credential; any other error says why there is no other credential.
+	// Refused is called after the server answered 401 or 403 to a request with the given header value. If Refused returns nil, the caller sends
+	// the request again, with a new header; again means that it has already done so. A [*NeedsLogin] means that a person has to log in,
+	// [ErrNotMeant] that the refusal is not about the credential; any other error is the reason why there is no other credential.
 	Refused(ctx context.Context, user, value string, again bool, status int, answer http.Header) error
 }
 
-// ErrNotMeant reports a refusal that no other credential would change.
+// ErrNotMeant means that another credential would not change a refusal.
 var ErrNotMeant = errors.New("the server refuses what the credential permits")
 
-// NeedsLogin reports that a person has to log in before a server can be used. Its text is for programs and models, too.
+// NeedsLogin means that a person has to log in before a server can be used. Its text is also for programs and models.
 type NeedsLogin struct {
 	Server string
 	Scopes []string // scopes for the login, if the server named any
-	Reason string   // for the operator: why an earlier login does not do; may be empty
+	Reason string   // for the operator: why an earlier login is not enough; may be empty
 }
 
-// Error says how to log in.
+// Error returns how to log in.
 func (e *NeedsLogin) Error() string {
 	name := e.Server
 	if strings.Contains(name, " ") {
@@ -46,12 +46,12 @@ func (e *NeedsLogin) Error() string {
 }
 
 const (
-	maxScopes = 64  // most scopes of one server
-	maxScope  = 128 // bytes of one
-	maxSaid   = 200 // bytes of what a server says of an error
+	maxScopes = 64  // maximum number of scopes of one server
+	maxScope  = 128 // maximum bytes of a scope
+	maxSaid   = 200 // maximum bytes of a server's text in an error
 )
 
-// scopes are the valid ones of a list as servers write it (RFC 6749, section 3.3).
+// scopes returns the valid scopes in a server's list (RFC 6749, section 3.3).
 func scopes(text string) (list []string) {
 	for scope := range strings.FieldsSeq(clip.Text(text, maxScopes*maxScope)) {
 		if len(list) == maxScopes {
@@ -64,7 +64,7 @@ func scopes(text string) (list []string) {
 	return list
 }
 
-// joined is a list of scopes with those of another that it lacks.
+// joined returns the scopes of two lists without repetition.
 func joined(list []string, more ...string) []string {
 	seen := map[string]bool{}
 	var all []string

@@ -21,12 +21,12 @@ import (
 
 const (
 	requestTimeout = 10 * time.Second // time limit of one request to an authorization server, its body included
-	maxDocument    = 256 << 10        // bytes of an answer
-	maxRedirects   = 3                // most redirects of a metadata document
+	maxDocument    = 256 << 10        // maximum bytes of an answer
+	maxRedirects   = 3                // maximum number of redirects of a metadata document
 )
 
-// guarded is the client for all requests but those to the server itself: it connects to public addresses only, sends nothing without
-// TLS, and bounds what it reads.
+// guarded returns the HTTP client for all requests except those to the server itself. It connects only to allowed addresses, by default public
+// ones, and limits what it reads.
 func (o *OAuth) guarded() *http.Client {
 	var transport http.RoundTripper = &http.Transport{
 		DialContext: netguard.Dialer(requestTimeout, o.allowed), TLSHandshakeTimeout: requestTimeout,
@@ -40,19 +40,19 @@ func (o *OAuth) guarded() *http.Client {
 		Transport: bounded{transport},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if req.Method != http.MethodGet || via[0].Method != http.MethodGet || len(via) > maxRedirects {
-				return http.ErrUseLastResponse // the posted form holds secrets
+				return http.ErrUseLastResponse // the posted form contains secrets
 			}
 			return o.check(req.URL.String())
 		},
 	}
 }
 
-// allowed says whether requests may go to an address.
+// allowed reports whether requests may go to an address.
 func (o *OAuth) allowed(ip netip.Addr) bool {
 	return o.server.AllowPrivate || netguard.Public(ip) || ip.IsLoopback() && o.onLoopback()
 }
 
-// onLoopback says whether the server is on this machine, by its configured address.
+// onLoopback reports whether the configured address of the server is on this machine.
 func (o *OAuth) onLoopback() bool {
 	u, err := url.Parse(o.server.URL)
 	return err == nil && loopback(u.Hostname())
@@ -62,7 +62,8 @@ func loopback(host string) bool {
 	return netguard.Named(host, func(ip netip.Addr) bool { return !ip.Unmap().IsLoopback() })
 }
 
-// check says why requests do not go to an address that a document named. What its name resolves to is checked when it is connected to.
+// check returns an error if requests must not go to an address from a document. The addresses to which its host name resolves are checked on
+// connecting.
 func (o *OAuth) check(address string) error {
 	u, err := url.Parse(address)
 	switch {
@@ -82,7 +83,7 @@ func (o *OAuth) errPrivate() error {
 	return fmt.Errorf("%w; mcpServers.%s.auth.allowPrivate allows them", netguard.ErrPrivate, o.server.Name)
 }
 
-// bounded bounds the bodies of answers.
+// bounded limits the size of answers.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -95,7 +96,7 @@ func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 
 var errLarge = fmt.Errorf("the answer has more than %d bytes", maxDocument)
 
-// limited fails a read behind the bound.
+// limited returns an error once more than left bytes are read.
 type limited struct {
 	io.ReadCloser
 	left int
@@ -109,7 +110,7 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// withoutURL is an error of an HTTP client without the address, whose query may hold secrets.
+// withoutURL returns an error of an HTTP client without the address, whose query may contain secrets.
 func withoutURL(err error) error {
 	if failed, is := errors.AsType[*url.Error](err); is {
 		return failed.Err
@@ -117,7 +118,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// fetch reads a JSON document; nil if there is none at that address.
+// fetch reads a JSON document. It returns nil if there is none at the address.
 func fetch[T any](ctx context.Context, o *OAuth, address string) (*T, error) {
 	if err := o.check(address); err != nil {
 		return nil, err
@@ -153,15 +154,15 @@ func fetch[T any](ctx context.Context, o *OAuth, address string) (*T, error) {
 	return doc, nil
 }
 
-// found is how a server and its authorization server describe themselves.
+// found is the metadata of a server and its authorization server.
 type found struct {
 	resource string
 	scopes   []string // scopes that the server asks for
 	meta     *oauthex.AuthServerMeta
 }
 
-// probe is the request that a server has to refuse before a login, and to accept after it. Some accept it from everybody, and refuse listing
-// before a login.
+// probe is a request that a server has to refuse before a login and accept after it. Some servers accept probe from everybody, but refuse
+// listing before a login.
 const (
 	probe = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
 		`"clientInfo":{"name":"mcp-code-exec-harness","version":"login"}}}`
@@ -169,7 +170,7 @@ const (
 		`"io.modelcontextprotocol/clientInfo":{"name":"mcp-code-exec-harness","version":"login"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
 )
 
-// ask sends the probe or listing to the server, with an access token where there is one.
+// ask sends the probe or listing to the server, with the access token, if access is not empty.
 func (o *OAuth) ask(ctx context.Context, what, access string) (status int, header http.Header, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -189,7 +190,7 @@ func (o *OAuth) ask(ctx context.Context, what, access string) (status int, heade
 	if access != "" {
 		req.Header.Set("Authorization", "Bearer "+access)
 	}
-	// The server is the one that was configured: it may be on a private network, and be reached through a proxy.
+	// This client is not guarded: the configured server may be on a private network, or behind a proxy.
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
 	if err != nil {
@@ -201,7 +202,7 @@ func (o *OAuth) ask(ctx context.Context, what, access string) (status int, heade
 	return res.StatusCode, res.Header, res.Body.Close()
 }
 
-// endSession ends the session that the probe began. It fails for servers that end sessions by themselves.
+// endSession ends the session that the probe began. It ignores errors: some servers end sessions only by themselves.
 func (o *OAuth) endSession(ctx context.Context, client *http.Client, probe *http.Request, session string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, o.server.URL, nil)
 	if err != nil {
@@ -237,7 +238,7 @@ func (o *OAuth) discover(ctx context.Context) (*found, error) {
 	}
 	issuer := resource.AuthorizationServers[0]
 	if own := o.server.Issuer; own != "" {
-		accepts := o.server.Machine && !named // many services say nothing of themselves, and the secret goes to the configured issuer only
+		accepts := o.server.Machine && !named // many services have no metadata, and the secret goes only to the configured issuer
 		if !accepts && !slices.ContainsFunc(resource.AuthorizationServers, func(named string) bool { return sameIssuer(named, own) }) {
 			return nil, fmt.Errorf("server %q wants logins at %s, and not at %s (mcpServers.%[1]s.auth.issuer)", o.server.Name, clip.Text(issuer, maxSaid), own)
 		}
@@ -247,8 +248,8 @@ func (o *OAuth) discover(ctx context.Context) (*found, error) {
 	return f, err
 }
 
-// resource reads the protected resource metadata (RFC 9728) of the server. The resource has to be the server's address, or its origin
-// if the document is that of the origin. named says that there is a document.
+// resource reads the protected resource metadata (RFC 9728) of the server. The resource in it has to be the server's address or its origin.
+// named is false if there is no document.
 func (o *OAuth) resource(ctx context.Context, at string) (metadata *oauthex.ProtectedResourceMetadata, named bool, err error) {
 	u, err := url.Parse(o.server.URL)
 	if err != nil {
@@ -281,7 +282,7 @@ func (o *OAuth) resource(ctx context.Context, at string) (metadata *oauthex.Prot
 		}
 		return doc, true, nil
 	}
-	// Before protocol 2025-06-18 the authorization server was at the server's origin.
+	// Before version 2025-06-18 of the protocol, the authorization server was at the server's origin.
 	return &oauthex.ProtectedResourceMetadata{Resource: full, AuthorizationServers: []string{origin}}, false, nil
 }
 
@@ -314,7 +315,7 @@ func (o *OAuth) authorizationServer(ctx context.Context, issuer string) (*oauthe
 
 func sameIssuer(a, b string) bool { return strings.TrimSuffix(a, "/") == strings.TrimSuffix(b, "/") }
 
-// checkMeta says why an authorization server cannot be used.
+// checkMeta returns an error if an authorization server cannot be used.
 func (o *OAuth) checkMeta(meta *oauthex.AuthServerMeta, issuer string) error {
 	if !sameIssuer(meta.Issuer, issuer) {
 		return fmt.Errorf("the metadata of the authorization server %s is that of another issuer, %q", clip.Text(issuer, maxSaid), clip.Text(meta.Issuer, maxSaid))

@@ -13,16 +13,16 @@ import (
 
 // Store keeps sealed credentials. Its methods are safe for concurrent use, by several processes too.
 type Store interface {
-	// Credential returns what was put for a server and user last, nil if there is none. The user of a shared credential is "".
+	// Credential returns the credential that was last put for a server and user, or nil if there is none. The user of a shared credential is "".
 	Credential(ctx context.Context, server, user string) ([]byte, error)
 	PutCredential(ctx context.Context, server, user string, sealed []byte) error
 	DeleteCredential(ctx context.Context, server, user string) error
 }
 
-// grant is what a login led to. It is stored sealed.
+// grant has the tokens of a login and what their renewal needs. It is stored sealed.
 type grant struct {
 	URL      string `json:"url"`      // address of the server at the login
-	Resource string `json:"resource"` // RFC 8707
+	Resource string `json:"resource"` // resource of the tokens (RFC 8707)
 	Issuer   string `json:"issuer"`
 
 	TokenURL     string           `json:"tokenUrl"`
@@ -33,13 +33,13 @@ type grant struct {
 
 	Access  string    `json:"access,omitempty"`
 	Refresh string    `json:"refresh,omitempty"`
-	Expiry  time.Time `json:"expiry,omitzero"` // expiry of the access token; zero: unknown
+	Expiry  time.Time `json:"expiry,omitzero"` // expiry of the access token; zero if unknown
 	Scopes  []string  `json:"scopes,omitempty"`
-	Wanted  []string  `json:"wanted,omitempty"` // scopes that the server asked for since
-	Void    string    `json:"void,omitempty"`   // why the tokens are of no use any more
+	Wanted  []string  `json:"wanted,omitempty"` // scopes that the server has asked for since
+	Void    string    `json:"void,omitempty"`   // why the tokens can no longer be used
 }
 
-// config is the client of x/oauth2 for a grant.
+// config returns the configuration of x/oauth2 for a grant.
 func (g *grant) config() *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: g.ClientID, ClientSecret: g.ClientSecret,
@@ -47,15 +47,15 @@ func (g *grant) config() *oauth2.Config {
 	}
 }
 
-// scope is what a sealed grant belongs to: it cannot be opened for another server or user.
+// scope returns the scope to which a sealed grant is bound: the grant cannot be opened for another server or user.
 func (o *OAuth) scope(user string) seal.Scope {
 	return seal.Scope{User: user, Session: "credential of server " + o.server.Name}
 }
 
-// load returns what is kept for a user; nil if there is nothing, or if it was granted for another address.
+// load returns the stored grant of a user, or nil if there is none or it was granted for another address.
 func (o *OAuth) load(ctx context.Context, user string) (*grant, error) {
 	if o.server.PerUser && user == "" {
-		return nil, nil // a grant without a user was a login for all users
+		return nil, nil // a grant without a user belongs to a login for all users
 	}
 	store, err := o.opt.Store()
 	if err != nil {
@@ -83,7 +83,7 @@ func (o *OAuth) load(ctx context.Context, user string) (*grant, error) {
 	return g, nil
 }
 
-// save keeps a grant in place of an earlier one.
+// save stores a grant and replaces an earlier one.
 func (o *OAuth) save(ctx context.Context, user string, g *grant) error {
 	text, err := json.Marshal(g)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// locked runs f while no other process changes the grant of a user: a refresh token may be used once only.
+// locked runs f while no other process changes the grant of a user: a refresh token can be used only once.
 func (o *OAuth) locked(ctx context.Context, user string, f func() error) (err error) {
 	name := sha256.Sum256([]byte(o.server.Name + "\x00" + user))
 	unlock, _, err := disk.Lock(ctx, filepath.Join(o.opt.Dir, "login-"+hex.EncodeToString(name[:8])+".lock"))

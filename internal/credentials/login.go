@@ -21,27 +21,27 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// Browser is how a person takes part in a login.
+// Browser has the functions by which a person takes part in a login.
 type Browser struct {
 	// Show shows the address at which the person logs in. It is called once.
 	Show func(address string) error
-	// Pasted, if not nil, gives what the person copied: the address that the browser was sent to at the end, or the code in it. It
-	// is called in a goroutine of its own, whose end is not waited for.
+	// Pasted, if not nil, returns what the person copied: the address that the browser was sent to at the end, or the code in it. It is called
+	// in a goroutine of its own; the login does not wait for it to return.
 	Pasted func(ctx context.Context) (string, error)
 }
 
-// Granted is what a login led to.
+// Granted is the result of a login.
 type Granted struct {
 	Issuer  string    `json:"issuer"`
 	Scopes  []string  `json:"scopes,omitempty"`
 	Expires time.Time `json:"expires,omitzero"` // expiry of the access token
-	Renewed bool      `json:"renewed"`          // reports a refresh token
+	Renewed bool      `json:"renewed"`          // there is a refresh token
 }
 
 const callbackPath = "/callback"
 
-// Login has a person log in and keeps the tokens that it leads to, in place of earlier ones, which are revoked where the authorization server
-// can. It has shown that the server accepts them.
+// Login lets a person log in, tests that the server accepts the tokens, and stores them. They replace earlier tokens, which are revoked if the
+// authorization server supports that.
 func (o *OAuth) Login(ctx context.Context, user string, b Browser) (*Granted, error) {
 	if user = o.key(user); o.server.PerUser && user == "" {
 		return nil, fmt.Errorf("server %q has a login for each user; say for which one", o.server.Name)
@@ -76,7 +76,7 @@ func (o *OAuth) Login(ctx context.Context, user string, b Browser) (*Granted, er
 		return nil, err
 	}
 	if before != nil && before.Access != g.Access && before.Refresh != g.Refresh {
-		o.revoke(ctx, before) // nothing uses it any more
+		o.revoke(ctx, before) // nothing uses the earlier tokens any more
 	}
 	return &Granted{g.Issuer, g.Scopes, g.Expiry, g.Refresh != ""}, nil
 }
@@ -124,7 +124,7 @@ func (o *OAuth) authorize(ctx context.Context, user string, f *found, redirect s
 	return g, nil
 }
 
-// asRegistered gives the grant the configured client.
+// asRegistered sets the configured client in the grant.
 func (o *OAuth) asRegistered(g *grant, meta *oauthex.AuthServerMeta) {
 	g.ClientID, g.ClientSecret, g.AuthStyle = o.server.ClientID, o.server.ClientSecret, oauth2.AuthStyleInParams
 	if g.ClientSecret != "" && !slices.Contains(meta.TokenEndpointAuthMethodsSupported, "client_secret_post") {
@@ -132,7 +132,7 @@ func (o *OAuth) asRegistered(g *grant, meta *oauthex.AuthServerMeta) {
 	}
 }
 
-// register gives the grant a client: the configured one, or one that is registered for it (RFC 7591).
+// register sets the client in the grant: the configured one, or one that it registers (RFC 7591).
 func (o *OAuth) register(ctx context.Context, g *grant, meta *oauthex.AuthServerMeta, redirect string) error {
 	document := strings.HasPrefix(o.server.ClientID, "https://")
 	if o.server.ClientID != "" && (!document || meta.ClientIDMetadataDocumentSupported) {
@@ -150,7 +150,7 @@ func (o *OAuth) register(ctx context.Context, g *grant, meta *oauthex.AuthServer
 	if refused, is := errors.AsType[*oauthex.ClientRegistrationError](err); is {
 		return fmt.Errorf("the authorization server does not register this client: %q", clip.Text(refused.ErrorCode, maxSaid))
 	}
-	if err != nil { // the error's text may repeat the answer, which may hold a secret
+	if err != nil { // the error's text may repeat the answer, which may contain a secret
 		return fmt.Errorf("the authorization server %s does not register this client", clip.Text(meta.Issuer, maxSaid))
 	}
 	g.ClientID, g.ClientSecret, g.AuthStyle = client.ClientID, client.ClientSecret, oauth2.AuthStyleInParams
@@ -160,14 +160,14 @@ func (o *OAuth) register(ctx context.Context, g *grant, meta *oauthex.AuthServer
 	return nil
 }
 
-// callback waits for what the browser brings back.
+// callback waits for the browser's request at the end of a login.
 type callback struct {
 	server *http.Server
 	state  string
-	got    chan url.Values // buffered
+	got    chan url.Values // query of the request; buffered
 }
 
-// serveCallback answers the browser on a loopback address.
+// serveCallback starts a server on a loopback address that answers the browser at the end of a login.
 func serveCallback(listener net.Listener, state string) *callback {
 	c := &callback{state: state, got: make(chan url.Values, 1)}
 	mux := http.NewServeMux()
@@ -194,7 +194,7 @@ func serveCallback(listener net.Listener, state string) *callback {
 	return c
 }
 
-// close lets the answer that is under way reach the browser.
+// close stops the server after the answer in progress has reached the browser.
 func (c *callback) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -203,7 +203,7 @@ func (c *callback) close() {
 	}
 }
 
-// wait returns the code of the login.
+// wait waits for the end of the login and returns the code.
 func (c *callback) wait(ctx context.Context, pasted func(context.Context) (string, error), meta *oauthex.AuthServerMeta) (string, error) {
 	type paste struct {
 		text string
@@ -243,7 +243,7 @@ func (c *callback) wait(ctx context.Context, pasted func(context.Context) (strin
 	return checkEnd(query, meta)
 }
 
-// checkEnd is the code in what the authorization server sent the browser back with (RFC 6749, RFC 9207).
+// checkEnd returns the code in the query with which the authorization server redirected the browser (RFC 6749, RFC 9207).
 func checkEnd(query url.Values, meta *oauthex.AuthServerMeta) (string, error) {
 	iss, code, failed := query.Get("iss"), query.Get("code"), query.Get("error")
 	switch {
@@ -257,8 +257,8 @@ func checkEnd(query url.Values, meta *oauthex.AuthServerMeta) (string, error) {
 	return code, nil
 }
 
-// Logout revokes the tokens of a user where the authorization server can (RFC 7009), and deletes them. revoked says whether it could;
-// had, whether there were any.
+// Logout revokes the tokens of a user, if the authorization server supports that (RFC 7009), and deletes them. had reports whether there were
+// tokens, revoked whether they were revoked.
 func (o *OAuth) Logout(ctx context.Context, user string) (had, revoked bool, err error) {
 	user = o.key(user)
 	err = o.locked(ctx, user, func() error {
@@ -278,7 +278,7 @@ func (o *OAuth) Logout(ctx context.Context, user string) (had, revoked bool, err
 	return had, revoked, err
 }
 
-// revoke says whether the authorization server has revoked the tokens: the refresh token, and with it the access token.
+// revoke asks the authorization server to revoke the refresh token and the access token, and reports whether it has done so.
 func (o *OAuth) revoke(ctx context.Context, g *grant) bool {
 	if g.RevokeURL == "" || o.check(g.RevokeURL) != nil {
 		return false

@@ -5,13 +5,13 @@ import "fmt"
 // Logins are the OAuth logins of the configured servers. They must not change while they are in use.
 type Logins map[string]Login
 
-// Login is that of one server.
+// Login is the login of one server.
 type Login struct {
-	OAuth *OAuth // nil: the server has no OAuth
+	OAuth *OAuth // nil if the server has no OAuth
 	Err   error  // why the server cannot be used
 }
 
-// Of returns what logs in to a server. The error says why no person logs in to it.
+// Of returns the OAuth source by which people log in to a server. The error is the reason why no person logs in to it.
 func (l Logins) Of(server string) (*OAuth, error) {
 	login, known := l[server]
 	switch {

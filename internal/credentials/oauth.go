@@ -18,62 +18,63 @@ import (
 	"mcp-code-exec-harness/internal/pii/seal"
 )
 
-// Server is an upstream server that OAuth tokens are for.
+// Server is an upstream server that needs OAuth tokens.
 type Server struct {
 	Name string
 	URL  string
-	// Headers are sent with every request to the server, also those of a login.
+	// Headers are sent with every request to the server, including those of a login.
 	Headers map[string]string
 
-	ClientID     string   // registered before; an https URL is that of a client metadata document. Empty: the harness registers itself
+	ClientID     string   // id of a registered client, or the https URL of a client metadata document; if empty, the harness registers itself
 	ClientSecret string   // secret of ClientID, sent to Issuer only
-	Issuer       string   // the authorization server that the login must be at; empty: the one that the server names
-	Scopes       []string // to ask for; empty: those that the server names
-	RedirectPort int      // port of the loopback address that a login returns to; 0: any
-	PerUser      bool     // each user logs in; otherwise one login is for all
+	Issuer       string   // authorization server for the login; if empty, the one that the server names
+	Scopes       []string // scopes to ask for; if empty, those that the server names
+	RedirectPort int      // port of the loopback address that a login returns to; 0 means any port
+	PerUser      bool     // each user logs in; otherwise one login is for all users
 	AllowPrivate bool     // metadata and tokens may come from loopback and private addresses
-	// Machine says that tokens are those of the client itself (RFC 6749, section 4.4), which needs ClientID, ClientSecret and Issuer: no person logs in.
+	// Machine means that no person logs in: the tokens are for the client itself (RFC 6749, section 4.4). It needs ClientID, ClientSecret and
+	// Issuer.
 	Machine bool
 }
 
-// Options are what several OAuth sources share.
+// Options are shared by several OAuth sources.
 type Options struct {
 	Store func() (Store, error)
 	Keys  func() (*seal.Keys, error)
 	Dir   string // directory of lock files
 	Now   func() time.Time
-	// HTTP replaces the transport of requests to authorization servers, in tests; it has no walls of its own.
+	// transport replaces the transport of requests to authorization servers, in tests; it does not check addresses.
 	transport http.RoundTripper
 }
 
-// OAuth gives tokens for one server and renews them. It implements [Source].
+// OAuth provides the tokens for one server and renews them. It implements [Source].
 type OAuth struct {
 	server Server
 	opt    Options
 	client *http.Client
 
-	refreshing singleflight.Group // refreshes under way, by user and access token
+	refreshing singleflight.Group // refreshes in progress, by user and access token
 
 	mu      sync.Mutex
-	unsaved map[string]*grant // renewed grants that the store did not take, by user
+	unsaved map[string]*grant // renewed grants that could not be stored, by user
 }
 
 var _ Source = (*OAuth)(nil)
 
-// NewOAuth makes the source of tokens for a server. Nothing is asked of anybody before it is used.
+// NewOAuth returns the source of tokens for a server. It sends no requests before its first use.
 func NewOAuth(server Server, opt Options) *OAuth {
 	o := &OAuth{server: server, opt: opt, unsaved: map[string]*grant{}}
 	o.client = o.guarded()
 	return o
 }
 
-// expirySlack is how long before its end an access token is renewed, because clocks differ and requests take time.
+// expirySlack is how long before its expiry an access token is renewed: clocks differ and requests take time.
 const expirySlack = 20 * time.Second
 
-// refreshTimeout bounds the renewal of a token, with waiting for another process that renews it.
+// refreshTimeout bounds the renewal of a token, including the wait for another process that renews it.
 const refreshTimeout = 30 * time.Second
 
-// key is under which name the grant of a user is kept.
+// key returns the name under which the grant of a user is stored.
 func (o *OAuth) key(user string) string {
 	if o.server.PerUser {
 		return user
@@ -134,7 +135,7 @@ func (o *OAuth) Refused(ctx context.Context, user, value string, again bool, sta
 	return err
 }
 
-// stepUp notes the scopes that a server asks for, for the next login.
+// stepUp stores the scopes that a server asks for, for the next login.
 func (o *OAuth) stepUp(ctx context.Context, user string, asked []string) error {
 	var wanted []string
 	err := o.locked(ctx, user, func() error {
@@ -158,7 +159,7 @@ func (o *OAuth) stepUp(ctx context.Context, user string, asked []string) error {
 	return &NeedsLogin{Server: o.server.Name, Scopes: wanted, Reason: "the server asks for more scopes than were granted"}
 }
 
-// void notes that the tokens of a user are of no use, unless there are others by now.
+// void marks the tokens of a user as unusable, unless they have been replaced meanwhile.
 func (o *OAuth) void(ctx context.Context, user, access, why string) error {
 	var now *grant
 	err := o.locked(ctx, user, func() (err error) {
@@ -177,9 +178,9 @@ func (o *OAuth) void(ctx context.Context, user, access, why string) error {
 	return o.needsLogin(now)
 }
 
-// refresh renews the access token of a user, once however many ask, and keeps what it got before anybody uses it. If there is another
-// token than the one that access was by now, that one is returned. Its work is not ended with ctx: a refresh token that was used and
-// whose successor is lost is a lost login.
+// refresh renews the access token of a user, once for all concurrent callers, and stores the new grant before it is used. If access has already
+// been replaced, it returns the present grant. The renewal goes on after the end of ctx: if a refresh token was used and its successor is lost,
+// the login is lost.
 func (o *OAuth) refresh(ctx context.Context, user, access string) (*grant, error) {
 	done := o.refreshing.DoChan(user+"\x00"+access, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
@@ -202,7 +203,7 @@ func (o *OAuth) refresh(ctx context.Context, user, access string) (*grant, error
 	}
 }
 
-// renew is refresh under the lock of all processes.
+// renew does the work of refresh while the lock of all processes is held.
 func (o *OAuth) renew(ctx context.Context, user, access string) (*grant, error) {
 	g, err := o.load(ctx, user)
 	if err != nil {
@@ -248,7 +249,7 @@ func (o *OAuth) renew(ctx context.Context, user, access string) (*grant, error) 
 	return nil, o.needsLogin(g)
 }
 
-// asClient gets a token for the client itself. before is the grant that it had, nil for none.
+// asClient gets a token for the client itself. before is its present grant; it may be nil.
 func (o *OAuth) asClient(ctx context.Context, before *grant) (*grant, error) {
 	g := &grant{URL: o.server.URL}
 	if before != nil && before.ClientID == o.server.ClientID && sameIssuer(before.Issuer, o.server.Issuer) {
@@ -278,7 +279,7 @@ func (o *OAuth) asClient(ctx context.Context, before *grant) (*grant, error) {
 	return g, nil
 }
 
-// keep saves a renewed grant. If that fails, the grant stays in memory, is not used, and is saved by a later attempt.
+// keep saves a renewed grant. If that fails, the grant stays in memory, unused, until a later attempt saves it.
 func (o *OAuth) keep(ctx context.Context, user string, g *grant) error {
 	err := o.save(ctx, user, g)
 	o.mu.Lock()
@@ -290,7 +291,7 @@ func (o *OAuth) keep(ctx context.Context, user string, g *grant) error {
 	return nil
 }
 
-// take puts what a token endpoint answered into the grant.
+// take copies the answer of a token endpoint into the grant.
 func (g *grant) take(t *oauth2.Token) {
 	g.Access, g.Expiry = t.AccessToken, t.Expiry
 	if t.RefreshToken != "" {
@@ -301,11 +302,11 @@ func (g *grant) take(t *oauth2.Token) {
 	}
 }
 
-// maxToken bounds a token, in bytes: it is sent in a header.
+// maxToken is the maximum size of a token, in bytes: tokens are sent in a header.
 const maxToken = 16 << 10
 
-// token asks a token endpoint. x/oauth2 sends no resource when it renews a token by itself, so a renewal is an exchange whose parameters
-// are replaced; an empty code counts as none (RFC 6749, section 3.2).
+// token requests a token from a token endpoint. x/oauth2 sends no resource when it renews a token by itself, so a renewal is an exchange with
+// other parameters and an empty code, which counts as no code (RFC 6749, section 3.2).
 func (o *OAuth) token(ctx context.Context, cfg *oauth2.Config, code, resource string, more ...oauth2.AuthCodeOption) (*oauth2.Token, error) {
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.client)
 	token, err := cfg.Exchange(ctx, code, append(more, oauth2.SetAuthURLParam("resource", resource))...)
@@ -322,7 +323,7 @@ func (o *OAuth) token(ctx context.Context, cfg *oauth2.Config, code, resource st
 	return token, nil
 }
 
-// tokenError is the refusal of a token endpoint, without its text, which may repeat what it was sent.
+// tokenError is the refusal of a token endpoint, without its text, which may repeat secrets of the request.
 type tokenError struct {
 	status int
 	code   string // code of RFC 6749, section 5.2; may be empty
@@ -344,7 +345,7 @@ func newTokenError(err error) error {
 	if refused, is := errors.AsType[*oauth2.RetrieveError](err); is {
 		code := refused.ErrorCode
 		if strings.ContainsFunc(code, func(r rune) bool { return (r < 'a' || r > 'z') && r != '_' }) || len(code) > 40 {
-			code = "" // none of those that are specified
+			code = "" // not a code of the specification
 		}
 		return &tokenError{refused.Response.StatusCode, code}
 	}
@@ -352,11 +353,11 @@ func newTokenError(err error) error {
 }
 
 const (
-	maxChallenges = 8       // headers WWW-Authenticate that are read
-	maxChallenge  = 4 << 10 // bytes of one
+	maxChallenges = 8       // maximum number of WWW-Authenticate headers that are read
+	maxChallenge  = 4 << 10 // maximum bytes of such a header
 )
 
-// bearer are the parameters of the Bearer challenge in an answer; nil without one.
+// bearer returns the parameters of the Bearer challenge in an answer, or nil if there is none.
 func bearer(answer http.Header) map[string]string {
 	values := answer.Values("WWW-Authenticate")
 	for i := range values[:min(len(values), maxChallenges)] {

@@ -1,5 +1,5 @@
-// Package demo is the script of the demo: the programs that a model would write, run one after another against the demo
-// servers, shown as they run with what the model reads of them, replayed, and counted in model tokens. It knows no engine; see Executor.
+// Package demo is the script of the demo. It runs programs that a model would write, one after another, against the demo servers. It shows what
+// the model reads of each run, replays the runs, and counts model tokens. It does not depend on an engine; see Executor.
 package demo
 
 import (
@@ -26,17 +26,17 @@ import (
 
 // Executor runs programs in one session against the servers of package servers, started as child processes.
 type Executor interface {
-	// Exec runs a program to its end. /workspace and /skills keep what it writes for the next one. decide is asked about calls
-	// that wait for an approval. A program that fails is no error.
+	// Exec runs a program to its end. What a program writes to /workspace and /skills is there for the next one. decide decides about calls that
+	// wait for an approval. A program that fails is not an error.
 	Exec(ctx context.Context, code string, decide func(approval.Request) (approve bool, err error)) (Result, error)
-	// Replay executes the run again from its journal, contacting no server, and says whether it made the same calls and
-	// ended in the same way.
+	// Replay executes the run again from its journal, contacting no server, and reports whether it made the same calls and ended in the same
+	// way.
 	Replay(ctx context.Context, runID string) (identical bool, err error)
-	// CallTool calls a tool without any program and returns its unwrapped result.
+	// CallTool calls a tool directly, without a program, and returns its unwrapped result.
 	CallTool(ctx context.Context, tool string, arguments any) (json.RawMessage, error)
-	// Sent is all that the model was sent so far.
+	// Sent returns everything that was sent to the model so far.
 	Sent() string
-	// Finish has the model answer, and returns the answer as the user gets it.
+	// Finish lets the model give the answer, and returns the answer in the form that the user gets.
 	Finish(ctx context.Context, answer string) (shown string, err error)
 }
 
@@ -45,34 +45,34 @@ type Result struct {
 	RunID    string
 	Output   json.RawMessage
 	Failed   bool
-	Read     string // text that the model was sent about it
+	Read     string // text about the run that was sent to the model
 	Calls    []Call // tool calls in the program's order
 	Duration time.Duration
 }
 
-// Call is one tool call of a program. The sizes of the two JSON texts are shown and their tokens counted.
+// Call is one tool call of a program. The demo shows the sizes of both JSON texts and counts their tokens.
 type Call struct {
 	Tool   string          // server__tool
-	Args   json.RawMessage // arguments as the program made them
-	Result json.RawMessage // result as the program received it; nil if the call failed
+	Args   json.RawMessage // arguments that the program passed
+	Result json.RawMessage // result that the program received; nil if the call failed
 }
 
-// Deps is what Run needs.
+// Deps has what Run needs.
 type Deps struct {
 	Executor Executor
-	// Tools are the definitions of every connected tool as MCP lists them, one object each: what direct tool calling
-	// puts into the model's context.
+	// Tools are the definitions of all connected tools in the form of MCP, one object each. Direct tool calling puts them into the model's
+	// context.
 	Tools []json.RawMessage
 	// Files is the directory of the servers.
 	Files fs.FS
-	// Approve decides about a mail. by says who did.
+	// Approve decides about a mail; by names who decided.
 	Approve func(ctx context.Context) (approve bool, by string, err error)
-	Width   int  // columns of a line, at most 80; 0 is 80
+	Width   int  // columns of a line, at most 80; 0 means 80
 	Color   bool // ANSI colours
-	Unicode bool // box drawing; plain ASCII otherwise
+	Unicode bool // box-drawing characters; otherwise plain ASCII
 }
 
-// Run shows the demo on out. It fails when a program, one of its checks or a replay does.
+// Run shows the demo on out. It fails if a program, a check or a replay fails.
 func Run(ctx context.Context, deps Deps, out io.Writer) error {
 	steps := Steps()
 	d := &demo{Deps: deps, p: &printer{out: out, color: deps.Color, unicode: deps.Unicode, columns: width}}
@@ -110,7 +110,7 @@ func Run(ctx context.Context, deps Deps, out io.Writer) error {
 	return nil
 }
 
-// demo is one run of the demo.
+// demo is one performance of the demo.
 type demo struct {
 	Deps
 	p       *printer
@@ -119,7 +119,7 @@ type demo struct {
 	mailed  bool   // the user approved the mail
 }
 
-// step runs one program, shows it, and checks what it did.
+// step runs one program, shows its result, and checks it.
 func (d *demo) step(ctx context.Context, s Step) (Result, error) {
 	before, err := d.outbox()
 	if err != nil {
@@ -159,11 +159,11 @@ func (d *demo) step(ctx context.Context, s Step) (Result, error) {
 	return result, nil
 }
 
-// outbox lists the files of the mails.
+// outbox lists the files of sent mails.
 func (d *demo) outbox() ([]string, error) { return fs.Glob(d.Files, servers.Outbox+"/*.eml") }
 
-// checkMail shows the mail that was sent, and checks that it is the one with the best customer's address and number. before has the
-// mails that were there before.
+// checkMail shows the mail that was sent, and checks that it is the one with the best customer's address and number. before lists the mails from
+// before the program.
 func (d *demo) checkMail(before []string) error {
 	after, err := d.outbox()
 	if err != nil {
@@ -199,7 +199,7 @@ func (d *demo) checkMail(before []string) error {
 	return nil
 }
 
-// answer has the model answer, and checks that it was sent no value.
+// answer lets the model give the answer, and checks that no address or number from the CRM was sent to the model.
 func (d *demo) answer(ctx context.Context) error {
 	d.p.title("Answer")
 	text := answer(d.address, d.mailed)
@@ -289,7 +289,7 @@ func check(ctx context.Context, e Executor, query string, output json.RawMessage
 	return facts, nil
 }
 
-// object reads a JSON object, whose members keep their order.
+// object parses a JSON object. Its members keep their order.
 func object(text json.RawMessage) (*schema.Value, error) {
 	v, err := schema.Parse(text)
 	if err == nil && v.Kind != schema.Object {

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// A line has at most width columns, and room for minWidth.
+	// width is the maximum number of columns of a line, minWidth the minimum.
 	width    = 80
 	minWidth = 50
-	// maxCode is how many lines of a program are shown; maxLines how many lines of what the model reads.
+	// maxCode is the maximum number of lines that are shown of a program, maxLines of what the model reads.
 	maxCode  = 14
 	maxLines = 14
-	// A context window that many models have; what is larger needs a model with another.
+	// window is the size of many models' context windows, in tokens.
 	window = 200_000
 )
 
-// printer writes the demo. The first error of the writer is kept and ends all writing.
+// printer writes the demo. It keeps the first error of the writer and then writes nothing more.
 type printer struct {
 	out            io.Writer
 	color, unicode bool
@@ -38,7 +38,7 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-// pick chooses between a plain and a prettier form of a sign.
+// pick returns the Unicode form of a sign, or the ASCII form if Unicode is off.
 func (p *printer) pick(ascii, unicode string) string {
 	if p.unicode {
 		return unicode
@@ -121,7 +121,7 @@ func (p *printer) result(r Result) {
 	p.read(r.Read)
 }
 
-// read shows what the model was sent about a program.
+// read shows what was sent to the model about a program.
 func (p *printer) read(text string) {
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	var lines []string
@@ -136,7 +136,7 @@ func (p *printer) read(text string) {
 	p.labelled("model", lines...)
 }
 
-// request shows what waits for an approval.
+// request shows the calls that wait for an approval.
 func (p *printer) request(r approval.Request) {
 	for _, c := range r.Calls {
 		p.labelled("waits", wrapIndented(c.Tool+" "+string(c.Args), p.columns-10)...)
@@ -177,7 +177,7 @@ func (p *printer) check(facts []fact, err error) {
 	p.confirmed(strings.Join(parts, ", ") + ": SQL run directly says the same")
 }
 
-// confirmed shows what was checked.
+// confirmed shows the result of a successful check.
 func (p *printer) confirmed(text string) {
 	lines := wrap(text, p.columns-10)
 	for i := range lines {
@@ -253,7 +253,7 @@ func wrap(text string, limit int) []string {
 	return append(lines, line)
 }
 
-// wrapIndented breaks one line so that no part is wider than limit; all have its indentation.
+// wrapIndented breaks one line so that no part is wider than limit. All parts have the line's indentation.
 func wrapIndented(line string, limit int) []string {
 	text := strings.TrimLeft(line, " ")
 	indent := line[:len(line)-len(text)]

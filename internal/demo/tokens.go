@@ -7,46 +7,44 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Tokenizer is the name of the encoding of model.Vocabulary. Models with another one need other numbers.
+// Tokenizer is the name of the encoding of model.Vocabulary. Models with another encoding use other numbers of tokens.
 const Tokenizer = "o200k_base"
 
-// Turn is one response of the model in code mode: the program it wrote and what came back, with the tool calls that the
-// program made.
+// Turn is one response of the model in code mode: the program that it wrote, what it then read, and the tool calls of the program.
 type Turn struct {
 	Program string
 	Read    string
 	Calls   []Call
 }
 
-// Usage is the model tokens that one way of working takes for a task.
+// Usage has the numbers of model tokens that one way of working takes for a task.
 type Usage struct {
 	Definitions int // definitions of tools, in the context of every turn
 	Written     int // text by the model: tool calls with their arguments
 	Read        int // text for the model: what the calls returned
-	Turns       int // turns, the model's final answer included
-	// Input is the sum over the turns of what the context then holds: the definitions, and all that was written and read
-	// in earlier turns. With definitions d and w+r tokens in each of n turns that call tools it is
-	// (n+1)*d + n*(n+1)/2*(w+r); for n = 0 it is d.
+	Turns       int // turns, including the model's final answer
+	// Input is the sum of the context sizes of all turns. The context of a turn contains the definitions and everything written and read in
+	// earlier turns. With definitions of d tokens, and w+r tokens in each of n turns that call tools, Input is (n+1)*d + n*(n+1)/2*(w+r); for n
+	// = 0 it is d.
 	Input int
 }
 
-// Largest is the size of the context in the last turn.
+// Largest returns the size of the context in the last turn.
 func (u Usage) Largest() int { return u.Definitions + u.Written + u.Read }
 
-// Comparison sets what code mode took against what direct tool calling would have.
+// Comparison compares the tokens that direct tool calling would take with those that code mode took.
 type Comparison struct{ Direct, Code Usage }
 
-// Compare counts both ways of doing the same work; count says how many model tokens a text has.
+// Compare counts the model tokens of both ways of doing the same work; count returns the number of model tokens of a text.
 //
-// Code mode is counted as it was: in each turn the model writes a program and reads what came back.
+// For code mode, it counts the actual turns: in each, the model writes a program and reads the result.
 //
-// Direct tool calling puts name, description and input schema of every tool into the context. It is assumed to make the
-// tool calls that the programs made, with the same arguments, and to be as clever as can be: it needs no turn to discover
-// tools, and takes one turn for all the calls of a program, as if none depended on another. Every result passes through
-// the context as a whole.
+// Direct tool calling puts the name, description and input schema of every tool into the context. It is assumed to make the same tool calls as
+// the programs, with the same arguments, in the best possible way: it needs no turn to discover tools, and takes one turn for all calls of a
+// program, as if no call depended on another. Every result enters the context as a whole.
 //
-// Left out on both sides: system prompt, task, final answer, reasoning, and the few tokens that frame a message; prompt
-// caching, which changes the price of a token and not their number.
+// Both counts leave out the system prompt, the task, the final answer, reasoning, the few tokens around each message, and prompt caching, which
+// changes the price of tokens, not their number.
 func Compare(count func(text string) (int, error), tools, codeTools []json.RawMessage, turns []Turn) (Comparison, error) {
 	t := &tally{count: count}
 	var c Comparison
@@ -80,15 +78,15 @@ func (t *tally) tokens(text string) int {
 	return n
 }
 
-// encode is JSON as providers write it: < and the like are not escaped, which would take more tokens.
+// encode returns JSON in the form of providers: < and similar characters are not escaped, which would take more tokens.
 func (t *tally) encode(value any) json.RawMessage {
 	text, err := journal.Encode(value)
 	t.err = cmp.Or(t.err, err)
 	return text
 }
 
-// definition is what a client shows to a model of a tool as MCP lists it: title, output schema and annotations are for
-// the client.
+// definition returns the part of a tool's MCP definition that a client shows to a model. Title, output schema and annotations are for the
+// client.
 func (t *tally) definition(tool json.RawMessage) json.RawMessage {
 	var shown struct {
 		Name        string          `json:"name"`
@@ -104,13 +102,13 @@ func (u *Usage) add(t *tally, calls ...Call) {
 	u.Turns++
 	u.Input += u.Largest()
 	for _, c := range calls {
-		// The shape in which all providers have a model call a tool, up to the names of the two fields.
+		// Models of all providers call tools in this form, except for the names of the two fields.
 		u.Written += t.tokens(`{"name":"` + c.Tool + `","arguments":` + string(c.Args) + `}`)
 		u.Read += t.tokens(string(c.Result))
 	}
 }
 
-// finish counts the turn in which the model has everything and answers.
+// finish counts the last turn, in which the model answers.
 func (u *Usage) finish() {
 	u.Turns++
 	u.Input += u.Largest()

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// MakeDirs makes a directory and those above it, for their owner alone. made are the ones that were not there, the outermost first, also with
-// an error.
+// MakeDirs creates a directory and its missing parents, accessible to their owner only. made are the directories that it created, the outermost first, even
+// if it returns an error.
 func MakeDirs(dir string) (made []string, err error) {
 	var missing []string
 	for at := dir; ; at = filepath.Dir(at) {
@@ -27,7 +27,7 @@ func MakeDirs(dir string) (made []string, err error) {
 	return made, os.MkdirAll(dir, 0o700)
 }
 
-// RemoveDirs removes directories that MakeDirs has made, as far as they are empty.
+// RemoveDirs removes those directories that MakeDirs has created and that are empty.
 func RemoveDirs(made []string) {
 	for _, dir := range slices.Backward(made) {
 		_ = os.Remove(dir) // a directory in use is not empty

@@ -1,4 +1,4 @@
-// Package disk creates and replaces files as a whole and removes files that nothing has used for long.
+// Package disk creates and replaces files as a whole, and removes files that have not been used for a long time.
 package disk
 
 import (
@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// Replace gives a file its content in one step: a reader finds the old content or the new one, also after a crash. The file
-// that is being written has the name of the other with a dot before it.
+// Replace replaces the content of a file in one step: a reader sees the old or the new content, even after a crash. The temporary file
+// has the name of the file with a dot before it and a random suffix.
 func Replace(path string, data []byte, mode fs.FileMode) error {
 	return ReplaceFrom(path, bytes.NewReader(data), mode)
 }
 
-// ReplaceFrom is Replace with the content that a reader has. An error of the reader leaves the file as it is.
+// ReplaceFrom does the same as Replace with the content of a reader. An error of the reader leaves the file unchanged.
 func ReplaceFrom(path string, from io.Reader, mode fs.FileMode) error {
 	err := withTemp(path, from, mode, func(temp string) error {
 		err := os.Rename(temp, path)
@@ -36,18 +36,18 @@ func ReplaceFrom(path string, from io.Reader, mode fs.FileMode) error {
 	return nil
 }
 
-// Create gives a new file its content in one step: a reader finds no file or all of it, also after a crash. The error is
-// fs.ErrExist if there is a file of that name, which stays as it is.
+// Create creates a file with its content in one step: a reader sees no file or all of it, even after a crash. The error wraps
+// fs.ErrExist if a file with that name exists; that file stays unchanged.
 func Create(path string, data []byte, mode fs.FileMode) error {
 	return CreateFrom(path, bytes.NewReader(data), mode)
 }
 
-// CreateFrom is Create with the content that a reader has. An error of the reader leaves no file.
+// CreateFrom does the same as Create with the content of a reader. An error of the reader leaves no file.
 func CreateFrom(path string, from io.Reader, mode fs.FileMode) error {
 	err := withTemp(path, from, mode, func(temp string) error {
 		err := os.Link(temp, path)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
-			err = createUnlinked(path, temp, mode) // file systems such as FAT have no links
+			err = createUnlinked(path, temp, mode) // file systems such as FAT have no hard links
 		}
 		return errors.Join(err, os.Remove(temp))
 	})
@@ -60,7 +60,7 @@ func CreateFrom(path string, from io.Reader, mode fs.FileMode) error {
 	return nil
 }
 
-// withTemp writes a file beside path and gives it to use, which moves or removes it. If use is not reached, it is removed.
+// withTemp writes a temporary file beside path and passes it to use, which moves or removes it. On an earlier error, withTemp removes it.
 func withTemp(path string, from io.Reader, mode fs.FileMode, use func(temp string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -79,7 +79,7 @@ func withTemp(path string, from io.Reader, mode fs.FileMode, use func(temp strin
 	return use(f.Name())
 }
 
-// createUnlinked is Create, with the content of another file, where a crash may leave a part of the file.
+// createUnlinked creates a file with the content of temp. Unlike Create, a crash may leave a partial file.
 func createUnlinked(path, temp string, mode fs.FileMode) error {
 	from, err := os.Open(temp)
 	if err != nil {
@@ -94,7 +94,7 @@ func createUnlinked(path, temp string, mode fs.FileMode) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// syncDir makes a new name in a directory durable. Windows does so by itself, and cannot open directories for it.
+// syncDir makes a new name in a directory durable. Windows does so by itself, and cannot open directories for syncing.
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -106,14 +106,14 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Use notes that something is in use, for Sweep.
+// Use records that a file or directory is in use, so that Sweep keeps it.
 func Use(path string) {
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // without the new time it may be swept too early, and is made again
+	_ = os.Chtimes(path, now, now) // on an error it may be swept too early, and is then created again
 }
 
-// Sweep removes files and directories in dir whose names have one of the prefixes, and which were not used for 30 days. What
-// it cannot remove stays until another time.
+// Sweep removes files and directories in dir whose names have one of the prefixes and that were not used for 30 days. Entries
+// that cannot be removed stay until a later Sweep.
 func Sweep(dir string, prefixes ...string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -1,9 +1,9 @@
 package disk
 
-// Exposed says why users other than this one can change what is at path: who owns it, its mode, or those of a directory above it. The error
-// says what to do; it is nil where only this user, root and the owners in also can. On Windows, where the directories of users are closed to others, and
-// for what is not there, it is nil.
+// Exposed returns an error if other users can change the file or directory at path, because of its owner or mode, or those of a directory
+// above it. The error says what to do. The current user, root and the owners in also are allowed. Exposed returns nil on Windows, where
+// other users cannot access a user's directories, and if nothing exists at path.
 func Exposed(path string, also ...int) error { return exposed(path, also) }
 
-// Owner returns the id of the user who owns what is at path; -1 where there are no such ids, or nothing is there.
+// Owner returns the id of the user who owns the file or directory at path; -1 if the system has no such ids, or nothing exists at path.
 func Owner(path string) int { return owner(path) }

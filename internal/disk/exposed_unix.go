@@ -30,7 +30,7 @@ func exposed(path string, also []int) error {
 	if err != nil {
 		return err
 	}
-	// In a namespace that has no root, the owner of the root directory stands for it.
+	// In a user namespace without root, the owner of the root directory stands for root.
 	mine := append([]int{0, os.Getuid(), owner("/")}, also...)
 	places := []string{path}
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
@@ -52,7 +52,7 @@ func exposed(path string, also []int) error {
 	return nil
 }
 
-// changeable says why others can change at, which is place or a directory above it.
+// changeable returns an error if others can change at, which is place or a directory above it.
 func changeable(at, place string, mine []int) error {
 	info, err := os.Lstat(at)
 	if err != nil {
@@ -78,7 +78,7 @@ func changeable(at, place string, mine []int) error {
 	return nil
 }
 
-// private reports whether a group is that of one user: it has the user's name and no other member, as on systems with user-private groups.
+// private reports whether only one user is in a group: the group has the user's name and no other member, as on systems with user-private groups.
 func private(uid, gid int) bool {
 	group, err := user.LookupGroupId(strconv.Itoa(gid))
 	if err != nil {

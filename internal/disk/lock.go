@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// lockPause is how long Lock waits before it tries again; it learns by nothing else that another process gave the lock up.
+// lockPause is the time between two attempts of Lock; Lock gets no notice when another process releases the lock.
 const lockPause = 50 * time.Millisecond
 
-// Lock takes the lock of the file at path, which it makes if it is absent, with its directory. It waits until ctx ends, whose cause the error
-// wraps. waited says that another had the lock, in this process or another one. The file stays, unless its holder removes it before it unlocks.
+// Lock takes the lock of the file at path, and creates the file and its directory if they are absent. It waits until ctx ends; the error then wraps
+// its cause. waited reports whether another holder, in this or another process, had the lock. The file stays, unless its holder removes it before unlocking.
 func Lock(ctx context.Context, path string) (unlock func() error, waited bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, false, err
@@ -33,7 +33,7 @@ func Lock(ctx context.Context, path string) (unlock func() error, waited bool, e
 		if err := file.Close(); err != nil {
 			return nil, waited, err
 		}
-		if taken { // the holder has removed the file since it was opened
+		if taken { // an earlier holder has removed the file since it was opened
 			continue
 		}
 		waited = true

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TryLock takes the lock of an open file without waiting, and says whether it could. Closing the file, or the end of
-// the process, gives it up.
+// TryLock tries to take the lock of an open file without waiting, and reports whether it succeeded. The lock is released when the file is closed or
+// the process ends.
 func TryLock(f *os.File, exclusive bool) (bool, error) {
 	how := unix.LOCK_SH
 	if exclusive {

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// TryLock takes the lock of an open file without waiting, and says whether it could. Closing the file, or the end of
-// the process, gives it up. The locked byte is far behind the content, which stays readable for others.
+// TryLock tries to take the lock of an open file without waiting, and reports whether it succeeded. The lock is released when the file is closed or
+// the process ends. The locked byte is far behind the content, so that others can still read the content.
 func TryLock(f *os.File, exclusive bool) (bool, error) {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {

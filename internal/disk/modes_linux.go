@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepsModes reports whether the file system of path has modes of its own. Drives of Windows (in WSL and in shares) and FAT show the same one for all
+// keepsModes reports whether the file system of path stores a mode for each file. Windows drives (in WSL and in shares) and FAT show the same mode for all
 // files, and chmod has no effect there.
 func keepsModes(path string) bool {
 	const exFAT, fuse, ntfs, cifs, smb2 = 0x2011bab0, 0x65735546, 0x7366746e, 0xff534d42, 0xfe534d42

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// editWait is how long an edit waits for that of another process.
+// editWait is the maximum time that an edit waits for other processes.
 const editWait = 30 * time.Second
 
-// Exclusively does something while no other process does something exclusively with the same path; one waits for the other. The lock is a file
-// beside it meanwhile.
+// Exclusively calls do while no other process is in Exclusively with the same path; it waits for the others. Its lock is a file
+// beside path, which exists meanwhile.
 func Exclusively(path string, do func() error) (err error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), editWait, fmt.Errorf("another process has changed it for %s", editWait))
 	defer cancel()
@@ -23,18 +23,18 @@ func Exclusively(path string, do func() error) (err error) {
 		return err
 	}
 	defer func() {
-		_ = os.Remove(path + ".lock") // Windows keeps it while it is open; then it stays
+		_ = os.Remove(path + ".lock") // on Windows this fails while another process has the file open; the file then stays
 		err = errors.Join(err, unlock())
 	}()
 	return do()
 }
 
-// Owned is a file with values by name that only its user may read and change. Its methods may be called from any goroutine and process.
+// Owned is a file of named values that only its user may read and change. Its methods are safe for use by several goroutines and processes.
 type Owned[V any] struct {
-	File string // file with its directory, which is created; empty: no file and no values
+	File string // path of the file, whose directory is created; if empty, there is no file and Read returns no values
 }
 
-// Read returns the values; none if there is no file.
+// Read returns the values, or nil if there is no file.
 func (o Owned[V]) Read() (all map[string]V, err error) {
 	if o.File == "" {
 		return nil, nil

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	maxSecret  = 64 << 10    // bytes of a file
-	secretWait = time.Second // for the process that has made the file to write it, on file systems where Create takes two steps
+	maxSecret  = 64 << 10    // maximum size of a file in bytes
+	secretWait = time.Second // time to wait until the process that created the file has written it, on file systems where Create takes two steps
 )
 
-// ErrReadable says that other users of the machine can read a file that is to be secret.
+// ErrReadable means that other users of the machine can read a file that should be secret.
 var ErrReadable = errors.New("other users of this machine can read it")
 
-// Secret returns the content of a file that only its owner may read. If there is none, it is made with what fresh returns, and its
-// directory too; with a nil fresh the error is fs.ErrNotExist. Processes that call it at the same time get the same content.
+// Secret returns the content of a file that only its owner may read. If there is no file, Secret creates it, with the result of fresh, and its
+// directory; if fresh is nil, it returns fs.ErrNotExist. Concurrent callers in several processes get the same content.
 func Secret(path string, fresh func() string) ([]byte, error) {
 	if _, err := os.Stat(path); fresh != nil && errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

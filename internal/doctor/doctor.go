@@ -1,4 +1,4 @@
-// Package doctor says what works of a harness and its machine, and how to mend what does not.
+// Package doctor checks whether a harness and its machine work, and advises how to fix what does not.
 package doctor
 
 import (
@@ -19,23 +19,23 @@ import (
 	"mcp-code-exec-harness/internal/upstream"
 )
 
-// Finding is what was found about one thing.
+// Finding is the result of one check.
 type Finding struct {
 	Name   string `json:"name"`
 	State  string `json:"state" enum:"ok,warning,failed"`
 	Detail string `json:"detail"`
 	Fix    string `json:"fix,omitempty"`
-	// Walls are those of a tier of the sandbox. Started is whether it has them from a runner that started.
+	// Walls are the walls of a sandbox tier. Started reports whether they were read from a runner that started.
 	Walls   []Wall `json:"walls,omitempty"`
 	Started bool   `json:"-"`
 }
 
-// Found is a finding without walls.
+// Found returns a finding without walls.
 func Found(name, state, detail, fix string) Finding {
 	return Finding{Name: name, State: state, Detail: detail, Fix: fix}
 }
 
-// Harness is what is examined. Its methods are safe for concurrent use.
+// Harness is the harness that is examined. Its methods are safe for concurrent use.
 type Harness interface {
 	Servers() *upstream.Servers
 	Skills() (*skills.Store, error)
@@ -45,15 +45,15 @@ type Harness interface {
 	Catalog() *catalog.Catalog
 }
 
-// Own are the findings that the command line makes.
+// Own has the findings and checks that the command line supplies.
 type Own struct {
 	Configuration Finding
 	Store         func() error // opens the store
 	Approvals     func() []Finding
 }
 
-// Examine checks everything that commands need, and notes each finding as soon as there is one. Servers start at once, and are noted in the
-// order in which they have answered.
+// Examine checks everything that commands need, and passes each finding to note as soon as it is known. The servers start first; their findings
+// come in the order in which they answer.
 func Examine(ctx context.Context, cfg *config.Config, h Harness, own Own, say func(string), note func(Finding)) {
 	started := h.Servers().Starting(ctx)
 	note(own.Configuration)
@@ -90,7 +90,7 @@ func Examine(ctx context.Context, cfg *config.Config, h Harness, own Own, say fu
 	}
 }
 
-// partFinding is the result of opening a part.
+// partFinding returns the finding for an attempt to open a part.
 func partFinding(name, detail string, err error) Finding {
 	if err == nil {
 		return Found(name, "ok", detail, "")
@@ -101,7 +101,7 @@ func partFinding(name, detail string, err error) Finding {
 	return Found(name, "failed", err.Error(), "")
 }
 
-// vaultFindings opens the key of personal data and the vault, and reaches it.
+// vaultFindings opens the key of personal data and the vault, and checks that the vault can be reached.
 func vaultFindings(ctx context.Context, c config.PII, h Harness) []Finding {
 	const name = "personal data"
 	if !c.Enabled {
@@ -154,7 +154,7 @@ func serverFinding(s mcpclient.Status) Finding {
 	return Found(name, "failed", firstLine(s.Reason), "harness servers test "+s.Name)
 }
 
-// StartingText says which servers are awaited.
+// StartingText returns a text that names the servers that are being installed or started.
 func StartingText(all []mcpclient.Status) string {
 	var installing, starting []string
 	for _, s := range all {
@@ -174,7 +174,7 @@ func StartingText(all []mcpclient.Status) string {
 	return "starting servers"
 }
 
-// HeldOf says how much of a server is held.
+// HeldOf returns a text with the number of held definitions of a server.
 func HeldOf(s mcpclient.Status) string {
 	if s.Held == 1 {
 		return "1 definition of server " + s.Name + " is"

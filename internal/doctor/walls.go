@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/docker"
 )
 
-// engines say what executes programs in a tier.
+// engines describe what executes the programs of each tier.
 var engines = map[string]string{
 	"wasm":    "QuickJS in the memory of WebAssembly, worker process",
 	"process": "Node.js, a process for each program",
@@ -24,12 +24,13 @@ var engines = map[string]string{
 // Wall is a wall of a tier.
 type Wall struct {
 	Name   string `json:"name"`
-	State  string `json:"state"` // held, missing, or impossible: this system cannot have it
+	State  string `json:"state"` // held, missing, or impossible (this system does not support the wall)
 	Detail string `json:"detail,omitempty"`
 	Fix    string `json:"fix,omitempty"`
 }
 
-// sandboxFinding opens a tier, starts a runner of it and says which walls it has. A tier that is not configured may fail.
+// sandboxFinding opens a tier, starts a runner in it and reports which walls it has. The failure of a tier that is not configured is only a
+// warning.
 func sandboxFinding(ctx context.Context, h Harness, tier string, configured bool) Finding {
 	name := "sandbox " + tier
 	began := time.Now()
@@ -62,7 +63,7 @@ func sandboxFinding(ctx context.Context, h Harness, tier string, configured bool
 	if len(held) > 0 {
 		f.Detail += "; walls around it: " + strings.Join(held, ", ")
 	}
-	if tier == "docker" && !slices.Contains(walls, docker.Kernel) { // the kernel is a choice
+	if tier == "docker" && !slices.Contains(walls, docker.Kernel) { // this wall is optional
 		f.Walls = append(f.Walls, Wall{
 			docker.Kernel, "missing", "containers share the kernel of the engine's machine",
 			"for users who do not trust each other: install gVisor, and set sandbox.docker.runtime to runsc",
@@ -71,7 +72,7 @@ func sandboxFinding(ctx context.Context, h Harness, tier string, configured bool
 	return f
 }
 
-// noWalls are the walls of a tier that does not start.
+// noWalls returns the walls of a tier that does not start, each as missing or impossible.
 func noWalls(tier, why string) (all []Wall) {
 	names, fix := jail.Walls, "the tier does not start: mend first what its detail says"
 	switch {
@@ -90,7 +91,8 @@ func noWalls(tier, why string) (all []Wall) {
 	return all
 }
 
-// refusedWalls are the walls of a tier that does not start because some are missing, which the error names, each with the reason: "NAME: reason".
+// refusedWalls returns the walls of a tier that does not start because walls are missing. The error's text names each missing wall with the reason:
+// "NAME: reason".
 func refusedWalls(tier, text string) (all []Wall) {
 	for _, wall := range jail.Walls {
 		_, why, gone := strings.Cut(text, " "+wall+": ")
@@ -107,7 +109,7 @@ func refusedWalls(tier, text string) (all []Wall) {
 
 const onLinux = "untrusted programs run best on Linux, or in a virtual machine with it"
 
-// wallGone says why a wall is missing, whether this system can have it at all, and how.
+// wallGone returns a missing wall with the reason, whether this system supports the wall, and the fix.
 func wallGone(tier, wall, why string) Wall {
 	w := Wall{wall, "missing", why, ""}
 	unknown := strings.Contains(why, syscall.ENOSYS.Error()) || strings.Contains(why, syscall.EINVAL.Error())

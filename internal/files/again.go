@@ -8,14 +8,14 @@ import (
 	"io/fs"
 )
 
-// before is the state that a call found, for calls that cannot simply be repeated after a crash: all except writing, copying,
-// deleting and the recursive or forced forms of mkdir and rm, which end in the same state however often they are done.
+// before is the state that a call found. It is needed for calls that cannot simply be repeated after a crash: all except writing, copying,
+// deleting and the recursive or forced forms of mkdir and rm, which lead to the same state however often they are done.
 type before struct {
-	Exists bool  `json:"exists"`         // the path, of a rename the old one
+	Exists bool  `json:"exists"`         // whether the path existed; for a rename, the old path
 	Size   int64 `json:"size,omitempty"` // size of the file before the append
 }
 
-// guarded returns the path whose state shows whether a call was done, "" if repeating the call is harmless.
+// guarded returns the path whose state shows whether a call was done, or "" if the call can safely be repeated.
 func guarded(name string, a *arguments) string {
 	switch {
 	case name == "appendFile", name == "mkdir" && !a.Recursive, name == "rm" && !a.Force:
@@ -26,8 +26,8 @@ func guarded(name string, a *arguments) string {
 	return ""
 }
 
-// Precondition returns what the journal needs with the intent of a changing call, so that AlreadyDone can judge it after a
-// crash; nil if the call may simply be repeated, or refuses its arguments.
+// Precondition returns data that the journal stores with the intent of a changing call, so that AlreadyDone can judge the call after a
+// crash. It returns nil if the call can simply be repeated, or if its arguments are invalid.
 func (s *Space) Precondition(name string, args json.RawMessage) (json.RawMessage, error) {
 	a, err := decode(args)
 	if err == nil && guarded(name, a) != "" {
@@ -35,15 +35,15 @@ func (s *Space) Precondition(name string, args json.RawMessage) (json.RawMessage
 			return json.Marshal(now)
 		}
 	}
-	return nil, nil // a call that fails does so again when it is repeated
+	return nil, nil // a call that fails also fails when it is repeated
 }
 
-// AlreadyDone reports whether a changing call whose answer was lost in a crash took effect; if not, the caller executes it
-// again. It removes a part of an append that the crash left. The call is the last changing one of its run.
+// AlreadyDone reports whether a changing call whose answer was lost in a crash took effect; if not, the caller executes the call
+// again. AlreadyDone removes the partial data of an append that the crash interrupted. The call must be the last changing one of its run.
 func (s *Space) AlreadyDone(name string, args, precondition json.RawMessage) (bool, error) {
 	a, err := decode(args)
 	if err != nil || len(precondition) == 0 || guarded(name, a) == "" {
-		return false, nil // the call fails again by itself
+		return false, nil // the repeated call fails by itself
 	}
 	var was before
 	if err := json.Unmarshal(precondition, &was); err != nil {
@@ -62,17 +62,17 @@ func (s *Space) AlreadyDone(name string, args, precondition json.RawMessage) (bo
 		to, err := s.state(a.To)
 		return was.Exists && !now.Exists && to.Exists, err
 	}
-	if !now.Exists || now.Size < was.Size { // another run replaced it
+	if !now.Exists || now.Size < was.Size { // another run replaced the file
 		return false, nil
 	}
 	return s.appended(a, was.Size)
 }
 
-// appended says whether the data of an append stands in the file behind the size it had.
+// appended reports whether the file contains the data of an append after its first size bytes, its size before the call.
 func (s *Space) appended(a *arguments, size int64) (bool, error) {
 	data, err := a.data()
 	if err != nil {
-		return false, nil // the call fails again by itself
+		return false, nil // the repeated call fails by itself
 	}
 	d, rel, err := s.target(a.Path)
 	if err != nil {
@@ -83,9 +83,9 @@ func (s *Space) appended(a *arguments, size int64) (bool, error) {
 	switch {
 	case e != nil && e.Code == IO:
 		return false, err
-	case err != nil: // a directory, say: the call fails again by itself
+	case err != nil: // for example a directory; the repeated call fails by itself
 		return false, nil
-	case bytes.Contains(tail, data): // perhaps behind what another run appended
+	case bytes.Contains(tail, data): // possibly after data that another run appended
 		return true, nil
 	case len(tail) > 0 && bytes.HasPrefix(data, tail):
 		return false, d.truncate(rel, size)

@@ -1,5 +1,5 @@
-// Package files keeps the files of sandboxed programs: directories of the host behind os.Root, with quotas, that no
-// path, link or name leads out of, and the view of them that a program has (Space).
+// Package files stores the files of sandboxed programs in directories of the host behind os.Root, with quotas. No
+// path, link or name leads out of these directories. Space is a program's view of them.
 package files
 
 import (
@@ -17,20 +17,20 @@ import (
 	"mcp-code-exec-harness/internal/id"
 )
 
-// Limits are the quotas of one directory. 0 is no quota.
+// Limits are the quotas of one directory. 0 means no quota.
 type Limits struct {
 	MaxBytes int64 // sum of the sizes of all files
 	MaxFiles int64 // number of files and directories
-	// MaxUserBytes is the sum of the sizes of all files of a user: of the directories with the same first id. Writes of
-	// several directories at the same time may exceed it by what they write.
+	// MaxUserBytes is the sum of the sizes of all files of a user, in all directories with the same first id. Concurrent writes in
+	// different directories may exceed it by their own size.
 	MaxUserBytes int64
 }
 
-// Options say how the directories of a Base behave.
+// Options configure the directories of a Base.
 type Options struct {
 	Limits  Limits
-	Section string // of the configuration that has the limits, for errors: "skills"
-	// Durable makes a write survive a power failure before it is answered. Without it a crash of the machine, but not of the
+	Section string // configuration section of the limits, named in errors: "skills"
+	// Durable makes each write survive a power failure before the write is answered. Without Durable, a crash of the machine, but not of the
 	// harness, can lose the last writes.
 	Durable bool
 }
@@ -40,15 +40,15 @@ type Base struct {
 	root  *os.Root
 	opts  Options
 	now   func() time.Time
-	clear func(parent *os.Root, name string) error // deletes a tree; tests make it slow
+	clear func(parent *os.Root, name string) error // deletes a tree; tests replace it by a slow one
 
 	mu   sync.Mutex
 	open map[string]*state // directories by path inside the base
 
 	usesMu sync.Mutex
-	uses   map[string]*use // use by the first of an owner's names
+	uses   map[string]*use // usage by the first name of an owner
 
-	parents sync.RWMutex // held for writing while empty parents of removed directories are deleted
+	parents sync.RWMutex // held for writing while empty parents of removed directories are deleted, else for reading
 }
 
 // OpenBase opens a directory of the host, creating it if it does not exist. The directory itself may be a symbolic link.
@@ -64,7 +64,7 @@ func OpenBase(dir string, opts Options) (*Base, error) {
 	return &Base{root: root, opts: opts, now: time.Now, clear: (*os.Root).RemoveAll, open: map[string]*state{}, uses: map[string]*use{}}, nil
 }
 
-// Close releases the base. Dirs that are still open fail from then on.
+// Close closes the base. Operations on Dirs that are still open fail from then on.
 func (b *Base) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,8 +75,8 @@ func (b *Base) Close() error {
 	return b.root.Close()
 }
 
-// Open returns the directory of an owner, given as one or more ids (user, then session) of any text. Nothing is
-// created before the first write. Dirs of the same owner share their quota. The caller closes the Dir.
+// Open returns the directory of an owner, given as one or more ids (user, then session), which may be any text. It creates
+// nothing before the first write. Dirs of the same owner share their quota. The caller closes the Dir.
 func (b *Base) Open(ids ...string) (*Dir, error) {
 	names, err := dirNames(ids)
 	if err != nil {
@@ -94,8 +94,8 @@ func (b *Base) Open(ids ...string) (*Dir, error) {
 	return &Dir{s: s, release: sync.OnceFunc(func() { b.release(key, s) })}, nil
 }
 
-// Remove deletes the directory of an owner and everything in it, and parents of it that it leaves empty. Dirs that
-// are open on it fail from then on. Removing what does not exist is no error.
+// Remove deletes the directory of an owner with its content, and the parents that are empty then. Operations on Dirs
+// that are open on it fail from then on. Removing a directory that does not exist is no error.
 func (b *Base) Remove(ids ...string) error {
 	names, err := dirNames(ids)
 	if err == nil {
@@ -107,7 +107,7 @@ func (b *Base) Remove(ids ...string) error {
 	return nil
 }
 
-// remove detaches the directory and deletes it without holding the lock, because a tree can be large.
+// remove detaches the directory and then deletes it without holding the lock, because a tree can be large.
 func (b *Base) remove(names []string) error {
 	parent, name, err := b.detach(names)
 	if parent == nil {
@@ -124,13 +124,13 @@ func (b *Base) remove(names []string) error {
 	defer b.parents.Unlock()
 	for up := path.Dir(path.Join(names...)); up != "."; up = path.Dir(up) {
 		if b.root.Remove(filepath.FromSlash(up)) != nil {
-			break // the directory holds others, or never existed
+			break // the parent has other directories, or never existed
 		}
 	}
 	return nil
 }
 
-// detach renames a directory so that nothing finds it. It returns the new name and the directory that holds it, nil if it does
+// detach renames a directory so that it is no longer found. It returns the new name and the parent directory, which is nil if the directory does
 // not exist.
 func (b *Base) detach(names []string) (parent *os.Root, name string, err error) {
 	key := path.Join(names...)
@@ -151,14 +151,14 @@ func (b *Base) detach(names []string) (parent *os.Root, name string, err error) 
 		return nil, "", err
 	}
 	name = tempPrefix + rand.Text()
-	if parent.Rename(last, name) != nil { // there is no such file; or on Windows another process has one of its files open
+	if parent.Rename(last, name) != nil { // it does not exist, or on Windows another process has one of its files open
 		return parent, last, nil
 	}
 	return parent, name, nil
 }
 
-// Sweep removes what interrupted removals left, and the directories of runs, whose second id is that of the run, which have not
-// changed since before and for which ended returns true. Open directories stay.
+// Sweep removes leftovers of interrupted removals. It also removes the directories whose second id is that of a run, if they have not
+// changed since before and ended returns true for the run. It keeps open directories.
 func (b *Base) Sweep(ctx context.Context, before time.Time, ended func(run string) bool) error {
 	var failed error
 	for _, first := range b.list(".") {
@@ -182,14 +182,14 @@ func (b *Base) Sweep(ctx context.Context, before time.Time, ended func(run strin
 	return failed
 }
 
-// list lists the directories in a directory of the base, none if it cannot be read.
+// list returns the directories in a directory of the base, or none if that cannot be read.
 func (b *Base) list(dir string) []fs.FileInfo {
 	f, err := b.root.Open(filepath.FromSlash(dir))
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(-1) // the entries before an error count
+	entries, _ := f.ReadDir(-1) // on an error, use the entries read before it
 	var dirs []fs.FileInfo
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && info.IsDir() {
@@ -224,9 +224,9 @@ func dirNames(ids []string) ([]string, error) {
 	return names, nil
 }
 
-// descend opens the directory at names below root, one name at a time, so that a link planted in the base is refused
-// instead of leading to the directory of another owner. With create it makes what is missing; without, it returns
-// false. The caller closes the returned root, which is root itself if names is empty.
+// descend opens the directory at names below root, one name at a time, and refuses links, so that a link planted in the base
+// does not lead to the directory of another owner. If create is true, it creates missing directories; otherwise it returns
+// ok false for them. The caller closes the returned root, which is root itself if names is empty.
 func descend(root *os.Root, names []string, create bool) (_ *os.Root, ok bool, err error) {
 	at := root
 	defer func() {

@@ -15,10 +15,10 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// MaxRead is the number of bytes that one host call reads of a file.
+// MaxRead is the maximum number of bytes of a file that one host call reads.
 const MaxRead = 8 << 20
 
-// arguments are those of every file call; which are used depends on the call.
+// arguments are the arguments of all file calls; each call uses some of them.
 type arguments struct {
 	Path      string  `json:"path"`
 	From      string  `json:"from"`
@@ -34,9 +34,9 @@ type arguments struct {
 
 // operation is one file call of a program.
 type operation struct {
-	syscall string // system call that errors name
+	syscall string // name of the system call in errors
 	read    func(*Space, context.Context, *arguments) (any, error)
-	change  func(*Space, context.Context, *arguments) error // nil of a call that changes nothing
+	change  func(*Space, context.Context, *arguments) error // nil for a call that changes nothing
 }
 
 var operations = map[string]operation{
@@ -57,7 +57,7 @@ var operations = map[string]operation{
 	"copyFile": {"copyfile", nil, (*Space).callCopy},
 }
 
-// changing makes a call of a change of what stands at the path.
+// changing returns the implementation of a call that changes the file or directory at its path.
 func changing(change func(context.Context, *Dir, string, *arguments) error) func(*Space, context.Context, *arguments) error {
 	return func(s *Space, ctx context.Context, a *arguments) error {
 		d, rel, err := s.target(a.Path)
@@ -68,7 +68,7 @@ func changing(change func(context.Context, *Dir, string, *arguments) error) func
 	}
 }
 
-// storing makes a call of a function that writes data to the path.
+// storing returns the implementation of a call that writes data to its path.
 func storing(write func(*Dir, context.Context, string, []byte) error) func(*Space, context.Context, *arguments) error {
 	return func(s *Space, ctx context.Context, a *arguments) error {
 		d, p, err := s.target(a.Path)
@@ -86,7 +86,7 @@ func storing(write func(*Dir, context.Context, string, []byte) error) func(*Spac
 	}
 }
 
-// kept is what is written into a file below /skills.
+// kept returns the data to write into a file, which Keep determines for files below /skills.
 func (s *Space) kept(ctx context.Context, d *Dir, p string, data []byte) ([]byte, error) {
 	if d != s.skills || s.Keep == nil {
 		return data, nil
@@ -98,11 +98,11 @@ func (s *Space) kept(ctx context.Context, d *Dir, p string, data []byte) ([]byte
 	return s.Keep(ctx, old, data)
 }
 
-// Mutates reports whether a file call may change something. Such calls of a run execute one after another, each answer
-// committed to the journal before the next begins. All of them answer true.
+// Mutates reports whether a file call may change something. Such calls of a run execute one after another; the answer of each is
+// committed to the journal before the next begins. The value of their answer is true.
 func Mutates(name string) bool { return operations[name].change != nil }
 
-// Call executes a host call of kind fs. Its errors have the name FSError and the data {code, path}; they never show
+// Call executes a host call of kind fs. Its errors have the name FSError and the data {code, path}. They never contain
 // a path of the host.
 func (s *Space) Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error) {
 	op, ok := operations[name]
@@ -143,7 +143,7 @@ func decode(args json.RawMessage) (*arguments, error) {
 	var a arguments
 	if err := frame.DecodeArgs(args, &a); err != nil {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			value, _, _ := strings.Cut(wrong.Value, " ") // a number is followed by the literal, however long
+			value, _, _ := strings.Cut(wrong.Value, " ") // the kind of value; after "number", the literal follows, which can be long
 			return nil, fmt.Errorf("%s may not be a %s", wrong.Field, value)
 		}
 		return nil, errors.New("the arguments are not an object")
@@ -178,12 +178,12 @@ func (s *Space) callRead(ctx context.Context, a *arguments) (any, error) {
 	return nil, invalid("the encoding must be utf8 or base64")
 }
 
-// readText returns the characters that begin in a range of bytes, so that ranges one after another give the whole
-// text even where they cut a character in two. What is not UTF-8 is no text and never passes for it.
+// readText returns the characters that begin in a range of bytes. Consecutive ranges thus give the whole
+// text even if a boundary splits a character. Data that is not UTF-8 is an error.
 func (s *Space) readText(ctx context.Context, p string, offset, length int64) (string, error) {
 	more := length
 	if length >= 0 {
-		more += utf8.UTFMax - 1 // the rest of a last character that is cut
+		more += utf8.UTFMax - 1 // for the rest of a last character that the range splits
 	}
 	data, err := s.read(ctx, p, offset, more)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *Space) readText(ctx context.Context, p string, offset, length int64) (s
 	return string(data), nil
 }
 
-// WriteFrom writes the size bytes that r has to a file, as writeFile does, without holding them.
+// WriteFrom writes size bytes from r to a file, as writeFile does, without holding all of them in memory.
 func (s *Space) WriteFrom(ctx context.Context, p string, size int64, r io.Reader) error {
 	d, rel, err := s.target(p)
 	if err == nil {
@@ -232,7 +232,7 @@ func (a *arguments) data() ([]byte, error) {
 	return nil, invalid("the data to write is missing; it must be a string or bytes")
 }
 
-// target returns the Dir and relative path of something to change.
+// target returns the Dir and the relative path of a file or directory to change.
 func (s *Space) target(p string) (*Dir, string, error) {
 	at, err := s.route(p)
 	switch {
@@ -244,7 +244,7 @@ func (s *Space) target(p string) (*Dir, string, error) {
 	return nil, "", &Error{Code: Denied, Detail: "only /skills and /workspace can be written to"}
 }
 
-// dirEntry is an element of readdir's answer. Its name is relative to the directory that was listed, as in Node.js.
+// dirEntry is an element of readdir's answer. Name is relative to the listed directory, as in Node.js.
 type dirEntry struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
@@ -258,7 +258,7 @@ func (s *Space) callList(ctx context.Context, a *arguments) (any, error) {
 		return nil, err
 	}
 	list, err := s.listPlace(ctx, at, a.Recursive)
-	if err == nil && len(list) > maxList { // the list spans several trees
+	if err == nil && len(list) > maxList { // the list can span several trees
 		return nil, errLong
 	}
 	top := strings.TrimSuffix(at.String(), "/") + "/"
@@ -278,14 +278,14 @@ func typeOf(e Entry) string {
 
 func (s *Space) callStat(ctx context.Context, a *arguments) (any, error) {
 	e, err := s.stat(ctx, a.Path)
-	ms := int64(0) // files made on demand have no time
+	ms := int64(0) // files made on demand have no modification time
 	if !e.ModTime.IsZero() {
 		ms = e.ModTime.UnixMilli()
 	}
 	return map[string]any{"type": typeOf(e), "size": e.Size, "mtimeMs": ms}, err
 }
 
-// callExists answers false for everything that a program could not open, as existsSync does.
+// callExists returns false for any path that a program could not open, as existsSync does.
 func (s *Space) callExists(ctx context.Context, a *arguments) (any, error) {
 	_, err := s.stat(ctx, a.Path)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == IO {
@@ -318,7 +318,7 @@ func (s *Space) callCopy(ctx context.Context, a *arguments) error {
 	return Copy(ctx, dst, to, at.dir, at.rel)
 }
 
-// moves refuses a file of /workspace whose text must not stand in /skills as it is.
+// moves returns an error for a file of /workspace whose text must not be stored in /skills unchanged.
 func (s *Space) moves(ctx context.Context, dst *Dir, to string, src *Dir, from string) error {
 	if dst != s.skills || src == s.skills || s.Keep == nil {
 		return nil
@@ -334,7 +334,7 @@ func (s *Space) moves(ctx context.Context, dst *Dir, to string, src *Dir, from s
 	return err
 }
 
-// callRename moves between /skills and /workspace, too.
+// callRename renames a file or directory. It also moves files between /skills and /workspace.
 func (s *Space) callRename(ctx context.Context, a *arguments) error {
 	src, from, err := s.target(a.From)
 	if err != nil {

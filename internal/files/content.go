@@ -14,50 +14,50 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// Restorer puts values in the place of the tokens in texts.
+// Restorer replaces tokens in texts by their values.
 type Restorer interface {
-	// RestoreSome restores the beginning of a text, as much of it as does not depend on what follows; last says that nothing does. used is
-	// the number of bytes of text that were restored, which is more than none of 1 KiB. It is safe for concurrent use.
+	// RestoreSome restores the beginning of a text, as far as it does not depend on the text that follows; last is true if no text follows. used is
+	// the number of bytes of text that were restored; it is greater than 0 for a text of at least 1 KiB. RestoreSome is safe for concurrent use.
 	RestoreSome(ctx context.Context, text string, last bool) (restored string, used int, err error)
 }
 
-// Layout is what a file's owner reads of it: the file as it is, or, if it is UTF-8, with values in the place of tokens.
+// Layout describes a file's content as its owner reads it: the file unchanged or, if it is UTF-8, with tokens replaced by values.
 type Layout struct {
-	Size int64             // size of the content that is read
-	Text bool              // reports valid UTF-8
-	Sum  [sha256.Size]byte // SHA-256 of what is read
+	Size int64             // size of the content
+	Text bool              // whether the file is valid UTF-8
+	Sum  [sha256.Size]byte // SHA-256 of the content
 
 	marks []mark // beginnings of chunks, if tokens are restored; nil if the file is read unchanged
 }
 
-// mark is a place in a file, and where what is restored of it begins in what is read.
+// mark is the beginning of a chunk: its offset in the file and its offset in the content.
 type mark struct{ file, read int64 }
 
-// chunkBytes is how much of a file is restored at a time.
+// chunkBytes is the number of bytes of a file that are restored at a time.
 const chunkBytes = 256 << 10
 
-// Content is a file as its owner reads it. Its memory does not depend on the file's size. It is for one goroutine.
+// Content reads a file as its owner sees it. Its memory does not depend on the file's size. It is for one goroutine only.
 type Content struct {
 	*Layout
 	Info fs.FileInfo
 
 	ctx     context.Context //nolint:containedctx // io.Reader has no other way
 	f       *os.File
-	restore Restorer // nil: the file is read as it is
+	restore Restorer // nil if the file is read unchanged
 	buffer  []byte
-	at      int64  // offset in the content
-	chunk   string // content from begins on
+	at      int64  // read position, an offset in the content
+	chunk   string // restored chunk, at the offset begins in the content
 	begins  int64
 	next    int64 // offset in the file, after the chunk
 }
 
 var _ io.ReadSeekCloser = (*Content)(nil)
 
-// errChanged reports a file that was written while it was read, or tokens that were forgotten during that.
+// errChanged reports that the file was written, or that its tokens were forgotten, while it was read.
 var errChanged = &Error{Code: IO, Detail: "the file has changed while it was read; read it again"}
 
-// Content opens a file for its owner; restore may be nil, for the file as it is. layout, which may be nil, returns what an earlier Content of the
-// same file found; without it the whole file is read once. Reading ends with ctx. The caller closes the Content.
+// Content opens a file for its owner. If restore is nil, the file is read unchanged. layout may be nil; it returns the Layout of an earlier Content of the
+// same file, or nil. Without a Layout, Content reads the whole file once. Reading stops when ctx ends. The caller closes the Content.
 func (d *Dir) Content(ctx context.Context, p string, restore Restorer, layout func(fs.FileInfo) *Layout) (*Content, error) {
 	f, info, err := d.Open(p)
 	if err != nil {
@@ -82,7 +82,7 @@ func (d *Dir) Content(ctx context.Context, p string, restore Restorer, layout fu
 // Close closes the file.
 func (c *Content) Close() error { return c.f.Close() }
 
-// scan reads the whole file for its layout.
+// scan reads the whole file to determine its layout.
 func (c *Content) scan() error {
 	c.Layout = &Layout{Text: true}
 	c.chunk, c.begins, c.next = "", 0, 0
@@ -102,11 +102,11 @@ func (c *Content) scan() error {
 			c.Text = err == nil
 		}
 		same = same && c.chunk == string(raw)
-		io.WriteString(sum, c.chunk) // a hash takes everything
+		io.WriteString(sum, c.chunk) // a hash accepts everything
 		c.Size += int64(len(c.chunk))
 	}
 	c.Text = c.Text && text.Close() == nil
-	if !c.Text && !same { // tokens in other data are none
+	if !c.Text && !same { // data that is not UTF-8 has no tokens
 		c.restore = nil
 		return c.scan()
 	}
@@ -117,7 +117,7 @@ func (c *Content) scan() error {
 	return nil
 }
 
-// load reads the next chunk and returns it as it is in the file; nothing at its end.
+// load reads the next chunk and returns its bytes in the file, before restoring; none at the end of the file.
 func (c *Content) load() (raw []byte, err error) {
 	if err := c.ctx.Err(); err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (c *Content) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// find loads the chunk with the next byte to read.
+// find loads the chunk that contains the read position.
 func (c *Content) find() error {
 	end := c.begins + int64(len(c.chunk))
 	if c.at < c.begins || c.at >= end+chunkBytes {

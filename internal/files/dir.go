@@ -14,9 +14,9 @@ import (
 )
 
 // Dir is the directory of one owner. Paths in it are relative and slash-separated; "" and "." are the Dir itself.
-// Everything it holds is a plain file or a directory: links, devices and pipes are invisible in listings and refused
-// otherwise. A Dir is safe for concurrent use; changes happen one after another, reads do not see half of one. Other
-// processes may use the same directory: every single operation stays sound, quotas are then approximate.
+// It contains only plain files and directories: listings leave out links, devices and pipes, and other operations refuse
+// them. A Dir is safe for concurrent use. Changes happen one after another, and reads see no change half done. Other
+// processes may use the same directory: each operation stays sound, but quotas are then approximate.
 //
 // All errors are of type *Error.
 type Dir struct {
@@ -30,15 +30,15 @@ type state struct {
 	names []string
 	refs  int // guarded by base.mu
 
-	mu      sync.RWMutex // held for writing by every change
+	mu      sync.RWMutex // every change holds it for writing
 	root    *os.Root     // nil until the directory exists
 	retired bool
 	used    Usage
-	known   bool // used was counted and no failed change has made it doubtful
+	known   bool // whether used is valid: it was counted, and no failed change has made it doubtful since
 	counted time.Time
 
 	handsMu   sync.Mutex
-	handsRead *hands // nil until it is read
+	handsRead *hands // nil until the list is read
 }
 
 // Entry describes a file or directory.
@@ -53,7 +53,7 @@ type Entry struct {
 // Close releases the Dir. It is idempotent.
 func (d *Dir) Close() { d.release() }
 
-// Pause gives back what the host keeps for the open directory, if no other Dir is open on it and until the next use. No read of this Dir
+// Pause releases the resources of the host for the open directory until the next use, if no other Dir is open on it. No read of this Dir
 // may be in progress.
 func (d *Dir) Pause() {
 	b, s := d.s.base, d.s
@@ -70,7 +70,7 @@ func (d *Dir) Pause() {
 	}
 }
 
-// ReadFile returns length bytes of a file from offset on, fewer at its end; all to the end if length is negative.
+// ReadFile returns length bytes of a file from offset on, or fewer at the end of the file. If length is negative, it returns all bytes from offset on.
 func (d *Dir) ReadFile(p string, offset, length int64) ([]byte, error) {
 	var data []byte
 	err := d.view("open", p, func(at *spot) error {
@@ -97,13 +97,13 @@ func (d *Dir) ReadFile(p string, offset, length int64) ([]byte, error) {
 	return data, err
 }
 
-// The bounds of a listing.
+// Bounds of a listing.
 const (
-	maxList      = 50_000  // entries
-	maxListBytes = 8 << 20 // limit of the paths' bytes
+	maxList      = 50_000  // maximum number of entries
+	maxListBytes = 8 << 20 // maximum total size of the paths in bytes
 )
 
-// listing is the entries of directories, in order.
+// listing collects the entries of directories, in order.
 type listing struct {
 	entries []Entry
 	bytes   int
@@ -120,7 +120,7 @@ func (l *listing) add(e Entry) error {
 
 var errLong = invalid("there are more than %d entries, or %s of paths; list one directory at a time", maxList, size(maxListBytes))
 
-// ReadDir lists a directory, sorted by path, directories before what is in them. More than 50,000 entries or 8 MiB of
+// ReadDir lists a directory, sorted by path, each directory before its content. More than 50,000 entries or 8 MiB of
 // paths are an error.
 func (d *Dir) ReadDir(ctx context.Context, p string, recursive bool) ([]Entry, error) {
 	list := listing{entries: []Entry{}}
@@ -141,7 +141,7 @@ func (d *Dir) ReadDir(ctx context.Context, p string, recursive bool) ([]Entry, e
 	return list.entries, nil
 }
 
-// read lists the directory at p and, if recursive, the directories in it, as far as a program could name the entries.
+// read lists the directory at p and, if recursive, its subdirectories. It leaves out entries that programs could not name.
 func (l *listing) read(ctx context.Context, dir *os.Root, p string, recursive bool) error {
 	entries, err := readDir(ctx, dir, maxList)
 	if err != nil {
@@ -207,7 +207,7 @@ func entry(p string, info fs.FileInfo) Entry {
 	return e
 }
 
-// view runs a reading operation.
+// view runs an operation that only reads.
 func (d *Dir) view(op, p string, fn func(*spot) error) error {
 	name, err := clean(p)
 	if err != nil {
@@ -215,7 +215,7 @@ func (d *Dir) view(op, p string, fn func(*spot) error) error {
 	}
 	s := d.s
 	s.mu.RLock()
-	if s.root == nil { // open it now, which needs the other lock
+	if s.root == nil { // opening it needs the lock for writing
 		s.mu.RUnlock()
 		s.mu.Lock()
 		err = s.openRoot(false)
@@ -235,8 +235,8 @@ func (d *Dir) view(op, p string, fn func(*spot) error) error {
 	return nil
 }
 
-// change runs a changing operation with the directory created. An operation that fails in the file system of the host
-// leaves the quota to be counted again.
+// change runs a changing operation after it has created the directory if necessary. If an operation fails in the file system of the host,
+// the usage is counted again later.
 func (d *Dir) change(op, p string, fn func(*state, *spot) error) error {
 	name, err := clean(p)
 	if err != nil {
@@ -257,7 +257,7 @@ func (d *Dir) change(op, p string, fn func(*state, *spot) error) error {
 	return hostError(op, p, err)
 }
 
-// at runs an operation on what stands at a canonical path.
+// at runs an operation on the spot of a canonical path.
 func (s *state) at(name string, fn func(*spot) error) error {
 	at, err := find(s.root, name)
 	if err != nil {
@@ -267,7 +267,7 @@ func (s *state) at(name string, fn func(*spot) error) error {
 	return fn(at)
 }
 
-// openRoot opens the directory if it is not open and, unless create is true, exists. The caller holds mu for writing.
+// openRoot opens the directory if it is not open. If the directory does not exist, openRoot creates it if create is true. The caller holds mu for writing.
 func (s *state) openRoot(create bool) error {
 	if s.retired {
 		return fs.ErrClosed
@@ -284,7 +284,7 @@ func (s *state) openRoot(create bool) error {
 	return err
 }
 
-// retire closes the directory for good, after the operation in progress.
+// retire closes the directory permanently, after the operation in progress.
 func (s *state) retire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

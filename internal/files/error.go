@@ -23,12 +23,12 @@ const (
 	IO          = "EIO" // the host's own file system failed
 )
 
-// Error is the failure of a file operation, in the form of Node.js. It never holds a path of the host.
+// Error is the failure of a file operation, in the form of Node.js. It never contains a path of the host.
 type Error struct {
 	Code   string // one of the codes above
 	Op     string // open, scandir, unlink, ...
 	Path   string // path as the caller wrote it
-	To     string // the second path, of rename and copyfile
+	To     string // second path of rename and copyfile
 	Detail string // the cause and what to do next; may be empty
 }
 
@@ -43,7 +43,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Is matches the sentinels of io/fs.
+// Is matches sentinel errors of io/fs.
 func (e *Error) Is(target error) bool {
 	return target == fs.ErrNotExist && e.Code == NotFound || target == fs.ErrExist && e.Code == Exists ||
 		target == fs.ErrPermission && e.Code == Denied
@@ -69,7 +69,7 @@ func invalid(format string, args ...any) error {
 	return &Error{Code: Invalid, Detail: fmt.Sprintf(format, args...)}
 }
 
-// shown is a path in an error; of one that is too long for a path the beginning.
+// shown returns a path for an error; if the path is too long, only its beginning.
 func shown(p string) string {
 	if len(p) <= maxGiven {
 		return p
@@ -87,7 +87,7 @@ func hostError(op, path string, err error) *Error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		e.Code = NotFound
-	case isNotEmpty(err): // before ErrExist, which covers it too
+	case isNotEmpty(err): // before ErrExist, which also matches this error
 		e.Code = NotEmpty
 	case errors.Is(err, fs.ErrExist):
 		e.Code = Exists

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// spot is where a path leads. Its directory stays open during an operation, so that changes of the directories above it do
+// spot is the place that a path leads to. Its directory stays open during an operation, so that changes of the directories above it do
 // not redirect the operation.
 type spot struct {
-	path    string // canonical, from top
+	path    string // canonical path, relative to top
 	top     *os.Root
-	dir     *os.Root    // the last directory on the way that exists; nil if top is
-	missing []string    // the names below dir of directories that do not exist
+	dir     *os.Root    // the last existing directory on the path; nil if top is nil
+	missing []string    // the names of missing directories below dir
 	name    string      // the last name of the path; "." for top itself
-	info    fs.FileInfo // nil if nothing stands there
+	info    fs.FileInfo // nil if there is no file or directory with the path
 }
 
 // close releases the spot, but not top.
@@ -26,10 +26,10 @@ func (at *spot) close() {
 	}
 }
 
-// isDir says whether a directory stands there.
+// isDir reports whether there is a directory at the spot.
 func (at *spot) isDir() bool { return at.info != nil && at.info.IsDir() }
 
-// find goes to a canonical path, one name at a time. It refuses links, which os.Root follows inside the directory, because
+// find follows a canonical path, one name at a time. It refuses links, which os.Root would follow inside the directory, because
 // their meaning differs from system to system. The caller closes the spot.
 func find(top *os.Root, p string) (_ *spot, err error) {
 	names := strings.Split(p, "/")
@@ -71,7 +71,7 @@ func find(top *os.Root, p string) (_ *spot, err error) {
 	return at, nil
 }
 
-// enter makes a directory in at.dir the one of the spot.
+// enter makes a subdirectory of at.dir the directory of the spot.
 func (at *spot) enter(name string, info fs.FileInfo) error {
 	next, err := enter(at.dir, name, info)
 	if err != nil {
@@ -82,7 +82,7 @@ func (at *spot) enter(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// enter opens the directory that info describes. A link that has taken its place since is refused.
+// enter opens the directory that info describes. It refuses a link that has replaced the directory since.
 func enter(dir *os.Root, name string, info fs.FileInfo) (*os.Root, error) {
 	next, err := dir.OpenRoot(name)
 	if err != nil {
@@ -95,10 +95,10 @@ func enter(dir *os.Root, name string, info fs.FileInfo) (*os.Root, error) {
 	return next, nil
 }
 
-// errHardLink reports a file that may have another name outside of the directory, and would be read or changed there.
+// errHardLink reports a file that may have another name outside of the directory, where reading or changing it would take effect too.
 var errHardLink = &Error{Code: Denied, Detail: "hard links are not followed; replace it by a copy"}
 
-// openFile opens the plain file that stands at the spot for reading.
+// openFile opens the plain file at the spot for reading.
 func (at *spot) openFile() (*os.File, fs.FileInfo, error) {
 	switch {
 	case at.isDir() || at.info == nil && at.name == ".":
@@ -111,7 +111,7 @@ func (at *spot) openFile() (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	opened, err := f.Stat()
-	if err == nil && !opened.Mode().IsRegular() { // replaced since by another process
+	if err == nil && !opened.Mode().IsRegular() { // another process has replaced it since
 		err = &Error{Code: Denied, Detail: "it is not a file"}
 	} else if err == nil && hardLinked(opened) {
 		err = errHardLink

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// handFile lists, in the top directory of an owner, the files that the owner has put there, one JSON object a line; of lines with the same
-// path the last counts. What stands in no line was written by programs, or by the harness for them.
+// handFile is the name of a list in the top directory of an owner of the files that the owner has put there. It has one JSON object per line; the
+// last line with a path counts. Files that are not listed were written by programs, or by the harness for them.
 const handFile = reserved + "given"
 
-// maxHandBytes bounds the list; a longer one is rewritten with the files that still exist.
+// maxHandBytes is the size above which the list is rewritten with only those files that still exist.
 const maxHandBytes = 1 << 20
 
-// given is a line of the list: a file as it was when the line was written. A file that is another one by now was written by a program.
+// given is a line of the list: a file as it was when the line was written. If size or time of the file differ now, a program has written it since.
 type given struct {
 	Path  string `json:"path"`
 	Bytes int64  `json:"bytes"` // length of the owner's part at the beginning; programs appended the rest
@@ -27,21 +27,21 @@ type given struct {
 	Time  int64  `json:"time"` // modification time in nanoseconds
 }
 
-// hands is the list as it was read.
+// hands is the list as it was last read.
 type hands struct {
 	files map[string]given
 	size  int64 // size of the list
 	time  time.Time
 }
 
-// Hand is whose hand wrote a file.
+// Hand says how much of a file its owner wrote.
 type Hand struct {
-	Given int64 // bytes from the beginning that the owner put there; programs wrote the rest
-	Size  int64 // size of the file, if the owner wrote any of it
+	Given int64 // number of bytes at the beginning that the owner put there; programs wrote the rest
+	Size  int64 // size of the file; 0 if the owner wrote none of it
 	time  int64
 }
 
-// givenAt is how many bytes of a file are its owner's. The caller holds mu.
+// givenAt returns how much of a file its owner wrote. The caller holds mu.
 func (s *state) givenAt(p string, info fs.FileInfo) Hand {
 	if info == nil {
 		return Hand{}
@@ -53,7 +53,7 @@ func (s *state) givenAt(p string, info fs.FileInfo) Hand {
 	return Hand{g.Bytes, g.Size, g.Time}
 }
 
-// hands reads the list, if it has changed. A list that cannot be read has no files: they count as those of programs.
+// hands returns the list and reads it again if it has changed. If the list cannot be read, all files count as written by programs.
 func (s *state) hands() *hands {
 	s.handsMu.Lock()
 	defer s.handsMu.Unlock()
@@ -77,7 +77,7 @@ func (s *state) hands() *hands {
 	return now
 }
 
-// give notes files that are their owner's, as they are now. The caller holds mu for writing.
+// give appends lines for files whose owner wrote them, as the files are now. The caller holds mu for writing.
 func (s *state) give(ctx context.Context, all ...given) error {
 	var lines bytes.Buffer
 	out := json.NewEncoder(&lines)
@@ -113,7 +113,7 @@ func (s *state) give(ctx context.Context, all ...given) error {
 	return err
 }
 
-// read adds lines of so many bytes to the list as it was read, unless another process has written some too.
+// read adds the appended lines, of size bytes in all, to the list in memory, unless another process has also written to the list.
 func (s *state) read(was *hands, all []given, size int64) {
 	s.handsMu.Lock()
 	defer s.handsMu.Unlock()
@@ -131,7 +131,7 @@ func (s *state) read(was *hands, all []given, size int64) {
 	s.handsRead = now
 }
 
-// taken notes that a program has written the file at a path, where a line would still be about it: the clock of files ticks slowly. The
+// taken records that a program has written the file at a path, if the list would still count the file as the owner's because its timestamps are too coarse. The
 // caller holds mu for writing.
 func (s *state) taken(ctx context.Context, p string) error {
 	if _, ok := s.hands().files[p]; !ok {
@@ -144,7 +144,7 @@ func (s *state) taken(ctx context.Context, p string) error {
 	return s.give(ctx, given{Path: p, Size: info.Size(), Time: info.ModTime().UnixNano()})
 }
 
-// giveFile notes that the first bytes of the file at a path are its owner's. The caller holds mu for writing.
+// giveFile records that the first bytes of a file, up to most, are its owner's. The caller holds mu for writing.
 func (s *state) giveFile(ctx context.Context, p string, most int64) error {
 	info, err := s.root.Lstat(p)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *state) giveFile(ctx context.Context, p string, most int64) error {
 	return s.give(ctx, given{p, min(most, info.Size()), info.Size(), info.ModTime().UnixNano()})
 }
 
-// moved notes the files that were given below a path which has become another one. The caller holds mu for writing.
+// moved records the new paths of listed files at or below a renamed path. The caller holds mu for writing.
 func (s *state) moved(ctx context.Context, from, to string) error {
 	var all []given
 	for p, g := range s.hands().files {
@@ -168,7 +168,7 @@ func (s *state) moved(ctx context.Context, from, to string) error {
 	return s.give(ctx, all...)
 }
 
-// Hand is whose hand wrote a file. Of one that cannot be read nothing is the owner's.
+// Hand returns how much of a file its owner wrote; nothing if the file cannot be read.
 func (d *Dir) Hand(p string) (h Hand) {
 	_ = d.view("stat", p, func(at *spot) error {
 		if !at.isDir() {
@@ -179,7 +179,7 @@ func (d *Dir) Hand(p string) (h Hand) {
 	return h
 }
 
-// Hand is whose hand wrote the file at a path of a program.
+// Hand returns how much of the file at a program's path its owner wrote.
 func (s *Space) Hand(p string) Hand {
 	if at, err := s.route(p); err == nil && at.dir != nil {
 		return at.dir.Hand(at.rel)
@@ -187,7 +187,7 @@ func (s *Space) Hand(p string) Hand {
 	return Hand{}
 }
 
-// Tree is the tree that a path of a program is in: skills, workspace or servers; empty for the directory above them, and for no path.
+// Tree returns the tree of a program's path: skills, workspace or servers; "" for the directory above them and for an invalid path.
 func (s *Space) Tree(p string) string {
 	at, err := s.route(p)
 	if err != nil {

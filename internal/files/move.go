@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Rename moves a file or directory. A file that stands at the new path is replaced, and so is an empty directory if
-// a directory is moved. What is in a directory must have paths at the new place that programs can write.
+// Rename moves a file or directory. It replaces a file at the new path, or an empty directory if it
+// moves a directory. The content of a moved directory must have valid paths for programs at the new place.
 func (d *Dir) Rename(ctx context.Context, from, to string) error {
 	target, err := clean(to)
 	err = d.change("rename", from, func(s *state, src *spot) error {
@@ -37,12 +37,12 @@ func (s *state) rename(ctx context.Context, src *spot, to string) error {
 	return s.at(to, func(dst *spot) error { return s.replace(ctx, src, dst) })
 }
 
-// replace moves what stands at src to dst.
+// replace moves the file or directory at src to dst.
 func (s *state) replace(ctx context.Context, src, dst *spot) error {
 	if len(dst.missing) > 0 {
 		return &Error{Code: NotFound, Detail: "the directory of the new path does not exist; create it with fs.mkdir"}
 	}
-	replaced := dst.info != nil && !os.SameFile(src.info, dst.info) // the same: only the case changes, where it is ignored
+	replaced := dst.info != nil && !os.SameFile(src.info, dst.info) // the same file: only the case of the name changes, in a file system that ignores case
 	switch {
 	case replaced && src.isDir() && !dst.isDir():
 		return &Error{Code: NotDir}
@@ -52,7 +52,7 @@ func (s *state) replace(ctx context.Context, src, dst *spot) error {
 	if err := s.fitsAt(ctx, src, dst.path); err != nil {
 		return err
 	}
-	if replaced && dst.isDir() { // Windows replaces no directory, not even an empty one
+	if replaced && dst.isDir() { // Windows does not replace directories, not even empty ones
 		if err := s.remove(dst); err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (s *state) replace(ctx context.Context, src, dst *spot) error {
 	return errors.Join(s.sync(src.dir), s.sync(dst.dir), s.moved(ctx, src.path, dst.path))
 }
 
-// fitsAt says whether everything in a directory keeps to the limits of paths if the directory is moved.
+// fitsAt returns an error if a path in a directory would exceed the limits of paths after the directory is moved.
 func (s *state) fitsAt(ctx context.Context, src *spot, to string) error {
 	depth := strings.Count(to, "/") + 1
 	if !src.isDir() || depth <= strings.Count(src.path, "/")+1 && len(to) <= len(src.path) {
@@ -86,7 +86,7 @@ func (s *state) fitsAt(ctx context.Context, src *spot, to string) error {
 	})
 }
 
-// Move moves a file from one Dir to another, as a copy and a deletion: repeating it after a crash in between ends in the
+// Move moves a file from one Dir to another by copying and deleting it. Repeating a move after a crash in between leads to the
 // same state.
 func Move(ctx context.Context, dst *Dir, to string, src *Dir, from string) error {
 	const op = "rename"

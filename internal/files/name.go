@@ -12,18 +12,18 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The limits of a path. They hold on every operating system, so that a set of skills can move between machines.
+// Limits of a path. They are the same on every operating system, so that skills can be moved between machines.
 const (
-	maxName  = 255  // bytes of one name: the limit of ext4, APFS and NTFS
-	maxPath  = 1024 // bytes of a path inside a Dir: PATH_MAX of macOS
-	maxDepth = 32   // names in a path
-	maxGiven = 4096 // bytes of a path as a program writes it: PATH_MAX of Linux
+	maxName  = 255  // maximum size of one name in bytes: the limit of ext4, APFS and NTFS
+	maxPath  = 1024 // maximum size of a path inside a Dir in bytes: PATH_MAX of macOS
+	maxDepth = 32   // maximum number of names in a path
+	maxGiven = 4096 // maximum size of a path as a program writes it, in bytes: PATH_MAX of Linux
 )
 
-// reserved is the prefix of the harness's own names (temporary files); they are invisible to programs.
+// reserved is the prefix of the harness's own files, such as temporary files; programs do not see these.
 const reserved = ".harness-"
 
-// checkGiven refuses what is too long for a path, before anything is done with it.
+// checkGiven rejects a path that is too long, before the path is processed.
 func checkGiven(p string) error {
 	if len(p) > maxGiven {
 		return invalid("a path of %d bytes; it may have %d", len(p), maxGiven)
@@ -37,7 +37,7 @@ func checkGiven(p string) error {
 }
 
 // clean returns the canonical form of a path relative to a Dir: slash-separated, in Unicode NFC, "." for the Dir
-// itself. Both spellings of an accented letter are therefore the same file everywhere.
+// itself. Both Unicode spellings of an accented letter thus name the same file on every system.
 func clean(p string) (string, error) {
 	if len(p) > maxPath {
 		return "", invalid("the path is longer than %d bytes", maxPath)
@@ -59,14 +59,14 @@ func clean(p string) (string, error) {
 	if len(names) == 0 {
 		return ".", nil
 	}
-	if p = strings.Join(names, "/"); len(p) > maxPath { // NFC can lengthen a few characters
+	if p = strings.Join(names, "/"); len(p) > maxPath { // NFC lengthens a few characters
 		return "", invalid("the path is longer than %d bytes", maxPath)
 	}
 	return p, nil
 }
 
-// cleanName checks one name against the rules of all operating systems and returns it in NFC. The rules hold for its
-// compatibility form too: some systems and tools fold a fullwidth dot into a dot.
+// cleanName checks one name against the rules of all operating systems and returns it in NFC. The rules also apply to its
+// compatibility form, because some systems and tools fold a fullwidth dot into a dot.
 func cleanName(name string) (string, error) {
 	if !utf8.ValidString(name) {
 		return "", invalid("the name is not valid UTF-8")
@@ -84,7 +84,7 @@ func cleanName(name string) (string, error) {
 	return name, nil
 }
 
-// portable is why not every system can store a name; empty if all can.
+// portable returns the reason why some system cannot store a name; "" if all systems can.
 func portable(name string) string {
 	for _, r := range name {
 		switch {
@@ -109,7 +109,7 @@ func portable(name string) string {
 	return ""
 }
 
-// isDevice reports whether Windows takes a name for a device: with any extension, in any case, and with superscript digits
+// isDevice reports whether Windows takes a name for a device. Extension and case do not matter, and superscript digits count
 // (learn.microsoft.com/windows/win32/fileio/naming-a-file).
 func isDevice(name string) bool {
 	name, _, _ = strings.Cut(name, ".")
@@ -126,9 +126,9 @@ func isDevice(name string) bool {
 	return false
 }
 
-// DirName is the directory name of a user or session id. Ids of at most 100 lower-case letters, digits, '_' and '-' are their
-// own names. Any other id becomes a readable stem, '~' and 32 digits of its SHA-256, so that no two ids share a directory on
-// any file system, not even one that ignores case.
+// DirName returns the directory name for a user or session id. An id of at most 100 lower-case letters, digits, '_' and '-' is its
+// own name, unless it is a device. Any other id becomes a readable stem, '~' and 32 hexadecimal digits of its SHA-256, so that no two ids share a
+// directory on any file system, not even one that ignores case.
 func DirName(id string) (string, error) {
 	if id == "" {
 		return "", errors.New("the id of a user or session is empty")

@@ -12,13 +12,13 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Usage is what a directory holds.
+// Usage is the content of a directory, in numbers.
 type Usage struct {
 	Bytes int64
-	Files int64 // files and directories
+	Files int64 // number of files and directories
 }
 
-// counted is the part of something in the quota of bytes.
+// counted returns the number of bytes that a file or directory counts in the quota.
 func counted(info fs.FileInfo) int64 {
 	if info.Mode().IsRegular() {
 		return info.Size()
@@ -27,13 +27,13 @@ func counted(info fs.FileInfo) int64 {
 }
 
 const (
-	// tempAge is how old a temporary file of a dead process is at least: writes of live processes take milliseconds.
+	// tempAge is the minimum age of a temporary file of a dead process; writes of live processes take milliseconds.
 	tempAge = time.Minute
-	// recountEvery bounds how often a program that fails at a quota makes the host walk the directory.
+	// recountEvery limits how often the host walks a directory for a program that keeps failing at a quota.
 	recountEvery = time.Second
 )
 
-// count walks the directory again and removes leftovers of interrupted writes; files that are being written do not
+// count walks the directory again, adds up its usage and removes leftovers of interrupted writes. Files that are being written do not
 // count. The caller holds mu for writing.
 func (s *state) count(ctx context.Context) error {
 	used, err := s.base.count(ctx, s.root)
@@ -45,7 +45,7 @@ func (s *state) count(ctx context.Context) error {
 	return nil
 }
 
-// count adds up what a directory holds.
+// count adds up the usage of a directory.
 func (b *Base) count(ctx context.Context, root *os.Root) (used Usage, err error) {
 	err = walk(ctx, root, func(at found) error {
 		name := at.entry.Name()
@@ -71,25 +71,25 @@ func (b *Base) count(ctx context.Context, root *os.Root) (used Usage, err error)
 	return used, err
 }
 
-// maxUses is how many users' sums a Base remembers.
+// maxUses is the maximum number of users whose sums a Base remembers.
 const maxUses = 10_000
 
-// use is what the directories of one user hold together.
+// use is the usage of all directories of one user.
 type use struct {
 	mu      sync.Mutex
 	bytes   map[string]int64 // bytes of each directory, by path inside the base
 	sum     int64
-	counted bool // the directories that were there before are in it
+	counted bool // whether sum includes directories that existed before this process
 }
 
-// use returns that of the user of a directory.
+// use returns the usage of the user who owns a directory.
 func (b *Base) use(names []string) *use {
 	b.usesMu.Lock()
 	defer b.usesMu.Unlock()
 	u := b.uses[names[0]]
 	if u == nil {
 		if len(b.uses) >= maxUses {
-			clear(b.uses) // the walk counts them again
+			clear(b.uses) // total walks the directories again
 		}
 		u = &use{bytes: map[string]int64{}}
 		b.uses[names[0]] = u
@@ -106,7 +106,7 @@ func (u *use) set(dir string, bytes int64) {
 	}
 }
 
-// total is the sum of a user's directories.
+// total returns the number of bytes in a user's directories.
 func (b *Base) total(ctx context.Context, user string, u *use) (int64, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -120,7 +120,7 @@ func (b *Base) total(ctx context.Context, user string, u *use) (int64, error) {
 		}
 		root, ok, err := descend(b.root, []string{user, dir.Name()}, false)
 		if err != nil || !ok {
-			continue // the entry is being removed
+			continue // the directory is being removed, or is unreadable
 		}
 		used, err := b.count(ctx, root)
 		_ = root.Close()
@@ -134,7 +134,7 @@ func (b *Base) total(ctx context.Context, user string, u *use) (int64, error) {
 	return u.sum, nil
 }
 
-// room reports whether bytes and files more fit the quotas, as an Error with code ENOSPC if not. What frees space is
+// room returns an Error with code ENOSPC if the given number of further bytes and files exceeds the quotas. Changes that free space are
 // always allowed, even above the quota.
 func (s *state) room(ctx context.Context, bytes, files int64) error {
 	if !s.known {
@@ -163,7 +163,7 @@ func (s *state) room(ctx context.Context, bytes, files int64) error {
 	return s.full(bytes, files)
 }
 
-// full is the error for bytes and files more than the quotas allow; nil if they fit.
+// full returns an error if the given number of further bytes and files exceeds the directory's quotas; nil if they fit.
 func (s *state) full(bytes, files int64) error {
 	limits, section := s.base.opts.Limits, s.base.opts.Section
 	if most := limits.MaxBytes; most > 0 && bytes > 0 && s.used.Bytes+bytes > most {
@@ -176,7 +176,7 @@ func (s *state) full(bytes, files int64) error {
 	return nil
 }
 
-// add changes what is counted of the directory. One that has to be counted again anyway stays as it is.
+// add updates the usage of the directory, unless it has to be counted again anyway.
 func (s *state) add(bytes, files int64) {
 	if !s.known {
 		return
@@ -190,5 +190,5 @@ func (s *state) add(bytes, files int64) {
 
 func isTemp(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 
-// size writes a number of bytes for people: 512B, 1.5KiB, 64MiB.
+// size formats a number of bytes for people: 512B, 1.5KiB, 64MiB.
 func size(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(n)), " ", "") }

@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// partPrefix begins the names of files that are being received. They count in quotas, and no program sees them.
+// partPrefix is the prefix of files that are being received. They count in quotas, but programs do not see them.
 const partPrefix = reserved + "part-"
 
-// partAge is how long a part that nothing is added to is kept.
+// partAge is how long a part is kept after the last bytes were added.
 const partAge = 24 * time.Hour
 
 func isPart(name string) bool { return strings.HasPrefix(name, partPrefix) }
 
-// Part is a file that is being received: bytes beside the file of its path, which Complete puts in its place. Parts with the same path and key
-// are the same one, also after a restart. It is safe for concurrent use, but of several senders at the same time only one gets ahead.
+// Part is a file that is being received. Its bytes are stored beside the file at its path, which Complete replaces. Parts with the same path and key
+// are the same part, even after a restart. A Part is safe for concurrent use, but only one of several concurrent senders makes progress.
 type Part struct {
 	dir  *Dir
 	path string
 	key  string
 }
 
-// Part returns the part of a file that has a key; nothing is created before the first byte.
+// Part returns the part with a key for a file. It creates nothing before the first byte.
 func (d *Dir) Part(p, key string) *Part { return &Part{d, p, key} }
 
-// partsOf begins the names of the parts of a file.
+// partsOf returns the prefix of the names of a file's parts.
 func partsOf(name string) string { return partPrefix + hash(name) + "-" }
 
 func hash(text string) string {
@@ -42,7 +42,7 @@ func hash(text string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// of is the spot of the part beside the file's.
+// of returns the spot of the part beside the spot of the file.
 func (p *Part) of(at *spot) *spot {
 	part := *at
 	part.name, part.info = partsOf(at.name)+hash(p.key), nil
@@ -55,10 +55,10 @@ func (p *Part) of(at *spot) *spot {
 	return &part
 }
 
-// receiveBytes is how much of a file is written at a time, so that a slow sender delays no other.
+// receiveBytes is the number of bytes written at a time, so that a slow sender does not delay others.
 const receiveBytes = 256 << 10
 
-// Size is how many bytes have come.
+// Size returns the number of bytes received so far.
 func (p *Part) Size() (int64, error) {
 	var size int64
 	err := p.dir.view("stat", p.path, func(at *spot) error {
@@ -70,7 +70,7 @@ func (p *Part) Size() (int64, error) {
 	return size, err
 }
 
-// Fits reports whether a file of so many bytes can be received, as an Error if not.
+// Fits returns an Error if a file of size bytes cannot be received.
 func (p *Part) Fits(ctx context.Context, size int64) error {
 	return p.dir.change("open", p.path, func(s *state, at *spot) error {
 		if at.isDir() || at.path == "." {
@@ -83,8 +83,8 @@ func (p *Part) Fits(ctx context.Context, size int64) error {
 	})
 }
 
-// Receive adds the content of r from offset on. The offset is 0, to start again, or the result of Size. Bytes read
-// before an error of r are kept, so that the sender can continue there; the file itself changes with Complete. It returns the number
+// Receive adds the content of r at offset, which is 0, to start again, or the result of Size. Bytes read
+// before an error of r are kept, so that the sender can continue there. The file itself changes only with Complete. Receive returns the number
 // of bytes received so far.
 func (p *Part) Receive(ctx context.Context, offset int64, r io.Reader) (int64, error) {
 	buffer := make([]byte, receiveBytes)
@@ -107,7 +107,7 @@ func (p *Part) Receive(ctx context.Context, offset int64, r io.Reader) (int64, e
 	}
 }
 
-// fill reads until the buffer is full. The error is that of r: io.EOF at its end, also with bytes before it.
+// fill reads until the buffer is full. The error is that of r: io.EOF at the end of r, even if bytes were read before.
 func fill(r io.Reader, buffer []byte) (n int, err error) {
 	for n < len(buffer) && err == nil {
 		var more int
@@ -117,7 +117,7 @@ func fill(r io.Reader, buffer []byte) (n int, err error) {
 	return n, err
 }
 
-// receive writes bytes at an offset of a part; at 0 it is emptied.
+// receive writes bytes at an offset of a part. An offset of 0 empties the part first.
 func (p *Part) receive(ctx context.Context, offset int64, data []byte) error {
 	return p.dir.change("open", p.path, func(s *state, at *spot) (err error) {
 		if at.isDir() || at.path == "." {
@@ -159,7 +159,7 @@ func (p *Part) receive(ctx context.Context, offset int64, data []byte) error {
 	})
 }
 
-// Sum is the SHA-256 of what has come.
+// Sum returns the SHA-256 of the bytes received so far.
 func (p *Part) Sum(ctx context.Context) (sum [sha256.Size]byte, err error) {
 	var f *os.File
 	err = p.dir.view("open", p.path, func(at *spot) (err error) {
@@ -173,7 +173,7 @@ func (p *Part) Sum(ctx context.Context) (sum [sha256.Size]byte, err error) {
 	h, buffer := sha256.New(), make([]byte, receiveBytes)
 	for ctx.Err() == nil {
 		n, err := f.Read(buffer)
-		h.Write(buffer[:n]) // a hash takes everything
+		h.Write(buffer[:n]) // a hash accepts everything
 		if errors.Is(err, io.EOF) {
 			return [sha256.Size]byte(h.Sum(nil)), nil
 		}
@@ -184,8 +184,8 @@ func (p *Part) Sum(ctx context.Context) (sum [sha256.Size]byte, err error) {
 	return sum, ctx.Err()
 }
 
-// Complete makes a file of what has come, which is the owner's from then on (see Hand). It replaces one that is there. check, which may be nil, is asked about the file that stands there,
-// nil for none; its error leaves everything as it is. created says that there was none.
+// Complete turns the part into the file, which is the owner's from then on (see Hand), and replaces an existing file. check, which may be nil, gets
+// the existing file, or nil if there is none; if it returns an error, nothing changes. created reports whether there was no file before.
 func (p *Part) Complete(ctx context.Context, check func(fs.FileInfo) error) (created bool, err error) {
 	var refused error
 	err = p.dir.change("open", p.path, func(s *state, at *spot) error {
@@ -220,7 +220,7 @@ func (p *Part) Complete(ctx context.Context, check func(fs.FileInfo) error) (cre
 	return created, cmp.Or(err, refused)
 }
 
-// Abort removes what has come.
+// Abort removes the bytes received so far.
 func (p *Part) Abort() error {
 	return p.dir.change("open", p.path, func(s *state, at *spot) error {
 		part := p.of(at)
@@ -260,15 +260,15 @@ func (d *Dir) Discard(ctx context.Context, p string) (found bool, err error) {
 	return found, err
 }
 
-// WriteFrom replaces the content of a file by what r has, in one step, creating it and the directories above it. It returns how many bytes
-// these are, and whether there was no such file. An error of r leaves the file as it is.
+// WriteFrom replaces the content of a file by the content of r in one step. It creates the file and the directories above it. It returns the number of
+// bytes, and whether the file is new. An error of r leaves the file unchanged.
 func (d *Dir) WriteFrom(ctx context.Context, p string, r io.Reader) (size int64, created bool, err error) {
 	part := d.Part(p, rand.Text())
 	if size, err = part.Receive(ctx, 0, r); err == nil {
 		created, err = part.Complete(ctx, nil)
 	}
 	if err != nil {
-		_ = part.Abort() // the sweep removes the rest by age
+		_ = part.Abort() // count removes the part later by its age
 	}
 	return size, created, err
 }

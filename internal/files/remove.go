@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Delete removes a file. One that does not exist is no error.
+// Delete removes a file. It is no error if the file does not exist.
 func (d *Dir) Delete(p string) error {
 	return d.change("unlink", p, func(s *state, at *spot) error {
 		switch {
@@ -19,8 +19,8 @@ func (d *Dir) Delete(p string) error {
 	})
 }
 
-// Remove removes a file or an empty directory; if recursive is true, a directory and everything in it. With force, what does
-// not exist is no error. Ended by ctx, it leaves a part.
+// Remove removes a file or an empty directory; if recursive is true, a directory and its content. If force is true, it is no error if nothing
+// exists at the path. If ctx ends, a part may remain.
 func (d *Dir) Remove(ctx context.Context, p string, recursive, force bool) error {
 	return d.change("rm", p, func(s *state, at *spot) error {
 		switch {
@@ -46,7 +46,7 @@ func (d *Dir) Remove(ctx context.Context, p string, recursive, force bool) error
 
 var errTop = &Error{Code: Denied, Detail: "this directory itself stays; remove what is in it"}
 
-// remove removes what stands at a spot: a file or an empty directory.
+// remove removes the file or empty directory at a spot.
 func (s *state) remove(at *spot) error {
 	if err := at.dir.Remove(at.name); err != nil {
 		return ignoreVanished(err)
@@ -55,7 +55,7 @@ func (s *state) remove(at *spot) error {
 	return nil
 }
 
-// empty removes what is in a directory, a batch at a time, however much it is: left bounds how much one call does.
+// empty removes the content of a directory in batches. left is the number of files and directories that this call may still remove.
 func (s *state) empty(ctx context.Context, dir *os.Root, depth int, left *int) error {
 	for {
 		entries, err := readDir(ctx, dir, 0)
@@ -76,14 +76,14 @@ func (s *state) empty(ctx context.Context, dir *os.Root, depth int, left *int) e
 	}
 }
 
-// removeEntry removes anything in a directory; of a link the link itself.
+// removeEntry removes anything in a directory. It removes a link itself, not its target.
 func (s *state) removeEntry(ctx context.Context, dir *os.Root, name string, depth int, left *int) error {
 	info, err := dir.Lstat(name)
 	switch {
 	case err != nil:
 		return err
 	case !info.IsDir():
-	case depth == maxDeep: // no program made it
+	case depth == maxDeep: // too deep to have been made by a program
 		s.known = false
 		return dir.RemoveAll(name)
 	default:

@@ -9,27 +9,27 @@ import (
 	"unicode/utf8"
 )
 
-// Virtual is a read-only tree that is made on demand: ./servers, from the catalog. Paths are slash-separated and relative,
-// "." is the top. Methods are safe for concurrent use. Their errors match fs.ErrNotExist if nothing has the path; the
+// Virtual is a read-only tree that is made on demand: ./servers, from the catalog. Paths are slash-separated and relative;
+// "." is the top. Methods are safe for concurrent use. Their errors match fs.ErrNotExist if nothing has the path. The
 // program sees the text of any other error.
 type Virtual interface {
-	// ReadDir lists a directory, sorted by name. Of an entry only Name, IsDir and Size are used.
+	// ReadDir lists a directory, sorted by name. Callers use only Name, IsDir and Size of an entry.
 	ReadDir(ctx context.Context, path string) ([]Entry, error)
-	// ReadFile returns a file's content, which the caller does not change.
+	// ReadFile returns a file's content. The caller must not change it.
 	ReadFile(ctx context.Context, path string) ([]byte, error)
 	// Stat describes a file or directory.
 	Stat(ctx context.Context, path string) (Entry, error)
 }
 
-// Space is what one run sees of the file system: /skills, /workspace and ./servers. It is safe for concurrent use; the caller
+// Space is the view of the file system that one run has: /skills, /workspace and ./servers. It is safe for concurrent use; the caller
 // orders the changes of a run.
 type Space struct {
-	// Keep is asked for what to write into a file of /skills, which outlives the session; old is what stands in it. Nil writes
-	// data as it is.
+	// Keep returns the data to write into a file of /skills, which outlives the session; old is the file's present content. If Keep is nil, data is
+	// written unchanged.
 	Keep func(ctx context.Context, old, data []byte) ([]byte, error)
 
 	skills, workspace *Dir
-	servers           Virtual // optional
+	servers           Virtual // nil if no such tree exists
 }
 
 // NewSpace makes the view of two directories and, if servers is not nil, the virtual tree. The caller closes the Dirs.
@@ -37,20 +37,20 @@ func NewSpace(skills, workspace *Dir, servers Virtual) *Space {
 	return &Space{skills: skills, workspace: workspace, servers: servers}
 }
 
-// place is where a path leads.
+// place is the place that a path leads to.
 type place struct {
-	tree string // "" (the directory above all), skills, workspace, servers
-	rel  string // inside the tree
-	dir  *Dir   // directory of skills and workspace; nil of the others
+	tree string // "" (the directory above the trees), skills, workspace, servers
+	rel  string // path inside the tree
+	dir  *Dir   // directory of skills or workspace; nil for the other trees
 }
 
 func (p place) String() string { return path.Join("/", p.tree, p.rel) }
 
-// home is where the sandbox of the original system kept /skills and /workspace.
+// home is the directory that contained /skills and /workspace in the original system's sandbox.
 const home = "/home/sandboxuser"
 
-// route finds the place of a path as a program writes it. Relative paths are those of /workspace, except ./servers.
-// ".." is resolved in the text, before anything is looked up: without links that is what it means.
+// route returns the place of a path that a program wrote. Relative paths are below /workspace, except ./servers.
+// route resolves ".." in the text before it looks anything up, which is correct because there are no links.
 func (s *Space) route(p string) (place, error) {
 	if err := checkGiven(p); err != nil {
 		return place{}, err
@@ -91,7 +91,7 @@ func (s *Space) route(p string) (place, error) {
 	return place{}, &Error{Code: Denied, Detail: detail}
 }
 
-// under returns what follows dir in a clean absolute path.
+// under returns the rest of a clean absolute path below dir.
 func under(abs, dir string) (string, bool) {
 	rest, ok := strings.CutPrefix(abs, dir)
 	if !ok || rest != "" && rest[0] != '/' {
@@ -100,7 +100,7 @@ func under(abs, dir string) (string, bool) {
 	return strings.TrimPrefix(rest, "/"), true
 }
 
-// ReadFile returns a whole file, of /skills, /workspace or ./servers. It fails for one of more than 8 MiB.
+// ReadFile returns a whole file of /skills, /workspace or ./servers. It fails for a file of more than 8 MiB.
 func (s *Space) ReadFile(ctx context.Context, p string) ([]byte, error) {
 	data, err := s.read(ctx, p, 0, -1)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Space) ReadFile(ctx context.Context, p string) ([]byte, error) {
 	return data, nil
 }
 
-// stat describes a file or directory; Path is its canonical absolute path.
+// stat describes a file or directory. Path is the canonical absolute path.
 func (s *Space) stat(ctx context.Context, p string) (Entry, error) {
 	at, err := s.route(p)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Space) stat(ctx context.Context, p string) (Entry, error) {
 	return e, err
 }
 
-// read returns a part of a file; the whole if length is negative.
+// read returns a part of a file; all bytes from offset on if length is negative.
 func (s *Space) read(ctx context.Context, p string, offset, length int64) ([]byte, error) {
 	at, err := s.route(p)
 	switch {
@@ -218,7 +218,7 @@ func (s *Space) listServers(ctx context.Context, list []Entry, dir string, recur
 	return list, nil
 }
 
-// virtualError gives the errors of a Virtual their codes.
+// virtualError returns the error of a Virtual as an Error with a code.
 func virtualError(err error) error {
 	_, coded := errors.AsType[*Error](err)
 	switch {

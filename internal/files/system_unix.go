@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// isDiskFull also covers a disk quota and the process's own file size limit.
+// isDiskFull reports whether the disk is full, a disk quota is used up, or the process's file size limit is reached.
 func isDiskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
@@ -18,13 +18,13 @@ func isNotEmpty(err error) bool {
 	return errors.Is(err, syscall.ENOTEMPTY)
 }
 
-// hardLinked reports a file with more than one name.
+// hardLinked reports whether a file has more than one name.
 func hardLinked(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && info.Mode().IsRegular() && stat.Nlink > 1
 }
 
-// syncDir makes what was created in dir, or renamed into it, survive a power failure.
+// syncDir makes files that were created in dir or renamed into it survive a power failure.
 func syncDir(dir *os.Root) error {
 	f, err := dir.Open(".")
 	if err != nil {

@@ -17,8 +17,8 @@ func isNotEmpty(err error) bool {
 	return errors.Is(err, windows.ERROR_DIR_NOT_EMPTY)
 }
 
-// hardLinked knows nothing here: Windows does not say how many names a file has without opening it.
+// hardLinked always returns false: Windows does not tell how many names a file has unless the file is opened.
 func hardLinked(fs.FileInfo) bool { return false }
 
-// syncDir does nothing: Windows cannot sync a directory, NTFS journals the rename.
+// syncDir does nothing: Windows cannot sync a directory, and NTFS journals the rename.
 func syncDir(*os.Root) error { return nil }

@@ -8,11 +8,11 @@ import (
 	"os"
 )
 
-// The bounds of a walk. Programs, which have quotas and limits of paths, stay far below them; other processes may not.
+// Bounds of a walk. Programs stay far below them because of quotas and limits of paths; other processes may not.
 const (
-	maxWalk = 1 << 20 // files and directories
-	maxDeep = 200     // directories in each other: one stays open for each
-	batch   = 1024    // entries read at a time
+	maxWalk = 1 << 20 // maximum number of files and directories
+	maxDeep = 200     // maximum depth of directories, each of which stays open
+	batch   = 1024    // number of entries read at a time
 )
 
 var (
@@ -20,16 +20,16 @@ var (
 	errDeep = noSpace("there are more than %d directories in each other; remove them with fs.rm(path, {recursive: true})", maxDeep)
 )
 
-// found is something that a walk met.
+// found is a file or directory that a walk has found.
 type found struct {
 	dir   *os.Root // parent directory
 	entry fs.DirEntry
-	depth int // names of its path below the top
-	size  int // bytes of that path
+	depth int // number of names in its path below the top
+	size  int // size of that path in bytes
 }
 
-// walk calls visit for everything below dir, a directory after what is in it, except what vanishes during the walk. Each
-// directory is opened in the one above it, so that the work is linear in the entries. The error of ctx ends the walk.
+// walk calls visit for everything below dir, for each directory after its content. It skips entries that vanish during the walk. Each
+// directory is opened in its parent, so that the work is linear in the number of entries. The walk stops with the error of ctx.
 func walk(ctx context.Context, dir *os.Root, visit func(found) error) error {
 	left := maxWalk
 	var within func(dir *os.Root, depth, size int) error
@@ -64,7 +64,7 @@ func walk(ctx context.Context, dir *os.Root, visit func(found) error) error {
 	return within(dir, 1, 0)
 }
 
-// below calls fn with a directory in dir.
+// below calls fn with a subdirectory of dir.
 func below(dir *os.Root, name string, fn func(*os.Root) error) error {
 	info, err := dir.Lstat(name)
 	if err != nil {
@@ -78,7 +78,7 @@ func below(dir *os.Root, name string, fn func(*os.Root) error) error {
 	return fn(sub)
 }
 
-// readDir returns what is in a directory: all of it, or at least enough to be more than limit.
+// readDir returns the entries of a directory: all of them, or more than limit if there are more.
 func readDir(ctx context.Context, dir *os.Root, limit int) ([]fs.DirEntry, error) {
 	f, err := dir.Open(".")
 	if err != nil {

@@ -10,26 +10,26 @@ import (
 	"os"
 )
 
-// tempPrefix begins the names of files being written.
+// tempPrefix is the prefix of files that are being written.
 const tempPrefix = reserved + "tmp-"
 
-// WriteFile is for files of the harness itself: like writing one for a program, but nothing ends it early.
+// WriteFile writes a file of the harness itself. It works like a program's write, but no context can end it.
 func (d *Dir) WriteFile(p string, data []byte) error {
 	return d.write(context.Background(), p, data)
 }
 
-// write replaces the content of a file, creating it and the directories above it. It is atomic: a reader of the file,
-// also after a crash in the middle, finds the old content or the new one.
+// write replaces the content of a file and creates the file and the directories above it. It is atomic: a reader of the file,
+// even after a crash in the middle, sees either the old or the new content.
 func (d *Dir) write(ctx context.Context, p string, data []byte) error {
 	return d.writeFrom(ctx, p, int64(len(data)), bytes.NewReader(data))
 }
 
-// writeFrom is write for the size bytes that r has.
+// writeFrom does the same as write, with size bytes from r.
 func (d *Dir) writeFrom(ctx context.Context, p string, size int64, r io.Reader) error {
 	return d.change("open", p, func(s *state, at *spot) error { return s.put(ctx, at, size, r) })
 }
 
-// Copy copies a file, within a Dir or between two, atomically like WriteFile.
+// Copy copies a file within a Dir or between two Dirs. It is atomic like WriteFile.
 func Copy(ctx context.Context, dst *Dir, to string, src *Dir, from string) error {
 	const op = "copyfile"
 	f, err := src.open(op, from)
@@ -50,7 +50,7 @@ func (d *Dir) open(op, p string) (*os.File, error) {
 	return f, err
 }
 
-// copy writes what a file has, and notes what of it is the owner's: nothing of a file that has changed since that was asked.
+// copy writes the content of f to a file, and records the owner's part. Nothing is the owner's if f has changed since the Hand was determined.
 func (d *Dir) copy(ctx context.Context, op, to string, f *os.File, of Hand) error {
 	return d.change(op, to, func(s *state, at *spot) error {
 		info, err := f.Stat()
@@ -65,7 +65,7 @@ func (d *Dir) copy(ctx context.Context, op, to string, f *os.File, of Hand) erro
 	})
 }
 
-// put writes size bytes to a temporary file beside the spot and renames it.
+// put writes size bytes to a temporary file beside the spot and then renames it.
 func (s *state) put(ctx context.Context, at *spot, size int64, r io.Reader) error {
 	mode, before, more := fs.FileMode(0o600), int64(0), int64(1)
 	switch {
@@ -119,8 +119,8 @@ func (s *state) sync(dir *os.Root) error {
 	return syncDir(dir)
 }
 
-// AppendFile adds data to the end of a file, creating it and the directories above it. A crash in the middle can
-// leave a part of data; see Space.AlreadyDone for how it is repeated.
+// AppendFile adds data to the end of a file and creates the file and the directories above it. A crash in the middle can
+// leave a part of data; Space.AlreadyDone describes how such a call is repeated.
 func (d *Dir) AppendFile(ctx context.Context, p string, data []byte) error {
 	return d.change("open", p, func(s *state, at *spot) error {
 		switch {
@@ -148,7 +148,7 @@ func (s *state) extend(at *spot, data []byte) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if n, err := f.Write(data); err != nil {
-		if n > 0 { // a full disk: take the part back
+		if n > 0 { // the disk is full; undo the partial write
 			err = errors.Join(err, f.Truncate(at.info.Size()))
 		}
 		return err
@@ -160,7 +160,7 @@ func (s *state) extend(at *spot, data []byte) (err error) {
 	return nil
 }
 
-// truncate cuts a file to size bytes, if it is longer.
+// truncate shortens a file to size bytes if it is longer.
 func (d *Dir) truncate(p string, size int64) error {
 	return d.change("open", p, func(s *state, at *spot) error {
 		if at.info == nil || at.isDir() || at.info.Size() <= size {
@@ -184,7 +184,7 @@ func (d *Dir) truncate(p string, size int64) error {
 	})
 }
 
-// Mkdir creates a directory. With parents it also creates those above it and accepts one that exists.
+// Mkdir creates a directory. If parents is true, it also creates the directories above it and accepts an existing directory.
 func (d *Dir) Mkdir(ctx context.Context, p string, parents bool) error {
 	return d.change("mkdir", p, func(s *state, at *spot) error {
 		switch {
@@ -205,7 +205,7 @@ func (d *Dir) Mkdir(ctx context.Context, p string, parents bool) error {
 	})
 }
 
-// mkdirs creates the missing directories of a spot and goes down into them.
+// mkdirs creates the missing directories of a spot and moves the spot down into them.
 func (s *state) mkdirs(at *spot) error {
 	for len(at.missing) > 0 {
 		name := at.missing[0]

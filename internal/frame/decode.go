@@ -6,10 +6,10 @@ import (
 	"reflect"
 )
 
-// DecodeArgs reads the arguments of a host call, an object that the guest wrote, into a struct whose fields have json
-// tags. Keys are compared exactly: encoding/json would also take "NAME" for "name", so that a value which was checked
-// under one spelling could be replaced under another. Other keys are ignored. A value
-// of the wrong type is a *json.UnmarshalTypeError with the key as its field.
+// DecodeArgs decodes the arguments of a host call, an object that the guest wrote, into a struct whose fields have json
+// tags. It compares keys exactly: encoding/json would also take "NAME" for "name", so that a value that was checked
+// under one spelling could be replaced under another. It ignores other keys. For a value
+// of the wrong type, the error is a *json.UnmarshalTypeError with the key as its field.
 func DecodeArgs(args json.RawMessage, into any) error {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(args, &values); err != nil {

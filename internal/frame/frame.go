@@ -1,29 +1,29 @@
-// Package frame is the protocol between host and runner: newline-delimited JSON objects over the runner's stdin and
-// stdout, the same in every tier. The host maps a pipe to a run; the run id in a frame only lets it drop strays.
+// Package frame defines the protocol between host and runner: newline-delimited JSON objects over the runner's stdin and
+// stdout, the same in every tier. The host assigns a pipe to a run; the run id in a frame only lets it drop frames of other runs.
 package frame
 
 import "encoding/json"
 
-// MaxSize is the longest frame in bytes that a runner may send: the largest value and its wrapping.
+// MaxSize is the maximum size in bytes of a frame that a runner may send: the largest value and its wrapping.
 const MaxSize = 24 << 20
 
-// Type says what a frame is.
+// Type is the type of a frame.
 type Type string
 
-// The frames. Host to runner: Start, Answer, Cancel, Reset. Runner to host: Ready, Call, Log, Idle, Done.
+// The types of frames. Host to runner: Start, Answer, Cancel, Reset. Runner to host: Ready, Call, Log, Idle, Done.
 const (
 	Start  Type = "start"  // a program to execute; the runner must be Ready
 	Answer Type = "answer" // the answer of one call
 	Cancel Type = "cancel" // interrupt the program; a Done follows, or the host kills the runner
 	Reset  Type = "reset"  // forget the last run; answered by Ready
-	Ready  Type = "ready"  // nothing of an earlier run is left; a Start may follow
+	Ready  Type = "ready"  // the runner is free of earlier runs; a Start may follow
 	Call   Type = "call"   // a host call
 	Log    Type = "log"    // a line of the console
 	Idle   Type = "idle"   // no microtask is left; waiting for answers
 	Done   Type = "done"   // the program ended
 )
 
-// Frame is every frame; which fields are set depends on T.
+// Frame is a frame of any type; T determines which fields are set.
 type Frame struct {
 	T   Type   `json:"t"`
 	Run string `json:"run,omitempty"`
@@ -45,40 +45,40 @@ type Frame struct {
 	Name string          `json:"name,omitempty"`
 	Args json.RawMessage `json:"args,omitempty"`
 
-	// Answer and Done: a value or an error. A missing value is null.
+	// Answer and Done: a value or an error. A missing value means null.
 	Value json.RawMessage `json:"value,omitempty"`
 	Error *Error          `json:"error,omitempty"`
 	// Answer: traits of the answer that the program is notified of (see run.Told).
 	Exact  bool            `json:"exact,omitempty"`
 	Beside json.RawMessage `json:"beside,omitempty"`
 	Notes  []string        `json:"notes,omitempty"`
-	// Start and Answer: where tokens of a type come from that the program has not had before, by type. The guest then tells it where it does
-	// with one what cannot work.
+	// Start and Answer: sources of tokens whose types are new to the program, by type. From then on, the guest warns the program about operations
+	// on tokens that cannot work.
 	Tokens map[string]string `json:"tokens,omitempty"`
-	// Methods are, beside Tokens, those of Methods that the program's code names; nil for all of them.
+	// Methods is set with Tokens: the functions in the list Methods that the program's code names; nil means all of them.
 	Methods []string `json:"methods,omitzero"`
 
 	// Log
 	Level string `json:"level,omitempty"` // log, info, warn, error, debug
 	Text  string `json:"text,omitempty"`
 
-	// Idle: how many asynchronous answers the guest has taken so far.
+	// Idle: number of asynchronous answers that the guest has received so far.
 	Taken int `json:"taken,omitempty"`
 
-	// Cancel: why (an error kind such as timeout or cancelled).
+	// Cancel: reason, an error kind such as timeout or cancelled.
 	Reason string `json:"reason,omitempty"`
 
-	// Ready: what the runner is.
+	// Ready: engine of the runner.
 	Engine string `json:"engine,omitempty"`
-	// The first Ready: walls that the runner has not, and why.
+	// The first Ready: walls that the runner lacks, with the reasons.
 	Missing map[string]string `json:"missing,omitempty"`
-	// The first Ready of Node.js: its code cache, if it made one (see package node).
+	// The first Ready of Node.js: its code cache, if it created one (see package node).
 	Cache []byte `json:"cache,omitempty"`
-	// Done: the guest wanted more memory than its limit.
+	// Done: whether the guest asked for more memory than its limit.
 	Refused bool `json:"refused,omitempty"`
 }
 
-// Kind says what a host call is about.
+// Kind is the kind of a host call.
 type Kind string
 
 // The kinds of host calls.
@@ -91,23 +91,23 @@ const (
 	Load     Kind = "module"   // require and import at run time
 	Intl     Kind = "intl"     // time zones
 	PII      Kind = "pii"      // questions about tokens
-	InputOf  Kind = "input"    // parts of what the run was given to work on
+	InputOf  Kind = "input"    // parts of the run's input
 )
 
 // Program is compiled code, ready for any runner.
 type Program struct {
-	// Code evaluates to an async function; its parameters are the namespaces of Imports in order, then the
-	// function that stands for dynamic import (see package program).
+	// Code evaluates to an async function. Its parameters are the namespaces of Imports in order, followed by the
+	// function that implements dynamic import (see package program).
 	Code    string   `json:"code"`
 	Imports []Import `json:"imports,omitempty"`
 	Modules []Module `json:"modules,omitempty"`
-	// Lines says where the lines of Code come from: pairs of a line of it and the source's, from 1. A pair is about all lines up to the next pair's.
+	// Lines maps lines of Code to lines of the source: pairs of line numbers, from 1. A pair applies to all lines up to the next pair.
 	Lines [][2]int `json:"lines,omitempty"`
-	// Unreturned is what the guest says if the program ends without a value and has printed nothing; "" is nothing.
+	// Unreturned is the guest's message if the program ends without a value and has printed nothing; "" means no message.
 	Unreturned string `json:"unreturned,omitempty"`
 }
 
-// Input is what a run was given to work on; the program reads it by calls.
+// Input describes the input of a run, which the program reads by calls.
 type Input struct {
 	Name   string `json:"name,omitempty"`
 	Format string `json:"format"` // json, ndjson, csv, lines or text
@@ -121,19 +121,19 @@ type Import struct {
 	Names     []string `json:"names,omitempty"` // exports that must exist
 }
 
-// Module is something a program or a module can import.
+// Module is a module that a program or another module can import.
 type Module struct {
 	ID    string   `json:"id"`              // "/skills/a.js", "./servers/crm", "npm:lodash"
 	Kind  string   `json:"kind"`            // js, json, server, builtin
-	Code  string   `json:"code,omitempty"`  // js: evaluates to function(exports, require, module, __import); json: the text
-	Lines [][2]int `json:"lines,omitempty"` // lines as in Program
-	// Async marks a js module with top-level await: its function is async and only import reaches it.
+	Code  string   `json:"code,omitempty"`  // for js, an expression that evaluates to function(exports, require, module, __import); for json, the text
+	Lines [][2]int `json:"lines,omitempty"` // as in Program
+	// Async marks a js module with top-level await: its function is async, and only import can load it.
 	Async bool `json:"async,omitempty"`
 	// ESM marks a js module written with import/export syntax (its default export is exports.default).
 	ESM  bool              `json:"esm,omitempty"`
 	Deps map[string]string `json:"deps,omitempty"` // specifier as written -> module id
 
-	Server       string     `json:"server,omitempty"` // server, builtin: its name
+	Server       string     `json:"server,omitempty"` // name of the module of kind server or builtin
 	Functions    []Function `json:"functions,omitempty"`
 	Instructions string     `json:"instructions,omitempty"`
 }
@@ -144,26 +144,26 @@ type Function struct {
 	Tool string `json:"tool"` // server__tool
 }
 
-// Error is an error on the wire: thrown into the guest by an Answer, or the reason of a Done.
+// Error is an error in a frame: thrown into the guest by an Answer, or the reason of a Done.
 type Error struct {
-	Kind    string          `json:"kind,omitempty"` // an error.kind of the interface
+	Kind    string          `json:"kind,omitempty"` // value of error.kind in the public interface
 	Name    string          `json:"name,omitempty"` // JavaScript class: ToolError, TypeError, ...
 	Message string          `json:"message"`
-	Stack   string          `json:"stack,omitempty"` // engine stack, positions in compiled code
+	Stack   string          `json:"stack,omitempty"` // stack of the engine, with positions in compiled code
 	Tool    string          `json:"tool,omitempty"`
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
 func (e *Error) Error() string { return e.Message }
 
-// Limits are those the runner itself enforces; the host enforces the rest.
+// Limits are the limits that the runner itself enforces; the host enforces the others.
 type Limits struct {
-	Memory   int64 `json:"memory,omitempty"`   // bytes of guest memory
-	InFlight int   `json:"inFlight,omitempty"` // calls in flight; further ones wait in the guest
-	MaxValue int   `json:"maxValue,omitempty"` // bytes of one call's arguments or of the output
+	Memory   int64 `json:"memory,omitempty"`   // maximum guest memory in bytes
+	InFlight int   `json:"inFlight,omitempty"` // maximum number of calls in flight; further calls wait in the guest
+	MaxValue int   `json:"maxValue,omitempty"` // maximum size in bytes of one call's arguments or of the output
 }
 
-// The kinds of errors, as promised to users.
+// The kinds of errors in the public interface.
 const (
 	KindSyntax       = "syntax"
 	KindRuntime      = "runtime"

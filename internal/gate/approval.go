@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// refusal is the answer to a call that a person has denied, whatever policy says now; nil for other calls.
+// refusal returns the answer to a call that a person has denied, whatever policy decides now. It returns nil for other calls.
 func (t *toolCall) refusal(ctx context.Context, name string) *frame.Error {
 	if !t.run.left[t.call.N] {
 		return nil
@@ -29,8 +29,8 @@ func (t *toolCall) refusal(ctx context.Context, name string) *frame.Error {
 	return nil
 }
 
-// approve is step 6, for a call that policy puts to a person. shown are the arguments with tokens, sent those that the server
-// is to get. It returns the id of the request by which the call is approved, or what the call is answered with.
+// approve is step 6, for a call for which policy asks a person. shown are the arguments with tokens, sent the arguments for the server. approve
+// returns the id of the request by which the call is approved, or the error that answers the call.
 func (t *toolCall) approve(
 	ctx context.Context, tool *catalog.Tool, v policy.Verdict, shown, sent json.RawMessage,
 ) (request string, failed *frame.Error) {
@@ -75,8 +75,8 @@ func (t *toolCall) approve(
 	return "", t.flight.Ask(ask)
 }
 
-// seen reports whether a person who signed the approval of a call was shown this call: its arguments, or those of its journal where they are large.
-// hash is "" for an approval without a signature.
+// seen reports whether a person who signed the approval of a call was shown this call, with its arguments or, if they are large, the arguments
+// in the journal. hash is "" for an approval without a signature.
 func (t *toolCall) seen(hash string, c approval.Call) bool {
 	if hash == "" || hash == approval.Shown(c) {
 		return true
@@ -85,19 +85,19 @@ func (t *toolCall) seen(hash string, c approval.Call) bool {
 	return hash == approval.Shown(c)
 }
 
-// maxShown is how many bytes of a tool's description people are shown.
+// maxShown is the maximum number of bytes of a tool's description that people are shown.
 const maxShown = 2 << 10
 
-// definition is the hash of what a tool's server says about it.
+// definition returns the hash of a tool's definition by its server.
 func definition(tool *catalog.Tool) string {
-	annotations, _ := json.Marshal(tool.Annotations) // text and truth
+	annotations, _ := json.Marshal(tool.Annotations) // strings and booleans cannot fail
 	return approval.Definition{
 		Tool: tool.FullName(), Title: tool.Title, Description: tool.Description,
 		InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema, Annotations: annotations,
 	}.Hash()
 }
 
-// difference says why an approval is void for a call.
+// difference returns the reason why an approval is not valid for a call.
 func difference(was, is approval.Call) string {
 	switch {
 	case was.Tool != is.Tool:
@@ -123,6 +123,6 @@ func denied(tool string, r approval.Request) *frame.Error {
 	case r.Reason != "":
 		message += ": " + r.Reason
 	}
-	data, _ := json.Marshal(map[string]string{"approvalId": r.ID, "decision": string(r.Status), "reason": r.Reason}) // strings
+	data, _ := json.Marshal(map[string]string{"approvalId": r.ID, "decision": string(r.Status), "reason": r.Reason}) // strings cannot fail
 	return &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Tool: tool, Message: message, Data: data}
 }

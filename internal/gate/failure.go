@@ -8,8 +8,8 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
-// failure is what a guest may know of a request that failed: the server's own words and what happened to the request.
-// Why a server is not reached stays outside: its command, address and stderr may hold paths and secrets of the host.
+// failure returns what a guest may know of a failed request: the server's own words and what happened to the request. The guest does not learn
+// why a server cannot be reached: the server's command, address and stderr may contain paths and secrets of the host.
 func failure(err error) string {
 	call, ok := errors.AsType[*mcpclient.CallError](err)
 	if !ok {
@@ -28,8 +28,8 @@ func failure(err error) string {
 	return bare.Error()
 }
 
-// unavailable is the message for a server that does not start. The reason may hold secrets and stays outside, but for what the server
-// itself said over HTTP.
+// unavailable returns the message for a server that does not start. The message omits the reason, which may contain secrets, except what the
+// server itself said over HTTP.
 func unavailable(call *mcpclient.CallError) string {
 	why := ""
 	if call.Refusal != nil {
@@ -38,7 +38,7 @@ func unavailable(call *mcpclient.CallError) string {
 	return fmt.Sprintf("server %q is not available%s; the operator sees the reason with: harness servers test %s", call.Server, why, call.Server)
 }
 
-// told adds to an error what the server said over HTTP in place of an answer: {status, headers, body}.
+// told adds to an error what the server sent over HTTP instead of an answer: {status, headers, body}.
 func told(failed *frame.Error, err error) *frame.Error {
 	call, ok := errors.AsType[*mcpclient.CallError](err)
 	if unknown, is := errors.AsType[*unknownYet](err); is {

@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// file prepares a file call. The run lets those that change files go on one at a time, in call order.
+// file prepares a file call. The run executes calls that change files one at a time, in call order.
 func (r *Run) file(c *journal.Call, intent *journal.Intent) run.Pending {
 	if !files.Mutates(c.Name) {
 		return func(ctx context.Context, call run.InFlight) (json.RawMessage, *frame.Error) {
@@ -24,7 +24,7 @@ func (r *Run) file(c *journal.Call, intent *journal.Intent) run.Pending {
 				return r.reads(ctx, c)
 			}
 			var at filePart
-			_ = frame.DecodeArgs(c.Args, &at) // the call itself says what is wrong with them
+			_ = frame.DecodeArgs(c.Args, &at) // the call itself reports wrong arguments
 			by := r.scope.Files.Hand(at.Path)
 			value, failed := r.reads(ctx, c)
 			if failed != nil {
@@ -42,7 +42,7 @@ func (r *Run) file(c *journal.Call, intent *journal.Intent) run.Pending {
 	}
 }
 
-// reads answers a call that changes no file.
+// reads answers a call that only reads.
 func (r *Run) reads(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
 	if part, ok := r.filePart(c); ok {
 		return r.readPart(ctx, c, part)
@@ -50,12 +50,12 @@ func (r *Run) reads(ctx context.Context, c *journal.Call) (json.RawMessage, *fra
 	return r.readFile(ctx, c)
 }
 
-// readFile answers a call that changes no file, without personal data.
+// readFile answers a call that only reads, and hides personal data in the answer.
 func (r *Run) readFile(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
 	var at struct {
 		Path string `json:"path"`
 	}
-	_ = frame.DecodeArgs(c.Args, &at) // the call itself says what is wrong with them
+	_ = frame.DecodeArgs(c.Args, &at) // the call itself reports wrong arguments
 	reads := c.Name == "readFile" && r.scope.Privacy.On()
 	var by files.Hand
 	if reads {
@@ -81,14 +81,14 @@ func (r *Run) readFile(ctx context.Context, c *journal.Call) (json.RawMessage, *
 	return value, nil
 }
 
-// sections are the origins of what stands in a file: of its first bytes, up to border, and of the rest.
+// sections are the origins of the contents of a file: of the bytes before border, and of the rest.
 type sections struct {
-	border, size int64 // size is that of the file, if border is not 0
+	border, size int64 // size is the file's size, if border is not 0
 	first, rest  pii.Origin
 }
 
-// sections says where the bytes of a file come from, which was asked for its hand before it was read. A file that has changed meanwhile
-// counts as a program's.
+// sections returns the origins of the bytes of a file. by is the file's Hand from before it was read. A file that has changed since then counts
+// as written by a program.
 func (r *Run) sections(p string, by files.Hand) sections {
 	if r.scope.Files.Hand(p) != by {
 		by = files.Hand{}
@@ -96,7 +96,7 @@ func (r *Run) sections(p string, by files.Hand) sections {
 	return sections{by.Given, by.Size, pii.FromFile, pii.OfPrograms(r.scope.Files.Tree(p))}
 }
 
-// hideRead hides in the answer of a call that reads a whole file.
+// hideRead hides personal data in the answer of a call that reads a whole file.
 func (r *Run) hideRead(ctx context.Context, of sections, value json.RawMessage) (json.RawMessage, error) {
 	switch {
 	case of.border <= 0:
@@ -128,7 +128,7 @@ func (r *Run) hideRead(ctx context.Context, of sections, value json.RawMessage) 
 	return journal.Encode(read)
 }
 
-// hideNames hides in the names of a listing. Those of files that their owner put there are texts from outside.
+// hideNames hides personal data in the names of a listing. The names of files that the user stored are texts from outside.
 func (r *Run) hideNames(ctx context.Context, p string, value json.RawMessage) (json.RawMessage, error) {
 	if r.scope.Files.Tree(p) == "servers" {
 		return r.scope.Privacy.HideJSON(ctx, pii.FromCatalog, value)
@@ -157,26 +157,26 @@ func (r *Run) hideNames(ctx context.Context, p string, value json.RawMessage) (j
 	return journal.Encode(entries)
 }
 
-// wholeText is the number of bytes up to which a part of a file is hidden as the whole is. Of a larger file, what lies within partMargin of the part
-// is searched, too: the part of it that is searched begins and ends at a multiple of partMargin, so that parts one after another share it.
+// wholeText is the maximum size of a file that is searched as a whole when a part of it is read. Of a larger file, only the part and at least
+// partMargin bytes around it are searched. This range begins and ends at multiples of partMargin, so that consecutive parts share it.
 const (
 	wholeText  = 2 << 20
 	partMargin = 256 << 10
 )
 
-// readContent is what was searched last for a part of a file.
+// readContent is the content that was last searched for a part of a file.
 type readContent struct {
 	mu      sync.Mutex
 	path    string
 	stat    string // state of the file
-	window  int64  // beginning of the requested part
+	window  int64  // beginning of the range that was read
 	offset  int64  // offset of data in the file
 	of      sections
 	data    string
 	content *pii.Content
 }
 
-// filePart is the call that reads a part of a file.
+// filePart has the arguments of a call that reads a part of a file.
 type filePart struct {
 	Path     string `json:"path"`
 	Encoding string `json:"encoding"`
@@ -190,8 +190,8 @@ func (r *Run) filePart(c *journal.Call) (*filePart, bool) {
 	return p, ok
 }
 
-// readPart answers with the part of a text that begins in the range, without personal data: of a value that begins in it, the token. What is
-// no text is read as it is.
+// readPart answers with a range of a text, in which tokens replace personal data. The token of a value belongs to the range in which the value
+// begins. Data that is not text is returned unchanged.
 func (r *Run) readPart(ctx context.Context, c *journal.Call, p *filePart) (json.RawMessage, *frame.Error) {
 	by := r.scope.Files.Hand(p.Path)
 	value, failed := r.scope.Files.Call(ctx, c.Name, c.Args)
@@ -218,14 +218,14 @@ func (r *Run) readPart(ctx context.Context, c *journal.Call, p *filePart) (json.
 	if p.Length != nil {
 		end = min(end, at+int(min(*p.Length, files.MaxRead)))
 	}
-	if in.Text != nil { // characters that begin in the range
+	if in.Text != nil { // the characters that begin in the range
 		return encode(map[string]string{"text": content.Part(nextCharacter(data, at), nextCharacter(data, end))})
 	}
 	return encode(map[string][]byte{"base64": []byte(content.Part(at, end))})
 }
 
-// contentAround searches a file, or of a large one what is around a part, and tells where the part begins in it. What was searched last is taken if
-// the file has not changed since then and the bytes of the part are those of the file: same says so.
+// contentAround searches a file or, in a large file, the range around a part. It returns where the part begins in the searched data. It reuses
+// the last search if the file has not changed since then and same reports that the part has the same bytes.
 func (r *Run) contentAround(
 	ctx context.Context, p *filePart, of sections, same func(data string, at int) bool,
 ) (data string, content *pii.Content, at int, failed *frame.Error) {
@@ -251,7 +251,7 @@ func (r *Run) contentAround(
 	}
 	if !utf8.ValidString(data) {
 		data, offset = string(bytes), window
-		if window > 0 { // the byte order mark of UTF-16 says what it is
+		if window > 0 { // a byte order mark of UTF-16 tells the encoding
 			mark, failed := r.readBytes(ctx, p.Path, 0, 2)
 			if failed != nil {
 				return "", nil, 0, failed
@@ -274,7 +274,8 @@ func (r *Run) contentAround(
 	return data, content, at, nil
 }
 
-// partAround says what of a file is searched for a part of it, and what tells that the file is as it was; empty if nothing does.
+// partAround returns the range of a file that is searched for a part, and a text that changes with the file; the text is "" if changes cannot be
+// noticed.
 func (r *Run) partAround(ctx context.Context, p *filePart) (stat string, offset, length int64) {
 	args, _ := json.Marshal(map[string]string{"path": p.Path}) // strings always encode
 	value, failed := r.scope.Files.Call(ctx, "stat", args)
@@ -312,7 +313,7 @@ func (r *Run) readBytes(ctx context.Context, p string, offset, length int64) ([]
 	return read.Base64, nil
 }
 
-// wholeCharacters leaves out a character that is cut at the end of a text.
+// wholeCharacters removes an incomplete character at the end of a text.
 func wholeCharacters(text string) string {
 	for i := 1; i < utf8.UTFMax && i <= len(text); i++ {
 		if last := text[len(text)-i:]; utf8.RuneStart(last[0]) {
@@ -325,7 +326,7 @@ func wholeCharacters(text string) string {
 	return text
 }
 
-// nextCharacter is the first border of a character from i on.
+// nextCharacter returns the first position at or after i at which a character begins, or the length of text.
 func nextCharacter(text string, i int) int {
 	for i < len(text) && !utf8.RuneStart(text[i]) {
 		i++
@@ -333,13 +334,13 @@ func nextCharacter(text string, i int) int {
 	return i
 }
 
-// Serial implements run.Gate: calls that change files wait for each other, and synchronous ones for the changes before them.
+// Serial implements run.Gate: calls that change files wait for each other, and synchronous calls wait for the changes before them.
 func (r *Run) Serial(c *journal.Call) bool {
 	return c.Kind == string(frame.FS) && (c.Sync || files.Mutates(c.Name))
 }
 
-// change is the pending call. One that a dead process had begun is repeated: most give the same result twice, and
-// append and rename are guarded by what was true before.
+// change executes a call that changes files. A call that a dead process had begun is repeated: most calls give the same result twice, and for
+// append and rename the intent has the state of the files before the call.
 func (r *Run) change(ctx context.Context, c *journal.Call, intent *journal.Intent, call run.InFlight) (json.RawMessage, *frame.Error) {
 	space := r.scope.Files
 	if intent != nil {

@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// input answers which bytes of its input a program gets next, and what of them is hidden. The run makes rows of it.
+// input answers which bytes of its input a program gets next, and what is hidden in them. The run makes rows of the answer.
 func (r *Run) input(ctx context.Context, args json.RawMessage, call run.InFlight) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Offset int64 `json:"offset"`

@@ -6,8 +6,8 @@ import (
 	"mcp-code-exec-harness/internal/pii/language"
 )
 
-// Languages says in which language strings in the arguments of a tool are read: what the configuration says, else what the tool's schema says, else what
-// the string looks like.
+// Languages returns a function that determines the language of strings in the arguments of a tool: by the configuration, otherwise by the tool's
+// schema, otherwise by the look of the string.
 func (g *Gate) Languages(tool *catalog.Tool) pii.Languages {
 	return func(s language.String) language.Language {
 		s.Tool = tool.FullName()

@@ -18,7 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// History is the recorded runs of a session, from which its values are known again. *sqlite.Store is it.
+// History has the recorded runs of a session, from which the origins of its values are rebuilt. *sqlite.Store implements it.
 type History interface {
 	// Runs lists runs, newest first; next continues the list and is empty at its end.
 	Runs(ctx context.Context, f journal.Filter) (runs []journal.RunInfo, next string, err error)
@@ -26,20 +26,20 @@ type History interface {
 	Read(ctx context.Context, run string) ([]journal.Record, error)
 }
 
-// maxHistory is how many earlier runs of a session are read. Where there were more, values may have been said that are not known.
+// maxHistory is the maximum number of a session's earlier runs that are read. If there were more, the origins of some values may be unknown.
 const maxHistory = 200
 
-// origins is what a run knows of where values come from.
+// origins is what a run knows of the origins of values.
 type origins struct {
 	once     sync.Once
 	mu       sync.Mutex
-	session  *origin.Session // nil: no rule asks, or the run is closed
-	code     string          // normalised text of the program, once it was needed
+	session  *origin.Session // nil if no rule uses origins, or the run is closed
+	code     string          // normalised text of the program; empty until it is needed
 	recorded []journal.Record
 }
 
-// Close ends what the run shares with others. ended says that the run has ended; one that goes on later is read again then. Calls that were left behind may
-// go on.
+// Close closes what the run shares with other runs. ended means that the run has ended; the records of a run that goes on later are read again
+// then. Calls that are still in progress may go on.
 func (r *Run) Close(ended bool) {
 	r.origins.once.Do(func() {}) // too late to open it
 	r.origins.mu.Lock()
@@ -55,8 +55,8 @@ func (r *Run) Close(ended bool) {
 	s.Close()
 }
 
-// said is where the run keeps what it knows of values; nil where no rule asks. At its first use it reads what the session, and this run in an earlier
-// process, recorded.
+// said returns the memory of origins that the run uses, or nil if no rule uses origins. The first call reads the records of the session, and
+// those of this run from an earlier process.
 func (r *Run) said(ctx context.Context) *origin.Session {
 	if r.gate.opt.Origins == nil {
 		return nil
@@ -74,7 +74,7 @@ func (r *Run) said(ctx context.Context) *origin.Session {
 	return o.session
 }
 
-// fill notes what the user says, what earlier runs of the session recorded, and what this run did.
+// fill adds to s what the user said, what earlier runs of the session recorded, and what this run recorded.
 func (r *Run) fill(ctx context.Context, s *origin.Session, known map[string]bool) {
 	for _, text := range r.scope.Said {
 		s.SaidText(origin.User, text)
@@ -86,7 +86,7 @@ func (r *Run) fill(ctx context.Context, s *origin.Session, known map[string]bool
 	}
 }
 
-// history notes what earlier runs of the session recorded. It reports false if that is not all.
+// history adds what earlier runs of the session recorded to s. It returns false if something is missing.
 func (r *Run) history(ctx context.Context, s *origin.Session, known map[string]bool) bool {
 	if r.gate.opt.History == nil {
 		return true
@@ -114,7 +114,7 @@ func (r *Run) history(ctx context.Context, s *origin.Session, known map[string]b
 	return all
 }
 
-// recall notes what calls sent and their answers said, of a journal. It reports false if the journal does not have all of it.
+// recall adds the arguments and answers of the calls in a journal to s. It returns false if the journal does not have all of them.
 func (r *Run) recall(ctx context.Context, s *origin.Session, records []journal.Record) bool {
 	c, all := r.recalling(s, records), true
 	for _, record := range records {
@@ -123,11 +123,11 @@ func (r *Run) recall(ctx context.Context, s *origin.Session, records []journal.R
 	return all
 }
 
-// recalling notes what the records of a run say, one after the other.
+// recalling adds the contents of a run's records to a session, one record after the other.
 type recalling struct {
 	run     *Run
 	session *origin.Session
-	unsent  map[int]bool          // calls that no server got
+	unsent  map[int]bool          // calls that did not reach a server
 	calls   map[int]*journal.Call // calls without an answer, by number
 }
 
@@ -142,11 +142,11 @@ func (r *Run) recalling(s *origin.Session, records []journal.Record) *recalling 
 	return c
 }
 
-// note notes what a record says. It reports false if the journal does not have all of it.
+// note adds the contents of a record to the session. It returns false if the journal does not have all of them.
 func (c *recalling) note(ctx context.Context, record journal.Record) (all bool) {
 	switch {
 	case record.Start != nil:
-		return record.Start.Input == nil || record.Start.Run == c.run.scope.Run // the file of an earlier run's input is gone
+		return record.Start.Input == nil || record.Start.Run == c.run.scope.Run // the input file of an earlier run no longer exists
 	case record.Call != nil:
 		c.calls[record.Call.N] = record.Call
 		if name, args := c.run.recordedCall(record.Call); name != "" && !c.unsent[record.Call.N] {
@@ -160,7 +160,7 @@ func (c *recalling) note(ctx context.Context, record journal.Record) (all bool) 
 	return true
 }
 
-// recallAnswer notes what an answer said.
+// recallAnswer adds the contents of an answer to s. It returns false if the journal does not have all of them.
 func (r *Run) recallAnswer(ctx context.Context, s *origin.Session, c *journal.Call, a *journal.Answer) bool {
 	switch frame.Kind(c.Kind) {
 	case frame.FS:
@@ -198,13 +198,13 @@ func (r *Run) recallAnswer(ctx context.Context, s *origin.Session, c *journal.Ca
 	return !bytes.Contains(a.Value, []byte(resultsFolder)) // files of answers may have changed since
 }
 
-// recallFile notes what a file says now that a run has read, if the user wrote it.
+// recallFile adds the present content of a file that a run has read to s, if the user wrote the file.
 func (r *Run) recallFile(ctx context.Context, s *origin.Session, path string) {
 	by := r.scope.Files.Hand(path)
 	if by.Given == 0 || by.Given < by.Size {
 		return
 	}
-	args, _ := json.Marshal(map[string]string{"path": path, "encoding": "utf8"}) // strings
+	args, _ := json.Marshal(map[string]string{"path": path, "encoding": "utf8"}) // strings cannot fail
 	value, failed := r.scope.Files.Call(ctx, "readFile", args)
 	if failed != nil {
 		return
@@ -215,7 +215,8 @@ func (r *Run) recallFile(ctx context.Context, s *origin.Session, path string) {
 	}
 }
 
-// readByUser notes what a program has read of a file that the user wrote; by is whose hand it was before it was read.
+// readByUser adds what a program has read of a file to the known values, if the user wrote the file. by is the file's Hand from before it was
+// read.
 func (r *Run) readByUser(ctx context.Context, path string, by files.Hand, value json.RawMessage) {
 	s := r.said(ctx)
 	if s == nil || by.Given == 0 || by.Given < by.Size || r.scope.Files.Hand(path) != by {
@@ -230,12 +231,13 @@ func (r *Run) readByUser(ctx context.Context, path string, by files.Hand, value 
 	}
 }
 
-// ofUser reports whether an origin of tokens is the user.
+// ofUser reports whether values of an origin come from the user.
 func ofUser(from pii.Origin) bool {
 	return from == pii.FromInput || from == pii.FromFile || from == pii.FromTask
 }
 
-// recordedCall is the full name of a recorded call of a tool, or of another request to a server, and its arguments; "" for other host calls.
+// recordedCall returns the full name and the arguments of a recorded call of a tool, or of another request to a server. The name is "" for other
+// host calls.
 func (r *Run) recordedCall(c *journal.Call) (name string, args json.RawMessage) {
 	if tool, args, ok := Fetched(c); ok {
 		if server, err := r.gate.opt.Catalog.ResolveServer(tool.Server); err == nil {
@@ -263,7 +265,7 @@ func (r *Run) recordedCall(c *journal.Call) (name string, args json.RawMessage) 
 	return c.Name, c.Args
 }
 
-// originOf is where a value in arguments comes from.
+// originOf returns a function that finds the origin of a value in arguments, or nil if no rule uses origins.
 func (r *Run) originOf(ctx context.Context) func(value string) policy.ValueOrigin {
 	if r.gate.opt.Origins == nil {
 		return nil
@@ -277,7 +279,7 @@ func (r *Run) originOf(ctx context.Context) func(value string) policy.ValueOrigi
 	}
 }
 
-// find is where a value comes from, by what a session knows.
+// find returns the origin of a value, by what a session knows.
 func (r *Run) find(s *origin.Session, value string) policy.ValueOrigin {
 	f := s.Find(value)
 	of := policy.ValueOrigin{Said: f.Said, More: f.More, Parts: f.Parts}
@@ -291,7 +293,7 @@ func (r *Run) find(s *origin.Session, value string) policy.ValueOrigin {
 	return of
 }
 
-// inCode reports whether the text of the program, or of what a client gave it, has a value, not within a word.
+// inCode reports whether the text of the program, or of what a client gave it, contains a value that is not part of a longer word.
 func (r *Run) inCode(value string) bool {
 	value = origin.Normal(value)
 	if value == "" {
@@ -316,14 +318,14 @@ func (r *Run) inCode(value string) bool {
 	}
 }
 
-// saidBy notes what a tool, or another request to a server, answered, without personal data.
+// saidBy adds the answer of a tool, or of another request to a server, to the known values. The answer contains no personal data.
 func (t *toolCall) saidBy(ctx context.Context, value json.RawMessage) {
 	if s := t.run.said(ctx); s != nil {
 		s.Said(t.name, value)
 	}
 }
 
-// saidInFile notes a text of an answer that becomes a file.
+// saidInFile adds a text of an answer that becomes a file to the known values.
 func (t *toolCall) saidInFile(ctx context.Context, name, content string) {
 	if s := t.run.said(ctx); s != nil {
 		s.SaidText(t.name, name)
@@ -331,7 +333,7 @@ func (t *toolCall) saidInFile(ctx context.Context, name, content string) {
 	}
 }
 
-// failedBy notes what a server said in an error.
+// failedBy adds what a server said in an error to the known values.
 func (t *toolCall) failedBy(ctx context.Context, failed *frame.Error) {
 	if s := t.run.said(ctx); s != nil {
 		s.SaidText(t.name, failed.Message)
@@ -339,7 +341,7 @@ func (t *toolCall) failedBy(ctx context.Context, failed *frame.Error) {
 	}
 }
 
-// sends notes what a server is sent.
+// sends adds what a server is sent to the known values.
 func (t *toolCall) sends(ctx context.Context, args json.RawMessage) {
 	if s := t.run.said(ctx); s != nil {
 		s.Sent(args)

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// judge is step 4.
+// judge returns the verdict of policy on a call: step 4.
 func (r *Run) judge(ctx context.Context, tool *catalog.Tool, args json.RawMessage, tokens []pii.Token) policy.Verdict {
 	c := r.policyCall(tool, args)
 	c.Origin = r.originOf(ctx)
@@ -26,7 +26,8 @@ func (r *Run) judge(ctx context.Context, tool *catalog.Tool, args json.RawMessag
 	return v
 }
 
-// within answers a call whose rule has a limit that is reached; nil for other calls. A call that is about to be sent counts.
+// within returns the error for a call whose rule has a limit that is reached, and nil for other calls. If sent is set, the call is about to be
+// sent and counts.
 func (t *toolCall) within(ctx context.Context, tool *catalog.Tool, args json.RawMessage, v policy.Verdict, sent bool) *frame.Error {
 	r, name := t.run, tool.FullName()
 	now := r.gate.opt.Now()
@@ -79,7 +80,7 @@ func differ(tool, other *catalog.Tool) bool {
 		a.IsIdempotent() != b.IsIdempotent() || a.IsOpenWorld() != b.IsOpenWorld()
 }
 
-// permitted is the error for an unknown name without the names of tools that policy denies to the caller.
+// permitted returns the error for an unknown name, without the names of tools that policy denies to the caller.
 func (r *Run) permitted(unknown *catalog.UnknownError) error {
 	shown := *unknown
 	shown.Closest = slices.DeleteFunc(slices.Clone(unknown.Closest), func(name string) bool {
@@ -89,7 +90,7 @@ func (r *Run) permitted(unknown *catalog.UnknownError) error {
 	return &shown
 }
 
-// forbidden answers a call that policy denies. If a dead process may have sent it, its outcome is as unknown as before.
+// forbidden returns the error for a call that policy denies. If a dead process may have sent the call, its outcome stays unknown.
 func (t *toolCall) forbidden(name string, v policy.Verdict) *frame.Error {
 	if t.intent != nil {
 		return t.stopped()

@@ -14,10 +14,11 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// QuestionServer is the server that policy takes questions about tokens for tools of: pii__domain. No server has this name.
+// QuestionServer is the name of the server for questions about tokens: policy treats them as tools such as pii__domain. No real server has this
+// name.
 const QuestionServer = "pii"
 
-// Question is a question about tokens as a tool. No catalog has it.
+// Question returns a question about tokens as a tool. No catalog contains this tool.
 func Question(name string) *catalog.Tool {
 	yes, no := true, false
 	return &catalog.Tool{
@@ -26,11 +27,12 @@ func Question(name string) *catalog.Tool {
 	}
 }
 
-// question answers a question about tokens. It takes the steps of a tool call that reads, but for its limit: it counts as a host call.
+// question answers a question about tokens. It takes the steps of a read-only tool call, except for the limit: it counts as a host call, not as
+// a tool call.
 func (r *Run) question(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Tokens []string `json:"tokens"`
-		Bits   int      `json:"bits"` // of pii.network
+		Bits   int      `json:"bits"` // argument of pii.network
 	}
 	if err := decode(c.Args, &in); err != nil {
 		return nil, err
@@ -61,7 +63,7 @@ func (r *Run) question(ctx context.Context, c *journal.Call, call run.InFlight) 
 	}
 	var answer any
 	from := originOf(tokens)
-	if c.Name == "network" { // a token, which is no text from outside
+	if c.Name == "network" { // the answer is a token, not a text from outside
 		from = pii.FromProgram
 		answer, err = r.scope.Privacy.Network(ctx, in.Bits, in.Tokens...)
 	} else {
@@ -83,7 +85,7 @@ func (r *Run) question(ctx context.Context, c *journal.Call, call run.InFlight) 
 	return r.hide(ctx, from, t.name, value)
 }
 
-// originOf is where an answer about tokens comes from: whence their values came. A custom pattern may find a value in it.
+// originOf returns the origin of an answer about tokens: the origin of their values. A custom pattern may find a value in the answer.
 func originOf(tokens []pii.Token) pii.Origin {
 	for _, token := range tokens {
 		for _, origin := range token.Origins {

@@ -19,13 +19,13 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// method is a request of MCP to a server that is no call of a tool. It takes the steps of one, as a read-only tool of its name:
-// crm__resources/read.
+// method is an MCP request to a server that is not a call of a tool. It takes the steps of a call of a read-only tool with the name of the
+// method, such as crm__resources/read.
 type method struct {
 	name        string
 	description string
-	// send sends the request with restored arguments; the caller calls release once it no longer uses the value. Nil: the request is made
-	// elsewhere once it is admitted.
+	// send sends the request with restored arguments. The caller calls release once it no longer uses the value. If send is nil, the request is
+	// made elsewhere once it is admitted.
 	send func(ctx context.Context, s Servers, server string, args json.RawMessage, o mcpclient.CallOptions) (value json.RawMessage, release func(), err error)
 }
 
@@ -39,16 +39,16 @@ var methods = []*method{
 	{"prompts/list", "Lists the prompts.", nil},
 }
 
-// SessionServer is the server that policy takes the files of sessions for resources of. No server has this name.
+// SessionServer is the name of the server for the files of sessions: policy treats them as its resources. No real server has this name.
 const SessionServer = "session"
 
 // sessionFile is the request of a client to read a file of a session. It is made elsewhere once it is admitted.
 var sessionFile = &method{name: "resources/read", description: "Reads a file of a session."}
 
-// SessionFile is the request to read a file of a session as a tool. No catalog has it.
+// SessionFile returns the request to read a file of a session, as a tool. No catalog contains this tool.
 func SessionFile() *catalog.Tool { return sessionFile.tool(SessionServer) }
 
-// tool is the request as a tool of a server. No catalog has it.
+// tool returns the request as a tool of a server. No catalog contains this tool.
 func (m *method) tool(server string) *catalog.Tool {
 	yes, no := true, false
 	open := &yes
@@ -61,8 +61,8 @@ func (m *method) tool(server string) *catalog.Tool {
 	}
 }
 
-// methodOf finds the request to a server that a full name of a tool means, or a name together with a server; nil if it means none, or a tool
-// of the server.
+// methodOf finds the request to a server that is meant by a tool's full name, or by a name together with a server. It returns nil if the name
+// means no request, or a tool of the server.
 func (r *Run) methodOf(server, name string) (*method, string) {
 	if !strings.Contains(name, "/") {
 		return nil, ""
@@ -96,7 +96,7 @@ func fetches(c *journal.Call) bool {
 	return frame.Kind(c.Kind) == frame.Resource && (c.Name == "read" || c.Name == "prompt")
 }
 
-// resource admits a host call that lists, reads or fills in what servers offer besides tools: resources and prompts.
+// resource prepares a host call that lists or fetches what servers offer besides tools: resources and prompts.
 func (r *Run) resource(c *journal.Call) run.Pending {
 	if fetches(c) {
 		return r.tool(c, nil)
@@ -104,7 +104,8 @@ func (r *Run) resource(c *journal.Call) run.Pending {
 	return r.redacted(c, pii.FromProgram, answer(func(ctx context.Context) (json.RawMessage, *frame.Error) { return r.list(ctx, c) }))
 }
 
-// fetching is a host call for a resource or prompt as the request that it makes, with its arguments. The server is as the program names it.
+// fetching returns the request that a host call for a resource or prompt makes, with its arguments. The server's name is the one that the
+// program uses.
 func fetching(c *journal.Call) (m *method, server string, args json.RawMessage, failed *frame.Error) {
 	var in struct {
 		Server string            `json:"server"`
@@ -123,7 +124,7 @@ func fetching(c *journal.Call) (m *method, server string, args json.RawMessage, 
 	return methodNamed("resources/read"), in.Server, args, failed
 }
 
-// Fetched is a recorded host call for a resource or prompt as policy judges it, with its arguments; ok is false for other calls.
+// Fetched returns a recorded host call for a resource or prompt as the tool that policy judges, with its arguments. ok is false for other calls.
 func Fetched(c *journal.Call) (tool *catalog.Tool, args json.RawMessage, ok bool) {
 	if !fetches(c) {
 		return nil, nil, false
@@ -135,7 +136,7 @@ func Fetched(c *journal.Call) (tool *catalog.Tool, args json.RawMessage, ok bool
 	return m.tool(server), args, true
 }
 
-// fetch is the pending host call that reads a resource or fills in a prompt.
+// fetch executes a pending host call that reads a resource or fills in a prompt.
 func (t *toolCall) fetch(ctx context.Context) (json.RawMessage, *frame.Error) {
 	m, named, shown, failed := fetching(t.call)
 	if failed != nil {
@@ -149,7 +150,7 @@ func (t *toolCall) fetch(ctx context.Context) (json.RawMessage, *frame.Error) {
 	return t.send(ctx, m.tool(server), shown, false)
 }
 
-// request makes a request that is no call of a tool, once it is admitted.
+// request makes a request that is not a call of a tool, after it was admitted.
 func (t *toolCall) request(ctx context.Context, server string, args json.RawMessage, o mcpclient.CallOptions) (json.RawMessage, *frame.Error) {
 	value, release, servers := json.RawMessage("{}"), func() {}, t.run.gate.opt.Servers
 	err := servers.Request(ctx, server, t.method.name, t.call.N, func(ctx context.Context) (err error) {
@@ -169,7 +170,7 @@ func (t *toolCall) request(ctx context.Context, server string, args json.RawMess
 		return nil, undelivered(t.name, err.Error(), false)
 	}
 	t.run.tell(t.flight, t.name, value, "", nil)
-	return slices.Clone(value), nil // the value may be a view of memory that is released
+	return slices.Clone(value), nil // the value may refer to memory that is released
 }
 
 func readResource(ctx context.Context, s Servers, server string, args json.RawMessage, o mcpclient.CallOptions) (json.RawMessage, func(), error) {
@@ -220,7 +221,7 @@ func complete(ctx context.Context, s Servers, server string, args json.RawMessag
 	return value, func() {}, err
 }
 
-// text is a text where MCP has one. A token that is restored as a number is the text of the number.
+// text is a string in an MCP request. If a token was restored as a number, it is the text of the number.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -240,7 +241,7 @@ func texts(of map[string]text) map[string]string {
 	return all
 }
 
-// list answers what servers offer. The request has no arguments, so that it passes policy and quarantine alone.
+// list lists what servers offer. The request has no arguments, so it only has to pass policy and quarantine.
 func (r *Run) list(ctx context.Context, c *journal.Call) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Server string `json:"server"`
@@ -266,8 +267,8 @@ func (r *Run) list(ctx context.Context, c *journal.Call) (json.RawMessage, *fram
 	return nil, runtimeError("TypeError", "there is no host call resource %s", c.Name)
 }
 
-// listed is what list gives for a server, or for all servers if it is "", without personal data. A server that fails then, or that the
-// caller may not ask, costs the others nothing, unless all fail.
+// listed returns the results of list for a server, or for all servers if server is "". Personal data is hidden. For all servers, those that fail
+// or that the caller may not ask are left out; it is an error only if all fail.
 func listed[T any](
 	ctx context.Context, r *Run, c *journal.Call, server, method string, list func(ctx context.Context, user, server string) ([]T, error),
 ) (json.RawMessage, *frame.Error) {
@@ -311,7 +312,7 @@ func listed[T any](
 	for i := range servers {
 		var one []json.RawMessage
 		if errs[i] == nil {
-			errs[i] = json.Unmarshal(lists[i], &one) // a text with a token may be no JSON
+			errs[i] = json.Unmarshal(lists[i], &one) // a text with a token may be invalid JSON
 		}
 		if failed, ok := errors.AsType[*frame.Error](errs[i]); ok {
 			why = append(why, failed.Message)
@@ -324,7 +325,8 @@ func listed[T any](
 	return encode(all)
 }
 
-// mayList is the *frame.Error for a list that policy or quarantine keep from a caller. A list that a person would have to allow is kept too.
+// mayList returns a *frame.Error for a list that policy or quarantine deny to a caller. A list that a person would have to approve is denied,
+// too.
 func (r *Run) mayList(ctx context.Context, c *journal.Call, server, method string) error {
 	tool := methodNamed(method).tool(server)
 	if err := r.gate.opt.Catalog.HeldServer(server); err != nil {

@@ -15,13 +15,13 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// notes are the notices that a run's program has received, so that it gets each once.
+// notes records the notices that a run's program has received, so that it gets each only once.
 type notes struct {
 	mu   sync.Mutex
 	said map[[2]string]bool
 }
 
-// first reports whether a program has not been notified of a trait of a source yet.
+// first reports whether a program has not yet been notified of a trait of a source, and records that it now is.
 func (n *notes) first(source, trait string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -36,8 +36,8 @@ func (n *notes) first(source, trait string) bool {
 	return true
 }
 
-// tell tells the program what it reads otherwise than a source has written it. value is what the program gets, prefix what of a path
-// is not the source's; beside is what it has besides, nil for nothing.
+// tell notifies the program of what it reads differently from what a source has written. value is what the program gets. prefix is the beginning
+// of paths that is not from the source. beside is content besides value; it may be nil.
 func (r *Run) tell(call run.InFlight, source string, value json.RawMessage, prefix string, beside json.RawMessage) {
 	traits := jsontext.Look(value)
 	told := run.Told{Exact: traits.Big != "" || traits.Huge != "", Beside: beside}
@@ -65,7 +65,8 @@ func (r *Run) tell(call run.InFlight, source string, value json.RawMessage, pref
 	}
 }
 
-// tokens are the types of tokens that a value has and that the program has not had from its source yet, with where the first of each stands.
+// tokens returns the types of tokens in a value that the program has not yet received from its source, with the place of the first token of each
+// type.
 func (r *Run) tokens(source string, value []byte, prefix string) (places map[string]string) {
 	for kind, at := range r.scope.Privacy.Tokens(value) {
 		if !r.told.first(source, "token "+kind) {
@@ -82,7 +83,7 @@ func (r *Run) tokens(source string, value []byte, prefix string) (places map[str
 	return places
 }
 
-// besideNote says how a program gets what an answer has beside its value.
+// besideNote explains how a program gets the content of an answer that is beside its value.
 func besideNote(name string, value json.RawMessage) string {
 	if len(value) > 0 && (value[0] == '{' || value[0] == '[') {
 		return "the answer has a text or other content that its structured content does not have: it is the property $content of the result"
@@ -90,8 +91,8 @@ func besideNote(name string, value json.RawMessage) string {
 	return "the answer has a text or other content that its structured content does not have: callMCPTool.raw('" + name + "', input) gives both"
 }
 
-// beside is what a result has beside its structured content, as a program would have it without that: a text that the structured content
-// does not say somewhere, images, links. It is nil if there is nothing.
+// beside returns the content of a result beside its structured content, in the form that a program gets without structured content: texts that
+// the structured content does not contain, images and links. It returns nil if there is none.
 func (t *toolCall) beside(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result) (json.RawMessage, error) {
 	var rest []mcpclient.Content
 	for _, c := range result.Content {
@@ -110,7 +111,7 @@ func (t *toolCall) beside(ctx context.Context, tool *catalog.Tool, result *mcpcl
 	return bytes.Clone(value), err
 }
 
-// tellFailure is tell for an error.
+// tellFailure is like tell, for an error.
 func (t *toolCall) tellFailure(failed *frame.Error) {
 	if len(failed.Data) > 0 {
 		t.run.tell(t.flight, t.name, failed.Data, "", nil)

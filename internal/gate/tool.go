@@ -20,35 +20,36 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// retryWindow is how long after its intent an idempotent write may be repeated: idempotency keys and the world age.
+// retryWindow is how long after its intent an idempotent write may be repeated. Later, its idempotency key may have expired, or the data may
+// have changed.
 const retryWindow = 5 * time.Minute
 
 // toolCall is one counted tool call.
 type toolCall struct {
 	run    *Run
 	call   *journal.Call
-	flight run.InFlight    // the call while it is answered
+	flight run.InFlight    // the call in progress
 	intent *journal.Intent // intent of a process that died before the answer
-	write  bool            // marks a call that may change something
-	made   int             // losses of connections that calls had reported when this one was made
-	name   string          // full name of the tool; as the program wrote it, until it is resolved
-	sent   []pii.Token     // tokens whose values the server was sent
-	method *method         // method of a request that is no call of a tool
-	spoke  bool            // the server was called: what an error says may be its words
+	write  bool            // the call may change something
+	made   int             // number of lost connections that calls had reported when this call was made
+	name   string          // full name of the tool; until that is resolved, the name that the program wrote
+	sent   []pii.Token     // tokens whose values were sent to the server
+	method *method         // method of a request that is not a call of a tool; otherwise nil
+	spoke  bool            // the server was called, so an error may contain its words
 }
 
-// toolError is an error that a program can catch as a ToolError.
+// toolError returns an error that a program can catch as a ToolError.
 func toolError(tool, message string) *frame.Error {
 	return &frame.Error{Kind: frame.KindTool, Name: "ToolError", Message: message, Tool: tool}
 }
 
-// inDoubt is the answer of a write whose outcome is unknown.
+// inDoubt returns the error for a write whose outcome is unknown.
 func inDoubt(tool, why string) *frame.Error {
 	return &frame.Error{Kind: frame.KindInDoubt, Name: "InDoubtError", Tool: tool, Message: fmt.Sprintf(
 		"the outcome of %s is unknown: %s; it may have taken effect, unless it only reads. Check before you call it again", tool, why)}
 }
 
-// tool admits a tool call: step 2.
+// tool prepares a tool call: step 2.
 func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 	r.toolCalls++
 	if r.toolCalls > r.scope.MaxCalls {
@@ -62,8 +63,8 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 	return t.pending(t.do)
 }
 
-// pending is a call that do answers. Its errors are redacted of personal data: step 9. Until the server is called they are the words of the
-// harness, with what the program wrote in them.
+// pending returns a prepared call that do answers. It hides personal data in errors: step 9. Until the server is called, errors are texts of the
+// harness that contain what the program wrote.
 func (t *toolCall) pending(do func(ctx context.Context) (json.RawMessage, *frame.Error)) run.Pending {
 	return func(ctx context.Context, flight run.InFlight) (json.RawMessage, *frame.Error) {
 		t.flight = flight
@@ -87,7 +88,7 @@ func (t *toolCall) pending(do func(ctx context.Context) (json.RawMessage, *frame
 	}
 }
 
-// do is the pending call of a tool: step 3, and the further ones in order.
+// do executes the pending call of a tool: step 3, then the other steps in order.
 func (t *toolCall) do(ctx context.Context) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Server     string            `json:"server"`
@@ -133,7 +134,7 @@ func (t *toolCall) send(
 		return nil, t.notCalled(name, err)
 	}
 	verdict := t.run.judge(ctx, tool, shown, t.sent)
-	session := t.method == sessionFile // a client reads it, and does not wait for a person
+	session := t.method == sessionFile // a client reads the file and does not wait for a person
 	if verdict.Action == policy.Deny || session && verdict.Action == policy.Ask {
 		return nil, t.forbidden(name, verdict)
 	}
@@ -189,14 +190,14 @@ func (t *toolCall) send(
 	}
 	if servers.Stateful(tool.Server) {
 		if t.intent != nil && t.intent.Conn != conn {
-			return nil, t.stopped() // the context of its change has ended
+			return nil, t.stopped() // the connection on which the write was sent no longer exists
 		}
 		if lost := t.run.use(tool.Server, conn, name, t.made); lost != nil {
 			return nil, lost
 		}
 		options.Conn = conn
 	}
-	// 7. count the call, journal the intent, call; what a dead process may have sent has counted
+	// 7. count the call, journal the intent, call; a call that a dead process may have sent has been counted
 	if t.intent == nil {
 		if failed := t.within(ctx, tool, shown, verdict, true); failed != nil {
 			return nil, failed
@@ -229,7 +230,8 @@ func (t *toolCall) send(
 	return t.unwrap(ctx, tool, result, raw)
 }
 
-// now is a tool as its server defines it now. A request that is no call of a tool has no definition, and none is made to a server that is held.
+// now returns a tool with its server's current definition. A request that is not a call of a tool has no definition; it is refused if the server
+// is held.
 func (t *toolCall) now(tool *catalog.Tool) (*catalog.Tool, error) {
 	if t.method != nil {
 		return tool, t.run.gate.opt.Catalog.HeldServer(tool.Server)
@@ -237,7 +239,7 @@ func (t *toolCall) now(tool *catalog.Tool) (*catalog.Tool, error) {
 	return t.run.gate.opt.Catalog.ResolveIn(tool.Server, tool.Name)
 }
 
-// resolve finds a tool; where it is not known yet, servers that have not listed their tools are asked first.
+// resolve finds a tool. If the tool is not known yet, it first waits for servers that have not listed their tools.
 func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, error) {
 	tool, err := r.gate.opt.Catalog.ResolveIn(server, name)
 	if _, held := errors.AsType[*catalog.HeldError](err); err == nil || held {
@@ -270,7 +272,7 @@ func (r *Run) resolve(ctx context.Context, server, name string) (*catalog.Tool, 
 	return tool, err
 }
 
-// unknownYet is the error for a name that may be a tool of a server which could not be asked.
+// unknownYet is the error for a name that may be a tool of a server that is not available.
 type unknownYet struct {
 	name   string
 	server *mcpclient.CallError
@@ -280,17 +282,17 @@ func (e *unknownYet) Error() string {
 	return e.name + " may be a tool of a server that is not known yet: " + unavailable(e.server)
 }
 
-// errNoNetwork reports a request of a program where the built-in server http does not exist.
+// errNoNetwork is the error for a program's network request if the built-in server http does not exist.
 var errNoNetwork = errors.New("programs have no network: the operator names hosts in network.allow. Call a tool of a server instead: " +
 	"await search_mcp_tools('what you need')")
 
-// isRequest reports whether a name is that of a tool of the built-in server http, whose calls the guest's fetch makes.
+// isRequest reports whether a name is a tool of the built-in server http, which the guest's fetch calls.
 func isRequest(server, name string) bool {
 	fold := ident.Fold(server + name)
 	return fold == "httpfetch" || fold == "httpsend"
 }
 
-// key is the idempotency key of a call.
+// key returns the idempotency key of a call.
 func (r *Run) key(c *journal.Call) string { return fmt.Sprintf("%s-%d", r.scope.Run, c.N) }
 
 // repeatable reports whether a write that a dead process may have sent can be sent again.
@@ -298,13 +300,12 @@ func (t *toolCall) repeatable() bool {
 	return t.intent.Retry && t.run.gate.opt.Now().Sub(time.UnixMicro(t.intent.Time)) <= retryWindow
 }
 
-// stopped answers a write that a dead process may have sent.
+// stopped returns the error for a write that a dead process may have sent.
 func (t *toolCall) stopped() *frame.Error {
 	return inDoubt(t.call.Name, "the harness stopped while it was being called")
 }
 
-// notCalled answers a call that does not get as far as its server. If a dead process may have sent it, its outcome is
-// as unknown as before.
+// notCalled returns the error for a call that does not reach its server. If a dead process may have sent the call, its outcome stays unknown.
 func (t *toolCall) notCalled(name string, err error) *frame.Error {
 	if t.intent != nil {
 		return t.stopped()
@@ -315,7 +316,7 @@ func (t *toolCall) notCalled(name string, err error) *frame.Error {
 	return unmade(name, err)
 }
 
-// unmade answers a call that failed without effect.
+// unmade returns the error for a call that failed without effect.
 func unmade(name string, err error) *frame.Error {
 	failed := told(toolError(name, failure(err)), err)
 	if call, is := errors.AsType[*mcpclient.CallError](err); is && call.Kind == mcpclient.KindNeedsLogin {
@@ -324,7 +325,7 @@ func unmade(name string, err error) *frame.Error {
 	return failed
 }
 
-// failed maps a call without a result: a write that may have reached the server, now or before, is in doubt.
+// failed returns the error for a call without a result. A write that may have reached the server, now or before, is in doubt.
 func (t *toolCall) failed(ctx context.Context, name string, err error) *frame.Error {
 	var call *mcpclient.CallError
 	switch {
@@ -338,8 +339,8 @@ func (t *toolCall) failed(ctx context.Context, name string, err error) *frame.Er
 	return unmade(name, err)
 }
 
-// undelivered answers a call whose answer cannot be given to the program. A write is in doubt then: it was done, and its
-// result is not known.
+// undelivered returns the error for a call whose answer cannot be given to the program. A write is then in doubt: it was executed, but the
+// program does not learn the result.
 func undelivered(name, why string, write bool) *frame.Error {
 	if write {
 		return inDoubt(name, "it answered, but "+why)
@@ -347,19 +348,19 @@ func undelivered(name, why string, write bool) *frame.Error {
 	return toolError(name, fmt.Sprintf("%s answered, but %s", name, why))
 }
 
-// connections remembers which connection of each stateful server a run has used: after a restart of the server, what
-// the run built up there is gone, and the program must know.
+// connections remembers which connection of each stateful server a run has used. After a restart of the server, the run's state there is lost,
+// and the program must be told.
 type connections struct {
 	mu      sync.Mutex
 	used    map[string]connection
-	losses  int // lost connections that calls have reported
+	losses  int // number of lost connections that calls have reported
 	earlier []earlier
 }
 
 // connection is the connection to a stateful server that a run uses.
 type connection struct {
 	number int64
-	since  int // losses when it came in the place of another; 0 for the first
+	since  int // value of losses after it replaced a lost connection; 0 for the first connection
 }
 
 func (c *connections) count() int {
@@ -374,8 +375,8 @@ type earlier struct {
 	conn int64
 }
 
-// use notes the connection of a call that was made after the given number of losses. A call fails if it was made
-// before the loss of its connection was reported; the next one starts with a new connection.
+// use records the connection of a call; made is the number of losses that had been reported when the program made the call. The call fails if it
+// was made before the loss of its connection was reported; later calls use the new connection.
 func (r *Run) use(server string, conn int64, tool string, made int) *frame.Error {
 	c := &r.sessions
 	c.mu.Lock()
@@ -399,7 +400,7 @@ func (r *Run) use(server string, conn int64, tool string, made int) *frame.Error
 		"the connection to server %q was lost and made again: what earlier calls of this run set up there is gone; repeat it", server)}
 }
 
-// recordedConn is the connection on which a dead process last sent a write of this run to a server, 0 for none.
+// recordedConn returns the connection on which a dead process last sent a write of this run to a server, or 0 if there was none.
 func (r *Run) recordedConn(server string) int64 {
 	for _, e := range slices.Backward(r.sessions.earlier) {
 		var in struct {

@@ -23,13 +23,13 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// maxToolError is how many bytes of a server's words about a failure are passed on.
+// maxToolError is the maximum number of bytes that are passed on of a server's error message.
 const maxToolError = 64 << 10
 
-// resultsFolder has the files of answers, by run and call.
+// resultsFolder contains the files of answers, in folders by run and call.
 const resultsFolder = "/workspace/results/"
 
-// handle stands in the guest for what was saved as a file.
+// handle represents a saved file in the guest.
 type handle struct {
 	File     string `json:"file"` // path below /workspace
 	MIMEType string `json:"mimeType,omitempty"`
@@ -37,8 +37,8 @@ type handle struct {
 	Note     string `json:"note,omitempty"`
 }
 
-// unwrap makes the value that a program gets of a result; raw is the whole result. A result that is an error gives what
-// the server said.
+// unwrap returns the value of a result for the program; with raw this is the whole result. For a result that is an error it returns an error
+// with the server's message.
 func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result, raw bool) (json.RawMessage, *frame.Error) {
 	if !raw && result.IsError {
 		failed := toolError(t.name, errorText(result))
@@ -70,20 +70,20 @@ func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpcl
 	if !result.IsError {
 		t.run.gate.opt.Catalog.Used(t.run.scope.User, tool)
 	}
-	return bytes.Clone(value), nil // the result, which it may be a view of, is released
+	return bytes.Clone(value), nil // value may refer to memory of the result, which is released
 }
 
-// value is the value of a result:
+// value returns the value of a result:
 //
-//   - structuredContent, if there is one; its property "result" alone if the tool's results are {"result": ...} and it has no other.
-//     Other blocks mostly repeat it; what they say besides is kept beside the value;
-//   - else what a single text block says, parsed if that is a JSON object or array, else as a string; a text that is
+//   - structuredContent, if there is any; only its inner value if the server wraps every result of the tool as {"result": ...}.
+//     Other blocks mostly repeat structuredContent; the rest of their content is kept beside the value;
+//   - otherwise the text of a single text block: parsed if it is a JSON object or array, otherwise as a string. A text that is
 //     larger than a program may hold becomes a file, and one with half of a surrogate pair is a string;
-//   - else an array with the text of each text block, in order;
-//   - images, audio and embedded resources become files, with a handle in their place; links to resources stay objects;
+//   - otherwise an array with the text of each text block, in order;
+//   - images, audio and embedded resources become files and are replaced by handles; links to resources stay objects;
 //   - null for a result without content.
 //
-// What the server wrote is hidden here: the handles of files, which have tokens in their names, are not.
+// Personal data is hidden in what the server wrote, but not in the handles of files, whose names already contain tokens.
 func (t *toolCall) value(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result) (json.RawMessage, error) {
 	switch {
 	case result.StructuredContent != nil && tool.WrapsResult():
@@ -128,7 +128,7 @@ func (t *toolCall) value(ctx context.Context, tool *catalog.Tool, result *mcpcli
 	return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]")), nil
 }
 
-// half is the JSON string of a text that has half of a surrogate pair, which the decoded text has not; nil for any other text.
+// half returns the JSON string of a text with half of a surrogate pair, which decoding would lose. It returns nil for any other text.
 func half(c mcpclient.Content) json.RawMessage {
 	if !bytes.Contains(c.Raw, []byte(`\ud`)) && !bytes.Contains(c.Raw, []byte(`\uD`)) {
 		return nil
@@ -141,7 +141,7 @@ func half(c mcpclient.Content) json.RawMessage {
 	return nil
 }
 
-// whole reports whether the value of a result is what the server said, and no handle of a file.
+// whole reports whether the value of a result is what the server wrote, not a handle of a file.
 func (t *toolCall) whole(result *mcpclient.Result) bool {
 	return result.StructuredContent != nil ||
 		len(result.Content) == 1 && result.Content[0].Type == "text" && len(result.Content[0].Text) <= t.run.scope.MaxValue
@@ -161,8 +161,8 @@ func (t *toolCall) text(ctx context.Context, text string) (json.RawMessage, erro
 	return t.hideJSON(ctx, quote(text))
 }
 
-// hideJSON hides personal data in what the server answered: step 9. An answer that came is journaled, also when the run is being
-// cancelled.
+// hideJSON hides personal data in the server's answer: step 9. It ignores the end of ctx, so that an answer is journaled even if the run is
+// being cancelled.
 func (t *toolCall) hideJSON(ctx context.Context, value json.RawMessage) (json.RawMessage, error) {
 	value, err := t.run.scope.Privacy.HideJSON(context.WithoutCancel(ctx), pii.Origin(t.name), value, t.sent...)
 	if err != nil {
@@ -177,8 +177,8 @@ func quote(s string) json.RawMessage {
 	return raw
 }
 
-// onlyResult takes the inner value out of {"result": ...}, if there is nothing beside it. It reads token by token: an
-// object with other properties may have millions.
+// onlyResult returns the inner value of {"result": ...} if the object has no other property; otherwise it returns value. It reads token by
+// token: an object with other properties may have millions.
 func onlyResult(value json.RawMessage) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(value))
 	start, err := dec.Token()
@@ -192,7 +192,7 @@ func onlyResult(value json.RawMessage) json.RawMessage {
 	return inner
 }
 
-// errorText is what the server says about the failure, in its own words.
+// errorText returns the server's own message about a failure.
 func errorText(res *mcpclient.Result) string {
 	var texts []string
 	for _, c := range res.Content {
@@ -212,8 +212,8 @@ func errorText(res *mcpclient.Result) string {
 	return "the tool failed without saying why"
 }
 
-// fileOf returns the file that a block is, with a plain file name; name is empty for a block that is none. n numbers
-// files to which the server gave no name.
+// fileOf returns the file in a content block, with a plain file name. name is empty if the block is not a file. n numbers files to which the
+// server gave no name.
 func fileOf(c mcpclient.Content, n int) (name, kind, content string) {
 	switch {
 	case (c.Type == "image" || c.Type == "audio") && c.Data != "":
@@ -231,7 +231,7 @@ func fileOf(c mcpclient.Content, n int) (name, kind, content string) {
 	return "", "", ""
 }
 
-// fileName makes a name such as image-1.png.
+// fileName returns a name such as image-1.png.
 func fileName(kind, mimeType string, n int) string {
 	base, _, _ := mime.ParseMediaType(mimeType)
 	extension, known := map[string]string{
@@ -256,17 +256,16 @@ func nameOfURI(uri string) string {
 	return ""
 }
 
-// plain is a file name, also where it is followed by an extension; device is a special one on Windows.
+// plain matches file names that stay valid if an extension is appended; device matches names with a special meaning on Windows.
 var (
 	plain  = startup.Regexp(`^[A-Za-z0-9._+-]{0,99}[A-Za-z0-9_+-]$`)
 	device = startup.Regexp(`^(?i:con|prn|aux|nul|com[^.]|lpt[^.])(\.|$)`)
 )
 
-// plainName allows only what is a file name, and no special one, on every system.
+// plainName reports whether a name is, on every system, a file name without special meaning.
 func plainName(name string) bool { return plain().MatchString(name) && !device().MatchString(name) }
 
-// decodeBase64 accepts the variants that servers send. What is none of them is passed on as it came, so that it is not
-// lost.
+// decodeBase64 decodes the variants of base64 that servers send. It returns any other text unchanged, so that nothing is lost.
 func decodeBase64(s string) string {
 	enc := base64.RawStdEncoding
 	if strings.ContainsAny(s, "-_") {
@@ -280,7 +279,7 @@ func decodeBase64(s string) string {
 	return b.String()
 }
 
-// saveText saves a file, without the personal data in it, if it is a text, and in its name. It returns its handle.
+// saveText saves a file and returns its handle. It hides personal data in the file's name and, if the file is a text, in its content.
 func (t *toolCall) saveText(ctx context.Context, name, kind, content string, large bool) (json.RawMessage, error) {
 	done := context.WithoutCancel(ctx)
 	name, err := t.run.scope.Privacy.Hide(done, pii.Origin(t.name), name, t.sent...)
@@ -294,7 +293,7 @@ func (t *toolCall) saveText(ctx context.Context, name, kind, content string, lar
 	return t.run.save(ctx, t.call.N, name, kind, len(content), strings.NewReader(content), large)
 }
 
-// save writes what does not enter the guest into the workspace and returns its handle.
+// save writes content that is not passed to the guest into a file of the workspace, and returns its handle.
 func (r *Run) save(ctx context.Context, n int, name, kind string, size int, content io.Reader, large bool) (json.RawMessage, error) {
 	h := handle{File: fmt.Sprintf("%s%s/%d/%s", resultsFolder, r.scope.Run, n, name), MIMEType: kind, Bytes: size}
 	if large {
@@ -315,7 +314,7 @@ func (r *Run) save(ctx context.Context, n int, name, kind string, size int, cont
 	return raw, nil
 }
 
-// fit passes a value that is small enough; a larger one is saved, and the program gets its handle.
+// fit returns a small enough value unchanged. It saves a larger value as a file and returns its handle.
 func (r *Run) fit(ctx context.Context, n int, value json.RawMessage) (json.RawMessage, error) {
 	if len(value) <= r.scope.MaxValue {
 		return value, nil

@@ -1,5 +1,5 @@
-// Package guest is the runtime inside the sandbox: JavaScript that every engine evaluates before a program. It gives
-// programs their globals, turns what they do into host calls, and the frames of package frame into answers.
+// Package guest is the runtime inside the sandbox: JavaScript that every engine evaluates before a program. It gives programs their globals, turns
+// their actions into host calls, and frames of package frame into answers.
 package guest
 
 import (
@@ -24,9 +24,8 @@ var sources embed.FS
 //go:embed libraries/libraries.js
 var libraries []byte
 
-// Libraries returns the libraries that the runtime uses, as one script. Evaluating it declares the global __libraries,
-// the object that boot takes as host.libraries. It needs a realm of its own, so that nothing that a program overwrites is
-// theirs. The caller must not change it.
+// Libraries returns the libraries that the runtime uses, as one script. Evaluating it declares the global __libraries, the object that boot takes as
+// host.libraries. It needs a realm of its own, so that a program cannot overwrite anything that the libraries use. The caller must not change it.
 func Libraries() []byte { return libraries }
 
 const entry = "prelude/main.js"
@@ -41,7 +40,7 @@ func Bundle() ([]byte, error) {
 		GlobalName:  "__harness",
 		Target:      api.ES2023,
 		Charset:     api.CharsetUTF8,
-		// Strict mode keeps the runtime's functions out of caller and arguments.
+		// In strict mode, caller and arguments do not reveal the runtime's functions.
 		Banner:           map[string]string{"js": `"use strict";`},
 		MinifyWhitespace: true,
 		Plugins:          []api.Plugin{{Name: "embedded", Setup: resolveEmbedded}},

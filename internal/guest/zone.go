@@ -27,24 +27,24 @@ func (t Transition) MarshalJSON() ([]byte, error) {
 // firstTransition stands for the beginning of time: the smallest integer that a JavaScript number holds exactly.
 const firstTransition = -9007199254740991
 
-// The years that Zone covers. Before them the first period holds, after them the last.
+// The years that Zone covers. The first period also holds before them, the last one after them.
 var (
 	zoneFrom = time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)
 	zoneTo   = time.Date(2101, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// ErrZone says that no time zone has the name.
+// ErrZone reports that no time zone has the name.
 var ErrZone = errors.New("unknown time zone")
 
-// zones caches transitions by name in lower case: reading a zone takes a file, and its transitions up to 400 steps. There
-// are some 600 zones, so it is bounded, also where a file system that ignores case knows each by many spellings.
+// zones caches transitions by name in lower case, because reading a zone takes a file and up to 400 steps. There are some 600 zones, so the cache is
+// bounded, even on a file system that ignores case and so knows each zone by many spellings.
 var zones sync.Map
 
-// maxZoneName is the length of a name in bytes; the longest of the database has 32.
+// maxZoneName is the maximum length of a name in bytes; the longest name of the database has 32.
 const maxZoneName = 64
 
-// Zone returns an IANA time zone's name as the time zone database spells it, and its transitions from 1900 to 2100. The
-// name is looked up ignoring case. Callers share the slice and must not change it. Safe for concurrent use.
+// Zone returns an IANA time zone's name as the time zone database spells it, and its transitions from 1900 to 2100. The name is looked up ignoring
+// case. Callers share the slice and must not change it. Zone is safe for concurrent use.
 func Zone(name string) (canonical string, transitions []Transition, err error) {
 	canonical, loc, err := findZone(name)
 	if err != nil {
@@ -60,7 +60,7 @@ func Zone(name string) (canonical string, transitions []Transition, err error) {
 	return canonical, transitions, nil
 }
 
-// DescribeZone describes a time zone as JSON, as the prelude reads it.
+// DescribeZone returns the description of a time zone as JSON, in the form that the prelude reads.
 func DescribeZone(name string) (json.RawMessage, error) {
 	canonical, transitions, err := Zone(name)
 	if err != nil {
@@ -69,8 +69,8 @@ func DescribeZone(name string) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"zone": canonical, "transitions": transitions})
 }
 
-// scan lists the periods of a zone by their beginnings. Beyond its table a zone goes on by a rule, where ZoneBounds ends
-// some periods at a year's end, or at the very time it is asked about: such an end is stepped over.
+// scan lists the periods of a zone by their beginnings. Beyond its table a zone follows a rule. There ZoneBounds ends some periods at a year's end,
+// or at the very time that it is asked about; scan steps over such an end.
 func scan(loc *time.Location) []Transition {
 	var out []Transition
 	for at := zoneFrom; at.Before(zoneTo); {
@@ -95,8 +95,8 @@ func scan(loc *time.Location) []Transition {
 	return out
 }
 
-// findZone loads a zone by the name with the case that the database uses for most, or by its name as it is. The latter
-// comes last: a file system that ignores case takes it for any.
+// findZone loads a zone by its name in the case that most names of the database have, in capitals, or as it is given. The given name comes last,
+// because a file system that ignores case accepts any case.
 func findZone(name string) (string, *time.Location, error) {
 	if len(name) > maxZoneName {
 		return "", nil, fmt.Errorf("%w: a name of %d bytes; use an IANA name such as Europe/Berlin", ErrZone, len(name))
@@ -112,8 +112,8 @@ func findZone(name string) (string, *time.Location, error) {
 	return "", nil, fmt.Errorf("%w %q: use an IANA name such as Europe/Berlin", ErrZone, name)
 }
 
-// zoneName keeps out what time.LoadLocation takes besides zones of the database: the machine's own zone, and the variants
-// of every zone, with leap seconds, that Linux distributions install.
+// zoneName reports whether a name may be that of a zone of the database. It excludes what else time.LoadLocation accepts: the machine's own zone, and
+// the variants of every zone, with leap seconds, that Linux distributions install.
 func zoneName(name string) bool {
 	lower := strings.ToLower(name) // the file system may ignore case
 	switch lower {
@@ -128,7 +128,7 @@ func zoneName(name string) bool {
 	})
 }
 
-// properCase spells a name as most of the database is spelled: america/port-au-prince is America/Port-au-Prince.
+// properCase returns a name in the case that most names of the database have: america/port-au-prince is America/Port-au-Prince.
 func properCase(name string) string {
 	out := []byte(strings.ToLower(name))
 	for i := 0; i < len(out); {

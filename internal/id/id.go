@@ -1,4 +1,4 @@
-// Package id makes the names of runs, tasks and sessions.
+// Package id generates the ids of runs, tasks and sessions.
 package id
 
 import (
@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// New makes a name with 80 random bits, which cannot be guessed and is unique.
+// New returns an id with 80 random bits, which is unique and cannot be guessed.
 func New(kind string) string {
 	var b [10]byte
 	rand.Read(b[:]) // never fails
 	return kind + "_" + hex.EncodeToString(b[:])
 }
 
-// Is reports whether a name has the form of New's names of a kind.
+// Is reports whether a name has the form of an id that New returns for a kind.
 func Is(kind, name string) bool {
 	digits, ok := strings.CutPrefix(name, kind+"_")
 	return ok && len(digits) == 20 && strings.Trim(digits, "0123456789abcdef") == ""

@@ -1,5 +1,5 @@
-// Package input reads what a run is given to work on: a file that does not change, by pages of whole rows. What is hidden of a page is
-// kept apart from it, so that a journal holds ranges of bytes and tokens, and no data.
+// Package input reads the input of a run: a file that does not change, in pages of whole rows. The tokens that hide personal data of a page are
+// kept separately from the page, so that a journal holds only byte ranges and tokens, and no data.
 package input
 
 import (
@@ -20,34 +20,34 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Format is how a program gets an input.
+// Format is the format of an input.
 type Format string
 
-// The formats. Of JSON and Text the program gets the whole value, of the others rows.
+// Formats of an input. The program gets an input in JSON or Text as one value, the others as rows.
 const (
-	JSON   Format = "json"   // the value
-	NDJSON Format = "ndjson" // a row is the value of a line; empty lines are left out
-	CSV    Format = "csv"    // a row is an object whose keys are the first row's fields, and whose values are strings
-	Lines  Format = "lines"  // a row is a line, without its end
-	Text   Format = "text"   // a string
+	JSON   Format = "json"   // the value is the JSON value
+	NDJSON Format = "ndjson" // a row is the JSON value of a line; empty lines are skipped
+	CSV    Format = "csv"    // a row is an object of strings whose keys are the fields of the first row
+	Lines  Format = "lines"  // a row is a line without its line ending
+	Text   Format = "text"   // the value is a string
 )
 
-// Formats are all formats.
+// Formats lists all formats.
 var Formats = []Format{JSON, NDJSON, CSV, Lines, Text}
 
 func (f Format) rows() bool { return f == NDJSON || f == CSV || f == Lines }
 
-// MaxWhole is the number of bytes that an input of JSON or text may have.
+// MaxWhole is the maximum size in bytes of an input in JSON or Text.
 const MaxWhole = 8 << 20
 
 const (
-	pageBytes = 512 << 10 // bytes of the input in a page; its last row may be longer
-	maxRow    = 4 << 20   // bytes of a row
-	maxFields = 4096      // most fields of a CSV row
-	pages     = 4         // pages that are cached
+	pageBytes = 512 << 10 // bytes of the input after which a page ends with the current row
+	maxRow    = 4 << 20   // maximum size of a row in bytes
+	maxFields = 4096      // maximum number of fields of a CSV row
+	pages     = 4         // maximum number of cached pages
 )
 
-// FormatOf is the format of a file by its name and its beginning.
+// FormatOf determines the format of a file from its name and its beginning.
 func FormatOf(name string, beginning []byte) Format {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".json":
@@ -70,9 +70,9 @@ func FormatOf(name string, beginning []byte) Format {
 
 var bom = []byte("\xef\xbb\xbf")
 
-// Error says what is wrong with an input, and where. It names no values.
+// Error describes an error in an input, and its row. It contains no values.
 type Error struct {
-	Row     int64 // row from 1; 0: the whole input
+	Row     int64 // row number from 1; 0 for the whole input
 	Message string
 }
 
@@ -83,18 +83,18 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the input, row %d: %s", e.Row, e.Message)
 }
 
-// Page is a part of an input, as a journal holds it.
+// Page describes a part of an input in the journal.
 type Page struct {
-	Offset int64 `json:"offset"`         // offset of its first byte
-	Next   int64 `json:"next,omitempty"` // the first byte of the next page; 0: there is none
+	Offset int64 `json:"offset"`         // offset of the first byte
+	Next   int64 `json:"next,omitempty"` // offset of the next page; 0 if there is none
 	Rows   int   `json:"rows"`
-	// Hidden are the differences between what the input says and what the program was given.
+	// Hidden are the changes that turn the rows of the input into those that the program got.
 	Hidden []Change `json:"hidden,omitempty"`
 }
 
 // Change replaces the bytes from Start to End of the JSON text of a row by Text.
 type Change struct {
-	Row   int    `json:"row"` // row in the page, from 0
+	Row   int    `json:"row"` // index of the row in the page
 	Start int    `json:"start"`
 	End   int    `json:"end"`
 	Text  string `json:"text"`
@@ -103,14 +103,14 @@ type Change struct {
 // Reader reads an input. It is safe for concurrent use.
 type Reader struct {
 	r      io.ReaderAt
-	start  int64 // start of the text, after a byte order mark
+	start  int64 // offset of the text after a byte order mark
 	size   int64
 	format Format
 	comma  rune
-	header [][]byte // the keys of CSV, as JSON with a colon
+	header [][]byte // keys of a CSV row, each as a JSON string with a colon
 
 	mu   sync.Mutex
-	read []read // the newest last
+	read []read // cached pages, the newest last
 }
 
 // read is a page that was read.
@@ -121,7 +121,7 @@ type read struct {
 	hidden []json.RawMessage
 }
 
-// NewReader returns the reader of an input of UTF-8. The error is an *Error if the input is not of the format.
+// NewReader returns a Reader of an input in UTF-8. The error is an *Error if the input does not have the format.
 func NewReader(r io.ReaderAt, size int64, format Format) (*Reader, error) {
 	in := &Reader{r: r, size: size, format: format}
 	beginning := make([]byte, len(bom))
@@ -167,7 +167,7 @@ func notJSON(row int64, text []byte, err error) error {
 	return &Error{row, "it is no JSON" + at}
 }
 
-// whole reads the input without its byte order mark.
+// whole reads the whole input without its byte order mark.
 func (in *Reader) whole() ([]byte, error) {
 	text := make([]byte, in.size-in.start)
 	if _, err := io.ReadFull(io.NewSectionReader(in.r, in.start, in.size-in.start), text); err != nil {
@@ -176,7 +176,7 @@ func (in *Reader) whole() ([]byte, error) {
 	return text, nil
 }
 
-// rowLimit ends the reading of a row that is too long.
+// rowLimit is a reader that fails when a row is too long.
 type rowLimit struct {
 	r    io.Reader
 	left int
@@ -193,7 +193,7 @@ func (l *rowLimit) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// from reads from an offset on.
+// from returns a reader that begins at an offset, and its row limit.
 func (in *Reader) from(offset int64) (*bufio.Reader, *rowLimit) {
 	limit := &rowLimit{io.NewSectionReader(in.r, offset, in.size-offset), maxRow}
 	return bufio.NewReaderSize(limit, 64<<10), limit
@@ -206,10 +206,10 @@ func (in *Reader) csv(offset int64) (*csv.Reader, *rowLimit) {
 	return r, limit
 }
 
-// readHeader reads the names of the columns. The first line says by what they are separated.
+// readHeader reads the names of the columns. It derives the separator from the first line.
 func (in *Reader) readHeader() error {
 	text, _ := in.from(in.start)
-	beginning, _ := text.Peek(64 << 10) // less if the input is shorter
+	beginning, _ := text.Peek(64 << 10) // an error only means that the input is shorter
 	in.comma = separator(beginning)
 	r, _ := in.csv(in.start)
 	names, err := r.Read()
@@ -265,8 +265,8 @@ func wrongCSV(row int64, err error) error {
 	return fmt.Errorf("read the input: %w", err)
 }
 
-// Prefix is what the path of a value in the array of rows that Read hides has before the path in the input: of an input that is no rows, that
-// it is the first.
+// Prefix returns the prefix that paths in the JSON text for hide, which is an array of rows, have before the path in the input: the index of
+// the only row if the input does not have rows.
 func (in *Reader) Prefix() string {
 	if in.format.rows() {
 		return ""
@@ -274,8 +274,8 @@ func (in *Reader) Prefix() string {
 	return "[0]"
 }
 
-// Read reads the page that begins at an offset. hide, which may be nil, replaces personal data in its JSON text, an array of rows. row is the
-// number of rows before it, for errors.
+// Read reads the page that begins at an offset. hide, which may be nil, replaces personal data in the JSON text of the page, an array of rows.
+// row is the number of rows before the page, for errors.
 func (in *Reader) Read(offset, row int64, hide func(json.RawMessage) (json.RawMessage, error)) (*Page, error) {
 	if offset < 0 || offset > in.size {
 		return nil, &Error{Message: fmt.Sprintf("it has %d bytes, and none at %d", in.size, offset)}
@@ -307,7 +307,7 @@ func (in *Reader) Read(offset, row int64, hide func(json.RawMessage) (json.RawMe
 	return out, nil
 }
 
-// keep remembers a page, which is asked for soon.
+// keep caches a page, because Recall will need it soon.
 func (in *Reader) keep(page read) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -318,8 +318,8 @@ func (in *Reader) keep(page read) {
 	in.read = append(in.read, page)
 }
 
-// Recall is what a program gets of a page: {"rows": [...], "next": N}, or {"value": V} of an input that is no rows. The page was
-// read from the same input, by any Reader.
+// Recall returns what the program gets for a recorded Page: {"rows": [...], "next": N}, or {"value": V} if the input does not have rows. Any
+// Reader of the same input may have read the page.
 func (in *Reader) Recall(recorded json.RawMessage) (json.RawMessage, error) {
 	var page Page
 	if err := json.Unmarshal(recorded, &page); err != nil {
@@ -356,7 +356,7 @@ func (in *Reader) Recall(recorded json.RawMessage) (json.RawMessage, error) {
 	return append(text, '}'), nil
 }
 
-// forget returns the rows of a page that was read, once.
+// forget returns the rows of a cached page and removes the page from the cache.
 func (in *Reader) forget(offset int64) ([]json.RawMessage, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -369,7 +369,7 @@ func (in *Reader) forget(offset int64) ([]json.RawMessage, bool) {
 	return nil, false
 }
 
-// array is the JSON array of rows.
+// array returns the JSON array of rows.
 func array(rows []json.RawMessage) json.RawMessage {
 	size := 2
 	for _, row := range rows {
@@ -385,7 +385,7 @@ func array(rows []json.RawMessage) json.RawMessage {
 	return append(text, ']')
 }
 
-// change is the difference between two texts: what is between their common beginning and their common end.
+// change returns the Change that turns before into after: it replaces what is between their common beginning and their common end.
 func change(row int, before, after []byte) Change {
 	start := 0
 	for start < min(len(before), len(after)) && before[start] == after[start] {
@@ -404,7 +404,7 @@ func change(row int, before, after []byte) Change {
 	return Change{row, start, len(before) - end, string(after[start : len(after)-end])}
 }
 
-// rowsAt reads the rows of a page, and where the next one begins; 0: nowhere.
+// rowsAt reads the rows of a page. next is the offset of the next page, 0 if there is none.
 func (in *Reader) rowsAt(offset, row int64) (rows []json.RawMessage, next int64, err error) {
 	switch in.format {
 	case CSV:
@@ -426,7 +426,7 @@ func (in *Reader) rowsAt(offset, row int64) (rows []json.RawMessage, next int64,
 	return []json.RawMessage{value.Bytes()}, 0, nil
 }
 
-// records reads rows of CSV.
+// records reads the rows of a page of CSV.
 func (in *Reader) records(offset, row int64) (rows []json.RawMessage, next int64, err error) {
 	if len(in.header) == 0 {
 		return nil, 0, nil
@@ -445,7 +445,7 @@ func (in *Reader) records(offset, row int64) (rows []json.RawMessage, next int64
 			return rows, 0, nil
 		}
 		if err != nil && limit.left <= 0 {
-			err = errRow // the reader may take it for the end of the text
+			err = errRow // the CSV reader may report the limit as another error
 		}
 		if err != nil {
 			return nil, 0, wrongCSV(row+int64(len(rows))+1, err)
@@ -461,7 +461,7 @@ func (in *Reader) records(offset, row int64) (rows []json.RawMessage, next int64
 	return rows, next, nil
 }
 
-// object is a row of CSV as a JSON object. Fields beyond the last column are called column_N.
+// object returns a CSV row as a JSON object. Fields beyond the last column are named column_N.
 func (in *Reader) object(record []string) json.RawMessage {
 	size := 2
 	for i, field := range record {
@@ -485,7 +485,7 @@ func (in *Reader) object(record []string) json.RawMessage {
 	return append(text, '}')
 }
 
-// lines reads rows that are lines.
+// lines reads the rows of a page of NDJSON or Lines.
 func (in *Reader) lines(offset, row int64) (rows []json.RawMessage, next int64, err error) {
 	offset = max(offset, in.start)
 	r, limit := in.from(offset)
@@ -523,7 +523,7 @@ func (in *Reader) lines(offset, row int64) (rows []json.RawMessage, next int64, 
 	return rows, at, nil
 }
 
-// readLine reads a line with its end, which the last one may be without.
+// readLine reads a line with its line ending, which the last line may lack.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

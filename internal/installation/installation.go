@@ -1,5 +1,5 @@
-// Package installation knows what an installation of the harness consists of and where: configuration, store, files, keys. It backs them up with package
-// backup, and reads and reserves the store for a restore, which works on the files of the store and not through it.
+// Package installation knows the parts of an installation of the harness and their places: configuration, store, files, keys. It backs them up with package
+// backup. For a restore, which works on the files of the store directly, it reads and reserves the store.
 package installation
 
 import (
@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/store/sqlite"
 )
 
-// The parts of a backup that are read before the places of the others are known, and that of secrets, which have no place of their own.
+// Names of parts of a backup. ConfigPart and EnvPart are read before the places of the other parts are known; SecretsPart has no place of its own.
 const (
 	ConfigPart  = "config/harness.yaml"
 	EnvPart     = "config/.env"
@@ -29,7 +29,7 @@ const (
 	auditPart   = "audit/log"
 )
 
-// places are where the parts of an installation are, without its configuration. Keys are those that make an archive as secret as what they
+// places returns the places of the parts of an installation except its configuration. keys are those parts that make an archive as secret as the data that they
 // protect.
 func places(cfg *config.Config) (all, keys []backup.Place, err error) {
 	store, err := sqlite.Path(cfg.Store.URL)
@@ -54,28 +54,28 @@ func places(cfg *config.Config) (all, keys []backup.Place, err error) {
 	}, nil
 }
 
-// Places are where the parts of an archive go that was made with these settings, without its configuration and its secrets.
+// Places returns the places for the parts of an archive that was made with these settings, except its configuration and its secrets.
 func Places(cfg *config.Config) ([]backup.Place, error) {
 	all, keys, err := places(cfg)
 	return append(all, keys...), err
 }
 
-// Options say what Backup writes.
+// Options are the options of Backup.
 type Options struct {
 	Version string
 	Now     time.Time
-	Keys    bool              // also keys, .env and Secrets
+	Keys    bool              // whether to include keys, .env and Secrets
 	Secrets map[string]string // secrets that harness.yaml names, by name
 	Scratch string            // directory for a copy of the store and of the audit log
 }
 
-// Summary says what an archive holds.
+// Summary describes the content of an archive.
 type Summary struct {
 	Manifest backup.Manifest `json:"manifest"`
 	backup.Total
 }
 
-// Backup writes an archive of everything that an installation consists of, while other processes work with it. The store is that of one
+// Backup writes an archive of all parts of an installation, while other processes may use it. The store is a snapshot of one
 // moment; files are at least as new as the store.
 func Backup(ctx context.Context, cfg *config.Config, w io.Writer, o Options) (s Summary, err error) {
 	all, keys, err := places(cfg)
@@ -100,7 +100,7 @@ func Backup(ctx context.Context, cfg *config.Config, w io.Writer, o Options) (s 
 		}
 		m.Parts = append(m.Parts, SecretsPart)
 	}
-	// The store first: the files that it speaks of are there afterwards.
+	// Copy the store first, so that the files that it refers to are copied afterwards.
 	scratch, err := os.MkdirTemp(o.Scratch, ".harness-backup-*")
 	if err != nil {
 		return s, err
@@ -159,7 +159,7 @@ func addKeys(ctx context.Context, b *backup.Writer, keys []backup.Place, secrets
 	return b.Bytes(SecretsPart, append(text, '\n'), 0o600)
 }
 
-// keyIDs names the keys of personal data, and makes none.
+// keyIDs returns the ids of the keys of personal data, without creating a key.
 func keyIDs(c config.PII) []string {
 	if _, err := os.Stat(c.KeyFile); !c.Enabled || c.Key == "" && err != nil {
 		return nil
@@ -171,7 +171,7 @@ func keyIDs(c config.PII) []string {
 	return keys.IDs()
 }
 
-// MissingKeys are the keys of personal data that an archive needs and this installation does not have, by their ids.
+// MissingKeys returns the ids of those keys of personal data that an archive needs and this installation lacks.
 func MissingKeys(cfg *config.Config, m backup.Manifest) (missing []string) {
 	has := map[string]bool{}
 	for _, id := range keyIDs(cfg.PII) {
@@ -185,15 +185,15 @@ func MissingKeys(cfg *config.Config, m backup.Manifest) (missing []string) {
 	return missing
 }
 
-// Schema is the version of the store's tables that this harness knows.
+// Schema returns the version of the store's tables that this harness knows.
 func Schema() int { return sqlite.Schema() }
 
-// ReserveStore keeps every other process from the store of these settings until release is called, and returns the path of its file.
+// ReserveStore prevents other processes from opening the store of these settings until release is called, and returns the path of its file.
 func ReserveStore(ctx context.Context, cfg *config.Config) (file string, release func() error, err error) {
 	return sqlite.Reserve(ctx, cfg.Store.URL)
 }
 
-// Unended counts what goes on when a harness opens a file of a store.
+// Unended counts the tasks, runs and schedules that continue when a harness opens the file of a store.
 func Unended(ctx context.Context, file string) (tasks, runs, schedules int64, err error) {
 	return sqlite.Unended(ctx, file)
 }

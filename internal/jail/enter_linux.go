@@ -16,20 +16,20 @@ import (
 )
 
 const (
-	// maxDescriptors is how many files a process behind walls may have open.
+	// maxDescriptors is the maximum number of open files of a process behind walls.
 	maxDescriptors = 64
-	// maxThreads is how many threads it may have. Node.js and workers have about ten.
+	// maxThreads is the maximum number of its threads. Node.js and workers have about ten.
 	maxThreads = 64
-	// maxStack is the size of its first thread's stack, in bytes: the usual one.
+	// maxStack is the size of the stack of its first thread, in bytes: the usual size.
 	maxStack = 8 << 20
-	// maxSignals is how many signals may wait for it. The machine counts them for the user, who has other processes.
+	// maxSignals is the maximum number of signals queued for it. The kernel counts them per user, and the user has other processes.
 	maxSignals = 64
 )
 
-// Enter puts this process behind walls, for ever, and says which are missing. The process has opened what it needs; it opens
-// nothing afterwards. It is called once, by a program without cgo.
+// Enter puts this process behind walls for good, and returns the walls that are missing. The process must have opened
+// everything that it needs, because it cannot open files afterwards. A program without cgo calls it once.
 //
-// User and seccomp bind threads, not processes: Enter binds all that there are, and threads inherit it.
+// User and Seccomp apply to threads, not processes: Enter applies them to all existing threads, and new threads inherit them.
 func Enter() Missing {
 	forgetPath()
 	return raise([]wall{
@@ -42,7 +42,7 @@ func Enter() Missing {
 	})
 }
 
-// forgetPath overwrites the path of this program that the kernel has left in its memory.
+// forgetPath overwrites the path of this program, which the kernel has put into the process's memory.
 func forgetPath() {
 	const execName, word = 31, unsafe.Sizeof(uintptr(0)) // AT_EXECFN
 	vector, err := os.ReadFile("/proc/self/auxv")
@@ -60,13 +60,13 @@ func forgetPath() {
 	}
 }
 
-// wall is one of Walls.
+// wall is one of Walls, with the function that raises it.
 type wall struct {
 	name  string
 	raise func() error
 }
 
-// raise raises walls in their order, and says which it could not.
+// raise raises walls in order, and returns those that it could not raise.
 func raise(all []wall) Missing {
 	missing := Missing{}
 	_, _, errno := syscall.AllThreadsSyscall(unix.SYS_GETPID, 0, 0, 0)
@@ -80,23 +80,23 @@ func raise(all []wall) Missing {
 	return missing
 }
 
-// errOutside says that a process is not in namespaces of its own.
+// errOutside means that a process does not run in namespaces of its own.
 var errOutside = errors.New("this machine gives no user namespaces to processes")
 
 func namespaces() error {
-	if os.Getpid() != 1 { // the first process of its namespace
+	if os.Getpid() != 1 { // 1 is the id of the first process in a namespace
 		return errOutside
 	}
 	return unix.Sethostname([]byte("sandbox")) // replaces the machine's name
 }
 
-// newRoot makes a directory the root of this process. It is read-only and has files of the machine at the paths that are the keys, and
-// nothing else.
+// newRoot makes a new directory the root of this process. The directory is read-only. It contains only the given files: the keys are
+// paths in it, the values are paths on the machine.
 func newRoot(files map[string]string) error {
 	if os.Getpid() != 1 {
 		return errOutside
 	}
-	const somewhere = "/proc" // every machine has it
+	const somewhere = "/proc" // exists on every machine
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("separate the mounts: %w", err)
 	}
@@ -112,7 +112,7 @@ func newRoot(files map[string]string) error {
 	return walls.Root(somewhere, flags)
 }
 
-// maxDepth is how many directories deep a file may lie in a new root.
+// maxDepth is the maximum number of directories above a file in a new root.
 const maxDepth = 16
 
 // bind mounts a file at a path, read-only.
@@ -130,12 +130,12 @@ func bind(file, path string) error {
 	if err := unix.Mount(file, path, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
-	// What the machine's mount forbids stays forbidden: a new namespace may not change it.
+	// The restrictions of the machine's mount stay: a new namespace may not lift them.
 	kept := uintptr(source.Flags) & (unix.MS_NOEXEC | unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME)
 	return unix.Mount("", path, "", kept|unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, "")
 }
 
-// limits sets those of every jail, and more.
+// limits sets the limits of every jail, and those in more.
 func limits(more map[int]uint64) error {
 	all := map[int]uint64{
 		unix.RLIMIT_CORE: 0, unix.RLIMIT_FSIZE: 0, unix.RLIMIT_NOFILE: maxDescriptors, unix.RLIMIT_MSGQUEUE: 0,
@@ -150,7 +150,7 @@ func limits(more map[int]uint64) error {
 		if err := unix.Getrlimit(resource, &had); err != nil {
 			return err
 		}
-		most = min(most, had.Max) // a lower one stays
+		most = min(most, had.Max) // a lower limit stays
 		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
 			return err
 		}
@@ -158,8 +158,8 @@ func limits(more map[int]uint64) error {
 	return nil
 }
 
-// countsThreads reports whether the kernel counts a user's threads in each user namespace. Kernels before 5.14 count those of all namespaces
-// together: the limit of one process would be that of all.
+// countsThreads reports whether the kernel counts a user's threads separately in each user namespace. Kernels before 5.14 count the threads
+// of all namespaces together, so that the limit of one process would apply to all.
 func countsThreads() bool {
 	var name unix.Utsname
 	var major, minor int
@@ -172,11 +172,11 @@ func countsThreads() bool {
 	return major > 5 || major == 5 && minor >= 14
 }
 
-// unprivileged gives up the user's rights for good. A process of root gets the user id nobody.
+// unprivileged gives up the user's privileges for good. A process of root gets the user id of nobody.
 func unprivileged() error {
 	if os.Geteuid() == 0 {
 		err := errors.Join(syscall.Setgroups([]int{}), syscall.Setresgid(nobody, nobody, nobody), syscall.Setresuid(nobody, nobody, nobody))
-		if err != nil && os.Getpid() == 1 { // elsewhere root may be unable to
+		if err != nil && os.Getpid() == 1 { // outside of a namespace, root may lack the right
 			return fmt.Errorf("become another user: %w", err)
 		}
 	}
@@ -185,7 +185,7 @@ func unprivileged() error {
 	for _, call := range [][4]uintptr{
 		{unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0]))},
 		{unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1},
-		{unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}, // another user's process has none
+		{unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}, // a change of the user id clears it
 	} {
 		if _, _, errno := syscall.AllThreadsSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
 			return fmt.Errorf("give up privileges: %w", errno)
@@ -196,7 +196,7 @@ func unprivileged() error {
 	return nil
 }
 
-// landlock forbids files, TCP and signals to other processes, as far as the kernel knows how. The files of readable may be read and executed.
+// landlock forbids files, TCP and signals to other processes, as far as the kernel supports it. The process may read and execute the files in readable.
 func landlock(readable []string) error {
 	var grants []walls.Grant
 	for _, path := range readable {

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ExecMain turns this process into Node.js behind walls. Its arguments are a Program, as JSON. It returns the exit code where it fails;
-// stderr says why.
+// ExecMain turns this process into Node.js behind walls. Its argument is a Program as JSON. It returns the exit code if it fails, and
+// writes the reason to stderr.
 func ExecMain(args []string, stderr io.Writer) int {
 	var p Program
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &p) != nil {
@@ -29,13 +29,13 @@ func ExecMain(args []string, stderr io.Writer) int {
 	return 1
 }
 
-// maxAddresses is the address space of a Program, in bytes. V8 reserves a fraction of it. It bounds the page tables of memory that is only
-// read, which the limit on data does not count: 64 MiB.
+// maxAddresses is the limit of a Program's address space, in bytes. V8 reserves a fraction of it. The limit bounds the page tables of
+// memory that is only read, to 64 MiB; the limit on data does not count them.
 const maxAddresses = 32 << 30
 
-// exec returns only when it has failed.
+// exec returns only if it fails.
 func (p Program) exec() error {
-	// What this process has inherited is not for the program.
+	// The program must not inherit the open files of this process.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close files: %w", err)
 	}
@@ -45,7 +45,7 @@ func (p Program) exec() error {
 		{Root, func() error { return newRoot(p.Files) }},
 	})
 	readable := slices.Collect(maps.Keys(p.Files))
-	if missing[Root] != "" { // the process has the machine's root
+	if missing[Root] != "" { // the process keeps the machine's root
 		readable = slices.Collect(maps.Values(p.Files))
 		p.Path = cmp.Or(p.Files[p.Path], p.Path)
 		for i, arg := range p.Args {

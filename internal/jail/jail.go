@@ -1,47 +1,47 @@
 // Package jail puts a process that runs hostile code behind the walls of the operating system. On Linux these are
 //
-//   - namespaces of its own: users, processes, network, mounts, System V IPC, host name (Launcher)
+//   - own namespaces: users, processes, network, mounts, System V IPC, host name (Launcher)
 //   - an empty, read-only root directory
 //   - an unprivileged user without capabilities, who cannot gain any
-//   - Landlock: no files, no TCP, no signals to others
-//   - seccomp: the system calls of a Go program at work, without sockets, new processes, programs or machine code
+//   - Landlock: no files, no TCP, no signals to other processes
+//   - seccomp: only the system calls that a running Go program needs, without sockets, new processes, programs or machine code
 //   - limits on open files and written files
 //
-// Launcher starts a process in namespaces; the process calls Enter once it has opened what it needs, or becomes another program by ExecMain.
-// All work without root.
-// What the machine does not offer is missing, and named: a caller decides whether that is enough.
+// Launcher starts a process in namespaces. The process calls Enter once it has opened what it needs, or becomes another program by ExecMain.
+// All of this works without root. Walls that the machine does not offer are missing, and reported as such: the caller decides whether the
+// others suffice.
 //
-// Elsewhere there are no walls: processes can be killed, and do not outlive this one.
+// Other systems have no walls: processes can only be killed, and do not outlive this one.
 package jail
 
 import "errors"
 
-// LauncherCommand is the first argument that makes a binary a launcher, which LauncherMain carries out.
+// LauncherCommand is the first argument that makes a binary run LauncherMain.
 const LauncherCommand = "__launcher"
 
-// ExecCommand is the first argument that makes a binary a program behind walls, see ExecMain.
+// ExecCommand is the first argument that makes a binary run ExecMain.
 const ExecCommand = "__behind"
 
-// MissingVariable is the environment variable in which a Program finds the walls that it goes without, as JSON of Missing.
+// MissingVariable is the environment variable that tells a Program which walls are missing, as JSON of Missing.
 const MissingVariable = "MISSING_WALLS"
 
-// Program is a program that is behind walls from its first instruction on, unlike one that calls Enter.
+// Program is a program that runs behind walls from its first instruction on, unlike one that calls Enter.
 type Program struct {
-	Path string   // path in its root
+	Path string   // path of the executable in the program's root
 	Args []string // arguments, the program's name first
 	Env  []string
-	// Files are what its root has, read-only: paths in the root, and those of the files on this machine. Absolute.
+	// Files are the read-only files in the program's root. Keys are paths in the root, values are paths on this machine, all absolute.
 	Files map[string]string
-	// Memory is how many bytes of data the program may have, its stacks included.
+	// Memory is the limit of the program's data in bytes, including its stacks.
 	Memory uint64
-	// Without are walls that it goes without where they are missing.
+	// Without lists the walls that may be missing.
 	Without []string
 }
 
-// ErrWalls says that a program was not started, because walls are missing.
+// ErrWalls means that a program was not started because walls are missing.
 var ErrWalls = errors.New("walls are missing")
 
-// The walls.
+// Names of the walls.
 const (
 	Namespaces = "namespaces"
 	Root       = "empty root"
@@ -51,13 +51,13 @@ const (
 	Limits     = "limits"
 )
 
-// Walls are all walls.
+// Walls lists all walls.
 var Walls = []string{Namespaces, Root, User, Landlock, Seccomp, Limits}
 
-// Missing says why walls are not there. It is empty where all are.
+// Missing maps missing walls to the reasons. It is empty if all walls are in place.
 type Missing = map[string]string
 
-// None is what a process says that has entered no jail.
+// None returns the report of a process that has entered no jail: all walls are missing.
 func None() Missing {
 	missing := Missing{}
 	for _, wall := range Walls {

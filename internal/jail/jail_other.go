@@ -10,22 +10,22 @@ import (
 	"mcp-code-exec-harness/internal/process"
 )
 
-// Launcher starts processes.
+// Launcher starts processes without namespaces.
 type Launcher struct{}
 
-// NewLauncher returns a launcher. Close it.
+// NewLauncher returns a launcher. The caller must close it.
 func NewLauncher(string, ...string) *Launcher { return &Launcher{} }
 
-// Start is process.Start: there are no namespaces.
+// Start calls process.Start, since there are no namespaces.
 func (*Launcher) Start(cmd *exec.Cmd) error { return process.Start(cmd) }
 
 // Close does nothing.
 func (*Launcher) Close() {}
 
-// LauncherMain is not called.
+// LauncherMain is never called on this system.
 func LauncherMain() int { return 2 }
 
-// Enter returns all walls as missing.
+// Enter reports that all walls are missing.
 func Enter() Missing {
 	missing := Missing{}
 	for _, w := range Walls {
@@ -34,7 +34,7 @@ func Enter() Missing {
 	return missing
 }
 
-// ExecMain fails: only Linux has the walls.
+// ExecMain fails, because only Linux has the walls.
 func ExecMain(_ []string, stderr io.Writer) int {
 	fmt.Fprintln(stderr, ErrWalls)
 	return 1

@@ -20,11 +20,11 @@ import (
 	"mcp-code-exec-harness/internal/process"
 )
 
-// Launcher starts processes in namespaces of their own. Only a process that is copied, with its tables of pages, can begin in a
-// new user namespace. For a small one that takes a millisecond, for a server ten: so a small process does it, the launcher. What it
-// starts are children of this process, though, which waits for them, and with which they end.
+// Launcher starts processes in their own namespaces. Only a fork can start a process in a new user namespace, and a fork copies the
+// parent's page tables. That takes a millisecond for a small parent and ten for a server. So a small process forks: the launcher.
+// The processes that it starts are still children of this process, which waits for them and with which they end.
 //
-// A Launcher is safe for concurrent use. The small process starts with the first Start.
+// A Launcher is safe for concurrent use. The first Start starts the small process.
 type Launcher struct {
 	program string
 	args    []string
@@ -32,16 +32,16 @@ type Launcher struct {
 	mu      sync.Mutex
 	socket  *net.UnixConn
 	cmd     *exec.Cmd
-	missing error // why there are no namespaces on this machine
+	missing error // why this machine offers no namespaces
 	closed  bool
 }
 
-// NewLauncher returns a launcher that executes a program with args and LauncherCommand. Close it.
+// NewLauncher returns a launcher that executes program with args and LauncherCommand. The caller must close it.
 func NewLauncher(program string, args ...string) *Launcher {
 	return &Launcher{program: program, args: args}
 }
 
-// request asks for a process. Its files come with it.
+// request asks the launcher to start a process. The process's files are sent along with it.
 type request struct {
 	Path string
 	Dir  string // working directory
@@ -49,7 +49,7 @@ type request struct {
 	Env  []string
 }
 
-// reply is the answer. Refused says that the machine gives no namespaces.
+// reply is the launcher's answer. Refused reports that the machine offers no namespaces.
 type reply struct {
 	Pid     int
 	Error   string
@@ -61,8 +61,8 @@ const (
 	maxFiles   = 16
 )
 
-// Start starts cmd, whose standard files and ExtraFiles are files, in namespaces of its own, or like process.Start where the machine
-// does not allow that. It sets cmd.Process and nothing else: wait for that, not for cmd.
+// Start starts cmd in its own namespaces, or like process.Start if the machine does not allow namespaces. The standard files of cmd
+// must be *os.File. Start sets only cmd.Process: the caller must wait for that, not for cmd.
 func (l *Launcher) Start(cmd *exec.Cmd) error {
 	files := []*os.File{}
 	for _, standard := range []any{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
@@ -72,7 +72,7 @@ func (l *Launcher) Start(cmd *exec.Cmd) error {
 		}
 		files = append(files, file)
 	}
-	// A path of this machine is not for what runs behind walls.
+	// A process behind walls must not learn a path of this machine.
 	cmd.Args = append([]string{filepath.Base(cmd.Path)}, cmd.Args[min(1, len(cmd.Args)):]...)
 	pid, err := l.launch(request{cmd.Path, cmd.Dir, cmd.Args, cmd.Env}, append(files, cmd.ExtraFiles...))
 	if errors.Is(err, errRefused) {
@@ -112,7 +112,7 @@ func (l *Launcher) launch(r request, files []*os.File) (pid int, err error) {
 		case err != nil && fresh:
 			l.end()
 			return 0, fmt.Errorf("ask the launcher: %w", err)
-		case err != nil: // a signal ended it
+		case err != nil: // the launcher was killed
 			l.end()
 			fresh = true
 			continue
@@ -127,7 +127,7 @@ func (l *Launcher) launch(r request, files []*os.File) (pid int, err error) {
 	}
 }
 
-// begin starts the launcher. The caller holds l.mu.
+// begin starts the small process. The caller holds l.mu.
 func (l *Launcher) begin() error {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -151,18 +151,18 @@ func (l *Launcher) begin() error {
 	return nil
 }
 
-// end ends the launcher; what it started goes on. The caller holds l.mu.
+// end ends the small process; the processes that it started go on. The caller holds l.mu.
 func (l *Launcher) end() {
 	if l.socket == nil {
 		return
 	}
 	l.socket.Close()
 	l.cmd.Process.Kill()
-	l.cmd.Wait() // the error only says that it was killed
+	l.cmd.Wait() // the error only tells that the process was killed
 	l.socket, l.cmd = nil, nil
 }
 
-// Close ends the small process. What it started goes on; what is started later gets a small process for itself.
+// Close ends the small process. The processes that it started go on. A later Start starts another small process, only for itself.
 func (l *Launcher) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +170,7 @@ func (l *Launcher) Close() {
 	l.end()
 }
 
-// launchTime is more than any start takes.
+// launchTime is the time limit of a start; no start needs that long.
 const launchTime = 30 * time.Second
 
 func (l *Launcher) ask(r request, files []*os.File) (answer reply, err error) {
@@ -183,7 +183,7 @@ func (l *Launcher) ask(r request, files []*os.File) (answer reply, err error) {
 	}
 	descriptors := make([]int, len(files))
 	for i, file := range files {
-		descriptors[i] = int(file.Fd()) // blocking, as programs expect
+		descriptors[i] = int(file.Fd()) // Fd makes the file blocking, as programs expect
 	}
 	l.socket.SetDeadline(time.Now().Add(launchTime))
 	if _, _, err := l.socket.WriteMsgUnix(text, unix.UnixRights(descriptors...), nil); err != nil {
@@ -197,13 +197,13 @@ func (l *Launcher) ask(r request, files []*os.File) (answer reply, err error) {
 	return answer, json.Unmarshal(buffer[:n], &answer)
 }
 
-// launcherSocket is the descriptor on which a launcher finds its socket.
+// launcherSocket is the descriptor of a launcher's socket.
 const launcherSocket = 3
 
-// LauncherMain starts processes until the socket is closed, and returns the exit code.
+// LauncherMain starts processes on request until the socket is closed, and returns the exit code.
 func LauncherMain() int {
-	// What this process has inherited is not for those that it starts.
-	if unix.CloseRange(launcherSocket, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil { // a kernel before 5.11
+	// The started processes must not inherit the open files of this process.
+	if unix.CloseRange(launcherSocket, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) != nil { // kernels before 5.11 fail
 		for fd := launcherSocket; fd < 1024; fd++ {
 			unix.CloseOnExec(fd)
 		}
@@ -239,7 +239,7 @@ func LauncherMain() int {
 		for _, file := range files {
 			file.Close()
 		}
-		encoded, _ := json.Marshal(answer) // the answer always encodes
+		encoded, _ := json.Marshal(answer) // a reply always encodes
 		if _, err := socket.Write(encoded); err != nil {
 			return 0
 		}
@@ -265,17 +265,17 @@ func received(rights []byte) ([]*os.File, error) {
 	return files, nil
 }
 
-// User nobody owns the processes that root started, see Enter.
+// nobody is the id of the user to which a process of root changes; see Enter.
 const nobody = 65534
 
-// Users of processes that root starts: each has one of its own, so that none can send signals to another or use up what another may have.
-// The range is one that systems give to no user, group or container.
+// Users of processes that root starts. Each process gets its own user, so that none can send signals to another one or use up its limits.
+// Systems give no user, group or container an id of this range.
 const (
 	firstUser = 0x7e000000
 	users     = 0x00ffffff
 )
 
-// user is a user of this machine for one process of root: a random one of the range, or nobody where this machine's root has no such users.
+// user returns the id on this machine of the user for one process of root: a random id of the range, or nobody if the user namespace does not have the range.
 func user() int {
 	if !mapped("/proc/self/uid_map") || !mapped("/proc/self/gid_map") {
 		return nobody
@@ -283,7 +283,7 @@ func user() int {
 	return firstUser + rand.IntN(users)
 }
 
-// mapped reports whether a map of /proc has the users that processes get.
+// mapped reports whether an id map in /proc contains the range of users.
 func mapped(path string) bool {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -298,13 +298,13 @@ func mapped(path string) bool {
 	return false
 }
 
-// A machine whose namespaces or processes are used up for the moment is asked again, so many times, after such a pause.
+// Number of further attempts, and the pause before each, if the machine's namespaces or processes are used up for the moment.
 const (
 	moreTries = 10
 	tryAgain  = 20 * time.Millisecond
 )
 
-// start starts the process as the first one of its namespaces, and as a child of the launcher's parent.
+// start starts the process as the first of its namespaces, and as a child of the launcher's parent.
 func (r request) start(files []*os.File) reply {
 	attr := &syscall.SysProcAttr{
 		Setpgid: true,
@@ -312,14 +312,14 @@ func (r request) start(files []*os.File) reply {
 			unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 	}
 	if uid, gid := os.Geteuid(), os.Getegid(); uid == 0 {
-		// Root opens its files, and becomes another user in Enter.
+		// The process opens its files as root, and becomes another user in Enter.
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}, {ContainerID: nobody, HostID: user(), Size: 1}}
 		attr.GidMappings = attr.UidMappings
 		attr.GidMappingsEnableSetgroups = true
 	} else {
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: uid, Size: 1}}
 		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: nobody, HostID: gid, Size: 1}}
-		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // to mount, until Enter
+		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // allows it to mount until Enter
 	}
 	p, err := os.StartProcess(r.Path, r.Argv, &os.ProcAttr{Dir: r.Dir, Env: r.Env, Files: files, Sys: attr})
 	for tries := 0; usedUp(err) && tries < moreTries; tries++ {
@@ -341,7 +341,7 @@ func (r request) start(files []*os.File) reply {
 	return reply{Pid: pid}
 }
 
-// usedUp reports whether an error of a start may pass: the machine gives namespaces, but no more of them at the moment.
+// usedUp reports whether the error of a start may be temporary: the machine offers namespaces, but none are free at the moment.
 func usedUp(err error) bool {
 	if !errors.Is(err, unix.ENOSPC) {
 		return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM)
@@ -354,5 +354,5 @@ func usedUp(err error) bool {
 	return true
 }
 
-// absent reports whether the program cannot be executed in any case.
+// absent reports whether the program cannot be executed at all.
 func (r request) absent() bool { return unix.Access(r.Path, unix.X_OK) != nil }

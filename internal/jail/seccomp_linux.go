@@ -9,17 +9,17 @@ import (
 	"mcp-code-exec-harness/internal/walls"
 )
 
-// filterRules say which system calls a process may make. Others fail with EPERM.
+// filterRules are the system calls that a process may make. Other calls fail with EPERM.
 type filterRules struct {
-	allowed []uint32    // whatever their arguments
-	fatal   []uint32    // the process is killed
-	values  []valueRule // allowed with some arguments
-	code    bool        // machine code may be made
-	program uintptr     // address of the one path that may be executed; 0: none
+	allowed []uint32    // calls allowed with any arguments
+	fatal   []uint32    // calls for which the process is killed
+	values  []valueRule // calls allowed with some arguments
+	code    bool        // reports whether the process may create machine code
+	program uintptr     // address of the only path that may be executed; 0 if there is none
 }
 
-// valueRule allows a system call where an argument has one of the values. The kernel reads only the lower half of most arguments, and so does
-// the rule, unless whole is set.
+// valueRule allows a system call if an argument has one of the values. It compares the lower half of the argument, because the kernel reads
+// only that of most arguments. If whole is set, the upper half must be 0.
 type valueRule struct {
 	call   uint32
 	arg    uint32
@@ -27,13 +27,13 @@ type valueRule struct {
 	whole  bool
 }
 
-// fileRule allows the commands of fcntl that change no more than a descriptor. Others would take memory from the user's other processes
+// fileRule allows the commands of fcntl that only change a descriptor. Others could use up memory of the user's other processes
 // (F_SETPIPE_SZ), or send signals.
 var fileRule = valueRule{call: unix.SYS_FCNTL, arg: 1, values: []uint32{
 	unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ,
 }}
 
-// goRules are for a Go program at work.
+// goRules are the rules for a running Go program.
 var goRules = filterRules{
 	allowed: append(goCalls, nativeCalls...),
 	fatal: append(neverCalls, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_IO_URING_SETUP, unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_MEMFD_CREATE,
@@ -51,7 +51,7 @@ var goCalls = []uint32{
 	unix.SYS_EXIT, unix.SYS_EXIT_GROUP,
 }
 
-// neverCalls are system calls that neither Go nor Node.js ever makes.
+// neverCalls are system calls that neither Go nor Node.js makes.
 var neverCalls = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_MOUNT, unix.SYS_UMOUNT2,
 	unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_UNSHARE, unix.SYS_SETNS, unix.SYS_BPF, unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
@@ -64,7 +64,7 @@ const (
 	fioCloseOnExec = 0x5451
 )
 
-// nodeRules are for Node.js at work, from its start on. It compiles machine code, loads its libraries, and starts threads.
+// nodeRules are the rules for Node.js from its start on. It compiles machine code, loads its libraries, and starts threads.
 var nodeRules = filterRules{
 	code: true,
 	allowed: append(append(slices.Clone(goCalls), nativeCalls...), append(nativeNodeCalls,
@@ -81,14 +81,14 @@ var nodeRules = filterRules{
 		fileRule,
 		{call: unix.SYS_PRCTL, arg: 0, values: []uint32{unix.PR_SET_NAME, unix.PR_GET_NAME, unix.PR_SET_VMA, unix.PR_GET_DUMPABLE}},
 		{call: unix.SYS_IOCTL, arg: 1, values: []uint32{unix.TCGETS, unix.TIOCINQ, fioNonBlocking, fioCloseOnExec}},
-		{call: unix.SYS_PRLIMIT64, arg: 2, values: []uint32{0}, whole: true}, // a pointer: limits are read only
+		{call: unix.SYS_PRLIMIT64, arg: 2, values: []uint32{0}, whole: true}, // the pointer to new limits must be nil: limits can only be read
 	},
 }
 
-// mapType are the flags of mmap that say whether a mapping is private or shared (MAP_TYPE).
+// mapType masks the flags of mmap that make a mapping private or shared (MAP_TYPE).
 const mapType = 0x0f
 
-// assemble writes the filter in the language of the kernel.
+// assemble returns the filter as a BPF program.
 func (r filterRules) assemble() walls.Program {
 	refuse := walls.Fail(unix.EPERM)
 	var values, execute, code walls.Program
@@ -119,8 +119,8 @@ func (r filterRules) assemble() walls.Program {
 		unix.CLONE_NEWCGROUP | unix.CLONE_VFORK
 	return walls.Filter(
 		walls.Calls(r.allowed, walls.Allow), walls.Calls(r.fatal, walls.Kill), values, execute,
-		walls.Call(unix.SYS_TGKILL, walls.Arg(0), walls.If(unix.BPF_JEQ, uint32(os.Getpid()), walls.Allow), refuse), // signals to itself
-		// The limits on data count neither shared memory nor what grows downwards.
+		walls.Call(unix.SYS_TGKILL, walls.Arg(0), walls.If(unix.BPF_JEQ, uint32(os.Getpid()), walls.Allow), refuse), // signals to this process
+		// The limits on data count neither shared memory nor mappings that grow downwards.
 		walls.Call(unix.SYS_MMAP, walls.Arg(3), walls.If(unix.BPF_JSET, unix.MAP_GROWSDOWN, refuse),
 			walls.Mask(mapType), walls.If(unix.BPF_JEQ, unix.MAP_PRIVATE, walls.Skip(1)), refuse, walls.Number()),
 		code,

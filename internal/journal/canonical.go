@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// Canonical rewrites a JSON text so that equal values have equal bytes: keys sorted, the last of equal keys kept, no
-// insignificant whitespace, one spelling for every string, nothing escaped for HTML. Numbers keep their text: 1 and 1.0
-// differ. A text that is no JSON is returned as it is.
+// Canonical rewrites a JSON text so that equal values have equal bytes: keys are sorted, the last of duplicate keys is kept,
+// insignificant whitespace is removed, every string has one spelling, and nothing is escaped for HTML. Numbers keep their text: 1 and
+// 1.0 differ. A text that is not JSON is returned unchanged.
 func Canonical(raw json.RawMessage) json.RawMessage {
 	value, err := parse(raw)
 	if err != nil || len(raw) == 0 {
@@ -22,13 +22,13 @@ func Canonical(raw json.RawMessage) json.RawMessage {
 	return text
 }
 
-// Encode is json.Marshal without escapes for HTML, which models are charged for.
+// Encode does the same as json.Marshal but does not escape for HTML, because escapes cost model tokens.
 func Encode(value any) (json.RawMessage, error) {
 	text, err := encode(value, "")
 	return bytes.TrimSuffix(text, []byte("\n")), err
 }
 
-// EncodeLines is Encode with every value on a line of its own, so that two documents can be compared with diff.
+// EncodeLines does the same as Encode but writes every value on a separate line, so that two documents can be compared with diff.
 func EncodeLines(value any) ([]byte, error) { return encode(value, "  ") }
 
 func encode(value any, indent string) ([]byte, error) {
@@ -40,7 +40,7 @@ func encode(value any, indent string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// parse reads exactly one JSON value; numbers keep their text. An empty text is null.
+// parse decodes exactly one JSON value; numbers keep their text. An empty text is null.
 func parse(raw json.RawMessage) (value any, err error) {
 	if len(raw) == 0 {
 		return nil, nil

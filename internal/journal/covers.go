@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// token is what stands for personal data in recorded text, such as [EMAIL_1], pii_1e@d1.pii.invalid or 240.117.103.142. quoted is with the quotes that the token
-// of a number has in JSON.
+// token matches a token in recorded text, such as [EMAIL_1], pii_1e@d1.pii.invalid or 240.117.103.142. quoted also matches the quotes that a
+// token has in JSON if it replaces a number.
 var (
 	token  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(bracketed + natural) })
 	quoted = sync.OnceValue(func() *regexp.Regexp {
@@ -26,8 +26,8 @@ const (
 		`3fff(?:(?::|%3a)[0-9a-f]{3,4}){3}(?:(?::|%3a){2}|(?:(?::|%3a)0+){3}(?::|%3a))[0-9a-f]{4})`
 )
 
-// Covers reports whether text is what was recorded, before personal data in it was replaced: a token in recorded stands
-// for itself or for any text without tokens.
+// Covers reports whether text can be the recorded text before its personal data was replaced: a token in recorded matches
+// itself or any text without tokens.
 func Covers(recorded, text string) bool {
 	if recorded == text {
 		return true
@@ -39,7 +39,7 @@ func Covers(recorded, text string) bool {
 	return coversAt(recorded, text, tokens) || coversAt(recorded, text, quoted().FindAllStringIndex(recorded, -1))
 }
 
-// coversAt is Covers for the places of tokens.
+// coversAt does the same as Covers for given places of tokens in recorded.
 func coversAt(recorded, text string, tokens [][]int) bool {
 	rest, ok := strings.CutPrefix(text, recorded[:tokens[0][0]])
 	for i, at := range tokens {
@@ -57,7 +57,7 @@ func coversAt(recorded, text string, tokens [][]int) bool {
 			end = len(rest) - len(literal)
 		case literal != "":
 			end = strings.Index(rest, literal)
-		default: // tokens without anything between them: the last of them stands for all values
+		default: // adjacent tokens: the last of them matches all their values
 		}
 		if end < 0 || !strings.HasPrefix(rest, recorded[at[0]:at[1]]) && token().MatchString(rest[:end]) {
 			return false
@@ -67,8 +67,8 @@ func coversAt(recorded, text string, tokens [][]int) bool {
 	return ok && rest == ""
 }
 
-// CoversJSON is Covers for the strings of a JSON value; all else must be equal, numbers as JavaScript has them. An empty text counts as null. Of an object
-// that was recorded with tokens in its keys only the number of keys is compared.
+// CoversJSON applies Covers to the strings of a JSON value; everything else must be equal, numbers as JavaScript numbers. An empty text counts as
+// null. If a recorded object has tokens in its keys, only the number of keys is compared.
 func CoversJSON(recorded, text json.RawMessage) bool {
 	w, err := parse(recorded)
 	if err != nil {
@@ -92,7 +92,7 @@ func covers(want, got any) bool {
 		switch g := got.(type) {
 		case json.Number:
 			return w == g || sameDouble(w, g)
-		case string: // a number beyond the range of a double, as programs have it
+		case string: // programs get a number beyond the range of a double as a string
 			return w.String() == g
 		}
 		return false
@@ -118,7 +118,7 @@ func covers(want, got any) bool {
 	return want == got
 }
 
-// sameDouble reports whether JavaScript has the same number for two JSON numbers, or has one as the double next to the other.
+// sameDouble reports whether two JSON numbers convert to the same double.
 func sameDouble(a, b json.Number) bool {
 	x, err := a.Float64()
 	if err != nil {
@@ -128,7 +128,7 @@ func sameDouble(a, b json.Number) bool {
 	return err == nil && x == y
 }
 
-// coversBase64 is Covers for texts in base64, as files are written.
+// coversBase64 applies Covers to texts in base64, which is how calls that write files pass the content.
 func coversBase64(recorded, text string) bool {
 	w, err := base64.StdEncoding.DecodeString(recorded)
 	if err != nil || !token().Match(w) {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Undelivered is the Delivery of an answer that came after the program had ended: it is recorded for the audit, and a replay does
+// Undelivered is the Delivery of an answer that came after the program had ended. It is recorded for the audit; a replay does
 // not give it to the guest.
 const Undelivered = -1
 
-// Undelivered says that the guest was never given the answer.
+// Undelivered reports whether the answer came after the program had ended, so that the guest never got it.
 func (a *Answer) Undelivered() bool { return a.Delivery == Undelivered }
 
-// DivergedError says that a replayed program differs from the recorded one. A nil Want is a call that was not recorded, a nil Got a
-// recorded call that was not made. Its message names no values.
+// DivergedError reports that a replayed program differs from the recorded one. Want is nil for a call that was not recorded, Got is nil
+// for a recorded call that was not made. The message contains no values.
 type DivergedError struct {
 	N    int // number of the call
 	Want *Call
@@ -37,7 +37,7 @@ func (e *DivergedError) Error() string {
 	}
 }
 
-// title names a call. The name is the program's, so its length is bounded here.
+// title returns the kind and name of a call, shortened because the program chooses the name.
 func title(c *Call) string { return clip(fmt.Sprintf("%s %q", c.Kind, c.Name), 120) }
 
 // clip shortens a text to about limit bytes by cutting out its middle.
@@ -48,8 +48,8 @@ func clip(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit/2], "") + "..." + strings.ToValidUTF8(s[len(s)-limit/2:], "")
 }
 
-// Cursor answers a replayed program from its journal: every call is compared by Match, and whenever the guest is idle
-// Next is the answer to deliver. A Cursor of no records has recorded nothing. It belongs to one goroutine.
+// Cursor answers a replayed program from its journal: Match compares every call, and whenever the guest is idle
+// Next returns the answer to deliver. A Cursor of no records has no answers. Only one goroutine may use a Cursor.
 type Cursor struct {
 	end        *End
 	calls      map[int]*recorded // calls by number
@@ -60,18 +60,18 @@ type Cursor struct {
 
 type recorded struct {
 	call   *Call
-	intent *Intent // the first one: its time and precondition are those of the first attempt
-	answer *Answer // nil if the run was cut off before it came
-	made   bool    // reports a call by the replayed program
+	intent *Intent // first intent, with time and precondition of the first attempt; nil if there is none
+	answer *Answer // nil if the run broke off before the answer came
+	made   bool    // reports that the replayed program has made the call
 }
 
-// NewCursor indexes records that Check accepts. It keeps what they point to.
+// NewCursor returns a Cursor of records that Check accepts. The Cursor refers to the parts of the records.
 func NewCursor(records []Record) *Cursor {
-	c, _ := newCursor(records) // a journal that Check refuses replays as far as it makes sense
+	c, _ := newCursor(records) // a journal that Check refuses is replayed as far as possible
 	return c
 }
 
-// newCursor adds the records that it can, and returns the first error.
+// newCursor adds all valid records, and returns the first error.
 func newCursor(records []Record) (*Cursor, error) {
 	c := &Cursor{calls: make(map[int]*recorded)}
 	var first error
@@ -84,8 +84,8 @@ func newCursor(records []Record) (*Cursor, error) {
 	return c, first
 }
 
-// Check says whether records are the beginning of a journal that can be replayed: numbered without gaps, started once,
-// intents and answers belonging to calls, one answer a call, deliveries without gaps.
+// Check returns an error unless records are the beginning of a journal that can be replayed: record numbers have no gaps, there is one
+// start, intents and answers belong to calls, each call has at most one answer, and deliveries have no gaps.
 func Check(records []Record) error {
 	if len(records) == 0 {
 		return errors.New("the journal is empty")
@@ -152,7 +152,8 @@ func (c *Cursor) addAnswer(a *Answer) error {
 	return nil
 }
 
-// Add takes an answer that was recorded since: it is delivered after all others. call is its call if the program has made it.
+// Add adds an answer that was recorded after the Cursor was made. It is delivered after all others. call is the answer's call, if the
+// program has made it, otherwise nil.
 func (c *Cursor) Add(call *Call, a *Answer) error {
 	if c.calls[a.N] == nil && call != nil {
 		c.calls[a.N] = &recorded{call: call, made: true}
@@ -160,22 +161,22 @@ func (c *Cursor) Add(call *Call, a *Answer) error {
 	return c.addAnswer(a)
 }
 
-// Deliveries is how many answers are recorded that an idle guest gets.
+// Deliveries returns the number of recorded answers to asynchronous calls, which an idle guest gets.
 func (c *Cursor) Deliveries() int { return len(c.deliveries) }
 
-// End is the recorded outcome, nil if the run has not ended.
+// End returns the recorded outcome, nil if the run has not ended.
 func (c *Cursor) End() *End { return c.end }
 
-// Logs are the recorded console lines in order: a resumed program prints them again, and they are not recorded again.
+// Logs returns the recorded console lines in order. A resumed program prints them again, but they are not recorded again.
 func (c *Cursor) Logs() []Log { return c.logs }
 
-// Call is the record of call n, or nil: such a call goes live in a resumed run and is divergence in an offline replay.
+// Call returns the record of call n, nil if there is none: then the call goes live in a resumed run and is a divergence in an offline replay.
 func (c *Cursor) Call(n int) *Call { return c.at(n).call }
 
-// Intent is the first recorded intent of call n, or nil: then nothing of it was ever sent.
+// Intent returns the first recorded intent of call n, nil if there is none: then nothing of the call was ever sent.
 func (c *Cursor) Intent(n int) *Intent { return c.at(n).intent }
 
-// Answer is the recorded answer of call n, or nil. A synchronous call gets it at once, another one when Next returns it.
+// Answer returns the recorded answer of call n, or nil. A synchronous call gets its answer at once, an asynchronous call when Next returns it.
 func (c *Cursor) Answer(n int) *Answer { return c.at(n).answer }
 
 func (c *Cursor) at(n int) recorded {
@@ -185,8 +186,8 @@ func (c *Cursor) at(n int) recorded {
 	return recorded{}
 }
 
-// Match notes that the program made the call, and compares it with the record of its number: kind, name, and arguments
-// as JSON values. A difference, or no record, is a *DivergedError.
+// Match compares a call of the program with the record of the same number: kind, name, and arguments as JSON values. If they
+// agree, it records that the program has made the call. If they differ or there is no record, it returns a *DivergedError.
 func (c *Cursor) Match(call *Call) error {
 	rec := c.calls[call.N]
 	if rec == nil {
@@ -199,7 +200,8 @@ func (c *Cursor) Match(call *Call) error {
 	return nil
 }
 
-// Next is the recorded answer to deliver next, nil when all were delivered. An idle guest that has not made its call has diverged.
+// Next returns the recorded answer to deliver next, nil when all were delivered. An idle guest that has not made the call of this answer has
+// diverged.
 func (c *Cursor) Next() *Answer {
 	if c.next == len(c.deliveries) {
 		return nil
@@ -207,15 +209,15 @@ func (c *Cursor) Next() *Answer {
 	return c.deliveries[c.next].answer
 }
 
-// Advance notes that Next was delivered.
+// Advance records that the answer of Next was delivered.
 func (c *Cursor) Advance() {
 	if c.next < len(c.deliveries) {
 		c.next++
 	}
 }
 
-// Finish checks a program that has ended by itself. It returns a *DivergedError for the first recorded call that the program did
-// not make, or whose answer it did not wait for.
+// Finish checks a program that has ended by itself. It returns a *DivergedError for the first recorded call that the program did not
+// make, or else for the first whose answer it did not wait for.
 func (c *Cursor) Finish() error {
 	for _, n := range slices.Sorted(maps.Keys(c.calls)) {
 		if rec := c.calls[n]; !rec.made {

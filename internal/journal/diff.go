@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Diff says where and how got first differs from want, for instance "$.input.items[2] is a string, was a number", or ""
-// if they are equal values. It never quotes a value: a journal's values may be private. An empty text counts as null.
+// Diff describes where and how got first differs from want, for instance "$.input.items[2] is a string, was a number". It returns ""
+// if the values are equal. It never quotes a value, because values of a journal may be private. An empty text counts as null.
 func Diff(want, got json.RawMessage) string {
 	w, err := parse(want)
 	if err != nil {
@@ -21,7 +21,7 @@ func Diff(want, got json.RawMessage) string {
 	return diff([]byte("$"), w, g)
 }
 
-// diff compares two values. Paths grow by appending to the parent's slice: siblings overwrite each other's end.
+// diff compares two values. A path is appended to its parent's slice, so a sibling's path may overwrite it.
 func diff(path []byte, want, got any) string {
 	if w, g := kindName(want), kindName(got); w != g {
 		return at(path) + " is " + g + ", was " + w
@@ -74,7 +74,7 @@ func field(path []byte, key string) []byte {
 	if isName(key) {
 		return append(append(path, '.'), key...)
 	}
-	quoted, _ := Encode(key) // a string
+	quoted, _ := Encode(key) // a string can always be encoded
 	return append(append(append(path, '['), quoted...), ']')
 }
 
@@ -88,7 +88,7 @@ func isName(key string) bool {
 	return key != ""
 }
 
-// at gives a path as text, its middle cut out where keys or nesting make it very long.
+// at returns a path as text. It cuts out the middle of a very long path.
 func at(path []byte) string { return clip(string(path), 200) }
 
 func kindName(value any) string {

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Verdict is what a person found out about a write in doubt. It leaves Open once, and does not change after that.
+// Verdict is the result of a person's check of a write in doubt. Open changes to another verdict once; after that the verdict is final.
 type Verdict string
 
-// The verdicts.
+// Verdicts.
 const (
 	Open    Verdict = "open"     // not settled yet
 	Done    Verdict = "done"     // the write had its effect
 	NotDone Verdict = "not_done" // the write had no effect
 )
 
-// Settlement is what a person said about a write in doubt. It is no record of the journal: a replay knows nothing of it.
+// Settlement is a person's statement about a write in doubt. It is not a record of the journal, so a replay does not see it.
 type Settlement struct {
 	Verdict Verdict    `json:"verdict" enum:"open,done,not_done" doc:"Whether the write was done, as a person found out; open: nobody has said anything."`
 	At      *time.Time `json:"settledAt,omitempty"`
@@ -23,8 +23,8 @@ type Settlement struct {
 	Note    string     `json:"note,omitempty"`
 }
 
-// Doubt is a write with an intent whose outcome stays unknown: its answer says so, or its run has ended without one. While a run has not
-// ended, a write without an answer is no doubt yet: the answer may come, and a resumed run may make the call again.
+// Doubt is a write with an intent whose outcome stays unknown: its answer is an in-doubt error, or its run has ended without an answer. While a
+// run has not ended, a write without an answer is not in doubt yet: the answer may come, or a resumed run may make the call again.
 type Doubt struct {
 	Run     string
 	User    string
@@ -33,11 +33,11 @@ type Doubt struct {
 	Sent    time.Time // time of the intent
 }
 
-// DoubtFilter chooses doubts; an empty field chooses all.
+// DoubtFilter selects doubts; an empty field selects all.
 type DoubtFilter struct {
 	User   string
-	Limit  int    // default 50, at most 1000
-	Cursor string // the next of an earlier answer
+	Limit  int    // maximum number of results; default 50, at most 1000
+	Cursor string // value of next from an earlier result
 }
 
 // Errors of settlements.

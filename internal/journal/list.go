@@ -5,30 +5,30 @@ import (
 	"time"
 )
 
-// RunInfo is what a list shows of a run.
+// RunInfo is the entry of a run in a list.
 type RunInfo struct {
 	ID        string        `json:"id"`
 	User      string        `json:"user,omitempty"`
 	Session   string        `json:"session,omitempty"`
 	File      string        `json:"file,omitempty"`
 	Tier      string        `json:"sandbox"`
-	Status    string        `json:"status"`          // running, or that of its end
-	ErrorKind string        `json:"error,omitempty"` // error kind at its end
+	Status    string        `json:"status"`          // running, or the status of its end
+	ErrorKind string        `json:"error,omitempty"` // kind of the error with which it ended
 	Calls     int           `json:"calls"`
 	Started   time.Time     `json:"startedAt"`
 	Ended     time.Time     `json:"endedAt,omitzero"` // zero while it is running
 	Duration  time.Duration `json:"-"`
-	Owner     string        `json:"-"` // the process that works on it, or did
+	Owner     string        `json:"-"` // process that works on the run, or did so last
 }
 
-// Filter chooses runs; an empty field chooses all.
+// Filter selects runs; an empty field selects all.
 type Filter struct {
 	User    string
 	Session string
 	Status  string
-	Limit   int    // default 50, at most 1000
-	Cursor  string // the next of an earlier answer
+	Limit   int    // maximum number of results; default 50, at most 1000
+	Cursor  string // value of next from an earlier result
 }
 
-// ErrCursor reports a Filter.Cursor that no list returned.
+// ErrCursor reports a Filter.Cursor that is not a value of next.
 var ErrCursor = errors.New("invalid cursor")

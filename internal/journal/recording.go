@@ -10,8 +10,8 @@ import (
 
 const recordingVersion = 1
 
-// Recording is the document that --record writes, with EncodeLines, and --replay reads. Keys have a stable order. It holds
-// what the journals hold: tokenized text only.
+// Recording is the document that --record writes, with EncodeLines, and --replay reads. Keys have a stable order. Like the journals,
+// it contains only text in which tokens replace personal data.
 type Recording struct {
 	Version int           `json:"version"`
 	Runs    []RecordedRun `json:"runs"`
@@ -22,7 +22,7 @@ type RecordedRun struct {
 	Records []Record `json:"records"`
 }
 
-// NewRecording makes the document of the given journals.
+// NewRecording returns a Recording of the given journals.
 func NewRecording(journals ...[]Record) *Recording {
 	rec := &Recording{Version: recordingVersion, Runs: []RecordedRun{}}
 	for _, j := range journals {
@@ -31,8 +31,8 @@ func NewRecording(journals ...[]Record) *Recording {
 	return rec
 }
 
-// DecodeRecording reads a document, whole and strictly: what it returns can be replayed as far as its form goes. Values
-// come back without insignificant whitespace.
+// DecodeRecording decodes and checks a whole document. Unknown fields and invalid journals are errors. Values in the result have
+// no insignificant whitespace.
 func DecodeRecording(rd io.Reader) (_ *Recording, err error) {
 	defer func() {
 		if err != nil {
@@ -78,7 +78,7 @@ func DecodeRecording(rd io.Reader) (_ *Recording, err error) {
 	return rec, nil
 }
 
-// syntax says where the text is no JSON, or that it ends too soon.
+// syntax adds to err the position of the syntax error in text, or that text is empty or truncated.
 func syntax(text []byte, err error) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return errors.New("it is empty")

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// Sequence numbers the records of one run and refuses those that would make its journal unreadable. Every Writer uses
-// one. The zero value expects a start record.
+// Sequence numbers the records of one run and refuses records that would make the journal invalid. Every Writer uses
+// a Sequence. The zero value expects a start record.
 type Sequence struct {
 	last  int64
 	ended bool
 }
 
-// Continue returns the sequence that follows the given records, which must be a journal's beginning.
+// Continue returns the sequence after the given records, which must be the beginning of a journal.
 func Continue(records []Record) (Sequence, error) {
 	var s Sequence
 	for i := range records {
@@ -27,8 +27,8 @@ func Continue(records []Record) (Sequence, error) {
 	return s, nil
 }
 
-// Next sets r.Seq. It fails, and counts nothing, unless exactly one of r's pointers is set, the first record is the
-// start, no other is, and nothing follows the end.
+// Next sets r.Seq. It fails without counting r unless exactly one of r's pointers is set. It also fails if the first record is not a
+// start, if a later record is a start, or if a record follows the end.
 func (s *Sequence) Next(r *Record) error {
 	n := s.last + 1
 	set := 0
@@ -54,5 +54,5 @@ func (s *Sequence) Next(r *Record) error {
 	return nil
 }
 
-// Last is the number of the last record, 0 before the first.
+// Last returns the number of the last record, 0 before the first.
 func (s *Sequence) Last() int64 { return s.last }

@@ -1,4 +1,4 @@
-// Package jsonpath reads the paths that rules and settings name values of JSON texts by.
+// Package jsonpath reads the paths by which rules and settings refer to values in JSON texts.
 package jsonpath
 
 import (
@@ -10,17 +10,17 @@ import (
 // Step is a step of a path: a name, an index, or every element.
 type Step struct {
 	name  string
-	index int // from 0; -1: the step is a name
+	index int // from 0; -1 if the step is a name
 	every bool
 }
 
-// Property is the step to a property.
+// Property returns the step to a property.
 func Property(name string) Step { return Step{name: name, index: -1} }
 
 // ToProperty reports whether the step leads to a property of an object.
 func (s Step) ToProperty(name string) bool { return s.every || s.index < 0 && s.name == name }
 
-// Name is the name of a property that the step leads to; ok is false for other steps.
+// Name returns the name of the property that the step leads to; ok is false for other steps.
 func (s Step) Name() (name string, ok bool) { return s.name, s.index < 0 && !s.every }
 
 // ToElement reports whether the step leads to an element of a list, from 0.

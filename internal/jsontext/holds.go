@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// maxSearched is how many bytes of a value are searched for another one.
+// maxSearched is the maximum size of a value that Holds searches for a part, and of the text.
 const maxSearched = 1 << 20
 
-// Holds reports whether a JSON value says what a text says: the text is a string somewhere in the value, or it is the JSON of the value or
-// of a part of it, however that is written. In values of more than 1 MiB it looks for no part.
+// Holds reports whether a JSON value contains the information of a text. The text may be a string somewhere in the value, or JSON of the value
+// or of a part of it, in any spelling. In values or texts of more than 1 MiB, Holds does not look for parts.
 func Holds(value json.RawMessage, text string) bool {
 	text = strings.TrimSpace(text)
 	if text == "" || text == string(value) {
@@ -69,7 +69,7 @@ func holds(whole, part any, text string, isJSON bool) bool {
 	return false
 }
 
-// same reports whether two decoded values are equal, whatever the order of keys and the spelling of numbers.
+// same reports whether two decoded values are equal, regardless of the order of keys and the spelling of numbers.
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case json.Number:

@@ -6,26 +6,25 @@ import (
 	"strconv"
 )
 
-// Traits are what a JavaScript program reads otherwise than a JSON text has it. Each is the path of the first such value, such as
-// $.items[2].id; "" if there is none.
+// Traits are the differences between a JSON text and what a JavaScript program reads from it. Each is the path of the first such value,
+// such as $.items[2].id, or "" if there is none.
 type Traits struct {
 	Big       string // an integer beyond 2^53-1
 	Huge      string // a number beyond the range of a double
 	Rounded   string // a number whose decimal value no double has
 	Reordered string // an object whose integer keys do not come first, in ascending order
-	Equal     string // a key that an object has twice
+	Equal     string // a key that occurs twice in an object
 }
 
-// Look returns the traits of a valid JSON text, in one pass. Of a text that is no JSON they mean nothing.
+// Look returns the traits of a valid JSON text, in one pass. For an invalid text they mean nothing.
 func Look(text []byte) Traits {
 	s := scanner{text: text}
 	s.run()
 	return s.traits
 }
 
-// Compact returns a valid JSON text without insignificant whitespace and without equal keys: the last value of such a key stays, at the
-// place of the first, as in JavaScript. The order of keys, the spelling of strings and every digit stay. What is no JSON is returned as
-// it is.
+// Compact returns a valid JSON text without insignificant whitespace and without equal keys. The last value of such a key stays, at the place
+// of the first, as in JavaScript. The order of keys, the spelling of strings and every digit stay. An invalid text is returned unchanged.
 func Compact(text json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	b.Grow(len(text))
@@ -40,7 +39,7 @@ func Compact(text json.RawMessage) json.RawMessage {
 	return out
 }
 
-// unique appends the value that begins at an offset of a compact text, without equal keys, and returns where it ends.
+// unique appends the value at an offset of a compact text, without equal keys, and returns the offset of its end.
 func unique(out, text []byte, at int) ([]byte, int) {
 	switch text[at] {
 	case '[':
@@ -86,28 +85,28 @@ func unique(out, text []byte, at int) ([]byte, int) {
 	return append(out, text[at:end]...), end
 }
 
-// scanner goes through a JSON text once.
+// scanner scans a JSON text once.
 type scanner struct {
 	text   []byte
 	at     int
 	open   []level
 	keys   [][]byte // keys of the open objects, the outermost first
-	inKey  bool     // the last string was a key, and its colon has not come
+	inKey  bool     // the last string was a key, and its colon has not been read
 	traits Traits
 }
 
-// level is an array or object that is open.
+// level is an open array or object.
 type level struct {
 	object bool
 	named  bool  // the key of the current member has been read
 	item   int   // index of the current item
 	keys   int   // index of the object's first key in scanner.keys
-	plain  bool  // a key has been read that looks like no index
+	plain  bool  // a key that does not look like an index has been read
 	index  int64 // the last key that looks like an index; -1 before the first
 	seen   map[string]bool
 }
 
-// maxKeys is how many keys of an object are compared one by one.
+// maxKeys is the number of keys of an object up to which keys are compared one by one.
 const maxKeys = 16
 
 func (s *scanner) run() {
@@ -159,7 +158,7 @@ func isNumeric(c byte) bool {
 	return c >= '0' && c <= '9' || c == '.' || c|0x20 == 'e' || c == '+' || c == '-'
 }
 
-// endOfString is where the string ends that begins at an offset.
+// endOfString returns the offset of the end of the string that begins at from.
 func endOfString(text []byte, from int) int {
 	for i := from + 1; ; i++ {
 		next := bytes.IndexByte(text[min(i, len(text)):], '"')
@@ -177,17 +176,17 @@ func endOfString(text []byte, from int) int {
 	}
 }
 
-// unquote is the text of a string with its quotes.
+// unquote returns the decoded text of a JSON string.
 func unquote(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 && len(quoted) > 1 {
 		return string(quoted[1 : len(quoted)-1])
 	}
 	var text string
-	_ = json.Unmarshal(quoted, &text) // quoted is a string
+	_ = json.Unmarshal(quoted, &text) // quoted is a valid JSON string
 	return text
 }
 
-// key takes the key of a member.
+// key notes the key of a member and its traits.
 func (s *scanner) key(l *level, quoted []byte) {
 	l.named, s.inKey = true, true
 	name := quoted[1:max(1, len(quoted)-1)]
@@ -225,7 +224,7 @@ func (s *scanner) key(l *level, quoted []byte) {
 	}
 }
 
-// index is the number that a key is in JavaScript if it looks like an index: such keys come first, in ascending order.
+// index returns the number of a key that looks like an index. JavaScript puts such keys first, in ascending order.
 func index(name []byte) (int64, bool) {
 	if len(name) == 0 || len(name) > 10 || name[0] == '0' && len(name) > 1 {
 		return 0, false
@@ -240,7 +239,7 @@ func index(name []byte) (int64, bool) {
 	return n, n < 1<<32-1
 }
 
-// number takes a number.
+// number notes the traits of a number.
 func (s *scanner) number(text []byte) {
 	switch kindOf(text) {
 	case beyond:
@@ -252,14 +251,14 @@ func (s *scanner) number(text []byte) {
 	}
 }
 
-// note keeps the path of the first value with a trait: of the member of the innermost of so many open arrays and objects.
+// note sets a trait to the path of the current value, unless the trait is set. The path leads through the given number of open arrays and objects.
 func (s *scanner) note(trait *string, levels int) {
 	if *trait == "" {
 		*trait = s.path(levels, false)
 	}
 }
 
-// Path is the path of the value that a valid JSON text has at an offset, with every item of a list as [*]: $.items[*].id.
+// Path returns the path of the value at an offset of a valid JSON text, with [*] for every item of an array: $.items[*].id.
 func Path(text []byte, offset int) string {
 	s := scanner{text: text[:offset]}
 	s.run()
@@ -270,7 +269,7 @@ func Path(text []byte, offset int) string {
 	return s.path(levels, true)
 }
 
-// path is the path of the member of the innermost of so many open arrays and objects.
+// path returns the path of the current value through the given number of open arrays and objects. If general is true, [*] stands for each index.
 func (s *scanner) path(levels int, general bool) string {
 	path := []byte("$")
 	for i, l := range s.open[:levels] {
@@ -291,7 +290,7 @@ func (s *scanner) path(levels int, general bool) string {
 			path = append(append(path, '.'), name...)
 			continue
 		}
-		quoted, _ := json.Marshal(string(name)) // a string
+		quoted, _ := json.Marshal(string(name)) // a string can always be encoded
 		path = append(append(append(path, '['), quoted...), ']')
 	}
 	const most = 100
@@ -311,8 +310,8 @@ func isName(name []byte) bool {
 	return len(name) > 0
 }
 
-// Numbers says how JavaScript has the numbers of a valid JSON text: kept is false if one is an integer beyond 2^53-1 or beyond the range of
-// a double, rounded is true if another one has a decimal value that no double has.
+// Numbers reports how JavaScript represents the numbers of a valid JSON text. kept is false if one is an integer beyond 2^53-1 or beyond the
+// range of a double. rounded is true if another one has a decimal value that no double has.
 func Numbers(text []byte) (kept, rounded bool) {
 	kept = true
 	for at := 0; at < len(text); {
@@ -336,7 +335,7 @@ func Numbers(text []byte) (kept, rounded bool) {
 	return kept, rounded
 }
 
-// HasHalf reports whether a string of a valid JSON text has half of a surrogate pair.
+// HasHalf reports whether a string of a valid JSON text has an unpaired half of a surrogate pair.
 func HasHalf(text []byte) bool {
 	for at := 0; at < len(text); at++ {
 		if text[at] != '\\' {
@@ -359,7 +358,7 @@ func HasHalf(text []byte) bool {
 // The halves of a surrogate pair.
 const high, low = 1, 2
 
-// unit says which half the escape is that has its letter at an offset; 0: none.
+// unit returns which half of a surrogate pair a \u escape encodes, or 0. The offset is that of the letter u.
 func unit(text []byte, at int) int {
 	if at+4 >= len(text) || text[at] != 'u' || text[at+1]|0x20 != 'd' {
 		return 0
@@ -373,7 +372,7 @@ func unit(text []byte, at int) int {
 	return 0
 }
 
-// End is where the string, number or name ends that begins at an offset of a valid and compact JSON text.
+// End returns the offset of the end of the string, number or literal that begins at an offset of a valid and compact JSON text.
 func End(text []byte, at int) int {
 	if text[at] == '"' {
 		return endOfString(text, at)
@@ -384,7 +383,7 @@ func End(text []byte, at int) int {
 	return at
 }
 
-// Depth is how deep arrays and objects are nested in a valid JSON text.
+// Depth returns the depth to which arrays and objects are nested in a valid JSON text.
 func Depth(text []byte) (deepest int) {
 	depth := 0
 	for at := 0; at < len(text); at++ {

@@ -5,10 +5,10 @@ import (
 	"iter"
 )
 
-// Value is where the value of a member stands in the text of its object.
+// Value is the range of a value in the text of its object or array.
 type Value struct{ From, End int }
 
-// Members are the members of a valid JSON text that is an object, in order; of any other text there are none.
+// Members returns the members of a valid JSON text that is an object, in order. Any other text has no members.
 func Members(text []byte) iter.Seq2[string, Value] {
 	return func(yield func(string, Value) bool) {
 		at := space(text, 0)
@@ -32,7 +32,7 @@ func Members(text []byte) iter.Seq2[string, Value] {
 	}
 }
 
-// Items are the items of a valid JSON text that is an array, in order; of any other text there are none.
+// Items returns the items of a valid JSON text that is an array, in order. Any other text has no items.
 func Items(text []byte) iter.Seq[Value] {
 	return func(yield func(Value) bool) {
 		at := space(text, 0)
@@ -55,7 +55,7 @@ func Items(text []byte) iter.Seq[Value] {
 	}
 }
 
-// String is the text of a JSON string; ok is false for another value.
+// String returns the decoded text of a JSON string. ok is false for any other value.
 func String(text []byte) (_ string, ok bool) {
 	at := space(text, 0)
 	if at == len(text) || text[at] != '"' || !json.Valid(text) {
@@ -64,7 +64,7 @@ func String(text []byte) (_ string, ok bool) {
 	return unquote(text[at:endOfString(text, at)]), true
 }
 
-// space is the first offset from one on that is no whitespace.
+// space returns the first offset, beginning with at, that is not whitespace.
 func space(text []byte, at int) int {
 	for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n') {
 		at++
@@ -72,7 +72,7 @@ func space(text []byte, at int) int {
 	return min(at, len(text))
 }
 
-// endOfValue is where the value ends that begins at an offset.
+// endOfValue returns the offset of the end of the value that begins at an offset.
 func endOfValue(text []byte, at int) int {
 	depth := 0
 	for at < len(text) {

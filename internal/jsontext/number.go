@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// kind says how a JavaScript program has a number.
+// kind is the form that a JSON number takes in a JavaScript program.
 type kind uint8
 
 const (
@@ -16,14 +16,14 @@ const (
 	halfway             // becomes a number with another value
 )
 
-// maxSafe is the largest integer up to which a double holds every one: 2^53-1.
+// maxSafe is 2^53-1, the largest integer up to which a double represents every integer.
 const maxSafe = "9007199254740991"
 
-// kindOf is the kind of a JSON number.
+// kindOf returns the kind of a JSON number.
 func kindOf(number []byte) kind {
 	exponent := bytes.IndexByte(number, 'e') >= 0 || bytes.IndexByte(number, 'E') >= 0
 	if len(number) < len(maxSafe) && !exponent {
-		return exact // a double holds 15 digits
+		return exact // a double represents all numbers of 15 digits
 	}
 	digits := bytes.TrimPrefix(number, []byte("-"))
 	if !exponent && bytes.IndexByte(digits, '.') < 0 {
@@ -53,15 +53,15 @@ func SameNumber(a, b string) bool {
 	return x == y
 }
 
-// decimal is a number as its sign, its significant digits, and the power of ten of the last of them.
+// decimal is a number in parts: its sign, its significant digits, and the power of ten of the last digit.
 type decimal struct {
 	negative bool
 	digits   string
 	power    int64
-	beyond   string // the exponent if it is too large to be added to
+	beyond   string // the exponent, if it is too large to calculate with
 }
 
-// decimalOf is the same for numbers of the same value, unless their exponents have more than 17 digits.
+// decimalOf returns equal decimals for numbers of the same value, unless their exponents have more than 17 digits.
 func decimalOf(text string) (d decimal) {
 	mantissa, exponent := text, "0"
 	if i := strings.IndexAny(text, "eE"); i >= 0 {

@@ -8,16 +8,17 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Bounds of a comparison. The library gives up looking for the shortest difference after 100 changes, so that its time grows with the size alone.
+// Limits of a comparison. The library stops looking for the shortest difference after 100 changes, so its time grows only with the size of
+// the texts.
 const (
-	MaxText  = 256 << 10 // bytes of each text
-	MaxLines = 10_000    // lines of each text
+	MaxText  = 256 << 10 // maximum size of each text in bytes
+	MaxLines = 10_000    // maximum number of lines in each text
 )
 
-// ErrLarge reports texts beyond the bounds.
+// ErrLarge reports texts that exceed the limits.
 var ErrLarge = errors.New("the texts are too large to compare")
 
-// Of returns a unified difference with three lines of context and without the names of files. It is empty for equal texts. The error is ErrLarge.
+// Of returns a unified diff with three lines of context and without file names. It is empty for equal texts. The error is ErrLarge.
 func Of(before, after string) (string, error) {
 	switch {
 	case before == after:

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// listing is what is known of a server without its running.
+// listing describes a server. It can be read from the cache while the server does not run.
 type listing struct {
 	Version      int    `json:"version"`
 	Tools        []Tool `json:"tools"`
@@ -20,12 +20,12 @@ type listing struct {
 	ServerInfo   Info   `json:"serverInfo"`
 	Instructions string `json:"instructions,omitempty"`
 
-	mirrors map[string][]mirror // mirrored headers, by tool; nil is none
+	mirrors map[string][]mirror // mirrored headers by tool; may be nil
 
-	held map[string]bool // names of tools that Options.Review holds, "" for title and instructions; nil is none
+	held map[string]bool // names of the tools that Options.Review holds; "" stands for title and instructions; may be nil
 }
 
-// Info is what a server says it is.
+// Info is the name, title and version that a server reports of itself.
 type Info struct {
 	Name    string `json:"name,omitempty"`
 	Title   string `json:"title,omitempty"`
@@ -35,15 +35,15 @@ type Info struct {
 // listingVersion changes when the format does; files of another version are ignored.
 const listingVersion = 1
 
-// listingPrefix begins the names of the files.
+// listingPrefix begins the name of every cached listing.
 const listingPrefix = "tools-"
 
 func (c Config) cachePath(dir string) string {
 	return filepath.Join(dir, listingPrefix+c.hash()+".json")
 }
 
-// readListing returns the cached listing, or nil: a file that is absent, damaged or of another version is no error,
-// because starting the server makes it again.
+// readListing returns the cached listing. It returns nil for a file that is absent, damaged or of another version,
+// because the next start of the server writes the file again.
 func readListing(dir string, cfg Config) *listing {
 	if dir == "" || cfg.volatile() {
 		return nil
@@ -66,7 +66,7 @@ func readListing(dir string, cfg Config) *listing {
 	return &l
 }
 
-// writeListing replaces the file, and removes the listings of configurations that no longer exist.
+// writeListing replaces the cached listing of a server, and removes cached listings that have not been used for long.
 func writeListing(dir string, cfg Config, l *listing) error {
 	if dir == "" || cfg.volatile() {
 		return nil
@@ -86,17 +86,17 @@ func writeListing(dir string, cfg Config, l *listing) error {
 }
 
 const (
-	// slowWait is how long EnsureTools waits for a server that was slow.
+	// slowWait is the maximum time that EnsureTools waits for a server that was slow.
 	slowWait = 250 * time.Millisecond
-	// slowFor is how long a server counts as slow, unless it lists its tools.
+	// slowFor is the time for which a server counts as slow, unless it lists its tools.
 	slowFor = 10 * time.Minute
-	// slowPrefix begins the names of files that say so; they are empty.
+	// slowPrefix begins the names of the empty files that mark servers as slow.
 	slowPrefix = "slow-"
 )
 
 func (c Config) slowPath(dir string) string { return filepath.Join(dir, slowPrefix+c.hash()) }
 
-// wasSlow reports whether a server was slow, in whatever process.
+// wasSlow reports whether the server was slow recently, in this process or another one.
 func (s *server) wasSlow() bool {
 	s.mu.Lock()
 	since := s.slowSince
@@ -109,7 +109,7 @@ func (s *server) wasSlow() bool {
 	return time.Since(since) < slowFor
 }
 
-// ensure starts the server, and notes that it is slow if it is not ready at the deadline of ctx.
+// ensure starts the server, and marks it as slow if it is not ready at the deadline of ctx.
 func (s *server) ensure(ctx context.Context, user string) {
 	wait, cancel := ctx, context.CancelFunc(func() {})
 	slow := s.wasSlow()
@@ -117,7 +117,7 @@ func (s *server) ensure(ctx context.Context, user string) {
 		wait, cancel = context.WithTimeout(ctx, slowWait)
 	}
 	defer cancel()
-	_ = s.start(wait, user) // the reason is in the status
+	_ = s.start(wait, user) // the server's status keeps the error
 	if slow || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return
 	}
@@ -133,7 +133,7 @@ func (s *server) ensure(ctx context.Context, user string) {
 	}
 }
 
-// notSlow forgets that the server was slow.
+// notSlow removes the mark that the server was slow.
 func (s *server) notSlow() {
 	s.mu.Lock()
 	s.slowSince = time.Time{}

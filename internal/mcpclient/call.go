@@ -31,32 +31,32 @@ import (
 // idempotencyMeta is the key in a call's _meta under which the server finds CallOptions.IdempotencyKey.
 const idempotencyMeta = "mcp-code-exec-harness/idempotencyKey"
 
-// CallOptions are the choices of one call. The zero value is useful.
+// CallOptions are the options of one call. The zero value is useful.
 type CallOptions struct {
-	// Progress is called with the server's reports, from the goroutine of Call, before Call returns.
+	// Progress is called with each progress report of the server, from the goroutine of Call, before Call returns.
 	Progress func(Progress)
-	// Timeout replaces the server's. Every report of progress starts it again, up to Options.MaxCall in all.
+	// Timeout replaces the timeout of the server's configuration. Every progress report restarts it, up to Options.MaxCall in all.
 	Timeout time.Duration
-	// IdempotencyKey is sent along in the call's metadata, for servers that know what to do with it.
+	// IdempotencyKey is sent in the call's metadata, for servers that support it.
 	IdempotencyKey string
-	// Conn is the number of the one connection on which the call may be made; 0 is any. If that connection is gone,
-	// the call fails with KindConnectionLost and was not sent.
+	// Conn is the number of the only connection that the call may use; 0 allows any. If that connection is gone,
+	// the call is not sent and fails with KindConnectionLost.
 	Conn int64
-	// User is whose connection is used of a server that has one for each user, and whose memory budget a large answer is charged to until
-	// it is released. Empty is the user of the command line.
+	// User is the user whose connection the call uses if the server has one for each user. A large answer is charged to the
+	// user's memory budget until it is released. Empty is the user of the command line.
 	User string
-	// Call is the number of the run's host call, for traces; 0 for none.
+	// Call is the number of the run's host call, for traces; 0 if there is none.
 	Call int
 }
 
 const (
-	// maxCalls is the weight of the calls that one owner may have in flight at a server which others use, too: further calls wait, so that
-	// those of others do not wait behind all of them.
+	// maxCalls is the maximum weight of the calls that one owner may have in flight at a server that other owners use too. Further
+	// calls wait, so that the calls of other owners need not wait for all of them.
 	maxCalls = 128
-	// callWeight is how many bytes of arguments weigh as much as another call. None weighs more than half of maxCalls, so that small
-	// calls need not wait until all others have ended.
+	// callWeight is the number of bytes of arguments that add 1 to the weight of a call. No call weighs more than half of maxCalls, so
+	// that small calls need not wait until all others have ended.
 	callWeight = 1 << 10
-	// alone is the time without a call of another owner after which one owner may have all of a server.
+	// alone is the time without a call of another owner after which one owner may use the whole server.
 	alone = 10 * time.Second
 )
 
@@ -64,9 +64,9 @@ func newCallSlots() *slots.Slots {
 	return slots.New(slots.Limits{All: math.MaxInt, Each: maxCalls, Alone: alone, Waiting: math.MaxInt, EachWaiting: 20_000}, "calls of a server", "made")
 }
 
-// Call calls a tool and waits for its answer. args is a JSON object; empty is {}. Numbers and order in args and in the
-// result stay as written. A result with IsError is a result. Every failure is a *[CallError]; a call is never made
-// twice unless the server provably did not accept the first. When ctx ends, the server gets a cancellation and Call returns at once.
+// Call calls a tool and waits for its answer. args is a JSON object; empty stands for {}. Numbers and key order in args and in the
+// result stay as written. A result with IsError is not an error of Call. Every error is a *[CallError]. Call sends a call again only
+// if the server provably did not accept the first one. When ctx ends, Call sends the server a cancellation and returns at once.
 func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMessage, opts CallOptions) (*Result, error) {
 	s, err := m.serverOf(opts.User, server)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 		params.Meta = mcp.Meta{idempotencyMeta: opts.IdempotencyKey}
 	}
 	raw, c, err := s.request(ctx, opts, params, func(ctx context.Context, c *conn) error {
-		if s.root().holds(tool) { // the server has the tool since it connected again
+		if s.root().holds(tool) { // a new connection may have brought the tool in a form that is held for review
 			return newFault(KindRefused, "not called, because the tool of %s is held until a person has reviewed it", server)
 		}
 		if mirrors := s.root().mirrored(tool); mirrors != nil {
@@ -140,19 +140,19 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 	return res, nil
 }
 
-// lacksTool matches what servers say of a tool that they do not have. The official SDKs for Python and TypeScript write "Unknown tool: x" and
+// lacksTool matches the error messages of servers for an unknown tool. The official SDKs for Python and TypeScript write "Unknown tool: x" and
 // "Tool x not found".
 var lacksTool = startup.Regexp(`(?is)^.{0,60}\b(unknown tool|no such tool|tool\b.{0,150}\b(not found|does not exist|no longer))\b`)
 
-// lists reports whether a server listed a tool when it was asked last.
+// lists reports whether the last listing of the server contains a tool.
 func (s *server) lists(tool string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.listing != nil && slices.ContainsFunc(s.listing.Tools, func(t Tool) bool { return t.Name == tool })
 }
 
-// gone reports whether a server that says it lacks a tool which it listed lists it no longer. It lists the tools again, once for each tool of a connection:
-// what says so may be an ordinary answer.
+// gone reports whether the server has dropped a tool since the last listing. If said, the text of an answer, reads like an error for an unknown
+// tool, gone lists the tools again, once for each tool and connection: the text may also be that of an ordinary answer.
 func (s *server) gone(ctx context.Context, c *conn, tool, said string) bool {
 	if c == nil || !lacksTool().MatchString(said) || !s.root().lists(tool) {
 		return false
@@ -170,7 +170,7 @@ func goneError(server, tool string) *CallError {
 	}
 }
 
-// rawResult is the result of a request as it came, and what is charged for it.
+// rawResult is the undecoded result of a request, with the memory charged for it.
 type rawResult struct {
 	json   json.RawMessage
 	charge *charge
@@ -181,7 +181,7 @@ var tokens atomic.Int64
 
 type progressParams interface{ SetProgressToken(any) }
 
-// request makes one request and returns its raw result, whose charge the caller frees. send makes the SDK send it.
+// request makes one request and returns its raw result. The caller frees the charge of the result. send sends the request through the SDK.
 func (s *server) request(ctx context.Context, opts CallOptions, params progressParams,
 	send func(context.Context, *conn) error,
 ) (rawResult, *conn, error) {
@@ -201,7 +201,7 @@ func (s *server) request(ctx context.Context, opts CallOptions, params progressP
 		raw, err := s.try(ctx, c, opts, params, send)
 		if ce, ok := errors.AsType[*CallError](err); ok && ce.Kind == KindConnectionLost && !ce.Sent && !again && !s.cfg.Stateful && opts.Conn == 0 &&
 			ctx.Err() == nil {
-			// The connection was gone before the request: a new one is as good, if there is no backoff.
+			// The connection was gone before the request was sent, so a new connection can take it, unless a backoff delays connecting.
 			select {
 			case <-c.dead:
 				s.lost(c)
@@ -214,7 +214,7 @@ func (s *server) request(ctx context.Context, opts CallOptions, params progressP
 	}
 }
 
-// try makes the request on one connection.
+// try makes the request on the given connection.
 func (s *server) try(ctx context.Context, c *conn, opts CallOptions, params progressParams,
 	send func(context.Context, *conn) error,
 ) (_ rawResult, err error) {
@@ -222,7 +222,7 @@ func (s *server) try(ctx context.Context, c *conn, opts CallOptions, params prog
 		return rawResult{}, &CallError{Server: s.cfg.Name, Kind: KindConnectionLost, Message: "the connection was closed"}
 	}
 	defer c.use.RUnlock()
-	// It ends with the caller's context, the timeout, or the connection; the SDK then tells the server.
+	// The exchange ends with the caller's context, the timeout or the connection. The SDK then sends the server a cancellation.
 	ex := newExchange(ctx, s.m.memory, opts.User, "p"+strconv.FormatInt(tokens.Add(1), 10))
 	params.SetProgressToken(ex.token)
 	defer func() {
@@ -270,7 +270,7 @@ wait:
 	case got != nil:
 		err = got.err
 	case ex.ctx.Err() != nil && ctx.Err() == nil:
-		err = context.Cause(ex.ctx) // the SDK says only that it was cancelled
+		err = context.Cause(ex.ctx) // the SDK's error says only that the request was cancelled
 	case err == nil:
 		err = errNoAnswer
 	}
@@ -282,7 +282,7 @@ type errTimeout struct{ after time.Duration }
 func (e errTimeout) Error() string { return fmt.Sprintf("no answer within %s", e.after) }
 func (errTimeout) Unwrap() error   { return context.DeadlineExceeded }
 
-// cancelled says that the caller's context has ended.
+// cancelled fills in e for a caller's context that has ended.
 func (e *CallError) cancelled(ctx context.Context) {
 	e.Kind, e.Message, e.Err = KindCancelled, "it was cancelled: "+ctx.Err().Error(), ctx.Err()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -290,7 +290,7 @@ func (e *CallError) cancelled(ctx context.Context) {
 	}
 }
 
-// explain makes the error of a request from what is known of it. ctx is the caller's.
+// explain returns the error of a failed request, with the most specific cause. ctx is the caller's context.
 func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) *CallError {
 	ce := &CallError{Server: s.cfg.Name, Sent: ex.sent.Load(), Err: err}
 	var f *fault
@@ -303,7 +303,7 @@ func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) 
 	if status := int(ex.status.Load()); mayForget(status, f, rpc) && s.forgotten(ctx, c) {
 		s.retire(c)
 		if status != 0 && !leavesOpen(status) {
-			// The server refuses every request of the session unread.
+			// The server refuses every request of a forgotten session without carrying it out.
 			ce.Kind, ce.Message, ce.Sent, ce.Refusal = KindConnectionLost, "the server has forgotten the session", false, refusalOf(err)
 			return ce
 		}
@@ -337,14 +337,14 @@ func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) 
 	if full := ex.charge.waits.Load(); full != nil && ce.Kind == KindTimeout {
 		ce.Message += ": " + full.Error()
 	}
-	if ce.Kind != KindRPC { // the server's own words stay as they are
+	if ce.Kind != KindRPC { // the server's own message stays unchanged
 		ce.Message = withoutSecrets(s.hide(ce.Message))
 	}
 	ce.Message = clip.Words(ce.Message, maxSaid)
 	return ce
 }
 
-// logFailure logs why a request failed. Texts in the arguments of a call, which a server may repeat, are left out.
+// logFailure logs why a request failed. It masks texts from the call's arguments, because the server may repeat them in its message.
 func (s *server) logFailure(ctx context.Context, args json.RawMessage, ce *CallError) {
 	if !s.m.opts.Logger.Enabled(ctx, slog.LevelDebug) {
 		return
@@ -356,10 +356,10 @@ func (s *server) logFailure(ctx context.Context, args json.RawMessage, ce *CallE
 	s.m.opts.Logger.Debug("request to server failed", "server", s.cfg.Name, "tool", ce.Tool, "kind", ce.Kind, "sent", ce.Sent, "error", clip.Words(s.hide(text), maxReason))
 }
 
-// minText is the length in bytes of the shortest argument that is left out of the log.
+// minText is the length in bytes of the shortest argument that the log masks.
 const minText = 3
 
-// textsIn are the texts and numbers in a JSON value, plain and as they are written there; longer ones first.
+// textsIn returns the strings and numbers in a JSON value, each as written there and decoded; longer ones come first.
 func textsIn(raw json.RawMessage) []string {
 	var texts []string
 	for t := segment.NewTokenizer(raw); t.Next(); {
@@ -372,11 +372,11 @@ func textsIn(raw json.RawMessage) []string {
 	return texts
 }
 
-// checkTimeout is how long a server may take to say whether it knows a session.
+// checkTimeout is the timeout of the request that checks whether a server still knows a session.
 const checkTimeout = 5 * time.Second
 
-// forgotten reports whether the server has lost the session of c, after a status that can mean that. It makes a request that any session
-// may make: a server that refuses this one too has lost the session. One request decides for all calls that were refused.
+// forgotten reports whether the server has lost the session of c. It is called after an answer that can mean this. It sends a ping, which
+// every session may send: a server that refuses the ping too has lost the session. One ping decides for all calls that were refused.
 func (s *server) forgotten(ctx context.Context, c *conn) bool {
 	if c.web == nil || c.web.streamable && c.web.header.Load().Get(sessionHeader) == "" {
 		return false
@@ -391,7 +391,7 @@ func (s *server) forgotten(ctx context.Context, c *conn) bool {
 	ex := newExchange(ctx, s.m.memory, "", "")
 	defer ex.charge.free()
 	defer ex.end(nil)
-	_ = c.session.Ping(ex.ctx, nil) // the pong itself is the result
+	_ = c.session.Ping(ex.ctx, nil) // ex keeps the answer, also an error
 	got := ex.answer.Load()
 	if got == nil || got.err == nil {
 		return false
@@ -401,8 +401,7 @@ func (s *server) forgotten(ctx context.Context, c *conn) bool {
 	return mayForget(int(ex.status.Load()), f, rpc)
 }
 
-// mayForget reports whether what a server said instead of a result can mean that it does not know the session: by its HTTP status, or
-// by its words.
+// mayForget reports whether the HTTP status or the text of a server's error can mean that the server does not know the session.
 func mayForget(status int, f *fault, rpc *jsonrpc.Error) bool {
 	switch {
 	case status == http.StatusNotFound || status == http.StatusBadRequest || status == http.StatusGone:
@@ -419,7 +418,7 @@ func mayForget(status int, f *fault, rpc *jsonrpc.Error) bool {
 
 func namesSession(text []byte) bool { return bytes.Contains(bytes.ToLower(text), []byte("session")) }
 
-// plain is err without the names of the SDK's layers, where there is something under them.
+// plain returns the text of err. If err wraps a *url.Error, it returns only the text of the cause below that.
 func plain(err error) string {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		return inner.Err.Error()

@@ -20,7 +20,7 @@ const (
 )
 
 const (
-	maxSubscriptions = 10_000          // to resources of one server
+	maxSubscriptions = 10_000          // maximum number of subscriptions to resources of one server
 	unsubscribeTime  = 5 * time.Second // timeout of the request that ends a subscription
 )
 
@@ -49,14 +49,14 @@ func (s *notice) fire() {
 	}
 }
 
-// PromptsChanged returns a channel that is closed when a server says that its prompts have changed, or has been connected.
+// PromptsChanged returns a channel that is closed when a server reports changed prompts or has been connected.
 func (m *Manager) PromptsChanged() <-chan struct{} { return m.prompts.wait() }
 
-// ResourcesChanged is PromptsChanged for resources and their templates.
+// ResourcesChanged does the same as PromptsChanged for resources and their templates.
 func (m *Manager) ResourcesChanged() <-chan struct{} { return m.resources.wait() }
 
-// Subscribe subscribes to a resource of a server until cancel is called. It calls updated, which must not block, when the server reports a change,
-// and after each reconnection, because changes before it may have been missed. The server stays connected until then. Errors are *[CallError].
+// Subscribe subscribes to a resource of a server until cancel is called; the server stays connected until then. It calls updated, which must not
+// block, when the server reports a change, and after each reconnection, because earlier changes may have been missed. Errors are *[CallError].
 func (m *Manager) Subscribe(ctx context.Context, user, server, uri string, updated func()) (cancel func(), err error) {
 	s, err := m.serverOf(user, server)
 	if err != nil {
@@ -86,7 +86,7 @@ type subscription struct {
 	updated func()
 }
 
-// of reports whether a resource is the subscribed one, or below it: servers may report a part.
+// of reports whether uri is the subscribed resource or lies below it: servers may report a change of a part.
 func (s *subscription) of(uri string) bool {
 	rest, below := strings.CutPrefix(uri, s.uri)
 	return below && (rest == "" || rest[0] == '/' || strings.HasSuffix(s.uri, "/"))
@@ -102,11 +102,11 @@ func (s *server) addSubscription(added *subscription) bool {
 		s.subscriptions = map[*subscription]bool{}
 	}
 	s.subscriptions[added] = true
-	s.inFlight.Add(1) // the connection of a user is not idle
+	s.inFlight.Add(1) // a subscription keeps a user's connection from counting as idle
 	return true
 }
 
-// removeSubscription removes a subscription, and ends it at the server if it was the last one to its resource.
+// removeSubscription removes a subscription. If it was the last one to its resource, removeSubscription also unsubscribes at the server.
 func (s *server) removeSubscription(gone *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *server) removeSubscription(gone *subscription) {
 	}
 }
 
-// subscribed reports whether there is a subscription to a resource; s.mu is held.
+// subscribed reports whether there is a subscription to a resource. The caller holds s.mu.
 func (s *server) subscribed(uri string) bool {
 	for other := range s.subscriptions {
 		if other.uri == uri {
@@ -127,12 +127,12 @@ func (s *server) subscribed(uri string) bool {
 	return false
 }
 
-// noProgress stands for the parameters of requests that have no progress.
+// noProgress stands for the parameters of a request without progress reports.
 type noProgress struct{}
 
 func (noProgress) SetProgressToken(any) {}
 
-// subscribe asks a connected server to tell of the changes of a resource. It may be repeated.
+// subscribe asks a connected server to report changes of a resource. It may be repeated for the same resource.
 func (s *server) subscribe(ctx context.Context, c *conn, uri string) error {
 	params := &mcp.SubscribeParams{URI: uri}
 	if c.session.InitializeResult().ProtocolVersion > legacyVersion {
@@ -143,7 +143,7 @@ func (s *server) subscribe(ctx context.Context, c *conn, uri string) error {
 	return err
 }
 
-// unsubscribe ends a subscription at a connected server.
+// unsubscribe ends the subscription to a resource at a connected server.
 func (s *server) unsubscribe(c *conn, uri string) {
 	ctx, cancel := context.WithTimeout(s.life, unsubscribeTime)
 	defer cancel()
@@ -157,12 +157,12 @@ func (s *server) unsubscribe(c *conn, uri string) {
 	s.mu.Lock()
 	again := s.subscribed(uri)
 	s.mu.Unlock()
-	if again { // the server may have received the earlier request
+	if again { // someone subscribed meanwhile, and the server may have received that request before this one
 		_ = s.subscribe(ctx, c, uri)
 	}
 }
 
-// noticed takes a notification of the server. It does not block.
+// noticed handles a notification of the server. It does not block.
 func (s *server) noticed(m *jsonrpc.Request) {
 	switch m.Method {
 	case methodPromptsChanged:
@@ -187,7 +187,7 @@ func (s *server) noticed(m *jsonrpc.Request) {
 	}
 }
 
-// offersAgain reports that prompts and resources may have changed with a new connection, and repeats the subscriptions on it.
+// offersAgain handles a new connection: it reports that prompts and resources may have changed, and repeats the subscriptions.
 func (s *server) offersAgain(c *conn) {
 	s.m.prompts.fire()
 	s.m.resources.fire()
@@ -206,7 +206,7 @@ func (s *server) offersAgain(c *conn) {
 	}
 }
 
-// connectAgain connects a server again whose connection was lost while there are subscriptions to its resources; s.mu is held.
+// connectAgain reconnects the server, until it succeeds, as long as there are subscriptions to its resources. The caller holds s.mu.
 func (s *server) connectAgain() {
 	if s.again || len(s.subscriptions) == 0 || s.life.Err() != nil {
 		return
@@ -225,7 +225,7 @@ func (s *server) connectAgain() {
 			if await(s.life.Done(), wait) {
 				continue
 			}
-			_, _ = s.connect(s.life, false) // the reason is in the status
+			_, _ = s.connect(s.life, false) // the server's status keeps the error
 		}
 	})
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// What a completion may take: MCP allows 100 values.
+// Limits of a completion. MCP allows 100 values.
 const (
 	maxCompletions = 100
-	maxCompletion  = 4 << 10 // bytes of a value; longer ones are left out
+	maxCompletion  = 4 << 10 // maximum size of a value in bytes; longer values are left out
 )
 
-// Completion is what a server proposes for an argument of a prompt or of a template of resources.
+// Completion holds the values that a server proposes for an argument of a prompt or resource template.
 type Completion struct {
 	Values  []string
-	Total   int // 0 is unknown
+	Total   int // 0 if unknown
 	HasMore bool
 }
 
-// Complete asks a server how an argument can go on; it proposes nothing if it completes no arguments. Failures are *[CallError].
+// Complete asks a server to complete an argument. The result is empty if the server does not support completion. Errors are *[CallError].
 func (m *Manager) Complete(ctx context.Context, server string, params *mcp.CompleteParams, opts CallOptions) (Completion, error) {
 	s, err := m.serverOf(opts.User, server)
 	if err != nil {
@@ -63,7 +63,7 @@ func (m *Manager) Complete(ctx context.Context, server string, params *mcp.Compl
 	}
 	all := Completion{Total: got.Completion.Total, HasMore: got.Completion.HasMore}
 	for _, value := range values {
-		if len(value) <= maxCompletion { // a part of one would be another
+		if len(value) <= maxCompletion { // a truncated value would be a different value
 			all.Values = append(all.Values, strings.Clone(value)) // value is a view of the answer
 		}
 	}

@@ -15,54 +15,55 @@ import (
 	"mcp-code-exec-harness/internal/credentials"
 )
 
-// The transports a server can be configured with. The empty string means stdio for a command; for a URL it means
-// streamable HTTP, and SSE if the server refuses that with a 4xx status, as the specification asks of clients.
+// Transports that a server can be configured with. The empty string means stdio for a command. For a URL it means
+// streamable HTTP, and SSE if the server refuses that with a 4xx status, as the specification requires of clients.
 const (
 	TransportStdio = "stdio"
 	TransportHTTP  = "http"
 	TransportSSE   = "sse"
 )
 
-// TransportOpenAPI is the transport of a server that is configured by an OpenAPI document: its operations are called over HTTP.
+// TransportOpenAPI is the transport of a server that an OpenAPI document describes: its operations are called over HTTP.
 const TransportOpenAPI = "openapi"
 
-// Config describes one upstream server. The zero value of every field but Name and one of Command, URL, OpenAPI, Document, Fetch and Within is useful.
+// Config describes one upstream server. Name and one of Command, URL, OpenAPI, Document, Fetch and Within are required.
 type Config struct {
 	Name    string
-	Command string            // stdio: looked up in the PATH the child gets
+	Command string            // stdio: looked up in the child's PATH
 	Args    []string          // stdio
-	Env     map[string]string // stdio: added to the part of the environment that every server gets
-	Inherit []string          // stdio: further variables of the environment; * stands for any text
-	Cwd     string            // stdio: empty is the harness's own
-	Sandbox *confine.Sandbox  // stdio: what it may reach; nil is what its user may
-	// OpenAPI is the path or the http or https address of an OpenAPI 3 document. URL is then where the service is; empty leaves it to the
-	// document, which can name its own origin only, if it has an address.
+	Env     map[string]string // stdio: variables added to the part of the environment that every server gets
+	Inherit []string          // stdio: names of further variables to inherit; * stands for any text
+	Cwd     string            // stdio: working directory; empty is that of the harness
+	Sandbox *confine.Sandbox  // stdio: confinement of the process; nil leaves it all rights of its user
+	// OpenAPI is the path or the http or https address of an OpenAPI 3 document. URL is then the address of the service. If URL is
+	// empty, the document gives the address; a document fetched over HTTP can give its own origin only.
 	OpenAPI string
-	// Document is the text of such a document, in the place of OpenAPI.
+	// Document is the text of an OpenAPI document, given instead of OpenAPI.
 	Document []byte
-	// Security are the credentials of an OpenAPI service by the names of the document's security schemes; of basic, user:password.
+	// Security maps the names of the OpenAPI document's security schemes to credentials. That of a basic scheme is user:password.
 	Security map[string]string
-	Fetch    *Fetch            // the built-in server for HTTP requests; nothing else says then how the server is reached
-	Within   Within            // a server inside of this process; nothing else says then how the server is reached
-	Secrets  []string          // secrets: a Within sends them and has them removed from its answers; a Command may print them, and they are hidden
+	Fetch    *Fetch            // built-in server for HTTP requests; excludes the other ways to reach a server
+	Within   Within            // server inside this process; excludes the other ways to reach a server
+	Secrets  []string          // secrets that a Within sends (removed from its answers) or that a Command may print (hidden in its output)
 	URL      string            // http, sse, openapi
-	Headers  map[string]string // http, sse, openapi: sent with every request to URL's host and to no other
-	// Credentials authorize requests, http, sse and openapi; nil: Headers do. PerUser gives each user a connection, with the user's credentials.
+	Headers  map[string]string // http, sse, openapi: sent with every request to URL's host and to no other host
+	// Credentials authorizes requests of http, sse and openapi; if it is nil, Headers does. PerUser gives each user a connection with the
+	// user's own credentials.
 	Credentials credentials.Source
 	PerUser     bool
 
 	Transport      string        // TransportStdio, TransportHTTP, TransportSSE or empty
-	Timeout        time.Duration // timeout of a call, restarted by progress; 0 is 60 s
-	InstallTimeout time.Duration // timeout of the download by npx, uvx, docker or podman; 0 is 10 minutes
-	StartupTimeout time.Duration // time from start to listed tools; 0 is 30 s
+	Timeout        time.Duration // timeout of a call; progress restarts it; 0 is 60 s
+	InstallTimeout time.Duration // timeout of a download by npx, uvx, docker or podman; 0 is 10 minutes
+	StartupTimeout time.Duration // timeout from the start to the listed tools; 0 is 30 s
 
-	EnabledTools  []string // if not empty, only these are offered and callable; * stands for any text
-	DisabledTools []string // never offered or callable; wins over EnabledTools; * stands for any text
-	Disabled      bool     // known, but never started
-	// Err says why the server cannot be used although it is configured. It is then known, never started, and failed.
+	EnabledTools  []string // if not empty, the only tools that are offered and callable; * stands for any text
+	DisabledTools []string // tools that are never offered or callable; overrides EnabledTools; * stands for any text
+	Disabled      bool     // the server is listed but never started
+	// Err is the reason why a configured server cannot be used. The server is then listed as failed and never started.
 	Err error
 
-	// Stateful says that the server keeps state for a connection, so that a call must not silently move to a new one.
+	// Stateful reports that the server keeps state for each connection, so that a call must not silently move to a new connection.
 	Stateful bool
 }
 
@@ -72,7 +73,7 @@ func (c Config) validate() error {
 	case c.Name == "":
 		return errors.New("configure server: it has no name")
 	case c.Err != nil:
-		return nil // a disabled server's other fields are ignored
+		return nil // a server with Err is never started, so its other fields do not matter
 	case c.Fetch != nil:
 		return c.Fetch.Allow.Check()
 	case c.Within != nil:
@@ -109,10 +110,10 @@ func (c Config) validate() error {
 	return nil
 }
 
-// documented reports whether the server is the service of an OpenAPI document.
+// documented reports whether an OpenAPI document describes the server.
 func (c Config) documented() bool { return c.OpenAPI != "" || c.Document != nil }
 
-// usable reports whether the server is ever started.
+// usable reports whether the server may be started.
 func (c Config) usable() bool { return !c.Disabled && c.Err == nil }
 
 // offers reports whether a tool passes EnabledTools and DisabledTools.
@@ -125,7 +126,7 @@ func (c Config) offers(tool string) bool {
 }
 
 // matchName compares a name with a pattern in which * stands for any text. It takes time linear in both for patterns
-// as people write them: parts are found from left to right, the last one at the end.
+// as people write them: it searches the parts from left to right and expects the last one at the end.
 func matchName(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -146,10 +147,10 @@ func matchName(pattern, name string) bool {
 	return true
 }
 
-// hash identifies what the server is: everything that can change which tools it has. It may go into a file name,
-// because a hash of the values does not show them.
+// hash returns a hash of all settings that can change which tools the server has. A file name may contain it, because the hash does
+// not reveal the settings.
 func (c Config) hash() string {
-	// Marshalling sorts the keys of maps, so equal configurations give equal bytes. None of these types can fail.
+	// Marshalling sorts the keys of maps, so equal configurations give equal bytes. It cannot fail for these types.
 	var within Info
 	if c.Within != nil {
 		within, _ = c.Within.Describe()

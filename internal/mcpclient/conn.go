@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	maxPages   = 1000     // most pages of a listing
-	maxItems   = 20_000   // tools or resources of one server
-	maxListing = 16 << 20 // bytes of a listing; decoded, it takes many times that
+	maxPages   = 1000     // maximum number of pages of a listing
+	maxItems   = 20_000   // maximum number of tools or resources of one server
+	maxListing = 16 << 20 // maximum size of a listing in bytes; a decoded listing takes many times that
 
-	exitWait = 5 * time.Second // time from the end of a pipe to that of the process; a busy machine may take seconds
+	exitWait = 5 * time.Second // maximum wait for the process to exit after its pipe ended; a busy machine may take seconds
 )
 
 // conn is one connection to a server, from handshake to end. It is not used again after its end.
@@ -33,34 +33,34 @@ type conn struct {
 	local     *local // transport of an openapi or built-in server
 	link      *link
 	stderr    process.Tail           // last lines of a stdio server's stderr
-	said      atomic.Pointer[string] // first line on a stdio server's stdout that is no message
+	said      atomic.Pointer[string] // first line of a stdio server's stdout that is not a message
 	drained   chan struct{}          // closed when a stdio server's stderr has been read to its end
 
 	calls   context.Context // ends before the connection, so that calls in flight are cancelled upstream
 	endAll  context.CancelFunc
 	endLife context.CancelFunc // ends the transport's context
-	changed chan struct{}      // the server said that its tools changed; buffered
+	changed chan struct{}      // receives a value when the server reports changed tools; buffered
 	memory  *memory            // budget that answers are charged to
 
-	use     sync.RWMutex // read-locked by each call; locked for good once it is retired and its calls have ended
-	retired atomic.Bool  // new calls get another connection
+	use     sync.RWMutex // read-locked by each call; locked forever once the connection is retired and its calls have ended
+	retired atomic.Bool  // reports that new calls must use another connection
 
 	checking sync.Mutex // held while the server is asked whether it still knows the session
 
 	listing sync.Mutex // held while the tools are listed again
-	missed  sync.Map   // tools that the server said it does not have, for each of which they were listed again
+	missed  sync.Map   // tools that the server reported as unknown and that already caused a new listing
 
-	lacks sync.Map // kinds of things that the server does not announce and refused to list
+	lacks sync.Map // kinds of listing that the server does not announce and refused
 
 	dead    chan struct{} // closed at the end
-	deadErr error         // why; valid once dead is closed
+	deadErr error         // reason of the end; valid once dead is closed
 
 	ours      atomic.Bool // reports that this side ended the connection
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// wait watches the connection until its end and says why it ended.
+// wait waits for the end of the connection, sets deadErr and closes dead.
 func (c *conn) wait() {
 	err := c.session.Wait()
 	switch {
@@ -75,7 +75,7 @@ func (c *conn) wait() {
 	close(c.dead)
 }
 
-// exitReason says how the process ended. Its pipes end a moment before it does.
+// exitReason returns how the process ended. It waits for the exit, because the pipes of the process close a moment earlier.
 func (c *conn) exitReason() string {
 	if !await(c.proc.ended, exitWait) {
 		return "closed its stdin or stdout but did not exit"
@@ -84,8 +84,8 @@ func (c *conn) exitReason() string {
 	return c.proc.exit
 }
 
-// close ends the connection: calls in flight are cancelled upstream, the session is closed, the process ended. When
-// ctx ends first, the rest is done by force.
+// close ends the connection: it cancels calls in flight upstream, closes the session and ends the process. When
+// ctx ends first, it does the rest by force.
 func (c *conn) close(ctx context.Context) error {
 	c.closeOnce.Do(func() {
 		select {
@@ -99,7 +99,7 @@ func (c *conn) close(ctx context.Context) error {
 		closed := make(chan struct{})
 		go func() {
 			defer close(closed)
-			_ = c.session.Close() // the transport's end closes the session as well
+			_ = c.session.Close() // the end of the transport closes the session too
 		}()
 		select {
 		case <-closed:
@@ -111,7 +111,7 @@ func (c *conn) close(ctx context.Context) error {
 	return c.closeErr
 }
 
-// release ends what lies under the session.
+// release closes the transport under the session and ends the process.
 func (c *conn) release(ctx context.Context) error {
 	var err error
 	c.endLife()
@@ -120,7 +120,7 @@ func (c *conn) release(ctx context.Context) error {
 		closeAll(c.proc.stdin)
 		c.proc.stop()
 		err = c.proc.waitDone(ctx)
-		await(c.drained, time.Second) // longer, a descendant that could not be found holds it
+		await(c.drained, time.Second) // after that, an undetected descendant probably holds stderr open
 		closeAll(c.proc.stdout, c.proc.stderr)
 	}
 	if c.web != nil {
@@ -132,15 +132,15 @@ func (c *conn) release(ctx context.Context) error {
 	return err
 }
 
-// page is what a page of a listing brought.
+// page summarizes one page of a listing.
 type page struct {
-	items int     // tools on the page, usable or not
-	fresh int     // tools that no earlier page had
-	next  *string // cursor of the next page; nil if this is the last
+	items int     // number of tools on the page, usable or not
+	fresh int     // number of tools that no earlier page had
+	next  *string // cursor of the next page; nil on the last page
 }
 
-// pages asks for the pages of a listing, until the last or until they repeat; why then says so. fetch gets a page of at most limit bytes;
-// take takes it.
+// pages requests the pages of a listing, until the last page or until they repeat; why then describes the repetition. fetch requests a page of at
+// most limit bytes; take decodes it.
 func (c *conn) pages(fetch func(cursor string, limit int) (json.RawMessage, error), take func(json.RawMessage) (page, error)) (why string, err error) {
 	seen := map[string]bool{}
 	left, items := maxListing, 0
@@ -159,7 +159,7 @@ func (c *conn) pages(fetch func(cursor string, limit int) (json.RawMessage, erro
 		seen[cursor] = true
 		switch {
 		case got.next == nil || *got.next == "" && c.session.InitializeResult().ProtocolVersion <= legacyVersion:
-			return "", nil // before 2026-07-28 servers end a listing so, too
+			return "", nil // before 2026-07-28, servers may also end a listing with an empty cursor
 		case *got.next == "":
 			cursor = emptyCursor
 		default:
@@ -178,10 +178,10 @@ func (c *conn) pages(fetch func(cursor string, limit int) (json.RawMessage, erro
 	}
 }
 
-// emptyCursor stands for the cursor "", which the SDK does not send. A link replaces it.
+// emptyCursor stands for the cursor "", which the SDK cannot send. The link replaces it by "".
 const emptyCursor = "mcp-code-exec-harness/empty-cursor"
 
-// listTools asks for all tools. bad says which cannot be used; why, if the listing repeats itself, that it does.
+// listTools requests all tools. bad has an error for each unusable tool; why is not empty if the listing repeats itself.
 func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, why string, err error) {
 	names := map[string]bool{}
 	why, err = c.pages(func(cursor string, limit int) (json.RawMessage, error) {
@@ -196,7 +196,7 @@ func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, why st
 			}
 		}
 		bad = append(bad, wrong...)
-		for _, t := range tools[earlier:] { // a tool named twice on one page is reported by the catalog
+		for _, t := range tools[earlier:] { // only after the page, so that a tool listed twice on one page stays, which the catalog reports
 			names[t.Name] = true
 		}
 		got.fresh = len(tools) - earlier
@@ -208,8 +208,8 @@ func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, why st
 	return tools, bad, why, nil
 }
 
-// listPage asks for a page of at most limit bytes. What counts is the wire: the SDK fails the whole list for one tool that
-// it cannot decode.
+// listPage requests a page of at most limit bytes. It returns the undecoded answer, because the SDK would fail the whole list for one
+// tool that it cannot decode.
 func (c *conn) listPage(ctx context.Context, cursor string, limit int) (json.RawMessage, error) {
 	ex := newExchange(ctx, c.memory, "", "")
 	ex.limit = limit
@@ -232,10 +232,10 @@ func (c *conn) listPage(ctx context.Context, cursor string, limit int) (json.Raw
 
 var errLargeListing = newFault(KindProtocol, "they take more than %d bytes", maxListing)
 
-// errNoAnswer reports a request that the SDK takes for answered while no answer to it came.
+// errNoAnswer is the error of a request that the SDK reports as answered although no answer came.
 var errNoAnswer = errors.New("the server did not answer it")
 
-// ended reports that the connection ended; a call sees its end a moment before the connection does.
+// ended reports whether the connection has ended. It waits a moment, because a call may fail before the end of the connection is known.
 func (c *conn) ended() bool {
 	wait := 3 * exitWait // longer than exitReason
 	if c.proc == nil {

@@ -15,25 +15,25 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// legacyVersion is the newest protocol version that begins with initialize. The SDK asks newer servers by
+// legacyVersion is the newest protocol version whose handshake begins with initialize. For newer versions the SDK sends
 // server/discover first.
 const legacyVersion = "2025-11-25"
 
 const (
-	// What a server may write to stderr, in bytes: at once and over time.
+	// Limits of a server's output on stderr, in bytes: maximum burst and rate.
 	maxStderrBurst  = 32 << 20
 	stderrPerSecond = 1 << 20
 )
 
 var errStderrFlood = newFault(KindProtocol, "the server writes more than %d bytes a second to stderr", stderrPerSecond)
 
-// dial connects and shakes hands. The connection outlives ctx, which bounds the attempt. Beside an error a connection is one
-// that has ended.
+// dial connects and performs the handshake. ctx bounds the attempt; the connection outlives it. A connection that is returned with an
+// error has ended.
 func (s *server) dial(ctx context.Context) (*conn, error) {
 	if s.cfg.Command != "" {
 		c, err := s.stdio(ctx, "")
 		if err != nil && c != nil && c.link.failure() == nil && c.link.probing() && ctx.Err() == nil {
-			// It ended over server/discover, which it did not know.
+			// The server exited at server/discover, which it did not know.
 			c, err = s.stdio(ctx, legacyVersion)
 		}
 		return c, err
@@ -66,7 +66,7 @@ func (s *server) dial(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// stdio connects to a process that it starts.
+// stdio starts the server's process and connects to it.
 func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 	proc, err := start(ctx, spawn{
 		supervisor: s.m.opts.Supervisor,
@@ -97,11 +97,11 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 		kept := s.log.stream("stderr")
 		defer kept.end()
 		out := &pacedWriter{io.MultiWriter(&c.stderr, kept), rate.NewLimiter(stderrPerSecond, maxStderrBurst)}
-		if _, err := io.Copy(out, proc.stderr); errors.Is(err, errStderrFlood) { // else it ended, or release closed it
+		if _, err := io.Copy(out, proc.stderr); errors.Is(err, errStderrFlood) { // otherwise the process closed stderr, or release did
 			c.link.end(err)
 		}
 	}()
-	// A process that ends leaves its stdout to a descendant at most where the system cannot find descendants.
+	// After the process has ended, only a descendant that the system cannot find may still hold its stdout open.
 	go func() {
 		<-proc.done
 		select {
@@ -117,15 +117,15 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 	return c, err
 }
 
-// env is the environment of the server.
+// env returns the environment of the server's process.
 func (s *server) env() []string {
 	return childEnv(s.m.opts.Environ, s.cfg.Env, s.cfg.Inherit, s.cfg.Sandbox)
 }
 
-// installers are commands that fetch what they start.
+// installers are the commands that download the program they start.
 var installers = []string{"npx", "npm", "pnpm", "pnpx", "yarn", "bunx", "bun", "uvx", "uv", "pipx", "deno"}
 
-// offline adds to the error of a start where it may be for want of a network.
+// offline adds a hint to the error of a failed start if a missing network may be the cause.
 func (s *server) offline(err error) error {
 	command := filepath.Base(s.cfg.Command)
 	if s.sandbox == nil || s.sandbox.Network || !slices.Contains(installers, command) {
@@ -135,7 +135,7 @@ func (s *server) offline(err error) error {
 		"or set sandbox.network: host", err, command)
 }
 
-// pacedWriter fails once more is written to it than a server may write to stderr.
+// pacedWriter fails once a server writes more than its stderr limits allow.
 type pacedWriter struct {
 	io.Writer
 	left *rate.Limiter
@@ -159,9 +159,9 @@ func (s *server) http(ctx context.Context, streamable bool) (*conn, error) {
 	return c, s.handshake(ctx, c, version)
 }
 
-// handshake shakes hands over the transport and completes c, or releases all it holds.
+// handshake performs the handshake over the transport and completes c. If it fails, it releases everything that c holds.
 func (s *server) handshake(ctx context.Context, c *conn, version string) error {
-	// The SDK ties streams to the context of the handshake, so that one has to live as long as the connection.
+	// The SDK ties streams to the context of the handshake, so that context has to live as long as the connection.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	c.changed = make(chan struct{}, 1)
 	c.dead = make(chan struct{})
@@ -181,7 +181,7 @@ func (s *server) handshake(ctx context.Context, c *conn, version string) error {
 			default:
 			}
 		},
-		// The link takes these notifications. That there are handlers has the SDK ask for them.
+		// The link handles these notifications. The empty handlers make the SDK ask the server for them.
 		PromptListChangedHandler:   func(context.Context, *mcp.PromptListChangedRequest) {},
 		ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) {},
 	})
@@ -218,7 +218,7 @@ func (s *server) handshake(ctx context.Context, c *conn, version string) error {
 		}
 		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), eofGrace)
 		defer cancel()
-		_ = c.release(short) // a process that cannot be ended is the lesser problem of this server
+		_ = c.release(short) // the failed handshake matters more than a process that cannot be ended
 		return got.err
 	}
 	c.session = got.session

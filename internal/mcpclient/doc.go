@@ -1,57 +1,57 @@
-// Package mcpclient holds the connections to upstream MCP servers: it starts them, lists and caches their tools,
-// calls the tools and restarts what breaks. It knows nothing of policy, PII, journals or guests.
+// Package mcpclient manages the connections to upstream MCP servers: it starts the servers, lists and caches their tools,
+// calls the tools and reconnects after failures. It knows nothing of policy, PII, journals or guests.
 //
-// The protocol is spoken by the official Go SDK, versions 2024-10-07 to 2026-07-28, over stdio, streamable HTTP and
-// the HTTP+SSE transport of old servers. What the SDK decodes into maps (schemas, results) is taken from the wire
-// instead, so that key order and large numbers stay as the server wrote them. What the official clients for TypeScript and Python
-// accept is accepted.
+// The official Go SDK implements the protocol, versions 2024-10-07 to 2026-07-28, over stdio, streamable HTTP and
+// the HTTP+SSE transport of old servers. The package reads schemas and results, which the SDK decodes into maps, from the wire
+// instead, so that key order and large numbers stay as the server wrote them. It accepts what the official clients for TypeScript and
+// Python accept.
 //
-// A call goes [Manager.Call], server.request, server.try, the SDK's session, link.Write and a carrier, such as stdio.send. Its answer comes by
-// the carrier's reader, link.deliver and exchange.answered, which keeps it and gives the SDK an empty one.
+// A call passes through [Manager.Call], server.request, server.try, the SDK's session, link.Write and a carrier, such as stdio.send. Its answer
+// passes through the carrier's reader, link.deliver and exchange.answered, which keeps the answer and gives the SDK an empty one.
 //
 // # Life cycle
 //
-//  1. [NewManager], [Manager.Add]: nothing is started; tool lists come from the disk cache where there is one.
-//  2. The first call, [Manager.Connect], [Manager.EnsureTools] or [Manager.Start] starts a server, once however many
-//     callers ask. Tools are listed again whenever the server connects, and when it says that they changed: at most once
-//     a second, and down to every 30 s while the notifications go on.
-//  3. What goes wrong with a call fails that call with a [CallError]. Over HTTP nothing that a server says to a call ends
-//     the connection: the SDK gets to see only what it expects. Where a server has forgotten the session, new calls get
-//     a new connection at once, and calls in flight end on the old one.
-//  4. A connection that breaks fails the calls it carried, and nothing else. The next call after a backoff (0.5 s
-//     doubling to 30 s, with jitter, forgotten after 60 s of health) connects again, under a new connection number.
+//  1. [NewManager] and [Manager.Add] start nothing; tool lists come from the disk cache if it has them.
+//  2. The first call, [Manager.Connect], [Manager.EnsureTools] or [Manager.Start] starts a server, only once for any number
+//     of concurrent callers. Tools are listed again whenever the server connects, and when it reports changed tools: at most
+//     once a second, and only every 30 s if the notifications continue.
+//  3. A problem of a call fails that call with a [CallError]. Over HTTP no answer to a call ends the connection: the SDK sees
+//     only answers that it expects. If a server has forgotten the session, new calls get a new connection at once, and calls
+//     in flight end on the old one.
+//  4. A broken connection fails only the calls in flight on it. The next call after a backoff (0.5 s
+//     doubling to 30 s, with jitter, reset after 60 s of health) connects again, under a new connection number.
 //  5. [Manager.Remove] ends a server, at any time; [Manager.Close] ends every server and every goroutine.
 //
-// # What a server can cost
+// # Limits of a server
 //
-// A server is not trusted: it harms its own tools only. A message above Options.MaxResult fails its call and is not kept.
-// Answers that are being read or used are charged to CallOptions.User until they are released: four of the largest size
-// for an owner, eight for all. Over HTTP an answer waits for the budget, until its call's timeout; on a stream that all
-// calls share the call fails instead. A server that sends more than 1,000 messages a second that nothing asked for, or
-// 1 MiB a second on stderr, is disconnected; on a stream that belongs to one call only that call fails.
+// A server is not trusted: it can harm its own tools only. A message larger than Options.MaxResult fails its call and is not kept.
+// Answers that are being read or used are charged to CallOptions.User until they are released. The budget holds four answers of
+// the largest size for one owner and eight for all. Over HTTP an answer waits for the budget, until its call's timeout; on a stream
+// that all calls share, the call fails instead. A server that sends more than 1,000 unsolicited messages a second, or 1 MiB a
+// second on stderr, is disconnected; on a stream that belongs to one call, only that call fails.
 //
-// The handshake takes at most 1 MiB, a list of tools 16 MiB on 1,000 pages, 20,000 tools and 1 MiB for one of them, a
-// result 10,000 blocks, and JSON nests at most 1,000 levels. What it says by itself is dropped but for progress, of which
-// a slow caller misses some, changed tools, and requests, of which 256 may be open. Sampling, elicitation and
-// roots are not offered. Text meant for people is cut.
+// The handshake may take at most 1 MiB, a tool list 16 MiB on 1,000 pages with 20,000 tools of 1 MiB each, and a result 10,000
+// blocks. JSON may nest at most 1,000 levels deep. Unsolicited messages are dropped except progress reports, of which a slow
+// caller misses some, notifications of changes, and requests, of which 256 may be open. Sampling, elicitation and
+// roots are not offered. Text meant for people is truncated.
 //
 // # What happens to child processes
 //
-// A stdio server runs in a process group of its own. It is ended by closing its stdin, then (0.5 s later) SIGTERM to
-// the group, then (2 s later) SIGKILL; its group ends with it also when it exits by itself. What each system
-// guarantees beyond that:
+// A stdio server runs in a process group of its own. To end it, the harness closes its stdin, sends SIGTERM to the group
+// 0.5 s later, and SIGKILL 2 s after that. When the server exits by itself, the harness ends its group too. Each system
+// guarantees more:
 //
-//   - Linux: a supervisor (this binary again, [Supervise]) is parent and subreaper of the server, so it finds every
-//     descendant, also one that left the process group (setsid) or whose parent (npx) is gone. It holds one end of a
-//     pipe whose other end only the harness has: when the harness dies, by whatever signal, the pipe ends and the
-//     supervisor ends all descendants as above. This does not depend on PDEATHSIG, which a kernel ties to the thread
-//     that forked and not to the process. Should the supervisor itself be killed, the server gets SIGKILL by
-//     PDEATHSIG, and the harness, if alive, kills its group. Only both killed at once, and a grandchild that also
-//     ignores the end of its stdin, leaves that grandchild alive.
-//   - macOS and other unix: the same supervisor and pipe; there is no subreaper, so a descendant that left the
-//     process group is not found, and no PDEATHSIG, so if harness and supervisor are both killed with SIGKILL at once
-//     the server sees only the end of its stdin.
-//   - Windows: the server and all its descendants are in a job object with KILL_ON_JOB_CLOSE whose only handle is
-//     held by the harness: the kernel ends them with it. There is no SIGTERM; a server that does not exit when its
-//     stdin closes is terminated after 2.5 s.
+//   - Linux: a supervisor (a second process of this binary, [Supervise]) is parent and subreaper of the server, so it finds
+//     every descendant, even one that left the process group (setsid) or whose parent (npx) is gone. The supervisor holds one
+//     end of a pipe; only the harness has the other end. When the harness dies, by any signal, the pipe closes and the
+//     supervisor ends all descendants as above. This does not depend on PDEATHSIG, which the kernel ties to the thread
+//     that forked and not to the process. If the supervisor itself is killed, the server gets SIGKILL by
+//     PDEATHSIG, and the harness, if alive, kills its group. A grandchild survives only if harness and supervisor are
+//     killed at once and it ignores the end of its stdin.
+//   - macOS and other unix: the same supervisor and pipe. There is no subreaper, so a descendant that left the
+//     process group is not found. There is no PDEATHSIG either, so if harness and supervisor are both killed with SIGKILL
+//     at once, the server sees only the end of its stdin.
+//   - Windows: the server and all its descendants are in a job object with KILL_ON_JOB_CLOSE. Only the harness holds
+//     a handle of the job, so the kernel ends them with the harness. There is no SIGTERM; a server that does not exit when
+//     its stdin closes is terminated after 2.5 s.
 package mcpclient

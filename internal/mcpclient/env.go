@@ -12,13 +12,13 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// inherited reports whether every server may see a variable of the harness's environment: what programs need to find their
-// interpreter, home, locale, display and network, and what installers and the clients of Docker and Kubernetes are configured with.
-// Names that sound like secrets are not among them. A server gets others by env and inherit of its configuration.
+// inherited reports whether every server gets a variable of the harness's environment. Such variables tell programs their
+// interpreter, home, locale, display and network, or configure installers and the clients of Docker and Kubernetes.
+// Variables whose names suggest secrets are excluded. The env and inherit settings of a server add other variables.
 func inherited(name string) bool {
 	upper := strings.ToUpper(name)
 	if runtime.GOOS == "windows" {
-		name = upper // names are case-insensitive there
+		name = upper // names are case-insensitive on Windows
 	}
 	switch name {
 	case "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TMPDIR", "TZ",
@@ -30,7 +30,7 @@ func inherited(name string) bool {
 		"DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY":
 		return true
 	}
-	switch upper { // programs read these in capitals or not
+	switch upper { // programs read these names in upper and in lower case
 	case "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY":
 		return true
 	}
@@ -47,12 +47,12 @@ func inherited(name string) bool {
 	return false
 }
 
-// Inherited is the part of an environment that servers with a pattern of inherit get, sorted.
+// Inherited returns the variables of an environment that a server with these inherit patterns gets, sorted.
 func Inherited(environ, inherit []string) []string { return childEnv(environ, nil, inherit, nil) }
 
-// childEnv is the whole environment of a server: the part of host that every server gets, and that which matches a pattern of inherit,
-// overridden by own. Sorted, so that a start is the same every time. A server in a sandbox has a /tmp of its own; one without a network
-// need not try what it knows to fail.
+// childEnv returns the whole environment of a server: the variables of host that every server gets or that match a pattern of inherit,
+// overridden by own. They are sorted, so that every start is the same. A server in a sandbox has its own /tmp. If it has no network,
+// variables tell npm and uv to work offline.
 func childEnv(host []string, own map[string]string, inherit []string, sandbox *confine.Sandbox) []string {
 	vars := make(map[string]string, len(own)+16)
 	for _, kv := range host {
@@ -86,11 +86,11 @@ var (
 	wantsOne     = startup.Regexp(`(?i)required|not set|missing|not found|undefined|must be|not provided|provide|set the`)
 )
 
-// maxNamed is how many variables a hint names.
+// maxNamed is the maximum number of variables that a hint names.
 const maxNamed = 3
 
-// envHint says which variables a server that did not start may have missed: those that its last lines name, and that it did not get.
-// It is empty if there are none. given is what the server got.
+// envHint returns a hint about variables that a server may have needed to start: those that its last lines of output name and that it did not
+// get. The hint is empty if there are none. host is the environment of the harness, given that of the server.
 func envHint(lines string, host, given []string) string {
 	has := func(env []string, name string) bool {
 		return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })
@@ -119,7 +119,7 @@ func envHint(lines string, host, given []string) string {
 	return strings.Join(hints, "; ")
 }
 
-// telling is the line of what a server wrote last that says best why it failed; empty if none stands out.
+// telling returns the line of a server's last output that explains its failure best, or "" if no line mentions a failure.
 func telling(lines string) (found string) {
 	for line := range strings.Lines(lines) {
 		line = strings.TrimSpace(line)
@@ -127,7 +127,7 @@ func telling(lines string) (found string) {
 		switch {
 		case !strings.Contains(lower, "error") && !strings.Contains(lower, "cannot") && !strings.Contains(lower, "failed"):
 		case strings.Contains(lower, "complete log of this run"), strings.HasPrefix(lower, "npm error code"), strings.HasSuffix(lower, "npm error"):
-		case strings.HasPrefix(lower, "npm error") && strings.HasPrefix(found, "npm error"): // the first says most
+		case strings.HasPrefix(lower, "npm error") && strings.HasPrefix(found, "npm error"): // the first npm error explains most
 		default:
 			found = line
 		}
@@ -135,5 +135,5 @@ func telling(lines string) (found string) {
 	return clip.Text(found, maxTelling)
 }
 
-// maxTelling is how many bytes of a server's line are repeated in the reason for its failure.
+// maxTelling is the maximum number of bytes of a server's output line in the reason for its failure.
 const maxTelling = 300

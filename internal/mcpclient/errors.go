@@ -7,25 +7,25 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// Kind says what went wrong with a request to a server.
+// Kind classifies the failure of a request to a server.
 type Kind string
 
 const (
-	// KindUnavailable: the server is disabled, unknown, not reachable or failing to start; Refusal, if it refused to.
+	// KindUnavailable: the server is disabled, unknown, unreachable or fails to start; Refusal is set if it refused the connection.
 	KindUnavailable Kind = "unavailable"
 	// KindTimeout: no answer in time; the server was told to stop.
 	KindTimeout Kind = "timeout"
-	// KindProtocol: the server answered with something that is not MCP, or more than is allowed.
+	// KindProtocol: the server's answer is not valid MCP or exceeds a limit.
 	KindProtocol Kind = "protocol"
 	// KindCancelled: the caller's context ended; the server was told to stop.
 	KindCancelled Kind = "cancelled"
-	// KindConnectionLost: the connection ended before an answer came, or is not the one the caller asked for.
+	// KindConnectionLost: the connection ended before an answer came, or the connection that the caller asked for is gone.
 	KindConnectionLost Kind = "connection_lost"
-	// KindRefused: the harness does not send the request; the message is for programs.
+	// KindRefused: the harness refused to send the request; the message is addressed to programs.
 	KindRefused Kind = "refused"
-	// KindNeedsLogin: a person has to log in before the server takes the request; Err is a *credentials.NeedsLogin. It was not carried out.
+	// KindNeedsLogin: a person has to log in before the server accepts the request, which was not carried out; Err is a *credentials.NeedsLogin.
 	KindNeedsLogin Kind = "needs_login"
-	// KindHTTP: the server refused the request with an HTTP status; Refusal says with which.
+	// KindHTTP: the server refused the request with an HTTP status; Refusal holds it.
 	KindHTTP Kind = "http"
 	// KindRPC: the server answered with a JSON-RPC error; Code is its code.
 	KindRPC Kind = "rpc"
@@ -34,24 +34,24 @@ const (
 // CallError is the error of every failed request to a server.
 type CallError struct {
 	Server string
-	Tool   string // empty where the request is not a tool call
+	Tool   string // empty if the request is not a tool call
 	Kind   Kind
-	// Sent says that at least one byte of the request may have reached the server.
+	// Sent reports that at least one byte of the request may have reached the server.
 	Sent    bool
 	Message string
 	Code    int64  // code of a JSON-RPC error
-	Stderr  string // the last lines the server wrote to stderr, where that may explain the failure
-	// Refusal is what the server said over HTTP in place of an answer, nil if it said nothing. It is without the secrets of the
-	// request and may hold personal data, as an answer may.
+	Stderr  string // last lines of the server's stderr, if they may explain the failure
+	// Refusal is the HTTP response that the server sent instead of an answer; nil if it sent none. It holds no secrets of the
+	// request, but like an answer it may hold personal data.
 	Refusal *Refusal
-	// Answered says that the server's answer came and cannot be read. It is not in doubt that the request was carried out.
+	// Answered reports that the server's answer came but cannot be read. The request was certainly carried out.
 	Answered bool
-	Err      error // the cause, for errors.Is: context.Canceled, context.DeadlineExceeded
+	Err      error // cause, for errors.Is with context.Canceled and context.DeadlineExceeded
 }
 
-// InDoubt reports that the request may have had its effect: it was sent, and nothing proves that it was not carried out.
-// Of the server's errors only those prove it that JSON-RPC 2.0 defines for requests that are not carried out; proxies
-// and SDKs answer with others, such as -32001 for a timeout, after a request was carried out.
+// InDoubt reports whether the request may have had its effect: it was sent, and nothing proves that it was not carried out.
+// Only the errors that JSON-RPC 2.0 defines for requests that are not carried out prove this; proxies and SDKs answer with
+// other errors, such as -32001 for a timeout, even after a request was carried out.
 func (e *CallError) InDoubt() bool {
 	if e.Kind == KindRPC {
 		switch e.Code {
@@ -62,7 +62,7 @@ func (e *CallError) InDoubt() bool {
 	return e.Sent && !e.Answered
 }
 
-// Error names the server, the tool and what happened, with the end of the server's stderr where it may explain it.
+// Error returns the server, the tool and the message, with the end of the server's stderr if that may explain the failure.
 func (e *CallError) Error() string {
 	var b strings.Builder
 	if e.Tool != "" {
@@ -84,16 +84,16 @@ func (e *CallError) Error() string {
 // Unwrap returns the cause.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// fault is a failure of one request whose kind is known where it happens.
+// fault is a failure of one request. The code that detects the failure knows its kind.
 type fault struct {
 	kind   Kind
 	msg    string
-	unsent bool // the server provably did not carry the request out
-	status int  // HTTP status; 0 is none
+	unsent bool // reports that the server provably did not carry out the request
+	status int  // HTTP status; 0 if there is none
 	err    error
 
-	refusal *Refusal // refusal by an HTTP server; nil is none
-	said    []byte   // bytes that the server wrote in place of a message; a view of the read buffer
+	refusal *Refusal // refusal by an HTTP server; nil if there is none
+	said    []byte   // bytes that the server sent instead of a message; a view of the read buffer
 }
 
 func newFault(kind Kind, format string, args ...any) *fault {

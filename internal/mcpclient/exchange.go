@@ -12,21 +12,21 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// exchange is one request from the SDK's call to the wire and back. Its context carries it to the transport, because
-// the SDK hands a call's context down.
+// exchange is one request, from the SDK's call to the wire and back. Its context carries it to the transport, because
+// the SDK passes on the context of a call.
 type exchange struct {
 	ctx   context.Context // context of the request; its cause says why the request was given up
 	end   context.CancelCauseFunc
-	limit int    // bytes of the result, of a page of a listing; 0 leaves it to the transport
+	limit int    // maximum size of a listing page in bytes; 0 leaves the limit to the transport
 	token string // progress token of the request; empty if it asks for no progress
-	// headers of the request over HTTP, names and values by turns.
+	// headers are additional HTTP headers of the request; names and values alternate.
 	headers []string
-	// progress is buffered: a caller that is slower than the server misses reports.
+	// progress is buffered; a caller that is slower than the server misses reports.
 	progress chan Progress
 
 	id     jsonrpc.ID   // id of the request; guarded by the link's lock
-	sent   atomic.Bool  // a byte of the request may have reached the server
-	status atomic.Int32 // the HTTP status of a refusal
+	sent   atomic.Bool  // reports that a byte of the request may have reached the server
+	status atomic.Int32 // HTTP status of a refusal
 	answer atomic.Pointer[answer]
 	charge *charge // memory of the answer
 }
@@ -40,13 +40,13 @@ type answer struct {
 // Progress is a server's report on a call in flight.
 type Progress struct {
 	Progress float64 `json:"progress"`
-	Total    float64 `json:"total,omitempty"` // 0 is unknown
+	Total    float64 `json:"total,omitempty"` // 0 if unknown
 	Message  string  `json:"message,omitempty"`
 }
 
 type exchangeKey struct{}
 
-// newExchange begins a request below ctx. The caller ends it with end(nil) and frees its charge.
+// newExchange returns an exchange whose context descends from ctx. The caller ends it with end(nil) and frees its charge.
 func newExchange(ctx context.Context, m *memory, owner, token string) *exchange {
 	ex := &exchange{token: token, progress: make(chan Progress, 16), charge: &charge{memory: m, owner: owner}}
 	ctx, ex.end = context.WithCancelCause(context.WithValue(ctx, exchangeKey{}, ex))
@@ -54,9 +54,9 @@ func newExchange(ctx context.Context, m *memory, owner, token string) *exchange 
 	return ex
 }
 
-// traced is a context for HTTP requests of the exchange that notes when one may have reached the server. A further request takes
-// the place of one of which nothing was written, or that the server refused unread: a redirect, new credentials. That is not so for
-// requests with a key of idempotency, which net/http may repeat.
+// traced returns a context for the HTTP requests of the exchange. It sets ex.sent when a request may have reached the server. A further
+// request clears ex.sent: it replaces one that was not written or that the server refused without carrying it out, as with a redirect or
+// new credentials. A request with an idempotency key does not clear it, because net/http may repeat such a request after writing it.
 func (ex *exchange) traced(ctx context.Context, header http.Header) context.Context {
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }}
 	if header.Get("Idempotency-Key") == "" && header.Get("X-Idempotency-Key") == "" {
@@ -65,8 +65,8 @@ func (ex *exchange) traced(ctx context.Context, header http.Header) context.Cont
 	return httptrace.WithClientTrace(ctx, trace)
 }
 
-// exchangeOf returns the exchange that a message with this context belongs to. The SDK sends notifications/cancelled
-// with the values of the call's context, but after the call has ended: that message is not the call.
+// exchangeOf returns the exchange that a message with this context belongs to, or nil. The SDK sends notifications/cancelled
+// with the values of the call's context after the call has ended; that message does not belong to the exchange.
 func exchangeOf(ctx context.Context) *exchange {
 	ex, _ := ctx.Value(exchangeKey{}).(*exchange)
 	if ex == nil || ex.ctx.Err() != nil {
@@ -75,14 +75,14 @@ func exchangeOf(ctx context.Context) *exchange {
 	return ex
 }
 
-// emptyResult decodes as every result type that the SDK is asked for. The SDK gets it in place of the server's result,
-// which it would decode into maps a second time.
+// emptyResult decodes as every result type that callers request from the SDK. The SDK gets it instead of the server's result, so
+// that it does not decode the result into maps a second time.
 var emptyResult = json.RawMessage(`{"content":[],"contents":[],"resources":[],"tools":[]}`)
 
-// maxAside is the size in bytes of an answer to the SDK's own requests, above all the handshake.
+// maxAside is the maximum size in bytes of an answer to the SDK's own requests, mainly the handshake.
 const maxAside = 1 << 20
 
-// answered keeps the answer and returns what the SDK gets to see. A nil exchange is a request of the SDK's own.
+// answered keeps the answer and returns the response that the SDK sees. A nil exchange stands for a request that the SDK makes itself.
 func (ex *exchange) answered(res *jsonrpc.Response) *jsonrpc.Response {
 	switch {
 	case ex == nil && len(res.Result) > maxAside:
@@ -92,7 +92,7 @@ func (ex *exchange) answered(res *jsonrpc.Response) *jsonrpc.Response {
 	case ex.limit > 0 && len(res.Result) > ex.limit:
 		res = &jsonrpc.Response{ID: res.ID, Error: errLargeListing}
 	}
-	// An error that comes after the request was given up does not say what was done.
+	// An error that arrives after the request was given up does not tell whether the request was carried out.
 	if ex.ctx.Err() == nil || res.Error == nil && !isError(res.Result) {
 		ex.answer.Store(&answer{result: res.Result, err: res.Error})
 	}
@@ -102,13 +102,13 @@ func (ex *exchange) answered(res *jsonrpc.Response) *jsonrpc.Response {
 	return res
 }
 
-// isError reports whether a result is a tool's error.
+// isError reports whether a result has isError set.
 func isError(result json.RawMessage) bool {
 	var r struct{ IsError json.RawMessage }
 	return json.Unmarshal(result, &r) == nil && present(r.IsError) && asFlag(r.IsError)
 }
 
-// progressed hands a report to the call, or drops it if the caller has not read the earlier ones.
+// progressed passes a report to the call, or drops it if the buffer is full.
 func (ex *exchange) progressed(p Progress) {
 	p.Message = clip.Words(p.Message, maxSaid)
 	select {
@@ -117,7 +117,8 @@ func (ex *exchange) progressed(p Progress) {
 	}
 }
 
-// readProgress reads the parameters of notifications/progress. The token is a string because ours are.
+// readProgress decodes the parameters of notifications/progress. It accepts string tokens only, because the harness sends no others.
+
 func readProgress(params json.RawMessage) (token string, p Progress, ok bool) {
 	var wire struct {
 		Token any `json:"progressToken"`

@@ -27,8 +27,8 @@ const TransportBuiltIn = "built-in"
 
 // Fetch configures the built-in server that makes HTTP requests for programs.
 type Fetch struct {
-	Allow        netguard.Hosts // hosts that may be asked
-	AllowPrivate bool           // also at addresses of this machine and of private networks
+	Allow        netguard.Hosts // hosts that programs may send requests to
+	AllowPrivate bool           // allows addresses of this machine and of private networks
 }
 
 func (f Fetch) reaches(ip netip.Addr) bool { return f.AllowPrivate || netguard.Public(ip) }
@@ -37,13 +37,13 @@ func (f Fetch) reaches(ip netip.Addr) bool { return f.AllowPrivate || netguard.P
 type fetcher struct {
 	Fetch
 	*requester
-	limit int // bytes of an answer
+	limit int // maximum size of an answer in bytes
 }
 
 // builtIn connects to the built-in server.
 func (s *server) builtIn(ctx context.Context) (*conn, error) {
 	r := newRequester(Config{}, "")
-	r.base.Proxy = nil // a proxy would resolve the names itself
+	r.base.Proxy = nil // a proxy would resolve host names itself and so bypass the check of addresses
 	r.base.DialContext = netguard.Dialer(connectTimeout, s.cfg.Fetch.reaches)
 	r.base.IdleConnTimeout = time.Minute
 	r.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -58,7 +58,7 @@ func (f *fetcher) describe() (Info, string) {
 	return Info{Name: "http", Title: "HTTP requests"}, "Makes HTTP requests to these hosts: " + strings.Join(f.Allow, ", ")
 }
 
-// The tools of the built-in server, with their methods.
+// fetchMethods maps the tools of the built-in server to their HTTP methods.
 var fetchMethods = map[string][]string{
 	"fetch": {http.MethodGet, http.MethodHead},
 	"send":  {http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
@@ -91,7 +91,7 @@ func (f *fetcher) tools() []Tool {
 	}
 }
 
-// fetchInput is what a program asks for.
+// fetchInput is the input of a call.
 type fetchInput struct {
 	URL     string            `json:"url"`
 	Method  string            `json:"method"`
@@ -99,7 +99,7 @@ type fetchInput struct {
 	Body    json.RawMessage   `json:"body"`
 }
 
-// check returns the address, or why it is not asked.
+// check returns the address to request, or the reason why the request is not allowed.
 func (f *fetcher) check(in fetchInput, tool string) (*url.URL, error) {
 	u, err := url.Parse(in.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(in.URL) > maxSaid {
@@ -137,7 +137,7 @@ func (f *fetcher) check(in fetchInput, tool string) (*url.URL, error) {
 	return u, nil
 }
 
-// content is the body to send, and its media type where the program gives none.
+// content returns the body to send, and the media type that applies if the program gives none.
 func (in fetchInput) content() (body []byte, mediaType string, err error) {
 	var text string
 	var file struct {
@@ -205,7 +205,7 @@ func (f *fetcher) call(ctx context.Context, tool string, args json.RawMessage, e
 	return f.result(openapi.Read(res.StatusCode, res.Header, data), res.Header, u)
 }
 
-// result is the result of a request; see fetchAnswer.
+// result returns the tool result for an answer; fetchAnswer describes it.
 func (f *fetcher) result(a openapi.Answer, header http.Header, address *url.URL) (json.RawMessage, error) {
 	b := append(make([]byte, 0, resultSize(a)), `{"content":[`...)
 	if a.Data != nil && a.Status < http.StatusMultipleChoices {

@@ -6,13 +6,13 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// oldestVersion is the oldest protocol version that the SDK speaks. Those before it differ in nothing that is used here.
+// oldestVersion is the oldest protocol version that the SDK supports. Older versions do not differ in anything that is used here.
 const oldestVersion = "2024-11-05"
 
 var versionDate = startup.Regexp(`^\d{4}-\d{2}-\d{2}$`)
 
-// plainHandshake is a result of initialize as the SDK can decode it, with capabilities as objects, whatever the server
-// calls them, and with a version that the SDK speaks. version is the server's own.
+// plainHandshake converts a result of initialize so that the SDK can decode it: capabilities become objects, whatever their type,
+// and a version before oldestVersion becomes oldestVersion. version is the version that the server sent.
 func plainHandshake(raw json.RawMessage) (plain json.RawMessage, version string) {
 	var members map[string]json.RawMessage
 	if !isObject(raw) || json.Unmarshal(raw, &members) != nil {
@@ -24,7 +24,7 @@ func plainHandshake(raw json.RawMessage) (plain json.RawMessage, version string)
 		if versionDate().MatchString(version) && version < oldestVersion {
 			spoken = oldestVersion
 		}
-		members["protocolVersion"], _ = json.Marshal(spoken) // a text can always be encoded
+		members["protocolVersion"], _ = json.Marshal(spoken) // a string can always be encoded
 	}
 	if given, ok := members["instructions"]; ok {
 		members["instructions"], _ = json.Marshal(textOrEmpty(given))
@@ -33,7 +33,7 @@ func plainHandshake(raw json.RawMessage) (plain json.RawMessage, version string)
 		members["serverInfo"] = plainInfo(given)
 	}
 	var capabilities map[string]json.RawMessage
-	_ = json.Unmarshal(members["capabilities"], &capabilities) // anything but an object says nothing
+	_ = json.Unmarshal(members["capabilities"], &capabilities) // anything but an object announces nothing
 	for name, value := range capabilities {
 		switch {
 		case isList(value), !isObject(value) && asFlag(value):
@@ -54,7 +54,7 @@ func plainHandshake(raw json.RawMessage) (plain json.RawMessage, version string)
 	return plain, version
 }
 
-// textOrEmpty is the text of a value, empty for null.
+// textOrEmpty returns the text of a value, "" for null.
 func textOrEmpty(raw json.RawMessage) string {
 	if !present(raw) {
 		return ""
@@ -62,7 +62,7 @@ func textOrEmpty(raw json.RawMessage) string {
 	return asText(raw)
 }
 
-// plainInfo is what a server says it is, as texts; a bare text is its name.
+// plainInfo converts serverInfo so that all members are strings; a bare string becomes the name.
 func plainInfo(raw json.RawMessage) json.RawMessage {
 	var info Info
 	if isObject(raw) {

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// deleteGrace bounds the request that ends a session.
+	// deleteGrace is the timeout of the request that ends a session.
 	deleteGrace = 2 * time.Second
-	// maxPreamble is how many events a server with SSE may send before its endpoint.
+	// maxPreamble is the maximum number of events that an SSE server may send before its endpoint event.
 	maxPreamble = 1_000
-	// maxResumes is how often in a row the stream of one answer may break off without a new event.
+	// maxResumes is the maximum number of times in a row that the stream of one answer may break off without a new event.
 	maxResumes = 4
-	// The pause before the stream of notifications is opened again: from listenMin, doubling to listenMax while it fails.
+	// Bounds of the pause before the stream of notifications is opened again. The pause doubles while the stream fails.
 	listenMin = time.Second
 	listenMax = 30 * time.Second
 
@@ -37,13 +37,13 @@ const (
 	typeEvents    = "text/event-stream"
 )
 
-// web carries messages over streamable HTTP or SSE. It talks to the configured origin only. The SDK's own transports end
-// the whole connection over a status or message that they do not expect; here it fails the request it belongs to.
+// web carries messages over streamable HTTP or SSE. It sends requests to the configured origin only. An unexpected status or
+// message fails only the request it belongs to; the SDK's own transports would end the whole connection.
 type web struct {
 	*requester        // sends the configured headers, the session and the protocol version
 	url        string // address for messages
-	limit      int    // bytes of a message
-	streamable bool   // answers come in the response to the request; with SSE they come on one stream
+	limit      int    // maximum size of a message in bytes
+	streamable bool   // answers come in the response to the request; with SSE they come on a shared stream
 	link       *link
 }
 
@@ -53,9 +53,9 @@ func newWeb(cfg Config, user string, limit int, streamable bool) *web {
 	return w
 }
 
-// followOrigin follows redirects at one origin.
+// followOrigin allows redirects within the origin of the first request.
 func followOrigin(req *http.Request, via []*http.Request) error {
-	if len(via) == maxRedirects || req.Method != via[0].Method { // a 303 can answer a request that has done its work
+	if len(via) == maxRedirects || req.Method != via[0].Method { // a 303 may follow a request that was carried out
 		return errRedirect
 	}
 	return sameOrigin(via[0].URL, req.URL)
@@ -63,7 +63,7 @@ func followOrigin(req *http.Request, via []*http.Request) error {
 
 var errRedirect = newFault(KindUnavailable, "the server redirects in a way that cannot be followed; put the address it means into its url")
 
-// open implements [carrier]. With SSE it opens the stream of all answers, whose first event says where to post.
+// open implements [carrier]. With SSE it opens the stream of all answers, whose first event gives the address for messages.
 func (w *web) open(ctx context.Context, l *link) error {
 	w.link = l
 	w.begin(ctx)
@@ -95,7 +95,7 @@ func (w *web) open(ctx context.Context, l *link) error {
 	return nil
 }
 
-// endpoint reads where to post messages with SSE.
+// endpoint reads the address to which an SSE server wants messages posted.
 func (w *web) endpoint(s *stream) error {
 	for range maxPreamble {
 		ev, err := s.lines.event()
@@ -103,7 +103,7 @@ func (w *web) endpoint(s *stream) error {
 			return fmt.Errorf("read its endpoint: %w", err)
 		}
 		if ev.name != "endpoint" {
-			continue // no request has been made to which it could belong
+			continue // no request was sent yet, so the event cannot be an answer
 		}
 		configured, _ := url.Parse(w.url) // validated when the server was added
 		u, err := configured.Parse(strings.TrimSpace(string(ev.data)))
@@ -131,7 +131,7 @@ func (w *web) close() {
 	w.end()
 }
 
-// send implements [carrier]. That a notification or an answer is refused has no consequence but at the handshake.
+// send implements [carrier]. It ignores the refusal of a notification or an answer, except of notifications/initialized.
 func (w *web) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error {
 	data, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
@@ -169,7 +169,7 @@ func (w *web) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error
 	return nil
 }
 
-// headers are those of a POST. Which protocol version is spoken, the SDK decides in the handshake.
+// headers returns the headers of a POST. It takes the protocol version from the SDK's requests during the handshake.
 func (w *web) headers(req *jsonrpc.Request, ex *exchange) []string {
 	header := []string{"Content-Type", typeJSON, "Accept", typeJSON + ", " + typeEvents}
 	if !w.streamable || req == nil {
@@ -184,7 +184,7 @@ func (w *web) headers(req *jsonrpc.Request, ex *exchange) []string {
 	case methodInitialize:
 		w.setHeader(versionHeader, "")
 	case methodDiscover:
-		_ = json.Unmarshal(req.Params, &params) // the SDK has encoded it
+		_ = json.Unmarshal(req.Params, &params) // the SDK encoded the parameters, so they are valid
 		version, _ := params.Meta[mcp.MetaKeyProtocolVersion].(string)
 		w.setHeader(versionHeader, version)
 	}
@@ -198,7 +198,7 @@ func (w *web) headers(req *jsonrpc.Request, ex *exchange) []string {
 	return header
 }
 
-// initialized ends the handshake of a server that has sessions, and begins to listen.
+// initialized handles the response to notifications/initialized and starts the stream of notifications.
 func (w *web) initialized(res *http.Response) error {
 	if res.StatusCode >= 400 {
 		return w.refuse(res)
@@ -210,22 +210,22 @@ func (w *web) initialized(res *http.Response) error {
 	return nil
 }
 
-// stream is a stream of events, and what it is for.
+// stream is a stream of events with its limits and its purpose.
 type stream struct {
-	call  *jsonrpc.Request // the call that it answers; nil for none
-	limit int              // bytes of an event
-	// shared is the one stream of the SSE transport, which carries all answers.
+	call  *jsonrpc.Request // call that the stream answers; nil if there is none
+	limit int              // maximum size of an event in bytes
+	// shared reports that this is the stream of the SSE transport, which carries all answers.
 	shared bool
 	pace   *pace
 	charge *charge // budget of the answer; nil for the SDK's own calls
 	lines  *lines
 
 	lastID string
-	retry  time.Duration // the wait that the server asks for before the stream is opened again
+	retry  time.Duration // pause that the server requests before the stream is opened again
 	events int           // number of events read
 }
 
-// answer delivers the server's answer to a call. The error is the reason why there is none.
+// answer delivers the server's answer to a call. The error is the reason why there is no answer.
 func (w *web) answer(ctx context.Context, res *http.Response, call *jsonrpc.Request, ex *exchange) error {
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode >= 300 {
@@ -234,7 +234,7 @@ func (w *web) answer(ctx context.Context, res *http.Response, call *jsonrpc.Requ
 			ex.status.Store(int32(res.StatusCode))
 		}
 		if w.streamable && w.answered(call, f.refusal.body, nil) == nil {
-			return nil // the server's own answer, with a status beside it
+			return nil // the body was the JSON-RPC answer to the call, despite the error status
 		}
 		return f
 	}
@@ -251,7 +251,7 @@ func (w *web) answer(ctx context.Context, res *http.Response, call *jsonrpc.Requ
 	switch kind := mediaType(res); {
 	case kind == typeEvents:
 		return w.follow(ctx, res, s)
-	case strings.HasPrefix(kind, typeJSON): // compared as the official clients do
+	case strings.HasPrefix(kind, typeJSON): // the official clients compare the same way
 		data, err := s.whole(ctx, res)
 		if err != nil {
 			return err
@@ -267,7 +267,7 @@ func (w *web) answer(ctx context.Context, res *http.Response, call *jsonrpc.Requ
 	}
 }
 
-// answered delivers a message that has to be the answer to a call, or a batch with it.
+// answered decodes data, which must be the answer to a call or a batch with that answer, and delivers it.
 func (w *web) answered(call *jsonrpc.Request, data []byte, p *pace) error {
 	msgs, err := decodeMessages(data)
 	if err != nil {
@@ -295,13 +295,13 @@ func (w *web) deliver(call *jsonrpc.Request, answer *jsonrpc.Response) error {
 		var result struct {
 			Version string `json:"protocolVersion"`
 		}
-		_ = json.Unmarshal(answer.Result, &result) // the SDK reports a wrong one
+		_ = json.Unmarshal(answer.Result, &result) // the SDK reports an invalid version
 		w.setHeader(versionHeader, result.Version)
 	}
 	return w.link.deliver(answer, nil)
 }
 
-// whole reads a whole answer and charges it.
+// whole reads a whole answer and charges its size to the budget.
 func (s *stream) whole(ctx context.Context, res *http.Response) ([]byte, error) {
 	if res.ContentLength > int64(s.limit) {
 		return nil, tooLarge(s.limit)
@@ -324,7 +324,7 @@ func (s *stream) whole(ctx context.Context, res *http.Response) ([]byte, error) 
 	}
 }
 
-// follow reads the stream of one answer, and opens it again where it breaks off.
+// follow reads the stream of one answer, and opens it again when it breaks off.
 func (w *web) follow(ctx context.Context, res *http.Response, s *stream) error {
 	for events, resumes := 0, 0; ; {
 		s.lines = newEventLines(res.Body, s.limit)
@@ -354,8 +354,8 @@ func (w *web) follow(ctx context.Context, res *http.Response, s *stream) error {
 	}
 }
 
-// stream opens a stream of events behind the event with an id. The response beside an error is that of a server that will
-// not open it later either.
+// stream opens a stream of the events after the one with the id lastID. If it returns a response with an error, the server would
+// not open the stream later either.
 func (w *web) stream(ctx context.Context, lastID string) (*http.Response, error) {
 	res, err := w.do(ctx, http.MethodGet, w.url, nil, "Accept", typeEvents, lastIDHeader, lastID)
 	if err != nil || res.StatusCode == http.StatusOK && mediaType(res) == typeEvents {
@@ -371,7 +371,7 @@ func (w *web) stream(ctx context.Context, lastID string) (*http.Response, error)
 	return res, err
 }
 
-// listen reads the stream on which a server of the streamable transport speaks by itself. The stream is optional: calls
+// listen reads the stream on which a streamable HTTP server sends messages that answer no request. The stream is optional: calls
 // do not need it. When it fails, listen opens it again after a pause.
 func (w *web) listen() {
 	s := &stream{limit: maxAside}
@@ -399,7 +399,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// read delivers the messages of a stream until the answer that it is for has come, which is no error, or the stream ends.
+// read delivers the messages of a stream until the answer to its call has come, when read returns nil, or until the stream ends.
 func (w *web) read(s *stream) error {
 	for {
 		ev, err := s.lines.event()
@@ -448,7 +448,7 @@ func (w *web) read(s *stream) error {
 	}
 }
 
-// mediaType is the type of a response without its parameters, of which some servers send malformed ones.
+// mediaType returns the media type of a response without its parameters, because some servers send malformed parameters.
 func mediaType(res *http.Response) string {
 	t, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
 	return strings.ToLower(strings.TrimSpace(t))

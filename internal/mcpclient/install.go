@@ -20,28 +20,29 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Installing is a phase of its own before the first start of a server that npx, uvx, docker or podman fetch: a download takes minutes, and
+// Installing is a separate phase before the first start of a server that npx, uvx, docker or podman downloads: a download takes minutes, and
 // an installer that is killed leaves a package that never starts again.
 //
-//  1. What is to be fetched is read from the command. A command with unknown options has no such phase, nor has a server in a sandbox.
-//  2. The phase is left out if the package of npx is there, or the tools of another server are known. A failed start brings it back.
-//  3. The installer runs for at most InstallTimeout, while the state is installing. Nothing speaks MCP yet.
-//  4. Where the package of npx is incomplete afterwards, its directory is removed and installed once more. An installer that was stopped
-//     leaves no directory that it made.
+//  1. The command of the server determines the package. The phase is skipped for a command with unknown options and for a server in a sandbox.
+//  2. The phase is skipped if the package of npx is already installed. For other installers it is skipped if the tools of the server are known.
+//     After a failed start it runs again.
+//  3. The installer runs for at most InstallTimeout, while the state is installing. The server does not run yet.
+//  4. If the package of npx is incomplete afterwards, its directory is removed and the package installed once more. If an installer is
+//     stopped, the directory that it made is removed.
 //  5. The server starts, with its own StartupTimeout.
 
-// defaultInstallTimeout is how long installing may take.
+// defaultInstallTimeout is the default timeout of an installation.
 const defaultInstallTimeout = 10 * time.Minute
 
-// installation is how a package is fetched.
+// installation holds the commands that install a package.
 type installation struct {
-	present []string // a command that succeeds if nothing is to be done; nil: there is none
+	present []string // command that succeeds if the package is already installed; nil if there is none
 	fetch   []string
-	npm     []string // the packages, of npx
-	lenient bool     // fetch may fail although everything is there
+	npm     []string // packages that npx installs
+	lenient bool     // reports that fetch may fail although the package is installed
 }
 
-// installationOf reads the installation from the command of a server; nil if it has none, or cannot be read.
+// installationOf derives the installation from the command of a server. It returns nil if the command installs nothing or is not understood.
 func installationOf(command string, args []string) *installation {
 	name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(command), ".cmd"), ".exe")
 	switch {
@@ -57,7 +58,7 @@ func installationOf(command string, args []string) *installation {
 	return nil
 }
 
-// options reads the options before the first argument that is none. Those of with take a value.
+// options parses the options before the first argument that is not an option. The options in with take a value, those in flags none.
 func options(args []string, flags, with []string) (given [][]string, rest []string, ok bool) {
 	for len(args) > 0 {
 		arg := args[0]
@@ -89,7 +90,7 @@ func npxInstallation(command string, args []string) *installation {
 	if !ok || len(rest) == 0 {
 		return nil
 	}
-	in := &installation{fetch: []string{command, "--yes", "--foreground-scripts"}} // else why a script failed is not told
+	in := &installation{fetch: []string{command, "--yes", "--foreground-scripts"}} // without this flag npx does not print why a script failed
 	for _, option := range given {
 		name, value, joined := strings.Cut(option[0], "=")
 		if !joined && len(option) == 2 {
@@ -119,7 +120,7 @@ func uvxInstallation(command, args []string) *installation {
 	if !ok || len(rest) == 0 {
 		return nil
 	}
-	in := &installation{fetch: slices.Clone(command), lenient: true} // a package without python as a program of its own
+	in := &installation{fetch: slices.Clone(command), lenient: true} // the package may be installed although python fails to run
 	from := false
 	for _, option := range given {
 		from = from || strings.HasPrefix(option[0], "--from")
@@ -156,7 +157,8 @@ func imageInstallation(command string, args []string) *installation {
 	return in
 }
 
-// directory is where npx keeps the packages; empty if that is not known. Its name is npm's: libnpmexec hashes the packages.
+// directory returns the directory in which npx installs the packages, "" if it is not known. Its name is a hash of the packages, as
+// libnpmexec computes it.
 func (in *installation) directory(env []string) string {
 	if len(in.npm) == 0 {
 		return ""
@@ -188,7 +190,7 @@ func (in *installation) directory(env []string) string {
 	return filepath.Join(cache, "_npx", hex.EncodeToString(sum[:])[:16])
 }
 
-// local reports whether the packages are in the project that npx starts in.
+// local reports whether the packages are installed in the project directory in which npx starts.
 func (in *installation) local(dir string) bool {
 	for _, name := range in.npm {
 		if at := strings.LastIndex(name, "@"); at > 0 {
@@ -212,10 +214,10 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// missingFiles matches what Node.js says of a package of npx of which files are missing.
+// missingFiles matches the errors that Node.js prints if files of a package are missing.
 var missingFiles = startup.Regexp(`(?s)Cannot find (?:module|package)|ERR_MODULE_NOT_FOUND|MODULE_NOT_FOUND|ENOTEMPTY`)
 
-// install fetches the package of a server where that is needed. The error is for people and programs; stderr is what the installer wrote last.
+// install installs the package of a server if necessary. The error is for people and programs; stderr is the end of the installer's output.
 func (s *server) install(repair bool) (stderr string, err error) {
 	in := installationOf(s.cfg.Command, s.cfg.Args)
 	s.mu.Lock()
@@ -226,7 +228,7 @@ func (s *server) install(repair bool) (stderr string, err error) {
 	}
 	dir := in.directory(s.env())
 	switch {
-	case known && !repair && dir == "": // elsewhere a look costs nothing, and caches are cleaned
+	case known && !repair && dir == "": // with a dir the check below is cheap, and finds a package that was removed from the cache
 		return "", nil
 	case !repair && in.local(s.cfg.Cwd):
 		return "", nil
@@ -243,7 +245,7 @@ func (s *server) install(repair bool) (stderr string, err error) {
 	}()
 	ctx, cancel := context.WithTimeoutCause(s.life, s.cfg.InstallTimeout, errInstallTime)
 	defer cancel()
-	if dir != "" { // servers of one package share its directory, those of other processes too
+	if dir != "" { // all servers of one package share its directory, also across processes
 		unlock, waited, err := disk.Lock(ctx, dir+".lock")
 		switch {
 		case err != nil && waited:
@@ -269,9 +271,9 @@ func (s *server) install(repair bool) (stderr string, err error) {
 	new := dir != "" && !exists(dir)
 	stderr, err = s.runInstaller(ctx, in.fetch)
 	if ctx.Err() != nil && new && !complete(dir) {
-		_ = os.RemoveAll(dir) // the next start removes the rest
+		_ = os.RemoveAll(dir) // if this fails, the next start removes the directory
 	}
-	if err == nil && dir != "" && exists(dir) && !complete(dir) { // an earlier installer was killed: npx takes an incomplete package for a whole one
+	if err == nil && dir != "" && exists(dir) && !complete(dir) { // an earlier installer was killed, and npx does not repair an incomplete package
 		if err = os.RemoveAll(dir); err == nil {
 			stderr, err = s.runInstaller(ctx, in.fetch)
 		}
@@ -288,7 +290,7 @@ func (s *server) install(repair bool) (stderr string, err error) {
 	return stderr, ctx.Err()
 }
 
-// installError is why a server was not installed.
+// installError is the reason why a server was not installed.
 type installError struct{ error }
 
 func (e *installError) Unwrap() error { return e.error }
@@ -305,7 +307,7 @@ func (s *server) incomplete(c *conn) bool {
 
 var errInstallTime = errors.New("installing took too long")
 
-// runInstaller runs a command to its end, with everything that it starts. The error says how it ended.
+// runInstaller runs a command until it and all processes that it starts have ended. The error tells how it failed.
 func (s *server) runInstaller(ctx context.Context, command []string) (stderr string, err error) {
 	proc, err := start(ctx, spawn{supervisor: s.m.opts.Supervisor, command: command[0], args: command[1:], env: s.env(), dir: s.cfg.Cwd})
 	if err != nil {
@@ -335,7 +337,7 @@ func (s *server) runInstaller(ctx context.Context, command []string) (stderr str
 	over, cancel := context.WithTimeout(context.Background(), termGrace+killGrace)
 	defer cancel()
 	errDone := proc.waitDone(over)
-	await(drained, time.Second) // longer, a descendant that could not be found holds it
+	await(drained, time.Second) // after that, an undetected descendant probably holds a pipe open
 	closeAll(proc.stdout, proc.stderr)
 	<-drained
 	switch {

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// maxInbound bounds the requests of a server (pings) that are not answered yet.
+	// maxInbound is the maximum number of unanswered requests of a server (pings).
 	maxInbound = 256
 
-	// A server may send maxBurst unsolicited messages at once, and messagesPerSecond over time: progress, notifications,
-	// requests, answers to no request, lines that are no message.
+	// Limits of a server's unsolicited messages: rate and maximum burst. Progress reports, notifications, requests and answers to
+	// unknown requests count as unsolicited.
 	messagesPerSecond = 1_000
 	maxBurst          = 20_000
 )
 
-// discoverGrace is how long a stdio server may take to answer server/discover. Servers of protocol versions before 2026-07-28
-// refuse the request or leave it unanswered; the SDK then sends initialize.
+// discoverGrace is the timeout of server/discover to a stdio server. Servers of protocol versions before 2026-07-28
+// refuse the request or do not answer it; the SDK then sends initialize.
 var discoverGrace = 3 * time.Second
 
 var (
@@ -33,7 +33,7 @@ var (
 	errFlood        = newFault(KindProtocol, "the server sends more than %d messages a second that nothing asked for", messagesPerSecond)
 )
 
-// Methods that the transports treat themselves.
+// Methods that this package handles itself.
 const (
 	methodInitialize   = "initialize"
 	methodInitialized  = "notifications/initialized"
@@ -53,7 +53,7 @@ type carrier interface {
 	close()
 }
 
-// pace bounds the unsolicited messages on one stream. A nil pace has no bound.
+// pace limits the rate of unsolicited messages on one stream. A nil pace has no limit.
 type pace struct{ left *rate.Limiter }
 
 func newPace() *pace { return &pace{rate.NewLimiter(messagesPerSecond, maxBurst)} }
@@ -66,21 +66,21 @@ func (p *pace) count() error {
 	return nil
 }
 
-// link is the connection between the SDK and a carrier. It keeps answers and progress for our exchanges, and bounds what
-// a server can make the SDK do: the SDK queues what it reads without a limit.
+// link is the connection between the SDK and a carrier. It keeps answers and progress for the exchanges. It limits the messages that
+// reach the SDK, because the SDK queues what it reads without a limit.
 type link struct {
 	carrier  carrier
-	notice   func(*jsonrpc.Request) // called for what a server offers besides tools; it must not block
-	discover time.Duration          // how long server/discover may take; 0 is without a bound
+	notice   func(*jsonrpc.Request) // called for notifications about prompts and resources; must not block
+	discover time.Duration          // timeout of server/discover; 0 is no timeout
 
 	mu      sync.Mutex
 	byID    map[jsonrpc.ID]*exchange
 	byToken map[string]*exchange
 	probe   jsonrpc.ID // unanswered server/discover
 	shaking jsonrpc.ID // unanswered initialize
-	version string     // protocol version that the server named; empty until then
-	open    int        // requests of the server that are not answered yet
-	changed bool       // a change of the tools was passed on, and its handler has not run yet
+	version string     // protocol version that the server named; empty before
+	open    int        // number of unanswered requests of the server
+	changed bool       // reports that the SDK got a change of the tools whose handler has not run yet
 	err     error
 
 	messages  chan jsonrpc.Message
@@ -142,7 +142,7 @@ func (l *link) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return l.carrier.send(ctx, msg, ex)
 }
 
-// expect notes a request that is being sent.
+// expect records a request that is about to be sent.
 func (l *link) expect(m *jsonrpc.Request, ex *exchange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -164,7 +164,7 @@ func (l *link) expect(m *jsonrpc.Request, ex *exchange) {
 	}
 }
 
-// forget ends an exchange: messages for it are dropped from now on.
+// forget removes an exchange: later messages for it are dropped.
 func (l *link) forget(ex *exchange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,19 +172,19 @@ func (l *link) forget(ex *exchange) {
 	delete(l.byToken, ex.token)
 }
 
-// probing reports that server/discover was sent and has no answer yet.
+// probing reports whether server/discover was sent and has no answer yet.
 func (l *link) probing() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.probe.IsValid()
 }
 
-// reject answers a request in the server's place.
+// reject answers a request with an error in place of the server.
 func (l *link) reject(id jsonrpc.ID, err error) {
 	_ = l.deliver(&jsonrpc.Response{ID: id, Error: err}, nil) // a closed link answers every request itself
 }
 
-// deliver takes a message of the server and passes on what the SDK needs of it. An error ends the stream that carried it.
+// deliver handles a message of the server and passes on what the SDK needs of it. An error ends the stream that carried the message.
 func (l *link) deliver(msg jsonrpc.Message, p *pace) error {
 	msg, err := l.incoming(msg, p)
 	if msg == nil || err != nil {
@@ -198,7 +198,7 @@ func (l *link) deliver(msg jsonrpc.Message, p *pace) error {
 	}
 }
 
-// incoming returns what the SDK gets of a message; nil is nothing.
+// incoming handles a message and returns the one that the SDK gets in its place; nil if the SDK gets none.
 func (l *link) incoming(msg jsonrpc.Message, p *pace) (jsonrpc.Message, error) {
 	var notice *jsonrpc.Request
 	defer func() { // runs without the lock
@@ -255,15 +255,15 @@ func (l *link) incoming(msg jsonrpc.Message, p *pace) (jsonrpc.Message, error) {
 	return nil, nil
 }
 
-// changeHandled notes that the SDK's handler for changed tools has run. The next change is passed on again.
+// changeHandled records that the SDK's handler for changed tools has run, so that the next change is passed on.
 func (l *link) changeHandled() {
 	l.mu.Lock()
 	l.changed = false
 	l.mu.Unlock()
 }
 
-// end closes the link because the stream that carries all messages ended. Without closing, the SDK would wait for a
-// server that is gone, or that floods, to read its answers.
+// end closes the link because the stream that carries all messages ended. If the link stayed open, the SDK would wait for a server
+// that is gone, or that floods, to read its answers.
 func (l *link) end(err error) {
 	l.mu.Lock()
 	if f, ok := errors.AsType[*fault](err); ok && l.err == nil {
@@ -273,14 +273,14 @@ func (l *link) end(err error) {
 	_ = l.Close()
 }
 
-// spoken is the protocol version that the server named in the handshake, empty if it did not.
+// spoken returns the protocol version that the server named in the handshake, "" if it named none.
 func (l *link) spoken() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.version
 }
 
-// failure is what the server did wrong that ended the link, nil if it did nothing wrong.
+// failure returns the error of the server that ended the link, nil if there was none.
 func (l *link) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,17 +8,17 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// service is a server that is not reached over MCP. It is safe for concurrent use.
+// service is a server that does not speak MCP itself. It is safe for concurrent use.
 type service interface {
 	describe() (Info, string) // information for initialize, and the server's instructions
 	tools() []Tool
-	// call makes the result of tools/call. An error is that of a request without a result; ex.sent says whether the call may have
-	// had its effect. It ends with ctx.
+	// call returns the result of tools/call. It returns an error if there is no result; ex.sent then tells whether the call may have
+	// had its effect. It ends when ctx ends.
 	call(ctx context.Context, tool string, args json.RawMessage, ex *exchange) (json.RawMessage, error)
 	release() // frees the server's resources; no call is in flight then
 }
 
-// local carries messages to a service: it speaks MCP in its place, so that all else is as with other servers.
+// local carries messages to a service. It speaks MCP on behalf of the service, so that the rest of the package treats it like other servers.
 type local struct {
 	service
 	link *link
@@ -41,7 +41,7 @@ func (c *local) close() {
 	}
 }
 
-// release waits until nothing of a closed connection is left.
+// release waits for the requests of a closed connection and releases the service.
 func (c *local) release() {
 	c.work.Wait()
 	c.service.release()
@@ -68,7 +68,7 @@ func (c *local) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) err
 	return nil
 }
 
-// answer is the result of a request.
+// answer returns the result of a request.
 func (c *local) answer(ctx context.Context, req *jsonrpc.Request, ex *exchange) (json.RawMessage, error) {
 	switch req.Method {
 	case methodInitialize:

@@ -11,8 +11,8 @@ import (
 	segment "github.com/segmentio/encoding/json"
 )
 
-// decodeLoosely reads what a server wrote. Members of another type than MCP defines are read as what they can mean: a number as its
-// text, "true" as true, one element as a list of it. v may hold views of raw. The error is for people.
+// decodeLoosely decodes JSON of a server. It converts members of another type than MCP defines: a number becomes its text, "true"
+// becomes true, a single value becomes a list with one element. v may hold views of raw. The error is for people.
 func decodeLoosely[T any](raw json.RawMessage, v *T) error {
 	if _, err := segment.Parse(raw, v, zeroCopy); err == nil {
 		return nil
@@ -25,7 +25,7 @@ func decodeLoosely[T any](raw json.RawMessage, v *T) error {
 	return nil
 }
 
-// mended is a value that can be decoded as a type.
+// mended converts a value so that it can be decoded as a type.
 func mended(raw json.RawMessage, t reflect.Type) json.RawMessage {
 	null := json.RawMessage("null")
 	switch {
@@ -38,7 +38,7 @@ func mended(raw json.RawMessage, t reflect.Type) json.RawMessage {
 	case reflect.Pointer:
 		return mended(raw, t.Elem())
 	case reflect.String:
-		text, _ := json.Marshal(asText(raw)) // a text can always be encoded
+		text, _ := json.Marshal(asText(raw)) // a string can always be encoded
 		return text
 	case reflect.Bool:
 		return strconv.AppendBool(nil, asFlag(raw))
@@ -74,7 +74,7 @@ func mended(raw json.RawMessage, t reflect.Type) json.RawMessage {
 	return raw
 }
 
-// orNull is a value, null where there is none.
+// orNull returns raw, or null if raw is empty.
 func orNull(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("null")
@@ -82,7 +82,7 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// asFlag reads a boolean as tolerantly as the official Python client: also as a text or number.
+// asFlag reads a boolean as tolerantly as the official Python client: it also accepts strings and numbers.
 func asFlag(raw json.RawMessage) bool {
 	switch strings.ToLower(strings.TrimSpace(asText(raw))) {
 	case "true", "t", "yes", "y", "on", "1", "1.0":
@@ -96,11 +96,11 @@ func isList(raw json.RawMessage) bool {
 	return len(raw) > 0 && raw[0] == '['
 }
 
-// maxBlocks is how many blocks of content a result or resource may have: decoded, one takes many times its size.
+// maxBlocks is the maximum number of content blocks of a result or resource: a decoded block takes many times its size.
 const maxBlocks = 10_000
 
-// decodeList reads a JSON array of at most the given number of elements, which are counted before they take memory, or one element
-// that stands for an array of it. raw is valid JSON or empty; the list holds views of it. The error is for people.
+// decodeList decodes a JSON array of at most the given number of elements. It counts the elements before it decodes them. A value
+// that is not an array becomes a list with one element. raw is valid JSON or empty; the list holds views of it. The error is for people.
 func decodeList[T any](raw json.RawMessage, most int) ([]T, error) {
 	switch {
 	case !present(raw):

@@ -16,32 +16,32 @@ import (
 	"mcp-code-exec-harness/internal/confine"
 )
 
-// DefaultMaxResult is the largest message a server may send, in bytes, where Options do not say otherwise.
+// DefaultMaxResult is the default of Options.MaxResult.
 const DefaultMaxResult = 64 << 20
 
 // Options configures a [Manager]. The zero value is useful.
 type Options struct {
-	Logger   *slog.Logger // nil discards
-	CacheDir string       // directory of cached tool lists; empty caches none
-	LogDir   string       // directory of servers' output, see LogFile; empty keeps none
-	// Redact hides personal data in what is kept of that; nil hides nothing.
+	Logger   *slog.Logger // nil discards all records
+	CacheDir string       // directory of cached tool lists; empty disables the cache
+	LogDir   string       // directory of the servers' logs, see LogFile; empty disables them
+	// Redact hides personal data in the servers' logs; nil hides nothing.
 	Redact func(string) string
-	// OnChange is called when the tools or instructions of a server are not what was last reported by it, [Manager.Add]
-	// included if there was a cached list. It is called for one server at a time and must not call Remove or Close, which
+	// OnChange is called when the tools or instructions of a server differ from those it was last called with. [Manager.Add] calls it
+	// too if there is a cached list. Calls for one server do not overlap. OnChange must not call Remove or Close, which
 	// wait for it.
 	OnChange func(Server)
-	// Review is called with what a server lists before any of it is offered, and returns the names of the tools that are not to be
-	// offered; "" stands for the server's title and instructions. fresh has a cached list ignored: the server is to be asked. It is
-	// called for one listing of a server at a time; nil offers everything.
+	// Review is called with every listing of a server before any of it is offered. It returns the names of the tools to hold back;
+	// "" stands for the server's title and instructions. If fresh is true, a cached listing is ignored, so that the server lists its
+	// tools again. Calls for one server do not overlap. A nil Review holds nothing back.
 	Review func(ctx context.Context, s Server) (held []string, fresh bool)
 
-	ClientVersion string // version that servers are given; empty is dev
+	ClientVersion string // client version sent to servers; empty is dev
 
-	Environ    []string // the environment of which servers get the allow-listed part; nil is the process's own
-	Supervisor string   // a binary whose main calls Supervise; empty is the running one
+	Environ    []string // environment from which servers get the allowed variables; nil is that of the process
+	Supervisor string   // path of a binary whose main calls Supervise; empty is the running binary
 
-	MaxResult int           // bytes of one message of a server; 0 is DefaultMaxResult
-	MaxCall   time.Duration // how long a call can last that keeps reporting progress; 0 is 15 minutes
+	MaxResult int           // maximum size of a message of a server in bytes; 0 is DefaultMaxResult
+	MaxCall   time.Duration // maximum duration of a call that keeps reporting progress; 0 is 15 minutes
 
 	backoffMin, backoffMax time.Duration
 	healthy                time.Duration
@@ -56,9 +56,9 @@ func (o *Options) fill() {
 	switch {
 	case o.Supervisor != "":
 	case runtime.GOOS == "linux":
-		o.Supervisor = "/proc/self/exe" // stays right when the file is replaced by an upgrade
+		o.Supervisor = "/proc/self/exe" // stays valid when an upgrade replaces the file
 	default:
-		o.Supervisor, _ = os.Executable() // starting "" fails, with a reason
+		o.Supervisor, _ = os.Executable() // with "" the start of a server fails with a clear error
 	}
 	o.MaxResult = cmp.Or(o.MaxResult, DefaultMaxResult)
 	o.MaxCall = cmp.Or(o.MaxCall, 15*time.Minute)
@@ -67,19 +67,19 @@ func (o *Options) fill() {
 	o.healthy = cmp.Or(o.healthy, time.Minute)
 }
 
-// State is where a server is in its life.
+// State is a stage in the life of a server.
 type State string
 
 // The states of a server.
 const (
-	StateIdle State = "idle" // never started, or ended in order; the next use starts it
-	// StateInstalling: npx, uvx, docker or podman fetch the server; the start follows.
+	StateIdle State = "idle" // never started, or ended normally; the next use starts it
+	// StateInstalling: npx, uvx, docker or podman downloads the server; the start follows.
 	StateInstalling State = "installing"
 	StateStarting   State = "starting" // a start is under way
 	StateReady      State = "ready"    // connected
-	StateFailed     State = "failed"   // the last start failed; uses fail until the backoff is over, then start again
+	StateFailed     State = "failed"   // the last start failed; uses fail until the backoff ends, then the next use starts the server
 	StateDisabled   State = "disabled" // the configuration disables it
-	StateBackoff    State = "backoff"  // the connection was lost; otherwise as failed
+	StateBackoff    State = "backoff"  // the connection was lost; uses behave as in StateFailed
 	// StateNeedsLogin: a person has to log in; the next use looks for the credentials again.
 	StateNeedsLogin State = "needs login"
 )
@@ -88,11 +88,11 @@ const (
 type Status struct {
 	Name         string           `json:"name"`
 	State        State            `json:"state"`
-	Reason       string           `json:"reason,omitempty"` // cause of failed and backoff; the server's own words follow on the second line
+	Reason       string           `json:"reason,omitempty"` // cause of failed and backoff; further lines quote the server and give hints
 	Transport    string           `json:"transport"`
 	Sandbox      *confine.Sandbox `json:"sandbox,omitempty" doc:"What a server that is started here may reach; absent: what the user of the harness may."`
 	PID          int              `json:"pid,omitempty"` // process id of the running server itself
-	Tools        int              `json:"tools"`         // offered, from the server or its cached list
+	Tools        int              `json:"tools"`         // number of offered tools, from the server or its cached list
 	Cached       bool             `json:"cached,omitempty"`
 	Protocol     string           `json:"protocol,omitempty"`
 	ServerInfo   Info             `json:"serverInfo"`
@@ -105,8 +105,8 @@ type Status struct {
 	Refusal      *Refusal         `json:"-"` // HTTP refusal of the last start, for failed and backoff
 	Scopes       []string         `json:"scopes,omitempty" doc:"Scopes that the next login asks for, because a call needed them."`
 	PerUser      bool             `json:"perUser,omitempty" doc:"Each user logs in; the state is that of the user who asks."`
-	// Conn numbers the connection; 0 before the first. Numbers grow with every new connection, also over restarts of
-	// the harness, so that a number in a journal never means two connections.
+	// Conn is the number of the last connection; 0 before the first. Every new connection gets a larger number, even after a restart
+	// of the harness, so that a number in a journal never refers to two connections.
 	Conn int64 `json:"conn,omitempty"`
 }
 
@@ -114,16 +114,16 @@ type Status struct {
 type Server struct {
 	Status
 	Tools []Tool
-	Held  []string // names of the tools that are held for review, sorted; they are not in Tools. "" is the server's title and instructions
-	Known bool     // Tools were listed by the server, now or (Cached) before
+	Held  []string // sorted names of the tools held for review, which are not in Tools; "" stands for the title and instructions
+	Known bool     // reports that the server has listed its tools, now or (with Cached) earlier
 }
 
 // Manager holds the connections to all servers. Its methods may be called from any goroutine.
 type Manager struct {
 	opts Options
 
-	// base is the parent of all work that outlives the call that began it (a start that several wait for); Close
-	// ends it.
+	// base is the parent context of all work that outlives the call that began it, such as a start that several calls wait for.
+	// Close ends base.
 	base context.Context
 	end  context.CancelFunc
 
@@ -131,23 +131,23 @@ type Manager struct {
 
 	installs, starts chan struct{} // hold an element for each installation and start under way
 
-	prompts, resources notice // changes of what servers offer besides tools
+	prompts, resources notice // notices of changed prompts and resources
 
 	mu      sync.Mutex
 	servers []*server      // servers in the order of addition
-	leaving sync.WaitGroup // servers that are being removed; none begins once base has ended
+	leaving sync.WaitGroup // servers being removed; nothing is added once base has ended
 }
 
 var errClosed = errors.New("the connections to the servers are closed")
 
-// NewManager makes a manager without servers. Close it.
+// NewManager returns a manager without servers. The caller closes it.
 func NewManager(opts Options) *Manager {
 	opts.fill()
 	base, end := context.WithCancel(context.Background())
 	return &Manager{opts: opts, base: base, end: end, memory: newMemory(opts.MaxResult), installs: make(chan struct{}, maxStarts), starts: make(chan struct{}, maxStarts)}
 }
 
-// Add makes a server known, also while others are in use. It starts nothing; the cached tools are known at once.
+// Add adds a server; other servers may be in use meanwhile. It starts nothing. Cached tools are available at once.
 func (m *Manager) Add(cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return err
@@ -192,12 +192,12 @@ func (m *Manager) add(s *server) error {
 	return nil
 }
 
-// never is when a server is tried again that cannot be started as it is configured.
+// never is the retry time of a server whose configuration does not allow a start.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Remove ends a server, with all its processes, and forgets it: calls under way fail, and after Remove nothing of it is
-// left and nothing reported, also when ctx ended and the end was forced. An error says which process would not die.
-// Another server may take its name at once.
+// Remove ends a server with all its processes and removes it. Calls in flight fail. After Remove nothing of the server is left and it
+// reports nothing more, even if ctx ended and Remove used force. An error names the process that did not die.
+// Another server may use the name at once.
 func (m *Manager) Remove(ctx context.Context, name string) error {
 	m.mu.Lock()
 	s, err := m.find(name)
@@ -219,7 +219,8 @@ func (m *Manager) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Servers describes all servers in the order in which they were added; those with a connection for each user as the local user has them.
+// Servers returns the status of all servers in the order in which they were added. For a server with a connection for each user it is the
+// status for the local user.
 func (m *Manager) Servers() []Status {
 	var all []Status
 	for _, s := range m.Tools() {
@@ -228,10 +229,10 @@ func (m *Manager) Servers() []Status {
 	return all
 }
 
-// Tools returns all servers with what is known of their tools, starting nothing.
+// Tools returns all servers with their known tools. It starts nothing.
 func (m *Manager) Tools() []Server { return m.ServersOf("") }
 
-// ServersOf is Tools as a user has the servers.
+// ServersOf does the same as Tools for a given user.
 func (m *Manager) ServersOf(user string) []Server {
 	var all []Server
 	for _, s := range m.list() {
@@ -240,35 +241,35 @@ func (m *Manager) ServersOf(user string) []Server {
 	return all
 }
 
-// EnsureTools starts the servers whose tools are not known, at most maxStarts child processes at a time, and returns all. A server that fails is in
-// the result with its reason and costs the others nothing. It takes until all have started
-// or failed, or until ctx ends: starts under way then go on in the background. For a server that was not ready at the deadline of an
-// earlier ctx, also of another process, it waits only slowWait.
+// EnsureTools starts the servers whose tools are not known, at most maxStarts child processes at a time, and returns all servers. The result
+// contains a server that failed with the reason; its failure does not affect the others. EnsureTools returns when all servers have started
+// or failed, or when ctx ends: starts under way then continue in the background. It waits only slowWait for a server that was not ready at
+// the deadline of an earlier ctx, in this process or another one.
 func (m *Manager) EnsureTools(ctx context.Context, user string) []Server {
 	m.each(func(s *server) {
 		if !s.snapshot().Known {
 			s.ensure(ctx, user)
 		}
-		s.report() // reports what another caller's start has found
+		s.report() // a start by another caller may have found tools
 	})
 	return m.Tools()
 }
 
-// Start starts all servers and returns them; as EnsureTools otherwise.
+// Start starts all servers and returns them. Otherwise it does the same as EnsureTools.
 func (m *Manager) Start(ctx context.Context) []Server {
-	m.each(func(s *server) { _ = s.start(ctx, "") }) // the reason is in the status
+	m.each(func(s *server) { _ = s.start(ctx, "") }) // the server's status keeps the error
 	return m.Tools()
 }
 
-// Starting starts all servers as Start does, and sends each as it is once it has started or failed. The channel holds all of them, and is closed
-// behind the last.
+// Starting starts all servers as Start does, and sends each on the channel once it has started or failed. The channel has room for all servers
+// and is closed after the last one.
 func (m *Manager) Starting(ctx context.Context) <-chan Server {
 	all := m.list()
 	started := make(chan Server, len(all))
 	var wg sync.WaitGroup
 	for _, s := range all {
 		wg.Go(func() {
-			_ = s.start(ctx, "") // the reason is in the status
+			_ = s.start(ctx, "") // the server's status keeps the error
 			started <- s.snapshotOf("")
 		})
 	}
@@ -279,8 +280,8 @@ func (m *Manager) Starting(ctx context.Context) <-chan Server {
 	return started
 }
 
-// Connect makes sure that a server is connected and returns the number of the connection, which a call can then ask
-// for. During a backoff it fails at once.
+// Connect makes sure that a server is connected and returns the number of the connection, which a call can require with
+// CallOptions.Conn. During a backoff it fails at once.
 func (m *Manager) Connect(ctx context.Context, user, name string) (int64, error) {
 	s, err := m.serverOf(user, name)
 	if err != nil {
@@ -293,7 +294,7 @@ func (m *Manager) Connect(ctx context.Context, user, name string) (int64, error)
 	return c.number, nil
 }
 
-// Reconnect ends the connection of a server, if it has one, and makes a new one now, whatever the backoff says.
+// Reconnect ends the connection of a server, if it has one, and makes a new one at once, even during a backoff.
 func (m *Manager) Reconnect(ctx context.Context, user, name string) error {
 	s, err := m.serverOf(user, name)
 	if err != nil {
@@ -306,7 +307,7 @@ func (m *Manager) Reconnect(ctx context.Context, user, name string) error {
 	return err
 }
 
-// Review has Options.Review judge again what a server has listed. After it, the server offers what is not held.
+// Review calls Options.Review again with the known listing of a server. The server then offers what the new review does not hold.
 func (m *Manager) Review(name string) error {
 	s, err := m.server(name)
 	if err != nil {
@@ -317,7 +318,7 @@ func (m *Manager) Review(name string) error {
 }
 
 // Close ends all servers in parallel and waits until none of their processes and none of the manager's goroutines is
-// left. When ctx ends first, processes are killed without further grace. Calls fail from its beginning.
+// left. When ctx ends first, Close kills the processes at once. Calls fail as soon as Close begins.
 func (m *Manager) Close(ctx context.Context) error {
 	m.mu.Lock()
 	m.end()
@@ -341,7 +342,7 @@ func (m *Manager) list() []*server {
 	return slices.Clone(m.servers)
 }
 
-// each runs f for all servers at once and waits.
+// each runs f for all servers concurrently and waits.
 func (m *Manager) each(f func(*server)) {
 	var wg sync.WaitGroup
 	for _, s := range m.list() {
@@ -356,7 +357,7 @@ func (m *Manager) server(name string) (*server, error) {
 	return m.find(name)
 }
 
-// find finds a server by its name; m.mu is held.
+// find returns the server with a name. The caller holds m.mu.
 func (m *Manager) find(name string) (*server, error) {
 	names := make([]string, len(m.servers))
 	for i, s := range m.servers {

@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// freeResult is the size in bytes up to which an answer is charged to no budget.
+	// freeResult is the maximum size in bytes of an answer that is not charged to a budget.
 	freeResult = 64 << 10
-	// firstCharge is what an answer of unknown size is charged, in bytes, until it is larger than that; then it is
-	// charged the largest size an answer may have.
+	// firstCharge is the charge in bytes of an answer of unknown size. If the answer becomes larger, it is
+	// charged the maximum size of an answer.
 	firstCharge = 1 << 20
-	// ownerResults and allResults are how many answers of the largest size an owner, and all owners, may hold.
+	// ownerResults is the number of answers of maximum size that one owner may hold, allResults that of all owners together.
 	ownerResults = 4
 	allResults   = 8
 )
 
-// memory bounds the bytes of answers that are being read or used: for each owner and for all. It is safe for
+// memory is the budget for the bytes of answers that are being read or used, for each owner and in total. It is safe for
 // concurrent use.
 type memory struct {
-	limit int64 // largest answer in bytes
+	limit int64 // maximum size of an answer in bytes
 	total *semaphore.Weighted
 
 	mu     sync.Mutex
 	owners map[string]*share
 }
 
-// share is the budget of one owner, kept while a charge uses it.
+// share is the budget of one owner. It exists while a charge uses it.
 type share struct {
 	left *semaphore.Weighted
 	refs int
@@ -41,29 +41,29 @@ func newMemory(limit int) *memory {
 	return m
 }
 
-// charge is what one answer takes of the budgets; nil takes nothing. It is safe for concurrent use: a transport may still
-// read an answer whose call has ended.
+// charge is the part of the budgets that one answer takes; a nil charge takes nothing. It is safe for concurrent use: a transport may
+// still read an answer whose call has ended.
 type charge struct {
 	memory *memory
 	owner  string
 
-	// waits is the budget that the charge waits for, or that it waited for until its context ended.
+	// waits is the error of the budget that the charge waits for, or waited for until its context ended.
 	waits atomic.Pointer[fault]
 
-	mu    sync.Mutex // held while waiting: the context that ends the wait ends before free is called
+	mu    sync.Mutex // held while waiting, which ends with a context that ends before free is called
 	share *share
 	size  int64
-	over  bool // freed for good
+	over  bool // reports that free was called
 }
 
-// usedUp is the error of a budget, in bytes.
+// usedUp returns the error for a used-up budget of limit bytes.
 func usedUp(limit int64, of string) *fault {
 	return newFault(KindProtocol, "the answers that are held for %s take up to %d bytes already; make fewer calls with large "+
 		"answers at a time", of, limit)
 }
 
-// grow charges an answer that now takes size bytes and will take most in all (0 is unknown). Where a budget is used up
-// it waits until ctx ends; with a nil ctx it fails at once. The error is a *fault.
+// grow charges an answer that now takes size bytes and will take most in all (0 if unknown). If a budget is used up,
+// grow waits until ctx ends; with a nil ctx it fails at once. The error is a *fault.
 func (c *charge) grow(ctx context.Context, size, most int64) error {
 	if c == nil {
 		return nil
@@ -82,9 +82,9 @@ func (c *charge) grow(ctx context.Context, size, most int64) error {
 		want = min(firstCharge, want)
 	}
 	if want <= c.size {
-		return nil // above the limit, which the transport enforces
+		return nil // the answer exceeds the limit, which the transport enforces
 	}
-	c.drop() // holding a part while waiting for the rest could wait for itself
+	c.drop() // a charge that kept a part while it waits for the rest could wait for itself
 	if c.over {
 		return usedUp(ownerResults*m.limit, "this user")
 	}
@@ -109,7 +109,7 @@ func (c *charge) grow(ctx context.Context, size, most int64) error {
 	return nil
 }
 
-// acquire takes n bytes of a budget; err is for one that is used up.
+// acquire takes n bytes of a budget. It returns err if the budget is used up.
 func (c *charge) acquire(ctx context.Context, s *semaphore.Weighted, n int64, err *fault) error {
 	if s.TryAcquire(n) {
 		return nil
@@ -125,7 +125,7 @@ func (c *charge) acquire(ctx context.Context, s *semaphore.Weighted, n int64, er
 	return nil
 }
 
-// shrink returns what a complete answer of size bytes does not need.
+// shrink gives back the part of the charge that a complete answer of size bytes does not need.
 func (c *charge) shrink(size int64) {
 	if c == nil {
 		return
@@ -139,7 +139,7 @@ func (c *charge) shrink(size int64) {
 	}
 }
 
-// free returns the charge for good.
+// free gives back the charge. Later calls of grow fail.
 func (c *charge) free() {
 	if c == nil {
 		return
@@ -150,7 +150,7 @@ func (c *charge) free() {
 	c.over = true
 }
 
-// drop returns what is charged; c.mu is held.
+// drop gives back the charge. The caller holds c.mu.
 func (c *charge) drop() {
 	if c.share == nil {
 		return

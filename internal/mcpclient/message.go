@@ -9,10 +9,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// byteOrderMark begins what some servers on Windows write.
+// byteOrderMark is the UTF-8 byte order mark, with which some servers on Windows begin their output.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// decodeMessages decodes a message of a server, or a batch of messages, which protocol 2025-03-26 had. The error is a *fault.
+// decodeMessages decodes a message of a server, or a batch of messages, which protocol version 2025-03-26 allows. The error is a *fault.
 func decodeMessages(data []byte) ([]jsonrpc.Message, error) {
 	data = bytes.TrimSpace(bytes.TrimPrefix(data, []byte(byteOrderMark)))
 	parts := []json.RawMessage{data}
@@ -31,7 +31,7 @@ func decodeMessages(data []byte) ([]jsonrpc.Message, error) {
 	return msgs, nil
 }
 
-// decodeMessage decodes a message of a server as tolerantly as the official clients do: the id of a request may come back as a text.
+// decodeMessage decodes a message of a server as tolerantly as the official clients do: the id of an answer may be a string.
 func decodeMessage(data []byte) (jsonrpc.Message, error) {
 	msg, err := jsonrpc.DecodeMessage(data)
 	if err != nil {
@@ -46,7 +46,7 @@ func decodeMessage(data []byte) (jsonrpc.Message, error) {
 	return msg, nil
 }
 
-// decodeAnswer decodes an answer whose error has members of other types than JSON-RPC defines. ok is false for all else.
+// decodeAnswer decodes an answer whose error has members of other types than JSON-RPC defines. ok is false if data is not an answer.
 func decodeAnswer(data []byte) (_ *jsonrpc.Response, ok bool) {
 	var m struct {
 		Version json.RawMessage `json:"jsonrpc"`
@@ -58,7 +58,7 @@ func decodeAnswer(data []byte) (_ *jsonrpc.Response, ok bool) {
 	if json.Unmarshal(data, &m) != nil || m.Method != nil || m.Result == nil && m.Error == nil {
 		return nil, false
 	}
-	if version := asText(m.Version); version != "2.0" && version != "2" { // a line of a log may have an id and an error, too
+	if version := asText(m.Version); version != "2.0" && version != "2" { // a log line in JSON may also have an id and an error
 		return nil, false
 	}
 	id, ok := answeredID(m.ID)
@@ -69,7 +69,7 @@ func decodeAnswer(data []byte) (_ *jsonrpc.Response, ok bool) {
 	return answer, ok
 }
 
-// decodeError decodes the error of an answer, of whatever type it is.
+// decodeError decodes the error of an answer, whatever its JSON type.
 func decodeError(raw json.RawMessage) *jsonrpc.Error {
 	var e struct {
 		Code    json.RawMessage `json:"code"`
@@ -86,7 +86,7 @@ func decodeError(raw json.RawMessage) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: int64(code), Message: asText(e.Message), Data: e.Data}
 }
 
-// asText is the text of a JSON string, and any other JSON value as it is written.
+// asText returns the value of a JSON string, and any other JSON value as it is written.
 func asText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
@@ -95,7 +95,7 @@ func asText(raw json.RawMessage) string {
 	return text
 }
 
-// answeredID is the id of the request that an answer answers. ok is false for what can be no id.
+// answeredID decodes the id in an answer. ok is false if the value cannot be an id.
 func answeredID(raw json.RawMessage) (id jsonrpc.ID, ok bool) {
 	var v any
 	if json.Unmarshal(raw, &v) != nil || v == nil {
@@ -105,7 +105,7 @@ func answeredID(raw json.RawMessage) (id jsonrpc.ID, ok bool) {
 	return asNumber(id), err == nil
 }
 
-// asNumber is an id that came back as a text, as a number: the SDK numbers its requests.
+// asNumber converts an id that came back as a string to a number, because the SDK uses numbers.
 func asNumber(id jsonrpc.ID) jsonrpc.ID {
 	text, ok := id.Raw().(string)
 	if !ok {
@@ -115,7 +115,7 @@ func asNumber(id jsonrpc.ID) jsonrpc.ID {
 	if err != nil {
 		return id
 	}
-	number, _ := jsonrpc.MakeID(float64(n)) // a number is an id
+	number, _ := jsonrpc.MakeID(float64(n)) // a number is always a valid id
 	return number
 }
 
@@ -133,7 +133,7 @@ func errorWithoutID(data []byte) *jsonrpc.Error {
 	return decodeError(m.Error)
 }
 
-// whyInvalid says in plain words why a message cannot be decoded.
+// whyInvalid returns in plain words why a message cannot be decoded.
 func whyInvalid(data []byte, err error) string {
 	text := strings.TrimPrefix(strings.TrimPrefix(err.Error(), "unmarshaling jsonrpc message: "), "json: ")
 	switch {

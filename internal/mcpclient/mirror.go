@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// mirror is an argument of a tool that calls over HTTP repeat in a header, from the protocol version 2026-07-28 on, because its schema says so
-// (x-mcp-header). Servers refuse calls without it.
+// mirror is an argument of a tool whose schema has x-mcp-header. From protocol version 2026-07-28 on, calls over HTTP repeat the argument in a
+// header, and servers refuse calls without it.
 type mirror struct {
 	path   []string // names of properties
 	header string   // header name without its prefix
@@ -21,11 +21,11 @@ type mirror struct {
 const (
 	mirrorKeyword = "x-mcp-header"
 	mirrorPrefix  = "Mcp-Param-"
-	maxMirrors    = 64 // most mirrored headers of a tool
-	maxMirrorDeep = 16 // properties inside of properties
+	maxMirrors    = 64 // maximum number of mirrored headers of a tool
+	maxMirrorDeep = 16 // maximum depth of nested properties
 )
 
-// mirrorsOf are the mirrored arguments of a tool; an error says why clients must not use the tool over HTTP.
+// mirrorsOf returns the mirrored arguments of a tool. An error is the reason why clients must not use the tool over HTTP.
 func mirrorsOf(schema json.RawMessage) ([]mirror, error) {
 	if !bytes.Contains(schema, []byte(mirrorKeyword)) {
 		return nil, nil
@@ -47,7 +47,7 @@ func mirrorsOf(schema json.RawMessage) ([]mirror, error) {
 			}
 			path := append(path[:len(path):len(path)], name)
 			if json.Unmarshal(property, &p) != nil {
-				continue // no schema that could have one
+				continue // not a schema that could have the keyword
 			}
 			if p.Header != nil {
 				var header string
@@ -74,7 +74,7 @@ func mirrorsOf(schema json.RawMessage) ([]mirror, error) {
 	return all, err
 }
 
-// mirrorsByTool are the mirrored arguments of all tools that have some.
+// mirrorsByTool returns the mirrored arguments of all tools that have some.
 func mirrorsByTool(tools []Tool) map[string][]mirror {
 	var all map[string][]mirror
 	for _, t := range tools {
@@ -88,7 +88,8 @@ func mirrorsByTool(tools []Tool) map[string][]mirror {
 	return all
 }
 
-// headersOf are the headers of a call with args: names and values by turns. An argument that is absent, null or of another type has none.
+// headersOf returns the mirrored headers of a call with args; names and values alternate. An argument that is absent, null or of another type
+// gives no header.
 func headersOf(mirrors []mirror, args json.RawMessage) []string {
 	var decoded any
 	if len(mirrors) == 0 || json.Unmarshal(args, &decoded) != nil {
@@ -108,7 +109,7 @@ func headersOf(mirrors []mirror, args json.RawMessage) []string {
 	return headers
 }
 
-// headerText writes a decoded value into a header: in base64 what a header cannot hold as it is.
+// headerText encodes a decoded value for a header, in base64 if a header cannot hold the plain text.
 func headerText(value any) (string, bool) {
 	var text string
 	switch v := value.(type) {
@@ -132,7 +133,7 @@ func headerText(value any) (string, bool) {
 	return text, true
 }
 
-// isToken reports whether a text can be the name of a header.
+// isToken reports whether a string is a valid header name.
 func isToken(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
 		return (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", c)

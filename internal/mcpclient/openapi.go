@@ -23,22 +23,22 @@ import (
 	segment "github.com/segmentio/encoding/json"
 )
 
-// rest is the service of an OpenAPI document. It sends requests to one origin only.
+// rest is the HTTP service that an OpenAPI document describes. It sends requests to one origin only.
 type rest struct {
 	*requester
 	doc        *openapi.Document
 	operations map[string]*openapi.Operation
 	at         *url.URL // address of the service
 	security   map[string]string
-	limit      int // bytes of an answer
+	limit      int // maximum size of an answer in bytes
 }
 
-// openAPI connects to the service of an OpenAPI document. What it reads of it is the document alone.
+// openAPI connects to the service of an OpenAPI document. To connect it only reads the document.
 func (s *server) openAPI(ctx context.Context) (*conn, error) {
 	r := newRequester(s.cfg, s.user)
 	r.client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if len(via) == maxRedirects || req.Method != via[0].Method || sameOrigin(via[0].URL, req.URL) != nil {
-			return http.ErrUseLastResponse // the program gets to know where it leads
+			return http.ErrUseLastResponse // the program sees the target of the redirect
 		}
 		return nil
 	}
@@ -67,7 +67,7 @@ func (s *server) openAPI(ctx context.Context) (*conn, error) {
 	return c, s.handshake(ctx, c, legacyVersion)
 }
 
-// parsedDocument is the last document of a server: the connections of all its users share it.
+// parsedDocument is the last document of a server. The connections of all users share it.
 type parsedDocument struct {
 	mu  sync.Mutex
 	sum [sha256.Size]byte
@@ -92,7 +92,7 @@ func (s *server) readDocument(ctx context.Context) (*openapi.Document, error) {
 	return p.doc, nil
 }
 
-// loadDocument reads the document. Credentials are sent only where the service is.
+// loadDocument reads the document. It sends credentials only if the document has the origin of the service.
 func (c Config) loadDocument(ctx context.Context, user string) ([]byte, error) {
 	if c.Document != nil {
 		return c.Document, nil
@@ -123,7 +123,7 @@ func (c Config) loadDocument(ctx context.Context, user string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(res.Body, openapi.MaxDocument+1))
 }
 
-// webAddress is an http or https address, nil for what is none.
+// webAddress parses an http or https address. It returns nil for any other text.
 func webAddress(text string) *url.URL {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -132,8 +132,8 @@ func webAddress(text string) *url.URL {
 	return u
 }
 
-// serviceURL is where the service is: the configured address, else what the document says. A document that was fetched can name its own
-// origin only: it would otherwise decide who gets the credentials, and which hosts of this network are asked.
+// serviceURL returns the address of the service: the configured one, otherwise the one from the document. A document fetched over HTTP can
+// name its own origin only: otherwise it could decide who gets the credentials, and which hosts of this network get requests.
 func (c Config) serviceURL(said string) (*url.URL, error) {
 	if c.URL != "" {
 		return webAddress(c.URL), nil // validated when the server was added
@@ -163,7 +163,7 @@ func (c Config) serviceURL(said string) (*url.URL, error) {
 	return u, nil
 }
 
-// withoutAddress is an error of an HTTP request without the address, whose query may hold a credential.
+// withoutAddress returns an error of an HTTP request without the address, whose query may hold a credential.
 func withoutAddress(err error) error {
 	if inner, is := errors.AsType[*url.Error](err); is {
 		return inner.Err
@@ -173,7 +173,7 @@ func withoutAddress(err error) error {
 
 func (r *rest) release() { r.base.CloseIdleConnections() }
 
-// maxIntro is how many bytes of a document's own description go into the instructions.
+// maxIntro is the maximum number of bytes of the document's description in the instructions.
 const maxIntro = 2 << 10
 
 func (r *rest) describe() (Info, string) {
@@ -194,7 +194,8 @@ func (r *rest) tools() []Tool {
 	return all
 }
 
-// annotationsOf says what HTTP defines of the method. Of POST and PATCH it defines nothing, so that MCP's defaults stand.
+// annotationsOf derives the annotations from HTTP's definition of the method. HTTP defines nothing for POST and PATCH, so MCP's defaults
+// apply to them.
 func annotationsOf(op *openapi.Operation) Annotations {
 	a := Annotations{ReadOnly: new(op.ReadOnly()), Idempotent: new(op.Idempotent())}
 	switch {
@@ -228,7 +229,7 @@ func (r *rest) call(ctx context.Context, tool string, args json.RawMessage, ex *
 	defer func() { _ = res.Body.Close() }()
 	s := &stream{limit: r.limit, charge: ex.charge}
 	failed := res.StatusCode >= 300 && res.StatusCode != http.StatusNotModified && res.StatusCode != http.StatusSeeOther &&
-		(op.ReadOnly() || res.StatusCode != http.StatusMovedPermanently && res.StatusCode != http.StatusFound) // after a change, where its result is
+		(op.ReadOnly() || res.StatusCode != http.StatusMovedPermanently && res.StatusCode != http.StatusFound) // after a change, a redirect may lead to the result
 	if failed {
 		return refused(op, r.refuse(res))
 	}
@@ -243,7 +244,7 @@ func (r *rest) call(ctx context.Context, tool string, args json.RawMessage, ex *
 	return r.result(op, openapi.Read(res.StatusCode, res.Header, r.clean(body)), address)
 }
 
-// headers are those of a request; the configured ones stay as they are.
+// headers returns the headers of a request that the configuration does not set; names and values alternate.
 func (r *rest) headers(req *openapi.Request) (pairs []string) {
 	configured := *r.header.Load()
 	for name, values := range req.Header {
@@ -258,7 +259,7 @@ func (r *rest) headers(req *openapi.Request) (pairs []string) {
 // content is a block of a result.
 type content map[string]any
 
-// result is the result of an operation that succeeded. It is written with one copy of the answer, which may be large.
+// result returns the result of an operation that succeeded. It copies the answer, which may be large, only once.
 func (r *rest) result(op *openapi.Operation, a openapi.Answer, address *url.URL) (json.RawMessage, error) {
 	b := append(make([]byte, 0, resultSize(a)), `{"_meta":{"http":`...)
 	b = appendJSON(b, map[string]any{"headers": a.Header, "status": a.Status})
@@ -280,17 +281,17 @@ func (r *rest) result(op *openapi.Operation, a openapi.Answer, address *url.URL)
 	return bounded(b, r.limit)
 }
 
-// resultSize is about how many bytes the result of an answer takes.
+// resultSize estimates the size in bytes of the result for an answer.
 func resultSize(a openapi.Answer) int {
 	return 4<<10 + len(a.JSON) + len(a.Text)*9/8 + base64.StdEncoding.EncodedLen(len(a.Data))
 }
 
 func appendJSON(b []byte, v any) []byte {
-	b, _ = segment.Append(b, v, segment.SortMapKeys) // texts and numbers
+	b, _ = segment.Append(b, v, segment.SortMapKeys) // v holds only strings and numbers, so this cannot fail
 	return b
 }
 
-// appendFile appends content that is no text as an embedded resource.
+// appendFile appends binary content as an embedded resource.
 func appendFile(b []byte, a openapi.Answer, address *url.URL) []byte {
 	uri := url.URL{Scheme: address.Scheme, Host: address.Host, Path: address.Path}
 	if a.Name != "" {
@@ -302,7 +303,7 @@ func appendFile(b []byte, a openapi.Answer, address *url.URL) []byte {
 	return append(base64.StdEncoding.AppendEncode(b, a.Data), `"}}`...)
 }
 
-// bounded is a result, if it is not larger than a server's may be.
+// bounded returns b, or an error if it is larger than limit.
 func bounded(b []byte, limit int) (json.RawMessage, error) {
 	if len(b) > limit {
 		return nil, tooLarge(limit)
@@ -310,7 +311,7 @@ func bounded(b []byte, limit int) (json.RawMessage, error) {
 	return b, nil
 }
 
-// failedResult is the result of a call that failed; data is for programs.
+// failedResult returns the result of a call that failed; data is for programs.
 func failedResult(text string, data any) (json.RawMessage, error) {
 	out := map[string]any{"isError": true, "content": []content{{"type": "text", "text": text}}}
 	if data != nil {
@@ -319,7 +320,8 @@ func failedResult(text string, data any) (json.RawMessage, error) {
 	return json.Marshal(out)
 }
 
-// refused is the result of an operation that did not succeed. Of one that may change something, the outcome can be unknown.
+// refused returns the result of an operation that did not succeed. It returns f as an error if the operation may change something and its
+// outcome is unknown.
 func refused(op *openapi.Operation, f *fault) (json.RawMessage, error) {
 	if !op.ReadOnly() && leavesOpen(f.status) && f.status >= 400 {
 		return nil, f

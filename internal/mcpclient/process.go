@@ -18,22 +18,22 @@ const (
 	// SuperviseArg as the first argument of this binary means that main has to call [Supervise].
 	SuperviseArg = "__supervise"
 
-	eofGrace  = 500 * time.Millisecond // for a server to exit when its stdin ends
+	eofGrace  = 500 * time.Millisecond // time for a server to exit after its stdin was closed
 	termGrace = 2 * time.Second        // time from SIGTERM to SIGKILL
-	killGrace = 5 * time.Second        // for the kernel to end what was killed; more is a process in a broken driver
+	killGrace = 5 * time.Second        // time for the kernel to end killed processes; only a process stuck in a driver takes longer
 )
 
-// spawn says what to start.
+// spawn describes the process to start.
 type spawn struct {
 	supervisor string // path of a binary whose main calls Supervise
 	command    string // configured command
 	args       []string
 	env        []string
 	dir        string
-	sandbox    *confine.Plan // nil: none
+	sandbox    *confine.Plan // nil if there is none
 }
 
-// child is a running server with everything it started. The caller of start closes its pipes.
+// child is a running server with all its descendants. The caller of start closes its pipes.
 type child struct {
 	stdin  io.WriteCloser
 	stdout io.ReadCloser
@@ -41,7 +41,7 @@ type child struct {
 	pid    int
 
 	ended    chan struct{} // closed when the server has exited
-	done     chan struct{} // closed when its descendants are gone, too
+	done     chan struct{} // closed when the server and its descendants are gone
 	exitOnce sync.Once
 	exit     string // how the server ended; valid once ended is closed
 
@@ -56,7 +56,7 @@ func (p *child) setExit(how string) {
 	})
 }
 
-// waitDone waits until nothing of the process is left; when ctx ends before that, everything is killed at once.
+// waitDone waits until the process and its descendants are gone. When ctx ends first, it kills them at once.
 func (p *child) waitDone(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -69,7 +69,7 @@ func (p *child) waitDone(ctx context.Context) error {
 	return nil
 }
 
-// await waits until a channel is closed, for at most d.
+// await waits for at most d until a channel is closed, and reports whether it was.
 func await(closed <-chan struct{}, d time.Duration) bool {
 	select {
 	case <-closed:
@@ -79,7 +79,7 @@ func await(closed <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// newChild makes the pipes of a child that cmd will start.
+// newChild returns a child with pipes to the process that cmd will start.
 func newChild(cmd *exec.Cmd) (*child, error) {
 	p := &child{ended: make(chan struct{}), done: make(chan struct{})}
 	var errs [3]error
@@ -101,8 +101,8 @@ func closeAll(files ...io.Closer) {
 	}
 }
 
-// program is the path of what is to be executed. A working directory that cannot be used is named here; the system
-// would blame the program.
+// program returns the path of the program to execute. It checks the working directory first, because the system's error would
+// name the program instead.
 func (s spawn) program() (string, error) {
 	if s.dir != "" {
 		info, err := os.Stat(s.dir)

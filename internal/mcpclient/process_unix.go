@@ -17,18 +17,18 @@ import (
 	"mcp-code-exec-harness/internal/confine"
 )
 
-// sysChild is the unix part of a child: the supervisor and the pipe that keeps it alive.
+// sysChild is the unix part of a child: its supervisor and the pipe that controls it.
 type sysChild struct {
-	confined bool // the supervisor is the first process of its namespace: the kernel ends all others with it
+	confined bool // reports that the supervisor is process 1 of a PID namespace: the kernel ends all others with it
 
 	mu      sync.Mutex
-	control *os.File // write end; its end tells the supervisor to stop, a byte to kill
+	control *os.File // write end; closing it tells the supervisor to stop, a byte tells it to kill
 }
 
-// start runs a server under a supervisor and returns when the server has been executed. ctx bounds only the start.
+// start starts a server under a supervisor and returns when the server runs. ctx bounds only the start.
 //
-// The supervisor has two extra descriptors: 3, which ends when the harness dies or wants an end, and 4, on which it
-// reports ("pid N", "fail MESSAGE", "exit HOW").
+// The supervisor has two extra descriptors. 3 is closed when the harness dies or wants the server to end. On 4 the supervisor
+// writes its reports ("pid N", "fail MESSAGE", "exit HOW").
 func start(ctx context.Context, s spawn) (*child, error) {
 	if len(os.Args) > 1 && os.Args[1] == SuperviseArg {
 		return nil, errNested
@@ -37,9 +37,9 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The name is not the harness's, so that killing all processes of that name leaves the supervisor to clean up.
+	// The supervisor has another name than the harness, so that killing all processes named harness leaves it to clean up.
 	args := []string{supervisorName, SuperviseArg}
-	attr := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C on the terminal is for the harness alone
+	attr := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C on the terminal reaches only the harness
 	if s.sandbox != nil {
 		plan, err := s.confined(path, attr)
 		if err != nil {
@@ -77,7 +77,7 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	case <-ctx.Done():
 		err = ctx.Err()
 		if p.kill(); !await(p.done, killGrace) {
-			cmd.Process.Kill() // a supervisor whose start of the server hangs hears nothing; in a sandbox all end with it
+			cmd.Process.Kill() // a supervisor that hangs in the start of the server reads no commands; in a sandbox all processes end with it
 		}
 	}
 	if err != nil {
@@ -88,7 +88,7 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	return p, nil
 }
 
-// confined has the supervisor begin in namespaces of its own, and returns what it needs to start the program there.
+// confined makes the supervisor start in new namespaces, and returns the plan that it needs to start the program there.
 func (s spawn) confined(path string, attr *syscall.SysProcAttr) (string, error) {
 	if err := s.sandbox.Isolate(attr); err != nil {
 		return "", err
@@ -103,7 +103,7 @@ func (s spawn) confined(path string, attr *syscall.SysProcAttr) (string, error) 
 	return s.sandbox.For(path, dir)
 }
 
-// watch follows the supervisor's reports until it is gone. It is the owner of p.pid until started is answered.
+// watch reads the supervisor's reports until it is gone. It sends on started whether the server has started; until then it owns p.pid.
 func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 	lines := bufio.NewScanner(reports)
 	running := false
@@ -113,7 +113,7 @@ func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 		case word == "pid" && !running:
 			if pid, err := strconv.Atoi(rest); err == nil {
 				if p.pid, running = pid, true; p.sys.confined {
-					p.pid = cmd.Process.Pid // the other number means nothing here
+					p.pid = cmd.Process.Pid // the reported number is valid only in the namespace
 				}
 				started <- nil
 			}
@@ -125,12 +125,12 @@ func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 		}
 	}
 	closeAll(reports)
-	state, _ := cmd.Process.Wait() // Wait of cmd would close the pipes before they are read
+	state, _ := cmd.Process.Wait() // cmd.Wait would close the pipes before they are read
 	switch {
 	case !running:
 		started <- fmt.Errorf("the supervisor ended early (%s); does main of %s call mcpclient.Supervise?", state, cmd.Path)
 	case p.pid != 0:
-		// A supervisor that was killed could not end the group; one that exited has ended it.
+		// A supervisor that was killed could not end the server's group; one that exited has done so.
 		if !state.Exited() && !p.sys.confined {
 			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		}
@@ -140,7 +140,7 @@ func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 	close(p.done)
 }
 
-// stop begins the end: stdin is closed by the caller, then the supervisor sends SIGTERM and SIGKILL after their graces.
+// stop asks the supervisor to end the server. The caller has closed stdin; the supervisor sends SIGTERM after eofGrace and SIGKILL after termGrace.
 func (p *child) stop() {
 	p.sys.mu.Lock()
 	defer p.sys.mu.Unlock()
@@ -148,12 +148,12 @@ func (p *child) stop() {
 	p.sys.control = nil
 }
 
-// kill ends everything now, also while a stop is under way.
+// kill ends all processes at once, even after stop.
 func (p *child) kill() {
 	p.sys.mu.Lock()
 	defer p.sys.mu.Unlock()
 	if p.sys.control != nil {
-		_, _ = p.sys.control.Write([]byte{'k'}) // a supervisor that is gone needs no telling
+		_, _ = p.sys.control.Write([]byte{'k'}) // an error means that the supervisor is gone
 		closeAll(p.sys.control)
 		p.sys.control = nil
 		return
@@ -162,13 +162,13 @@ func (p *child) kill() {
 	case <-p.done:
 	default:
 		if p.pid > 0 {
-			// The supervisor sees the server end and kills what is left.
+			// The supervisor notices that the server has ended, and kills its remaining descendants.
 			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		}
 	}
 }
 
-// errNested protects programs (test binaries above all) that start servers but do not handle SuperviseArg: without
-// it they would start themselves as their own supervisor without end.
+// errNested protects programs (mainly test binaries) that start servers but do not handle SuperviseArg: without
+// this error they would start themselves as supervisor endlessly.
 var errNested = errors.New("this program was started as a supervisor but did not call mcpclient.Supervise; " +
 	"its main must do so when os.Args[1] is " + SuperviseArg)

@@ -10,13 +10,13 @@ import (
 	"mcp-code-exec-harness/internal/process"
 )
 
-// sysChild is the Windows part of a child: the job that holds the server and all it starts.
+// sysChild is the Windows part of a child: the job object of the server and its descendants.
 type sysChild struct {
 	job      *process.Job
 	stopping sync.Once
 }
 
-// start runs a server inside a job of its own. ctx bounds only the start.
+// start starts a server in a new job object. ctx bounds only the start.
 func start(ctx context.Context, s spawn) (*child, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -48,19 +48,19 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	}
 	p.pid = cmd.Process.Pid
 	go func() {
-		state, err := cmd.Process.Wait() // Wait of cmd would close the pipes before they are read
+		state, err := cmd.Process.Wait() // cmd.Wait would close the pipes before they are read
 		if err != nil {
 			p.setExit(err.Error())
 		} else {
 			p.setExit(state.String())
 		}
-		p.kill() // the group's remaining processes end as well
+		p.kill() // ends the remaining processes of the job
 		close(p.done)
 	}()
 	return p, nil
 }
 
-// stop gives the server, whose stdin the caller has closed, its grace and then kills the job.
+// stop kills the job if the server, whose stdin the caller has closed, does not exit in time.
 func (p *child) stop() {
 	p.sys.stopping.Do(func() {
 		go func() {
@@ -71,10 +71,10 @@ func (p *child) stop() {
 	})
 }
 
-// kill ends everything in the job now.
+// kill ends all processes of the job at once.
 func (p *child) kill() { p.sys.job.Kill() }
 
-// Supervise is not needed on Windows, where a job object does its work; the harness never starts one.
+// Supervise only prints an error: Windows needs no supervisor, because a job object ends the descendants.
 func Supervise([]string) int {
 	fmt.Fprintln(os.Stderr, "harness: "+SuperviseArg+" does not exist on Windows")
 	return 2

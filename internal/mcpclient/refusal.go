@@ -18,26 +18,26 @@ import (
 )
 
 const (
-	// maxErrorBody is how many bytes of a refusal's body are read.
+	// maxErrorBody is the maximum number of bytes that are read of a refusal's body.
 	maxErrorBody = 60 << 10
-	// errorBodyWait is how long the body of a refusal may take: its status is known already.
+	// errorBodyWait is the maximum time to read the body of a refusal.
 	errorBodyWait = 3 * time.Second
-	// maxReason is how many bytes of a refusal's body go into the text of an error; programs get more of it as data.
+	// maxReason is the maximum number of bytes of a refusal's body in the text of an error; programs get more of it as data.
 	maxReason = 2 << 10
 )
 
-// Refusal is what an HTTP server said in place of an answer.
+// Refusal is the HTTP response of a server that did not give an answer.
 type Refusal struct {
 	Status int
 	Header map[string]string // headers that programs may need, by lower-case name
-	// Body is the content: a JSON value, or a text as a JSON string. Nil stands for no content, and for content that is neither.
+	// Body is the content: a JSON value, or text as a JSON string. It is nil if there is no content or the content is binary.
 	Body json.RawMessage
-	Said string // the content as a text for people, without the markup of a page; at most maxReason bytes
+	Said string // content as text for people, without HTML markup; at most maxReason bytes
 
-	body []byte // the whole content that was read
+	body []byte // all content that was read
 }
 
-// newRefusal reads a refusal. body is without the secrets of the request.
+// newRefusal returns the refusal for an answer. body is the content without the secrets of the request.
 func newRefusal(a openapi.Answer, body []byte) *Refusal {
 	r := &Refusal{Status: a.Status, Header: a.Header, body: body}
 	switch {
@@ -54,7 +54,7 @@ func newRefusal(a openapi.Answer, body []byte) *Refusal {
 	return r
 }
 
-// Error says what the server answered.
+// Error returns the status, what to do about it and the content, as text for people.
 func (r *Refusal) Error() string {
 	text := fmt.Sprintf("it answered HTTP %d %s", r.Status, http.StatusText(r.Status))
 	after := r.Header["retry-after"]
@@ -75,7 +75,7 @@ func (r *Refusal) Error() string {
 	return text
 }
 
-// Data is the refusal as programs get it: {status, headers, body}.
+// Data returns the refusal in the form that programs get: {status, headers, body}.
 func (r *Refusal) Data() json.RawMessage {
 	data := map[string]any{"status": r.Status, "headers": r.Header, "body": ""}
 	if r.Body != nil {
@@ -85,7 +85,7 @@ func (r *Refusal) Data() json.RawMessage {
 	return raw
 }
 
-// refusalOf is the refusal that an error comes from, nil for none.
+// refusalOf returns the refusal that caused an error, nil if there is none.
 func refusalOf(err error) *Refusal {
 	if f, ok := errors.AsType[*fault](err); ok {
 		return f.refusal
@@ -93,9 +93,9 @@ func refusalOf(err error) *Refusal {
 	return nil
 }
 
-// leavesOpen reports whether the outcome of a request is unknown after an answer with an HTTP status. A status of the client's
-// fault says that the request was not carried out (RFC 9110, section 15.5), but for 408 and nginx's 499, with which something
-// between stopped waiting; so do 501 and 505. After any other failure the server may have done a part, and a gateway all of it.
+// leavesOpen reports whether the outcome of a request is unknown after an HTTP status. A 4xx status tells that the request
+// was not carried out (RFC 9110, section 15.5), except for 408 and nginx's 499, which a proxy sends when it stops waiting. 501
+// and 505 tell the same. After any other failure the server may have carried out the request in part or, behind a gateway, completely.
 func leavesOpen(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, 499:
@@ -106,7 +106,7 @@ func leavesOpen(status int) bool {
 	return status < 400 || status >= 500
 }
 
-// refuse reads what an HTTP server said in place of an answer, and makes the fault of the request. It closes the body.
+// refuse reads the response of a server that refused a request, and returns the fault of the request. It closes the body.
 func (r *requester) refuse(res *http.Response) *fault {
 	refusal := r.refusal(res)
 	f := newFault(KindHTTP, "%s", refusal.Error())
@@ -117,14 +117,14 @@ func (r *requester) refuse(res *http.Response) *fault {
 	return f
 }
 
-// refusal reads what an HTTP server said in place of an answer, without the secrets of the request, and closes the body.
+// refusal reads the response of a server that refused a request, and removes the secrets of the request. It closes the body.
 func (r *requester) refusal(res *http.Response) *Refusal {
 	r.cleanHeader(res.Header)
 	body := r.clean(errorBody(res))
 	return newRefusal(openapi.Read(res.StatusCode, res.Header, body), body)
 }
 
-// cleanHeader is clean for the headers of a response.
+// cleanHeader applies clean to the headers of a response.
 func (r *requester) cleanHeader(header http.Header) {
 	for _, values := range header {
 		for i, value := range values {
@@ -133,15 +133,15 @@ func (r *requester) cleanHeader(header http.Header) {
 	}
 }
 
-// errorBody reads the beginning of a refusal's body, as far as it comes in time, and closes the body.
+// errorBody reads the beginning of a refusal's body, within errorBodyWait, and closes the body.
 func errorBody(res *http.Response) []byte {
 	defer func() { _ = res.Body.Close() }()
 	defer time.AfterFunc(errorBodyWait, func() { _ = res.Body.Close() }).Stop()
-	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // a part of it is better than nothing
+	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // a part of the body is better than nothing
 	return body
 }
 
-// pageText is the text that a page shows.
+// pageText returns the visible text of an HTML page.
 func pageText(page string) string {
 	var words []string
 	hidden := ""

@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// minSecret is the length in bytes from which a credential is looked for: texts hold shorter ones by chance.
+	// minSecret is the minimum length in bytes of a credential to search for: texts contain shorter ones by chance.
 	minSecret = 8
-	// maxEscape bounds an escape in bytes, with the backslashes or percent signs that escape it again.
+	// maxEscape is the maximum length in bytes of an escape that may itself be escaped again.
 	maxEscape = 32
 
 	credentialText = "[credential]"
 )
 
-// repeats finds credentials in what a server sends: as they are, reversed, in hexadecimal digits, in base64 also within a longer text, and
-// with characters escaped as JSON, addresses and HTML escape them. It is linear in what it reads, and safe for concurrent use.
+// repeats finds credentials that a server repeats: plain, reversed, in hexadecimal, in base64 (also as part of a longer text), and with
+// characters escaped as in JSON, URLs and HTML. It takes time linear in the length of the text and is safe for concurrent use.
 type repeats struct {
-	texts map[uint64][]string // known texts, by their first eight bytes
-	first [1 << 10]uint64     // a bit for each hash of such bytes
+	texts map[uint64][]string // encoded credentials by their first eight bytes
+	first [1 << 10]uint64     // bit set of the hashes of those first bytes
 }
 
-// newRepeats makes the filter for credentials; nil if there is none to look for.
+// newRepeats returns the filter for credentials, nil if there are none to search for.
 func newRepeats(secrets []string) *repeats {
 	f := &repeats{texts: map[uint64][]string{}}
 	for _, secret := range secrets {
@@ -52,8 +52,8 @@ func newRepeats(secrets []string) *repeats {
 
 func hashed(key uint64) uint64 { return key * 0x9E3779B97F4A7C15 >> 48 }
 
-// spellings are the encoded forms of a credential. Base64 of a longer text has one of three alignments; the characters that depend on
-// what stands around the credential are left out.
+// spellings returns the encoded forms of a credential. In the base64 of a longer text the credential has one of three alignments; characters
+// that depend on the surrounding text are left out.
 func spellings(secret string) []string {
 	reversed := []byte(secret)
 	slices.Reverse(reversed)
@@ -72,7 +72,7 @@ func spellings(secret string) []string {
 	return all
 }
 
-// clean replaces the credentials in data. What holds none is returned as it is.
+// clean replaces the credentials in data. It returns data itself if there are none.
 func (f *repeats) clean(data []byte) []byte {
 	if f == nil || len(data) < minSecret {
 		return data
@@ -96,7 +96,7 @@ func (f *repeats) clean(data []byte) []byte {
 	return append(out, data[copied:]...)
 }
 
-// at is where the credential that begins at i ends; 0 if none does.
+// at returns the end of the credential that begins at i, 0 if none begins there.
 func (f *repeats) at(text []byte, i int) (end int) {
 	key := binary.LittleEndian.Uint64(text[i:])
 	if h := hashed(key); f.first[h>>6]&(1<<(h&63)) == 0 {
@@ -110,10 +110,10 @@ func (f *repeats) at(text []byte, i int) (end int) {
 	return end
 }
 
-// shift says that the bytes of an unescaped text from at on were from bytes further in the original.
+// shift records that the bytes of an unescaped text from index at on stand by bytes further back in the original.
 type shift struct{ at, by int }
 
-// original is where the byte at i of an unescaped text begins in the original.
+// original returns the index in the original of the byte at i of an unescaped text.
 func original(shifts []shift, i int) int {
 	n := sort.Search(len(shifts), func(n int) bool { return shifts[n].at > i })
 	if n == 0 {
@@ -122,7 +122,7 @@ func original(shifts []shift, i int) int {
 	return i + shifts[n-1].by
 }
 
-// unescape replaces escapes of ASCII characters by the characters. Without any, it returns data itself.
+// unescape replaces escapes of ASCII characters by the characters. It returns data itself if there are none.
 func unescape(data []byte) (text []byte, shifts []shift) {
 	copied := 0
 	for i := 0; i < len(data); {
@@ -146,8 +146,8 @@ func unescape(data []byte) (text []byte, shifts []shift) {
 	return append(text, data[copied:]...), shifts
 }
 
-// escaped is the ASCII character that an escape stands for, and the length of the escape; 0 if there is none. Escapes that are escaped
-// again are read as one.
+// escaped returns the ASCII character of the escape at the start of data and the length of the escape, 0 if there is none. An escape that is
+// itself escaped counts as one escape.
 func escaped(data []byte) (c byte, size int) {
 	switch data[0] {
 	case '\\':
@@ -181,7 +181,7 @@ func escaped(data []byte) (c byte, size int) {
 	return 0, 0
 }
 
-// codeUnit reads the hexadecimal digits of an escape of size bytes.
+// codeUnit decodes the hexadecimal digits of an escape of size bytes. It returns 0 if they are not a printable ASCII character.
 func codeUnit(digits string, size int) (byte, int) {
 	n, err := strconv.ParseUint(digits, 16, 16)
 	if err != nil || n < ' ' || n > '~' {

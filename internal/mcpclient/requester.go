@@ -30,10 +30,10 @@ type requester struct {
 	client *http.Client
 	header atomic.Pointer[http.Header] // headers of every request
 
-	credentials credentials.Source // nil: the configured headers
+	credentials credentials.Source // nil if the configured headers authorize requests
 	user        string             // user whose credentials are sent
 	used        atomic.Pointer[usedSecrets]
-	secrets     []string // secrets that every request carries
+	secrets     []string // secrets that every request contains
 
 	life    context.Context // lifetime of the connection; nil until begin
 	end     context.CancelFunc
@@ -44,8 +44,8 @@ func newRequester(cfg Config, user string) *requester {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DialContext = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
 	base.TLSHandshakeTimeout = connectTimeout
-	base.ReadBufferSize, base.WriteBufferSize = 1<<10, 1<<10 // thousands of calls may be in flight, each on a connection of its own
-	base.MaxIdleConnsPerHost = 16                            // a program's parallel calls should not pay a handshake each
+	base.ReadBufferSize, base.WriteBufferSize = 1<<10, 1<<10 // small, because thousands of calls may each have a connection
+	base.MaxIdleConnsPerHost = 16                            // a program's parallel calls reuse connections
 	r := &requester{base: base, client: &http.Client{Transport: base}, credentials: cfg.Credentials, user: user}
 	header := make(http.Header)
 	for name, value := range cfg.Headers {
@@ -60,7 +60,7 @@ func newRequester(cfg Config, user string) *requester {
 	return r
 }
 
-// usedSecrets are the last credentials that were sent, and what finds them and those that are sent all the time.
+// usedSecrets holds the credentials that were sent last, and a filter for them and for the secrets of every request.
 type usedSecrets struct {
 	last []string
 	*repeats
@@ -69,7 +69,7 @@ type usedSecrets struct {
 // secretHeader matches the names of headers that hold credentials.
 var secretHeader = startup.Regexp(`(?i)auth|cookie|key|token|secret|passw|credential|session`)
 
-// secretsOf are the credentials in an address: its password, and parameters whose names say so.
+// secretsOf returns the credentials in an address: its password, and parameters whose names suggest a credential.
 func secretsOf(address string) (secrets []string) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -89,29 +89,29 @@ func secretsOf(address string) (secrets []string) {
 // secretParam matches further names of parameters that hold credentials.
 var secretParam = startup.Regexp(`(?i)^(code|sig|signature|pat|access|pwd)$`)
 
-// begin starts the life of the connection, which ends with ctx or end.
+// begin sets the lifetime of the connection, which ends with ctx or end.
 func (r *requester) begin(ctx context.Context) { r.life, r.end = context.WithCancel(ctx) }
 
-// sameOrigin is the error for an address, of a redirect or of an SSE server's endpoint, at an origin that is not the
-// configured one. It is not followed, because the configured headers may hold credentials.
+// sameOrigin returns an error if the address of a redirect or of an SSE server's endpoint has another origin than the
+// configured one. Such an address gets no request, because the configured headers may hold credentials.
 func sameOrigin(configured, u *url.URL) error {
 	if origin(configured) == origin(u) {
 		return nil
 	}
 	f := newFault(KindUnavailable, "the server sends its clients on to %s://%s, another origin than configured; if that is "+
 		"right, put that address into its url", u.Scheme, u.Host)
-	f.unsent = true // a redirect that keeps the method asks for the request to be sent again
+	f.unsent = true // a redirect that keeps the method tells that the request was not carried out
 	return f
 }
 
-// origin is scheme, host and port of an address.
+// origin returns scheme, host and port of an address.
 func origin(u *url.URL) string {
 	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// setHeader adds a header to all requests from now on, or removes it. Only the handshake does, which makes one request
-// at a time.
+// setHeader sets a header of all later requests; an empty value removes it. Only the handshake calls it, which makes one
+// request at a time.
 func (r *requester) setHeader(name, value string) {
 	header := r.header.Load().Clone()
 	if header.Set(name, value); value == "" {
@@ -120,8 +120,8 @@ func (r *requester) setHeader(name, value string) {
 	r.header.Store(&header)
 }
 
-// do makes one HTTP request, and once more with new credentials if the server refuses the first for its credentials: a request that is
-// answered so was not carried out. ctx comes from within, so that the request ends with the connection.
+// do makes one HTTP request. If the server refuses its credentials, do sends it again with new ones: the refused request was not
+// carried out. ctx comes from the method within, so that the request ends with the connection.
 func (r *requester) do(ctx context.Context, method, address string, body []byte, header ...string) (*http.Response, error) {
 	if r.credentials == nil {
 		return r.once(ctx, method, address, body, header)
@@ -141,7 +141,7 @@ func (r *requester) do(ctx context.Context, method, address string, body []byte,
 		}
 		err = r.credentials.Refused(ctx, r.user, value, again, res.StatusCode, res.Header)
 		if err == nil && again || errors.Is(err, credentials.ErrNotMeant) {
-			return res, nil // refused as any other request
+			return res, nil // an ordinary refusal, not one of the credentials
 		}
 		refusal := r.refusal(res)
 		if err != nil {
@@ -150,9 +150,9 @@ func (r *requester) do(ctx context.Context, method, address string, body []byte,
 	}
 }
 
-// refusesSession reports whether a server refuses a request for its session, not for its credentials: it names the session and asks for no
-// credentials, as RFC 9110, section 15.5.2 has it. A new session begins without one, so that credentials which are refused too are renewed then.
-// The body can still be read.
+// refusesSession reports whether a server refuses a request because of its session and not because of its credentials: the response mentions the
+// session and lacks the header that must ask for credentials (RFC 9110, section 15.5.2). The handshake of a new session names no session, so
+// credentials that are refused too are renewed then. The body can still be read.
 func (r *requester) refusesSession(res *http.Response) bool {
 	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("Www-Authenticate") != "" || r.header.Load().Get(sessionHeader) == "" {
 		return false
@@ -162,7 +162,7 @@ func (r *requester) refusesSession(res *http.Response) bool {
 	return namesSession(body)
 }
 
-// unauthorized is the fault of a request for which there are no credentials. refusal is the server's, nil if the request was not sent.
+// unauthorized returns the fault of a request without valid credentials. refusal is the server's refusal, nil if the request was not sent.
 func unauthorized(err error, refusal *Refusal) error {
 	f := &fault{kind: KindUnavailable, msg: "its credentials cannot be had: " + err.Error(), unsent: true, refusal: refusal, err: err}
 	if needs, is := errors.AsType[*credentials.NeedsLogin](err); is {
@@ -177,10 +177,10 @@ func unauthorized(err error, refusal *Refusal) error {
 	return f
 }
 
-// maxUsed is how many credentials are looked for in what the server sends: requests in flight may have earlier ones.
+// maxUsed is the number of recent credentials to search for in responses: requests in flight may have earlier ones.
 const maxUsed = 4
 
-// use notes a credential that is sent.
+// use records a credential that is about to be sent.
 func (r *requester) use(value string) {
 	secret := value[strings.LastIndexByte(value, ' ')+1:] // the value without its scheme
 	for {
@@ -195,7 +195,7 @@ func (r *requester) use(value string) {
 	}
 }
 
-// clean is what the server sends without the credentials that it was sent: a server may repeat what it got, in an answer or an error.
+// clean removes the credentials that were sent to the server from data that it returns: a server may repeat them in an answer or an error.
 func (r *requester) clean(data []byte) []byte { return r.used.Load().clean(data) }
 
 // once makes one HTTP request.
@@ -213,14 +213,14 @@ func (r *requester) once(ctx context.Context, method, address string, body []byt
 	return r.client.Do(req)
 }
 
-// within is ctx that ends with the connection, too.
+// within returns a context that ends with ctx or with the connection.
 func (r *requester) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(r.life, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// release waits until nothing of a closed connection is left.
+// release waits for the streams of a closed connection and closes the idle HTTP connections.
 func (r *requester) release() {
 	r.streams.Wait()
 	r.base.CloseIdleConnections()

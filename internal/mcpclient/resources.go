@@ -11,7 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Resources lists what a server offers to read; none if it has no resources. Failures are *[CallError].
+// Resources lists the resources that a server offers. The list is empty if the server does not support resources. Errors are *[CallError].
 func (m *Manager) Resources(ctx context.Context, user, server string) ([]Resource, error) {
 	all, err := list[Resource](ctx, m, user, server, "resources", func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 		func(cursor string) (progressParams, func(context.Context, *conn) error) {
@@ -27,7 +27,7 @@ func (m *Manager) Resources(ctx context.Context, user, server string) ([]Resourc
 	return all, err
 }
 
-// ResourceTemplates lists the templates of resources that a server offers, as Resources does.
+// ResourceTemplates lists the resource templates that a server offers. Otherwise it does the same as Resources.
 func (m *Manager) ResourceTemplates(ctx context.Context, user, server string) ([]ResourceTemplate, error) {
 	all, err := list[ResourceTemplate](ctx, m, user, server, "resourceTemplates", func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 		func(cursor string) (progressParams, func(context.Context, *conn) error) {
@@ -46,7 +46,7 @@ func (m *Manager) ResourceTemplates(ctx context.Context, user, server string) ([
 	return all, err
 }
 
-// Prompts lists the prompts that a server offers; none if it has no prompts. Failures are *[CallError].
+// Prompts lists the prompts that a server offers. The list is empty if the server does not support prompts. Errors are *[CallError].
 func (m *Manager) Prompts(ctx context.Context, user, server string) ([]Prompt, error) {
 	all, err := list[Prompt](ctx, m, user, server, "prompts", func(c *mcp.ServerCapabilities) bool { return c.Prompts != nil },
 		func(cursor string) (progressParams, func(context.Context, *conn) error) {
@@ -62,8 +62,8 @@ func (m *Manager) Prompts(ctx context.Context, user, server string) ([]Prompt, e
 	return all, err
 }
 
-// list lists the things of one kind that a server offers. A server that does not announce the kind is asked as well, as the
-// official clients do. ask is the request for a page; identify is what makes an item another one.
+// list lists the items of one kind that a server offers. It also asks a server that does not announce the kind, as the
+// official clients do. ask returns the request for a page; identify returns the identity of an item.
 func list[T any](
 	ctx context.Context, m *Manager, user, server, kind string, offers func(*mcp.ServerCapabilities) bool,
 	ask func(cursor string) (progressParams, func(context.Context, *conn) error), identify func(T) string,
@@ -89,7 +89,7 @@ func list[T any](
 	why, err := c.pages(func(cursor string, _ int) (json.RawMessage, error) {
 		params, send := ask(cursor)
 		raw, _, err := s.request(ctx, opts, params, send)
-		raw.charge.free() // a listing is small enough
+		raw.charge.free() // maxListing bounds the memory of a listing
 		return raw.json, err
 	}, func(raw json.RawMessage) (page, error) {
 		var members map[string]json.RawMessage
@@ -127,11 +127,11 @@ func list[T any](
 	return all, nil
 }
 
-// unannouncedGrace is how long a server may take to list what it does not announce. One that has none of it may leave the request unanswered.
+// unannouncedGrace is the timeout of a request to list items that the server does not announce. A server without such items may not answer.
 var unannouncedGrace = 3 * time.Second
 
 // Prompt fills in a prompt of a server. The result is the answer to prompts/get, an object with messages; the caller calls release once it no
-// longer uses it. Failures are *[CallError].
+// longer uses it. Errors are *[CallError].
 func (m *Manager) Prompt(ctx context.Context, server, name string, args map[string]string, opts CallOptions) (
 	result json.RawMessage, release func(), err error,
 ) {
@@ -154,7 +154,7 @@ func (m *Manager) Prompt(ctx context.Context, server, name string, args map[stri
 	return raw.json, raw.charge.free, nil
 }
 
-// ReadResource reads a resource of a server. The caller calls release once it no longer uses the contents. Failures are
+// ReadResource reads a resource of a server. The caller calls release once it no longer uses the contents. Errors are
 // *[CallError].
 func (m *Manager) ReadResource(ctx context.Context, server, uri string, opts CallOptions) (
 	contents []ResourceContents, release func(), err error,

@@ -22,13 +22,13 @@ type Result struct {
 	StructuredContent json.RawMessage // text as the server wrote it; nil if absent or null
 	IsError           bool
 	Raw               json.RawMessage // the whole result object
-	Conn              int64           // the connection that answered
+	Conn              int64           // number of the connection that answered
 
 	charge *charge
 }
 
-// Release gives back what the result is charged to its owner's memory budget. Call it once the result is no longer
-// used; calling it again does nothing.
+// Release gives back the memory that the result takes of its owner's budget. Call it once the result is no longer
+// used; further calls do nothing.
 func (r *Result) Release() { r.charge.free() }
 
 // Content is one block of a result. Which fields are set depends on Type: text (Text), image and audio (Data,
@@ -42,7 +42,7 @@ type Content struct {
 	Raw      json.RawMessage   `json:"-"` // the whole block
 }
 
-// ResourceContents is what a resource holds: text, or a blob in base64.
+// ResourceContents is the content of a resource: text, or a blob in base64.
 type ResourceContents struct {
 	URI      string `json:"uri"`
 	MIMEType string `json:"mimeType,omitempty"`
@@ -79,7 +79,7 @@ type Prompt struct {
 	Arguments   []PromptArgument `json:"arguments,omitempty"`
 }
 
-// PromptArgument is a text that a prompt takes.
+// PromptArgument describes an argument of a prompt; its value is a string.
 type PromptArgument struct {
 	Name        string `json:"name"`
 	Title       string `json:"title,omitempty"`
@@ -87,16 +87,16 @@ type PromptArgument struct {
 	Required    bool   `json:"required,omitempty"`
 }
 
-// zeroCopy makes texts and raw values views of the message: a result can be large, and is not changed.
+// zeroCopy makes strings and raw values views of the message, because a result can be large and is not changed.
 const zeroCopy = segment.ZeroCopy | segment.DontMatchCaseInsensitiveStructFields
 
-// plainMembers are those members of a result that are none of its content.
+// plainMembers are the members of a result that MCP defines.
 var plainMembers = []string{"_meta", "content", "structuredContent", "isError", "resultType", "inputRequests", "requestState", "ttlMs", "cacheScope"}
 
 var errAsksForInput = errors.New("the server asks for input from a person (elicitation or sampling), which is not offered")
 
-// decodeResult reads the result of tools/call. What it returns are views of raw. A result with none of the members that MCP defines is its
-// own structured content.
+// decodeResult decodes the result of tools/call; the Result holds views of raw. An object without content that has members which MCP does
+// not define becomes the structured content itself.
 func decodeResult(raw json.RawMessage) (*Result, error) {
 	var wire struct {
 		Content           json.RawMessage `json:"content"`
@@ -145,7 +145,7 @@ func decodeResult(raw json.RawMessage) (*Result, error) {
 	return res, nil
 }
 
-// hasOther reports whether an object has a member that is none of the given ones.
+// hasOther reports whether an object has a member other than the given ones.
 func hasOther(raw json.RawMessage, names []string) bool {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(raw, &members) != nil {
@@ -159,7 +159,7 @@ func hasOther(raw json.RawMessage, names []string) bool {
 	return false
 }
 
-// decodeContent reads a block of content. One without type gets that of what it holds; a bare text is a block of text.
+// decodeContent decodes a content block. It derives a missing type from the other members; a bare string becomes a text block.
 func decodeContent(block json.RawMessage) (c Content, err error) {
 	if !isObject(block) {
 		c = Content{Raw: block}
@@ -182,7 +182,7 @@ func decodeContent(block json.RawMessage) (c Content, err error) {
 	return c, nil
 }
 
-// kind is the type of a block that names none; empty if it holds nothing that MCP defines.
+// kind derives the type of a block without one from its members. It returns "" if they fit no type that MCP defines.
 func (c *Content) kind(block json.RawMessage) string {
 	switch {
 	case c.Resource != nil:
@@ -197,8 +197,8 @@ func (c *Content) kind(block json.RawMessage) string {
 	return ""
 }
 
-// plainBase64 is data in base64 as MCP defines it, of data that servers send as a data URL, with white space or in base64 for URLs. What is
-// none of these stays as it is.
+// plainBase64 converts data to base64 as MCP defines it, from a data URL, from base64 with white space or from base64url. It returns all
+// other data unchanged.
 func plainBase64(data, mimeType string) (string, string) {
 	const scheme = "data:"
 	if len(data) > len(scheme) && strings.EqualFold(data[:len(scheme)], scheme) {
@@ -235,11 +235,11 @@ func present(raw json.RawMessage) bool {
 }
 
 const (
-	maxExcerpt = 120      // bytes of wire data in a message
-	maxSaid    = 16 << 10 // bytes of what a server says to people: errors, reasons, progress
+	maxExcerpt = 120      // maximum number of bytes of wire data in an error message
+	maxSaid    = 16 << 10 // maximum number of bytes of a server's text for people: errors, reasons, progress
 )
 
-// excerpt is a short quotation of wire data for a message.
+// excerpt quotes the beginning of wire data for an error message.
 func excerpt(data []byte) string {
 	if len(data) > maxExcerpt {
 		return fmt.Sprintf("%q...", data[:maxExcerpt])
@@ -252,13 +252,14 @@ var (
 	addressUser   = startup.Regexp(`(https?://)[^\s"/?#@]*@`)
 )
 
-// withoutSecrets takes from the addresses in a text what may be secret.
+// withoutSecrets removes the parts of addresses in a text that may be secret: users, passwords and parameters.
 func withoutSecrets(text string) string {
 	return addressUser().ReplaceAllString(addressParams().ReplaceAllString(text, "$1?..."), "$1")
 }
 
-// brief is an error with a text of bounded length: the SDK quotes what servers send. Of addresses in it, which may hold
-// secrets, it shows neither users nor parameters.
+// brief is an error with a text of bounded length, because the SDK quotes what servers send. It removes users and parameters,
+// which may be secret, from addresses in the text.
+
 type brief struct{ error }
 
 func (e brief) Error() string { return clip.Words(withoutSecrets(e.error.Error()), maxSaid) }

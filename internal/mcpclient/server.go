@@ -20,8 +20,8 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// server is one configured server over all its connections; where each user has connections of their own, also one such server as one
-// user has it, whose parent knows the tools.
+// server is one configured server over all its connections. If each user has connections of their own, there is also one server for each
+// user, whose parent is the configured server and knows the tools.
 type server struct {
 	cfg Config
 	m   *Manager
@@ -29,25 +29,25 @@ type server struct {
 	user     string
 	parent   *server
 	users    map[string]*server // servers of a parent by user; guarded by mu
-	used     time.Time          // last time a user asked for this one; guarded by the parent's mu
-	inFlight atomic.Int32       // requests
+	used     time.Time          // last time a user asked for this server; guarded by the parent's mu
+	inFlight atomic.Int32       // number of requests in flight and subscriptions
 
 	sandbox *confine.Plan // plan of cfg.Sandbox
-	secrets *repeats      // finds cfg.Secrets; of a parent
+	secrets *repeats      // filter for cfg.Secrets; set in a parent only
 
 	log *serverLog // log of a server that this process starts
 
-	document parsedDocument // OpenAPI document of a parent
+	document parsedDocument // last OpenAPI document; used in a parent only
 
-	calls  *slots.Slots    // calls in flight, by weight
-	life   context.Context // lifetime of the server, until shut down
+	calls  *slots.Slots    // limits of the calls in flight, by weight
+	life   context.Context // lifetime of the server, until shutdown
 	end    context.CancelFunc
-	worked string // the transport of the last connection; the attempt that runs uses it
+	worked string // transport of the last connection; only the running attempt uses the field
 
 	mu        sync.Mutex
 	state     State
 	reason    string
-	detail    string // the server's own words about reason; people see them, models do not
+	detail    string // the server's own text about reason; people see it, models do not
 	stderr    string // stderr of the last connection or attempt
 	refusal   *Refusal
 	since     time.Time
@@ -58,20 +58,20 @@ type server struct {
 	retryAt   time.Time
 	scopes    []string // scopes for the next login
 	attempt   *attempt
-	waiting   bool           // the attempt waits for its turn among the starts
-	doubtful  bool           // the last start failed: what is to be installed may be missing
-	slowSince time.Time      // EnsureTools waited for it in vain; zero: it did not
-	work      sync.WaitGroup // goroutines; none begins once life has ended
+	waiting   bool           // reports that the attempt waits for its turn among the starts
+	doubtful  bool           // reports that the last start failed, so that the package may be missing
+	slowSince time.Time      // time when EnsureTools waited for the server in vain; zero if it did not
+	work      sync.WaitGroup // goroutines; nothing is added once life has ended
 
-	listing *listing // known tools; nil if none were listed
-	cached  bool     // listing is from the disk
+	listing *listing // known tools; nil if the server has not listed any
+	cached  bool     // reports that listing is from the disk
 
-	subscriptions map[*subscription]bool // to resources
-	again         bool                   // connectAgain is at work
+	subscriptions map[*subscription]bool // subscriptions to resources
+	again         bool                   // reports that connectAgain is running
 
-	reviewing sync.Mutex // held from the review of a listing until it is the known one
+	reviewing sync.Mutex // held from the review of a listing until the field listing is set to it
 	reporting sync.Mutex
-	reported  *listing // the last that OnChange got
+	reported  *listing // last listing that OnChange got
 }
 
 // attempt is a start under way; all callers that need the server wait for the same one.
@@ -81,10 +81,10 @@ type attempt struct {
 	err  error
 }
 
-// hide is a text for people, of what the server printed, without the credentials in its arguments and environment: it may repeat them.
+// hide removes the server's configured secrets from a text for people, because the server may repeat them in its output.
 func (s *server) hide(text string) string { return string(s.root().secrets.clean([]byte(text))) }
 
-// tail is the end of what the server of a connection wrote to stderr.
+// tail returns the last lines that the server of a connection wrote to stderr.
 func (s *server) tail(c *conn) string { return s.hide(c.stderr.String()) }
 
 func (s *server) setState(state State, reason string) {
@@ -95,7 +95,7 @@ func (s *server) unavailable(msg string) *CallError {
 	return &CallError{Server: s.cfg.Name, Kind: KindUnavailable, Message: msg}
 }
 
-// connect returns the connection, making one if need be. The attempt is not the caller's: it goes on when ctx ends.
+// connect returns the connection, and makes one if there is none. The attempt continues when ctx ends, because other callers may wait for it.
 func (s *server) connect(ctx context.Context, force bool) (*conn, error) {
 	c, a, err := s.begin(force)
 	if a == nil {
@@ -112,7 +112,7 @@ func (s *server) connect(ctx context.Context, force bool) (*conn, error) {
 	}
 }
 
-// begin returns the connection, or the attempt to make one, which it begins if there is none.
+// begin returns the connection, or else the attempt to make one. It begins an attempt if there is none.
 func (s *server) begin(force bool) (*conn, *attempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *server) begin(force bool) (*conn, *attempt, error) {
 	return nil, a, nil
 }
 
-// run makes one attempt: connect, list the tools, publish.
+// run makes one attempt: it installs the server if necessary, connects, lists the tools and publishes them.
 func (s *server) run(a *attempt) {
 	defer close(a.done)
 	var c *conn
@@ -203,7 +203,7 @@ func (s *server) run(a *attempt) {
 	s.work.Go(func() { s.follow(c) })
 }
 
-// installed is install when it is the server's turn.
+// installed waits for the server's turn and then calls install.
 func (s *server) installed(repair bool) (stderr string, err error) {
 	release, err := s.turn(s.m.installs)
 	if err != nil {
@@ -213,13 +213,13 @@ func (s *server) installed(repair bool) (stderr string, err error) {
 	return s.install(repair)
 }
 
-// maxStarts is how many servers are installed, and how many started, at the same time: each of many takes long on a busy machine.
+// maxStarts is the maximum number of servers that are installed, and that are started, at the same time: more would slow each other down.
 const maxStarts = 4
 
-// maxTurn is how long an installation or a start counts as one of maxStarts: servers that hang do not keep the others from starting.
+// maxTurn is the time for which an installation or a start counts towards maxStarts, so that servers that hang do not block the others.
 const maxTurn = 10 * time.Second
 
-// turn waits until a server that is started here may be installed or started. The time that this may take begins afterwards.
+// turn waits until a server that this process starts may be installed or started. The timeout of the installation or start begins afterwards.
 func (s *server) turn(turns chan struct{}) (release func(), err error) {
 	if s.cfg.Command == "" {
 		return func() {}, nil
@@ -241,7 +241,7 @@ func (s *server) turn(turns chan struct{}) (release func(), err error) {
 	return func() { timer.Stop(); once() }, nil
 }
 
-// startup connects and asks for the tools. Beside an error c is a connection that has ended, or nil.
+// startup connects and lists the tools. If it returns an error, c is a connection that has ended, or nil.
 func (s *server) startup() (c *conn, l *listing, err error) {
 	release, err := s.turn(s.m.starts)
 	if err != nil {
@@ -261,7 +261,7 @@ func (s *server) startup() (c *conn, l *listing, err error) {
 	return c, l, err
 }
 
-// detailOf is what a server that did not start wrote about it, and what it may have missed. c is nil if there was no connection.
+// detailOf returns what a server that did not start wrote about the failure, and hints about missing variables. c is nil if there was no connection.
 func (s *server) detailOf(c *conn, failed *CallError) string {
 	var lines []string
 	if line := telling(failed.Stderr); line != "" && !strings.Contains(failed.Message, line) {
@@ -280,15 +280,15 @@ func (s *server) detailOf(c *conn, failed *CallError) string {
 	return strings.Join(lines, "\n")
 }
 
-// release ends a connection at once, without the goodbyes of the protocol.
+// release ends a connection within eofGrace, by force if necessary.
 func (s *server) release(c *conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), eofGrace)
 	defer cancel()
-	_ = c.close(ctx) // a failure to close adds nothing to the reason
+	_ = c.close(ctx) // an error of close does not help to explain why the connection ended
 }
 
 // backOff sets when the server may be started again: 0.5 s after the first failure, 1 s after the second, doubling to
-// 30 s, each between half and all of that, so that many do not come back in step. s.mu is held.
+// 30 s. Each pause is a random part between half and all of that, so that many servers do not start at once. The caller holds s.mu.
 func (s *server) backOff() {
 	d := s.m.opts.backoffMax
 	if s.failures < 16 {
@@ -298,13 +298,13 @@ func (s *server) backOff() {
 	s.retryAt = time.Now().Add(d/2 + rand.N(d/2+1))
 }
 
-// The pause after listing changed tools, which doubles while they go on changing.
+// Bounds of the pause after listing changed tools. The pause doubles while the tools keep changing.
 const (
 	relistMin = time.Second
 	relistMax = 30 * time.Second
 )
 
-// follow watches a connection: it lists the tools again when they change, and notes its end.
+// follow watches a connection: it lists the tools again when they change, and calls lost when the connection has ended.
 func (s *server) follow(c *conn) {
 	defer s.lost(c)
 	for pause := time.Duration(0); ; {
@@ -313,7 +313,7 @@ func (s *server) follow(c *conn) {
 		case <-c.dead:
 			return
 		}
-		_ = s.relist(c.calls, c) // it logs its error
+		_ = s.relist(c.calls, c) // relist logs its error
 		pause = min(max(2*pause, relistMin), relistMax)
 		if await(c.dead, pause) {
 			return
@@ -340,7 +340,7 @@ func (s *server) relist(ctx context.Context, c *conn) error {
 	return err
 }
 
-// lost notes that a connection ended by itself, once, and releases what is left of it.
+// lost records that a connection ended by itself, and releases its resources. Further calls do nothing.
 func (s *server) lost(c *conn) {
 	s.mu.Lock()
 	if s.conn == c {
@@ -359,8 +359,8 @@ func (s *server) lost(c *conn) {
 	s.release(c)
 }
 
-// retire replaces a connection whose session the server has forgotten: the next call makes a new one, calls in flight
-// go on to their end. It says nothing of the server's health, so there is no backoff.
+// retire replaces a connection whose session the server has forgotten: the next call makes a new connection, calls in flight
+// continue on the old one. There is no backoff, because a forgotten session does not mean that the server is unhealthy.
 func (s *server) retire(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -374,7 +374,7 @@ func (s *server) retire(c *conn) {
 	}
 	idle := make(chan struct{})
 	go func() {
-		c.use.Lock() // waits for the calls in flight, which release has cancelled
+		c.use.Lock() // waits for the calls in flight; release cancels them if it comes first
 		close(idle)
 	}()
 	s.work.Go(func() {
@@ -387,7 +387,7 @@ func (s *server) retire(c *conn) {
 	})
 }
 
-// disconnect ends the current connection in order.
+// disconnect ends the current connection normally.
 func (s *server) disconnect(ctx context.Context) error {
 	s.mu.Lock()
 	c := s.conn
@@ -401,15 +401,15 @@ func (s *server) disconnect(ctx context.Context) error {
 	return c.close(ctx)
 }
 
-// shutdown ends the server for good. After it, none of its processes and goroutines is left, and nothing of it is
-// reported any more.
+// shutdown ends the server permanently. After shutdown none of its processes and goroutines is left, and the server
+// reports nothing more.
 func (s *server) shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.end()
 	a, users := s.attempt, slices.Collect(maps.Values(s.users))
 	s.mu.Unlock()
 	for _, u := range users {
-		_ = u.shutdown(ctx) // a user's server has no process that could hang
+		_ = u.shutdown(ctx) // a server of one user has no process that could hang
 	}
 	if a != nil {
 		<-a.done
@@ -424,12 +424,12 @@ func (s *server) shutdown(ctx context.Context) error {
 }
 
 const (
-	maxInstructions = 64 << 10 // bytes
-	maxInfo         = 1 << 10  // bytes of a name
-	maxBadLogged    = 5        // most unusable tools that are logged
+	maxInstructions = 64 << 10 // maximum size of the instructions in bytes
+	maxInfo         = 1 << 10  // maximum size of a name, title or version in bytes
+	maxBadLogged    = 5        // maximum number of unusable tools that are logged
 )
 
-// list asks a connected server for its tools.
+// list requests the tools of a connected server.
 func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 	init := c.session.InitializeResult()
 	l := &listing{Version: listingVersion, Protocol: cmp.Or(c.link.spoken(), init.ProtocolVersion), Instructions: clip.Text(init.Instructions, maxInstructions)}
@@ -476,7 +476,7 @@ func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 	return l, nil
 }
 
-// recall makes a cached listing the known one, unless the server has listed its tools meanwhile, and reports it.
+// recall sets and reports a cached listing, unless the server has listed its tools meanwhile.
 func (s *server) recall(l *listing) {
 	s.reviewing.Lock()
 	defer s.reviewing.Unlock()
@@ -521,7 +521,7 @@ func (s *server) rereview() {
 	}
 }
 
-// review returns the names of what is held of a listing; fresh, if a cached one is not to be used.
+// review returns the names of the tools that Options.Review holds of a listing. fresh reports that a cached listing must not be used.
 func (s *server) review(l *listing, cached bool) (held map[string]bool, fresh bool) {
 	if s.m.opts.Review == nil {
 		return nil, false
@@ -538,7 +538,7 @@ func (s *server) review(l *listing, cached bool) (held map[string]bool, fresh bo
 	return held, fresh
 }
 
-// offer is what the configuration lets a server offer of a listing.
+// offer returns the part of a listing that the configuration allows.
 func (s *server) offer(l *listing) Server {
 	return Server{
 		Status: Status{Name: s.cfg.Name, Protocol: l.Protocol, ServerInfo: l.ServerInfo, Instructions: l.Instructions},
@@ -546,14 +546,14 @@ func (s *server) offer(l *listing) Server {
 	}
 }
 
-// holds reports whether a tool is held by now.
+// holds reports whether the review of the known listing holds a tool.
 func (s *server) holds(tool string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.listing != nil && s.listing.held[tool]
 }
 
-// mirrored are the mirrored arguments of a tool.
+// mirrored returns the mirrored arguments of a tool.
 func (s *server) mirrored(tool string) []mirror {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -563,7 +563,7 @@ func (s *server) mirrored(tool string) []mirror {
 	return s.listing.mirrors[tool]
 }
 
-// publish makes a listing of the running server the known one, writes it to disk if it has changed, and reports it.
+// publish sets and reports a listing of the running server, and writes it to disk if it has changed.
 func (s *server) publish(l *listing) {
 	s.reviewing.Lock()
 	defer s.reviewing.Unlock()
@@ -585,7 +585,7 @@ func (s *server) publish(l *listing) {
 	s.report()
 }
 
-// report calls OnChange if the listing is not what was reported last. The lock keeps reports in order.
+// report calls OnChange if the listing differs from the last reported one. The lock keeps reports in order.
 func (s *server) report() {
 	if s.m.opts.OnChange == nil {
 		return
@@ -602,7 +602,7 @@ func (s *server) report() {
 	s.m.opts.OnChange(s.snapshot())
 }
 
-// snapshot describes the server as it is now.
+// snapshot returns the present state and tools of the server.
 func (s *server) snapshot() Server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -634,7 +634,7 @@ func (s *server) snapshot() Server {
 	return out
 }
 
-// transport is the one in use, or the one that will be tried first; s.mu is held.
+// transport returns the transport in use, or the one that will be tried first. The caller holds s.mu.
 func (s *server) transport() string {
 	switch {
 	case s.conn != nil:

@@ -19,40 +19,40 @@ import (
 )
 
 const (
-	// maxServerLog is the size in bytes from which a server's log is rotated: there is the log, and the one before.
+	// maxServerLog is the size in bytes at which a server's log is rotated. The previous log is kept.
 	maxServerLog = 1 << 20
-	// maxLogLine is how many bytes of a line are kept.
+	// maxLogLine is the maximum number of bytes of a line that are kept.
 	maxLogLine = 4 << 10
-	// A server may write maxLogBurst bytes into its log at once, and logPerSecond over time; further lines are counted only.
+	// Limits of a server's output into its log, in bytes: maximum burst and rate. Lines above the limits are dropped and counted.
 	maxLogBurst  = 256 << 10
 	logPerSecond = 16 << 10
-	// logLockWait bounds the wait for another process that rotates the log.
+	// logLockWait is the maximum wait for another process that rotates the log.
 	logLockWait = time.Second
 )
 
-// LogFile is the path of a server's log in a directory of logs. The log before it has the suffix ".1".
+// LogFile returns the path of a server's log in a directory of logs. The previous log has the suffix ".1".
 func LogFile(dir, server string) string {
 	return filepath.Join(dir, url.QueryEscape(server)+".log")
 }
 
-// LogFile is the path of a server's log; see the function LogFile.
+// LogFile returns the path of a server's log; see the function LogFile.
 func (m *Manager) LogFile(server string) string { return LogFile(m.opts.LogDir, server) }
 
-// serverLog keeps what a server printed, and when it started and ended: a line for each, with its time and where it came from. Several processes
-// may write one log. It is safe for concurrent use; a nil log keeps nothing.
+// serverLog is the log of a server's output, starts and ends. Each line has its time and source. Several processes may write to one log.
+// It is safe for concurrent use; a nil log keeps nothing.
 type serverLog struct {
 	path   string
-	clean  *repeats            // takes out credentials
-	redact func(string) string // hides personal data; nil: nothing
+	clean  *repeats            // removes credentials
+	redact func(string) string // hides personal data; nil hides nothing
 
 	mu      sync.Mutex
 	file    *os.File
 	left    *rate.Limiter
 	dropped int
-	failed  bool // set after a write failed; nothing more is tried
+	failed  bool // set after a write failed; later lines are dropped
 }
 
-// newServerLog makes a log, whose file appears with its first line. An empty dir keeps nothing.
+// newServerLog returns the log of a server. The first line creates the file. If dir is empty, the log keeps nothing.
 func newServerLog(dir string, cfg Config, redact func(string) string) *serverLog {
 	if dir == "" || cfg.Command == "" {
 		return nil
@@ -60,7 +60,7 @@ func newServerLog(dir string, cfg Config, redact func(string) string) *serverLog
 	return &serverLog{path: LogFile(dir, cfg.Name), clean: newRepeats(cfg.Secrets), redact: redact, left: rate.NewLimiter(logPerSecond, maxLogBurst)}
 }
 
-// line adds a line.
+// line adds a line from a source, unless the server prints too much.
 func (l *serverLog) line(from, text string) {
 	if l == nil {
 		return
@@ -86,7 +86,7 @@ func (l *serverLog) line(from, text string) {
 	l.write(from, text)
 }
 
-// write appends a line and rotates. The caller holds mu.
+// write appends a line and rotates the log if it is too large. The caller holds mu.
 func (l *serverLog) write(from, text string) {
 	if l.file == nil {
 		err := os.MkdirAll(filepath.Dir(l.path), 0o700)
@@ -94,7 +94,7 @@ func (l *serverLog) write(from, text string) {
 			l.file, err = os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		}
 		if err != nil {
-			l.failed = true // a server works without its log
+			l.failed = true // the server works without its log
 			return
 		}
 	}
@@ -107,7 +107,7 @@ func (l *serverLog) write(from, text string) {
 	}
 }
 
-// rotate copies the log and empties it, so that other processes that have it open keep writing to the same file.
+// rotate copies the log to the previous one and truncates it, so that other processes can keep writing to the open file.
 func (l *serverLog) rotate() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), logLockWait)
 	defer cancel()
@@ -142,30 +142,30 @@ func (l *serverLog) close() {
 	l.file, l.failed = nil, true
 }
 
-// stream is a writer of lines that come from one place. It is for one goroutine.
+// stream returns a writer of lines from one source. Only one goroutine may use it.
 func (l *serverLog) stream(from string) *logStream { return &logStream{log: l, from: from} }
 
 type logStream struct {
 	log  *serverLog
 	from string
-	part []byte // start of a line without an end
-	key  int    // lines of a private key that have been left out; 0: the last line was not of one
+	part []byte // beginning of an unfinished line
+	key  int    // number of lines of a private key so far; 0 if the last line was not part of a key
 }
 
-// maxKeyLines is the number of lines of the longest private key in use, and more.
+// maxKeyLines is an upper bound of the lines of a private key.
 const maxKeyLines = 1000
 
 var (
 	// keyBegins and keyEnds match the first and the last line of a private key.
 	keyBegins = startup.Regexp(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----`)
 	keyEnds   = startup.Regexp(`-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----`)
-	// keyContinues matches the lines between: base64, checksums, headers and empty ones, quoted and indented in any way, also behind what a
-	// logger writes before each line.
+	// keyContinues matches the lines between: base64, checksums, headers and empty lines, with any quotes and indentation, also after a
+	// logger's prefix.
 	keyContinues = startup.Regexp(`^[\s"'|>+,]*([A-Za-z0-9+/=_-]*|[A-Za-z-]+: \S*)(\\n)?[\s"',+\\]*$|[A-Za-z0-9+/=]{40,}(\\n)?[\s"',+\\]*$`)
 )
 
-// ofKey reports whether a line belongs to a private key, which has no other line that is recognized alone. The caller leaves it out. What
-// stands before the key in its first line is in shown.
+// ofKey reports with left whether a line belongs to a private key, so that the caller drops it. Only the first line of a key is recognized
+// by itself. shown is the line to log; of a key's first line it holds only the text before the key.
 func (s *logStream) ofKey(line string) (shown string, left bool) {
 	begins := keyBegins().FindStringIndex(line)
 	switch {
@@ -185,7 +185,7 @@ func (s *logStream) ofKey(line string) (shown string, left bool) {
 	return "", true
 }
 
-// Write never fails.
+// Write logs the complete lines and keeps the rest. It never fails.
 func (s *logStream) Write(p []byte) (int, error) {
 	if s.log == nil {
 		return len(p), nil
@@ -203,7 +203,7 @@ func (s *logStream) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end writes the line that has no end yet.
+// end logs the line that has been collected so far.
 func (s *logStream) end() {
 	if text := strings.TrimRight(string(s.part), "\r"); text != "" {
 		if shown, left := s.ofKey(text); !left {

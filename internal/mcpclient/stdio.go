@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// What a server may write to stdout that is no message, between two messages: some print logs there by mistake,
-	// which is tolerated, and some never stop, which is not.
+	// Limits of a server's output on stdout between two messages that is not a message. Some servers print logs there by mistake,
+	// which is tolerated up to these limits.
 	maxJunkLines = 10_000
 	maxJunkBytes = 16 << 20
 )
 
-// stdio carries newline-delimited JSON to and from a child process. The SDK's own transport has no way to skip what is
-// not a message, and breaks off a write that blocks only by breaking the connection.
+// stdio carries newline-delimited JSON to and from a child process. The SDK's own transport cannot skip lines that are
+// not messages, and can end a blocked write only by ending the connection.
 type stdio struct {
 	stdin  io.WriteCloser
 	stdout *lineReader
@@ -32,18 +32,18 @@ type stdio struct {
 type outgoing struct {
 	data  []byte
 	ex    *exchange
-	begun chan struct{} // closed once ex says that it was sent
+	begun chan struct{} // closed once ex.sent is set
 	done  chan error    // buffered
 }
 
-// newStdio takes over stdin and reads from stdout, which stays the caller's.
+// newStdio returns a carrier that owns stdin and reads from stdout, which the caller closes.
 func newStdio(stdin io.WriteCloser, stdout io.Reader, limit int, onJunk func([]byte)) *stdio {
 	return &stdio{
 		stdin: stdin, stdout: newLineReader(stdout, limit, onJunk), writes: make(chan *outgoing), closed: make(chan struct{}),
 	}
 }
 
-// open implements [carrier]. The goroutines end with stdout and with close.
+// open implements [carrier]. Its goroutines end when stdout ends and when close is called.
 func (c *stdio) open(_ context.Context, l *link) error {
 	go c.write()
 	go func() {
@@ -62,14 +62,14 @@ func (c *stdio) open(_ context.Context, l *link) error {
 	return nil
 }
 
-// close implements [carrier]. It ends the server's stdin, and with it a write that blocks.
+// close implements [carrier]. It closes the server's stdin, which also ends a blocked write.
 func (c *stdio) close() {
 	close(c.closed)
-	_ = c.stdin.Close() // nothing is buffered here; a server that did not read is being ended
+	_ = c.stdin.Close() // nothing is buffered, and a server that did not read its stdin is about to end
 }
 
-// send implements [carrier]. When ctx ends while the server does not read its stdin, send returns; a message of which
-// nothing was written is then never written, one that was begun is completed in the background.
+// send implements [carrier]. When ctx ends while the server does not read its stdin, send returns. A message whose write has not begun is
+// then never written; a message whose write has begun is completed in the background.
 func (c *stdio) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error {
 	data, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *stdio) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) err
 	}
 	out := &outgoing{data: append(data, '\n'), ex: ex, begun: make(chan struct{}), done: make(chan error, 1)}
 	if err := ctx.Err(); err != nil {
-		return err // select could choose a free writer although ctx has ended
+		return err // the select below could choose a free writer although ctx has ended
 	}
 	select {
 	case c.writes <- out:
@@ -86,7 +86,7 @@ func (c *stdio) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) err
 	case <-c.closed:
 		return io.EOF
 	}
-	<-out.begun // closed at once: a caller that gives up later must see that the message was sent
+	<-out.begun // closed at once; a caller that gives up later must see that the message was sent
 	select {
 	case err := <-out.done:
 		return err
@@ -109,10 +109,10 @@ func (c *stdio) write() {
 			close(out.begun)
 			n, err := c.stdin.Write(out.data)
 			if n == 0 && err != nil && out.ex != nil {
-				out.ex.sent.Store(false) // the server has gone: provably not one byte
+				out.ex.sent.Store(false) // the server is gone and provably got no byte
 			}
 			if err != nil {
-				err = fmt.Errorf("%w: %w", io.EOF, err) // the server reads no more: its end, as that of its stdout
+				err = fmt.Errorf("%w: %w", io.EOF, err) // a closed stdin counts as the server's end, as a closed stdout does
 			}
 			out.done <- err
 		}
@@ -123,7 +123,7 @@ func (c *stdio) write() {
 type lineReader struct {
 	lines  *lines
 	queue  []jsonrpc.Message
-	onJunk func(line []byte) // the first line of each run of junk, for the log
+	onJunk func(line []byte) // called with the first of consecutive lines that are not messages, for the log
 
 	junkLines, junkBytes int
 	example              string
@@ -133,7 +133,7 @@ func newLineReader(r io.Reader, limit int, onJunk func([]byte)) *lineReader {
 	return &lineReader{lines: newLines(r, limit), onJunk: onJunk}
 }
 
-// next returns the next message, skipping lines that are none. An answer above the limit or one that cannot be decoded
+// next returns the next message and skips lines that are not messages. An answer that exceeds the limit or cannot be decoded
 // becomes an error answer, so that only its request fails.
 func (l *lineReader) next() (jsonrpc.Message, error) {
 	for len(l.queue) == 0 {
@@ -144,7 +144,7 @@ func (l *lineReader) next() (jsonrpc.Message, error) {
 		}
 		switch {
 		case end != nil && len(l.queue) == 0:
-			return nil, end // a last line without an end is no wrong message: it broke off
+			return nil, end // an unfinished last line is not an error of its own, because the output broke off
 		case err != nil:
 			return nil, err
 		}
@@ -186,18 +186,18 @@ func (l *lineReader) take(line []byte, cut, complete bool) error {
 	return nil
 }
 
-// startOfMessage begins every message.
+// startOfMessage matches the beginning of a message.
 var startOfMessage = startup.Regexp(`\{\s*"(?:jsonrpc|id|result|error|method)"\s*:`)
 
 const (
-	// maxNoise is how many bytes may stand before a message on its line.
+	// maxNoise is the maximum number of bytes before a message on its line.
 	maxNoise = 64 << 10
-	// maxWithin is how many places of a line are tried for a message.
+	// maxWithin is the maximum number of places of a line at which a message is searched.
 	maxWithin = 16
 )
 
-// within finds messages on a line that has something else before, between or behind them: control sequences, a word that was printed without
-// an end of line. Requests of the server are not looked for there: a log that shows what was received holds ours.
+// within finds messages on a line with other text before, between or after them, such as control sequences or a word printed without a
+// newline. It ignores requests, because a log of received messages contains the requests of the harness.
 func (l *lineReader) within(line []byte, cut bool) (msgs []jsonrpc.Message) {
 	if cut {
 		return nil
@@ -212,7 +212,7 @@ func (l *lineReader) within(line []byte, cut bool) (msgs []jsonrpc.Message) {
 		var value json.RawMessage
 		if dec.Decode(&value) != nil {
 			if n == 0 && at[0] == 0 {
-				break // a message that is broken: what is in it is none
+				break // the line is a broken message, so its parts are not messages
 			}
 			line = line[1:]
 			continue
@@ -230,12 +230,13 @@ func (l *lineReader) within(line []byte, cut bool) (msgs []jsonrpc.Message) {
 	return msgs
 }
 
-// decodeLine decodes a line that is a message, or a batch of them.
+// decodeLine decodes a line that is a message or a batch of messages.
 func decodeLine(line []byte) ([]jsonrpc.Message, error) {
 	if line[0] != '{' && line[0] != '[' {
 		return nil, errors.New("not a JSON object")
 	}
-	// The SDK reads the first value and ignores what follows. Only another message matters, and then the line is no JSON.
+	// The SDK decodes the first value and ignores the rest. If the rest holds another message, report the line as invalid, so that within
+	// finds both.
 	if bytes.Count(line, []byte(`"jsonrpc"`)) > 1 && !json.Valid(line) {
 		return nil, invalidMessage(line, "it is not JSON")
 	}

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// The reader skips a line or event above the limit, if it is at most maxOver times as long as the limit.
+	// maxOver is the maximum size of a line or event that the reader skips, as a multiple of the limit. A larger one is an error.
 	maxOver = 16
-	// endBytes of the beginning and of the end of a larger message are kept, to find its id in.
+	// endBytes is the number of bytes that are kept at each end of a message above the limit, to find its id.
 	endBytes = 1 << 10
 )
 
 // lines reads lines of a bounded length.
 type lines struct {
 	r     *bufio.Reader
-	limit int                  // bytes of a line
+	limit int                  // maximum size of a line in bytes
 	grow  func(size int) error // charges the memory of a line; nil charges nothing
 
-	// events says that a line may also end with CR alone, as in a stream of events.
+	// events reports that a line may also end with CR alone, as in a stream of events.
 	events  bool
-	begun   bool // a line of the stream of events was read
-	afterCR bool // the last line ended with CR, so an LF that follows belongs to it
+	begun   bool // reports that a line of the stream of events was read
+	afterCR bool // reports that the last line ended with CR, so that a following LF belongs to it
 }
 
 func newLines(r io.Reader, limit int) *lines {
@@ -44,7 +44,7 @@ func newEventLines(r io.Reader, limit int) *lines {
 	return l
 }
 
-// slice returns the rest of a line, as far as it is in the buffer, as [bufio.Reader.ReadSlice] does.
+// slice returns the rest of a line, or the part of it that is in the buffer, as [bufio.Reader.ReadSlice] does.
 func (l *lines) slice() ([]byte, error) {
 	if !l.events {
 		return l.r.ReadSlice('\n')
@@ -71,7 +71,7 @@ func (l *lines) slice() ([]byte, error) {
 	return part[:size], err
 }
 
-// next returns a line with its end. Of a line above the limit (cut) it returns the beginning and the end.
+// next returns a line with its line ending. If the line exceeds the limit, cut is true and line holds only its beginning and end.
 func (l *lines) next() (line []byte, cut bool, err error) {
 	for size := 0; ; {
 		part, err := l.slice()
@@ -93,7 +93,7 @@ func (l *lines) next() (line []byte, cut bool, err error) {
 	}
 }
 
-// shorten removes the middle of a message that is too large, in place.
+// shorten removes the middle of a message that exceeds the limit, in place.
 func shorten(data []byte) []byte {
 	if len(data) <= 2*endBytes {
 		return data
@@ -104,15 +104,15 @@ func shorten(data []byte) []byte {
 // event is a server-sent event.
 type event struct {
 	name, id string
-	retry    time.Duration // 0 is none
+	retry    time.Duration // 0 if there is none
 	data     []byte
-	cut      bool // data is above the limit, and only its beginning and end
+	cut      bool // reports that the event exceeds the limit; data is then only its beginning and end
 }
 
-// minRetry is the shortest wait before a stream is opened again that a server may ask for.
+// minRetry is the minimum pause that a server may request before a stream is opened again.
 const minRetry = 100 * time.Millisecond
 
-// event reads an event. One that is not complete is dropped, unless the stream ends in order behind a whole message.
+// event reads an event. It drops an incomplete event, unless the stream ends normally after a whole message.
 func (l *lines) event() (ev event, err error) {
 	for size := 0; ; {
 		line, cut, end := l.next()
@@ -165,7 +165,7 @@ func (l *lines) event() (ev event, err error) {
 	}
 }
 
-// messages decodes the data of an event; limit is the one that it may be above.
+// messages decodes the data of an event. An event that exceeds limit, the size limit of the stream, is an error.
 func (ev event) messages(limit int) ([]jsonrpc.Message, error) {
 	if ev.cut {
 		return nil, tooLarge(limit)
@@ -173,19 +173,19 @@ func (ev event) messages(limit int) ([]jsonrpc.Message, error) {
 	return decodeMessages(ev.data)
 }
 
-// tooLarge stands for a message above the size limit, in bytes.
+// tooLarge returns the error for a message above the size limit, in bytes.
 func tooLarge(limit int) error {
 	return newFault(KindProtocol, "the answer is larger than %d bytes; ask for less at once", limit)
 }
 
-// invalidMessage stands for a message that is not JSON-RPC.
+// invalidMessage returns the error for a message that is not JSON-RPC.
 func invalidMessage(data []byte, why string) error {
 	f := newFault(KindProtocol, "the server answered with an invalid message: %s: %s", clip.Text(why, maxExcerpt), excerpt(data))
 	f.said = bytes.Clone(data[:min(len(data), maxReason)])
 	return f
 }
 
-// The id of a JSON-RPC answer is among its first two members or its last two, because it has three.
+// The id of a JSON-RPC answer is among the first two or the last two members, because an answer has three.
 const (
 	versionMember = `"jsonrpc"\s*:\s*"2.0"\s*`
 	idMember      = `"id"\s*:\s*(\d+|"(?:[^"\\]|\\.)*")\s*`
@@ -196,7 +196,7 @@ var (
 	messageEnd   = startup.Regexp(`,\s*` + idMember + `(?:,\s*` + versionMember + `)?\}\s*$`)
 )
 
-// salvage makes an error answer of a message that is cut or cannot be decoded, if it says which request it answers.
+// salvage returns an error answer for a message that is cut or cannot be decoded, if it can find the id of the answered request.
 func salvage(data []byte, cause error) (*jsonrpc.Response, bool) {
 	found := messageStart().FindSubmatch(data)
 	switch {

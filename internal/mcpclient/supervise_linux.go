@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// becomeSupervisor makes orphaned descendants children of this process, and gives it a name of its own: the kernel's
-// is that of the binary, and killing every "harness" should not reach it.
+// becomeSupervisor makes orphaned descendants children of this process, and renames the process: by default it has the name of
+// the binary, and killing all processes named harness must not reach it.
 func becomeSupervisor() {
-	// Both are improvements that a very old kernel may lack; the process group is ended without them too.
+	// A very old kernel may lack both; the supervisor can end the process group without them.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	_ = os.WriteFile("/proc/self/comm", []byte(supervisorName), 0o600)
 }
@@ -22,11 +22,11 @@ func serverAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// children lists the direct children of this process.
+// children returns the direct children of this process.
 func children() []int {
 	var pids []int
 	self := []byte(strconv.Itoa(os.Getpid()))
-	// /proc/self/task/*/children is a kernel option; the stat files are always there.
+	// /proc/self/task/*/children depends on a kernel option; the stat files always exist.
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		data, err := os.ReadFile(path)

@@ -23,13 +23,13 @@ const (
 	controlFD = 3
 	reportFD  = 4
 
-	confineFlag = "--confine=" // before the plan of a sandbox
+	confineFlag = "--confine=" // prefix of the argument with the plan of a sandbox
 )
 
-// Supervise is the whole program of a supervisor: main calls it when the first argument is [SuperviseArg], with the
-// arguments after that (the plan of a sandbox, if any, "--", path of the command, arguments), and exits with what it returns. It starts the command with its own
-// stdin, stdout, stderr, environment and directory, copies nothing, and ends the command and all its descendants when
-// the harness dies (descriptor 3 ends) or on SIGTERM. See the package documentation.
+// Supervise is the main function of a supervisor. main calls it when the first argument is [SuperviseArg], with the arguments after that
+// (the plan of a sandbox, if any, "--", path of the command, arguments), and exits with the code that it returns. Supervise starts the
+// command with its own stdin, stdout, stderr, environment and directory. It ends the command and all its descendants when
+// the harness dies (descriptor 3 is closed) or on SIGTERM. See the package documentation.
 func Supervise(args []string) int {
 	plan, confined := "", false
 	if len(args) > 0 {
@@ -47,7 +47,7 @@ func Supervise(args []string) int {
 	}
 	unix.CloseOnExec(controlFD)
 	unix.CloseOnExec(reportFD)
-	// PDEATHSIG below is sent when the thread that forked ends: stay on this one.
+	// The kernel sends PDEATHSIG when the thread that forked ends, so this goroutine must stay on its thread.
 	runtime.LockOSThread()
 	becomeSupervisor()
 
@@ -67,7 +67,7 @@ func Supervise(args []string) int {
 		fmt.Fprintln(report, "fail", strings.ReplaceAll(err.Error(), "\n", " "))
 		return 1
 	}
-	// The ends of the server's pipes must belong to the server alone, or the harness would never see them close.
+	// Only the server may hold its ends of the pipes, or the harness would never see them close.
 	releaseStdio()
 	fmt.Fprintf(report, "pid %d\n", pid)
 
@@ -76,7 +76,7 @@ func Supervise(args []string) int {
 	exited, reaped := make(chan syscall.WaitStatus, 1), make(chan struct{})
 	go reap(pid, exited, reaped)
 
-	var graceOver <-chan time.Time // for a server whose stdin has ended
+	var graceOver <-chan time.Time // receives when the grace after the end of stdin is over
 	for ending := false; !ending; {
 		ending = true
 		select {
@@ -101,7 +101,7 @@ func Supervise(args []string) int {
 	reportExit()
 	group := pid
 	if confined {
-		group = 1 // -1 is every process of the namespace but this one
+		group = 1 // kill(-1) signals every process of the namespace except this one
 	}
 	killAll(group, reaped)
 	reportExit()
@@ -125,7 +125,7 @@ func releaseStdio() {
 	}
 }
 
-// watchControl turns what the harness says, or its end, into closed channels.
+// watchControl waits for the harness. It closes kill when the harness sends a byte, and stop when the harness closes the pipe or dies.
 func watchControl(control *os.File, stop, kill chan<- struct{}) {
 	var b [1]byte
 	if n, err := control.Read(b[:]); n == 1 && err == nil {
@@ -135,7 +135,7 @@ func watchControl(control *os.File, stop, kill chan<- struct{}) {
 	close(stop)
 }
 
-// reap collects every child, the server and what was re-parented to this process, and closes reaped when none is left.
+// reap waits for every child, the server and re-parented descendants, and closes reaped when no child is left.
 func reap(server int, exited chan<- syscall.WaitStatus, reaped chan<- struct{}) {
 	for {
 		var ws syscall.WaitStatus
@@ -143,7 +143,7 @@ func reap(server int, exited chan<- syscall.WaitStatus, reaped chan<- struct{}) 
 		switch {
 		case err == syscall.EINTR:
 		case err != nil:
-			// ECHILD: none is left. After the server's own end this says that its descendants are gone as well.
+			// ECHILD: no child is left, so the server and its descendants are gone.
 			close(reaped)
 			return
 		case pid == server:
@@ -152,7 +152,7 @@ func reap(server int, exited chan<- syscall.WaitStatus, reaped chan<- struct{}) 
 	}
 }
 
-// terminate sends SIGTERM to everything and waits for the server's end, at most termGrace.
+// terminate sends SIGTERM to all processes and waits for the end of the server, for at most termGrace.
 func terminate(server int, exited chan syscall.WaitStatus, kill <-chan struct{}) {
 	_ = syscall.Kill(-server, syscall.SIGTERM)
 	for _, pid := range children() {
@@ -168,8 +168,8 @@ func terminate(server int, exited chan syscall.WaitStatus, kill <-chan struct{})
 	}
 }
 
-// killAll kills the group and every descendant until none is left. A descendant that left the group becomes a child
-// of this process, where the system has subreapers, once its parent is dead: hence the loop.
+// killAll kills the group and every descendant until none is left. It loops because on systems with subreapers a descendant that left
+// the group becomes a child of this process once its parent is dead.
 func killAll(group int, reaped <-chan struct{}) {
 	deadline := time.After(killGrace)
 	for {

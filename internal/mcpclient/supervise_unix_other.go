@@ -4,10 +4,10 @@ package mcpclient
 
 import "syscall"
 
-// becomeSupervisor has nothing to ask of the system: there are no subreapers.
+// becomeSupervisor does nothing, because these systems have no subreapers.
 func becomeSupervisor() {}
 
 func serverAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
-// children is empty: without a subreaper the only child is the server, whose group is signalled anyway.
+// children returns nil: without a subreaper the only child is the server, whose group gets every signal anyway.
 func children() []int { return nil }

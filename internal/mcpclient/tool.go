@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// Tool is a tool as its server describes it. The schemas are the server's own bytes: the order of keys is kept.
+// Tool is a tool as its server describes it. The schemas keep the server's order of keys.
 type Tool struct {
 	Name         string          `json:"name"`
 	Title        string          `json:"title,omitempty"`
@@ -30,14 +30,14 @@ type Annotations struct {
 	OpenWorld   *bool  `json:"openWorldHint,omitempty"`
 }
 
-// What a tool may take. Real ones stay far below.
+// Limits of a tool definition, in bytes. Real definitions stay far below.
 const (
 	maxToolBytes = 1 << 20
 	maxToolName  = 256
 )
 
-// decodeTools reads one page of a tools/list answer with at most the given number of tools. A tool that cannot be used
-// is left out and named in bad: one wrong definition must not cost the others.
+// decodeTools decodes one page of a tools/list answer with at most the given number of tools. It omits a tool that cannot be used
+// and reports it in bad, so that one wrong definition does not affect the others.
 func decodeTools(raw json.RawMessage, most int) (tools []Tool, next *string, bad []error, err error) {
 	var page struct {
 		Tools      json.RawMessage `json:"tools"`
@@ -89,7 +89,7 @@ func isObject(raw json.RawMessage) bool {
 	return len(raw) > 0 && raw[0] == '{'
 }
 
-// compact is a schema without white space, nil if it is no object. raw is valid JSON or empty.
+// compact returns a schema without white space, nil if it is not an object. raw is valid JSON or empty.
 func compact(raw json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	if !isObject(raw) || json.Compact(&b, raw) != nil {

@@ -16,11 +16,11 @@ import (
 const localUser = "local"
 
 const (
-	maxUsers = 1000             // most users with connections of their own to one server
-	maxIdle  = 15 * time.Minute // after which the connection of a user is ended
+	maxUsers = 1000             // maximum number of users with their own connections to one server
+	maxIdle  = 15 * time.Minute // idle time after which the connection of a user is ended
 )
 
-// root is the server that knows the tools.
+// root returns the server that knows the tools: the parent, or s itself if it has none.
 func (s *server) root() *server {
 	if s.parent != nil {
 		return s.parent
@@ -28,7 +28,7 @@ func (s *server) root() *server {
 	return s
 }
 
-// serverOf finds a server as a user has it.
+// serverOf returns the server with a name for a user.
 func (m *Manager) serverOf(user, name string) (*server, error) {
 	s, err := m.server(name)
 	if err != nil {
@@ -37,7 +37,7 @@ func (m *Manager) serverOf(user, name string) (*server, error) {
 	return s.of(user)
 }
 
-// of returns the server as a user has it. An empty user is that of the command line.
+// of returns the server for a user: s itself, unless each user has their own. An empty user is the user of the command line.
 func (s *server) of(user string) (*server, error) {
 	user = cmp.Or(user, localUser)
 	if !s.cfg.PerUser || !s.cfg.usable() {
@@ -62,7 +62,7 @@ func (s *server) of(user string) (*server, error) {
 	return u, nil
 }
 
-// endIdle ends what users have not used for long; s.mu is held.
+// endIdle ends the servers of users that have not used them for maxIdle. The caller holds s.mu.
 func (s *server) endIdle() {
 	maps.DeleteFunc(s.users, func(_ string, u *server) bool {
 		idle := time.Since(u.used) > maxIdle && u.inFlight.Load() == 0
@@ -73,7 +73,7 @@ func (s *server) endIdle() {
 	})
 }
 
-// start connects the server as a user has it.
+// start connects the server for a user.
 func (s *server) start(ctx context.Context, user string) error {
 	u, err := s.of(user)
 	if err == nil {
@@ -82,7 +82,7 @@ func (s *server) start(ctx context.Context, user string) error {
 	return err
 }
 
-// snapshotOf describes the server as a user has it.
+// snapshotOf returns the present state and tools of the server for a user.
 func (s *server) snapshotOf(user string) Server {
 	of := s.snapshot()
 	s.mu.Lock()
@@ -97,7 +97,7 @@ func (s *server) snapshotOf(user string) Server {
 	return of
 }
 
-// authorized finds out whether there are credentials, before anything is sent.
+// authorized returns an error if there are no credentials. It is called before the first request.
 func (s *server) authorized(ctx context.Context) error {
 	if s.cfg.Credentials == nil {
 		return nil
@@ -108,7 +108,7 @@ func (s *server) authorized(ctx context.Context) error {
 	return nil
 }
 
-// awaitLogin notes that a person has to log in; s.mu is held. The next use looks for the credentials again.
+// awaitLogin records that a person has to log in. The next use looks for the credentials again. The caller holds s.mu.
 func (s *server) awaitLogin(needs *credentials.NeedsLogin) {
 	reason := needs.Error()
 	if needs.Reason != "" {
@@ -121,8 +121,8 @@ func (s *server) awaitLogin(needs *credentials.NeedsLogin) {
 	s.scopes, s.retryAt, s.failures = slices.Clone(needs.Scopes), time.Time{}, 0
 }
 
-// needLogin notes that a request on a connection was not made for want of a login. The connection stays if the server asks for more scopes:
-// it takes other requests.
+// needLogin records that a request on a connection failed because a login is missing. If the server only asks for more scopes, the connection
+// stays, because the server still accepts other requests.
 func (s *server) needLogin(c *conn, needs *credentials.NeedsLogin, status int) {
 	if status == http.StatusForbidden {
 		s.mu.Lock()

@@ -10,29 +10,29 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// Within is a server inside of this process. Its methods may be called from any goroutine.
+// Within is a server inside this process. Its methods may be called from any goroutine.
 type Within interface {
-	// Describe returns what initialize says of the server, and its instructions. A version that differs has the tools listed again.
+	// Describe returns the server information for initialize, and the instructions. A changed version makes cached tools invalid.
 	Describe() (Info, string)
-	// Tools lists the tools. It ends with ctx.
+	// Tools returns the tools. It ends when ctx ends.
 	Tools(ctx context.Context) ([]Tool, error)
-	// Call returns the result of tools/call as MCP writes it. An error is that of a call without a result: a *WithinError, or any other,
-	// which is that of a lost connection. The server calls sent before the first byte of what may have an effect. Call ends with ctx.
+	// Call returns the result of tools/call as MCP JSON. It returns an error if there is no result: a *WithinError, or any other error,
+	// which is treated as a lost connection. The server calls sent before it does anything that may have an effect. Call ends when ctx ends.
 	Call(ctx context.Context, tool string, args json.RawMessage, sent func()) (json.RawMessage, error)
 }
 
 // Watched is a [Within] whose tools change while it is connected. Each process lists them for itself.
 type Watched interface {
 	Within
-	// Watch calls changed whenever the tools may be other ones, one call at a time, and returns when ctx ends.
+	// Watch calls changed whenever the tools may have changed, one call at a time, and returns when ctx ends.
 	Watch(ctx context.Context, changed func())
 }
 
-// WithinError is the error of a call of a [Within] that has no result.
+// WithinError is the error of a call of a [Within] without a result.
 type WithinError struct {
 	Kind    Kind
 	Message string
-	Unsent  bool // the call provably had no effect
+	Unsent  bool // reports that the call provably had no effect
 	Err     error
 }
 
@@ -45,11 +45,11 @@ func (e *WithinError) Unwrap() error { return e.Err }
 type within struct {
 	Within
 	offered atomic.Pointer[[]Tool]
-	limit   int // bytes of an answer
+	limit   int // maximum size of an answer in bytes
 	secrets *repeats
 }
 
-// inProcess connects to a server inside of this process.
+// inProcess connects to a server inside this process.
 func (s *server) inProcess(ctx context.Context) (*conn, error) {
 	offered, err := s.cfg.Within.Tools(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *server) inProcess(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// reread asks for the tools of a server inside of this process again.
+// reread requests the tools of a server inside this process again.
 func (s *server) reread(c *conn, of *within) {
 	ctx, cancel := context.WithTimeout(c.calls, s.cfg.StartupTimeout)
 	defer cancel()
@@ -84,7 +84,8 @@ func (s *server) reread(c *conn, of *within) {
 	}
 }
 
-// volatile reports whether what is known of the tools is of no use to another process.
+// volatile reports whether the tools must not be cached, because other processes cannot use the listing.
+
 func (c Config) volatile() bool {
 	_, is := c.Within.(Watched)
 	return is

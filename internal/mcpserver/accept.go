@@ -14,8 +14,8 @@ const (
 	streamType = "text/event-stream"
 )
 
-// negotiated answers requests whose Accept names one of the two types of answers only, or none: the SDK refuses them. A client that does
-// not accept event streams gets the answer alone, as JSON; messages on the way to it are dropped.
+// negotiated serves POST requests whose Accept header allows only one of the two types of answers; the SDK would refuse them. A client that does
+// not accept event streams gets only the answer, as JSON; messages before the answer are dropped.
 func negotiated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asJSON, asStream := accepted(r.Header.Values("Accept"))
@@ -36,7 +36,7 @@ func negotiated(next http.Handler) http.Handler {
 	})
 }
 
-// accepted says which types of answers an Accept header allows. A client without one accepts all.
+// accepted reports which types of answers an Accept header allows. Without the header, a client gets JSON.
 func accepted(values []string) (asJSON, asStream bool) {
 	if len(values) == 0 {
 		values = []string{jsonType}
@@ -55,7 +55,7 @@ func accepted(values []string) (asJSON, asStream bool) {
 	return asJSON, asStream
 }
 
-// singleAnswer writes the response that an event stream ends with as JSON. Answers that are no event stream pass unchanged.
+// singleAnswer turns an event stream into JSON: the response at the stream's end. It passes other answers on unchanged.
 type singleAnswer struct {
 	http.ResponseWriter
 	status int
@@ -86,7 +86,7 @@ func (a *singleAnswer) Write(p []byte) (int, error) {
 // Flush does nothing: a stream is written at its end.
 func (a *singleAnswer) Flush() {}
 
-// keepLast adds bytes of the stream and forgets events that are no response.
+// keepLast appends bytes of the stream and drops complete events that are not the response.
 func (a *singleAnswer) keepLast(p []byte) {
 	a.events.Write(p)
 	for {
@@ -115,7 +115,7 @@ func (a *singleAnswer) end() {
 	_, _ = a.ResponseWriter.Write(answer)
 }
 
-// responseIn is the JSON-RPC response that an event carries; nil if it carries something else.
+// responseIn returns the JSON-RPC response in an event, or nil if the event has something else.
 func responseIn(event []byte) []byte {
 	lines := bufio.NewScanner(bytes.NewReader(event))
 	lines.Buffer(nil, len(event)+1)

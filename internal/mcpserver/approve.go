@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	inputName = "approval"      // names what a client is asked in a result
-	inputs    = "2026-07-28"    // the first version of the protocol whose results can ask
-	pollEvery = time.Second / 2 // for decisions of other processes
+	inputName = "approval"      // key of the question in a result that asks the client
+	inputs    = "2026-07-28"    // first version of the protocol in which results can ask the client
+	pollEvery = time.Second / 2 // interval at which decisions of other processes are looked for
 )
 
-// settle has the client's user decide about the calls of a run until it has ended, where the client can ask them. The result is not
-// nil if the client has to ask before it calls again.
+// settle asks the client's user, if the client can ask, to decide about the calls of a run until the run has ended. It returns a result that is
+// not nil if the client has to ask the user and then call again.
 func (x *exchange) settle(ctx context.Context, out *run.Outcome) (*run.Outcome, *mcp.CallToolResult, error) {
 	for out.Status == run.WaitingApproval && out.Approval.Task == "" {
 		ask, err := x.question(out.Approval)
@@ -44,7 +44,7 @@ func (x *exchange) settle(ctx context.Context, out *run.Outcome) (*run.Outcome, 
 	return out, nil, nil
 }
 
-// question is what the client's user is asked; nil where the client cannot ask, or may not.
+// question returns the question to the client's user, or nil if the client cannot or may not ask.
 func (x *exchange) question(request *approval.Request) (*mcp.ElicitParams, error) {
 	can := x.request.ClientCapabilities()
 	if !x.s.opt.Local || can == nil || can.Elicitation == nil {
@@ -72,7 +72,7 @@ func (x *exchange) question(request *approval.Request) (*mcp.ElicitParams, error
 		`{"type":"object","properties":{"decision":{"type":"string","title":"Make these calls?","enum":["approve","deny"]}},"required":["decision"]}`)}, nil
 }
 
-// answered resumes a run after the answer of the client's user; nil if they have not decided.
+// answered resumes a run after the answer of the client's user. It returns nil if the user has not decided.
 func (x *exchange) answered(ctx context.Context, out *run.Outcome, mode string, answer *mcp.ElicitResult) (*run.Outcome, error) {
 	if decides, err := x.accepted(ctx, out.Approval.ID, mode, answer); !decides || err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (x *exchange) answered(ctx context.Context, out *run.Outcome, mode string, 
 	return x.decided(ctx, out.RunID, out.Approval.ID)
 }
 
-// accepted takes what the client's user has answered about a request, and reports whether they decide: on a page soon, in a form at once.
+// accepted handles the answer of the client's user about a request, and reports whether the user decides: in a form at once, on a page soon.
 func (x *exchange) accepted(ctx context.Context, requestID, mode string, answer *mcp.ElicitResult) (bool, error) {
 	decision, _ := answer.Content["decision"].(string)
 	if mode == "form" && answer.Action == "decline" { // the user has said no
@@ -100,7 +100,7 @@ func (x *exchange) accepted(ctx context.Context, requestID, mode string, answer 
 	return true, nil
 }
 
-// expired reports whether a request waits for no decision any more, although none is stored.
+// expired reports whether the time to decide a request is over.
 func expired(r *approval.Request) bool { return r.Expires.Before(time.Now()) }
 
 // untilDecided waits until a request was decided or has expired.
@@ -123,7 +123,7 @@ func (x *exchange) untilDecided(ctx context.Context, requestID string) error {
 	}
 }
 
-// again resumes the run of a call that a client repeats with its user's answer; left says that they do not decide now.
+// again resumes the run of a call that a client repeats with its user's answer. left is true if the user does not decide now.
 func (x *exchange) again(ctx context.Context) (out *run.Outcome, left bool, err error) {
 	runID, asked, _ := strings.Cut(x.request.Params.RequestState, "/")
 	out, err = x.current(ctx, runID)
@@ -131,7 +131,7 @@ func (x *exchange) again(ctx context.Context) (out *run.Outcome, left bool, err 
 	case err == nil && out.Status == running: // the request was decided meanwhile
 		out, err = x.decided(ctx, runID, asked)
 		return out, false, err
-	case err != nil || out.Status != run.WaitingApproval || out.Approval.ID != asked: // the run waits for another request now
+	case err != nil || out.Status != run.WaitingApproval || out.Approval.ID != asked: // the run has ended or waits for another request
 		return out, false, err
 	}
 	ask, err := x.question(out.Approval)
@@ -146,7 +146,7 @@ func (x *exchange) again(ctx context.Context) (out *run.Outcome, left bool, err 
 	return next, false, err
 }
 
-// decided waits until a request of a run was decided, and then until the run has ended or waits for another.
+// decided waits until a request of a run is decided, and then until the run has ended or waits for another request.
 func (x *exchange) decided(ctx context.Context, runID, asked string) (*run.Outcome, error) {
 	defer x.s.page.await(asked)()
 	ticker := time.NewTicker(pollEvery)

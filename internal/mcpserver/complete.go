@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	knownFor = 30 * time.Second // how long the names behind completions are used: clients complete with every key that is typed
-	maxKnown = 1000             // users whose names are kept
+	knownFor = 30 * time.Second // time after which the names are listed again: clients ask for completions with every key that is typed
+	maxKnown = 1000             // maximum number of users whose names are kept
 )
 
-// completable are whose the prompts and templates of resources are, by user. The zero value is ready for use.
+// completable holds the prompts and templates for which clients can get completions, by user. The zero value is ready for use.
 type completable struct {
 	mu sync.Mutex
 	of map[string]*completableNames
 }
 
-// completableNames are the names that one user knows.
+// completableNames are the prompts and templates of resources that one user can list.
 type completableNames struct {
 	until              time.Time
 	prompts, resources <-chan struct{} // closed when they have changed
@@ -43,7 +43,7 @@ func (n *completableNames) current() bool {
 	}
 }
 
-// complete answers completion/complete: what the server of a prompt or template proposes, with tokens in the place of personal data.
+// complete answers completion/complete with the proposals of the server of a prompt or template. Tokens replace personal data.
 func (s *Server) complete(ctx context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 	who := s.caller(r.Extra)
 	names, err := s.completable(ctx, who)
@@ -74,7 +74,7 @@ func (s *Server) complete(ctx context.Context, r *mcp.CompleteRequest) (*mcp.Com
 	return &mcp.CompleteResult{Completion: got}, nil
 }
 
-// completable returns the names that a caller can complete for. They are listed again when they have changed, and after knownFor.
+// completable returns the names that completions for a caller use. It lists them again when they have changed, and after knownFor.
 func (s *Server) completable(ctx context.Context, who caller) (*completableNames, error) {
 	s.known.mu.Lock()
 	names := s.known.of[who.user]
@@ -96,7 +96,7 @@ func (s *Server) completable(ctx context.Context, who caller) (*completableNames
 	}
 	for _, t := range templates {
 		if _, twice := names.template[t.URITemplate]; twice {
-			t.Server = "" // an unlisted tool has no server
+			t.Server = "" // a template of several servers is not listed and has no server
 		}
 		names.template[t.URITemplate] = t.Server
 	}
@@ -105,7 +105,7 @@ func (s *Server) completable(ctx context.Context, who caller) (*completableNames
 	if s.known.of == nil {
 		s.known.of = map[string]*completableNames{}
 	}
-	for user, other := range s.known.of { // forgets what is old
+	for user, other := range s.known.of { // forgets outdated names
 		if len(s.known.of) < maxKnown && other.current() {
 			continue
 		}

@@ -16,9 +16,9 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// listing is a middleware that waits for servers which have not listed their tools yet: for a list at most startWait, for a call of a tool
-// that no server has listed until they have, or for as long as a program does. It leaves aliases out, and hides
-// personal data in what the servers say of their tools.
+// listing is a middleware that waits for servers that have not listed their tools yet. For a list it waits at most startWait; for a call of a
+// tool that no server has listed, as long as a program would. It omits the aliases from lists, and hides personal data in the servers'
+// descriptions of their tools.
 func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, called := req.(*mcp.CallToolRequest)
@@ -76,7 +76,7 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// tool is a tool with tokens in the place of personal data.
+// tool returns a copy of a tool in which tokens replace personal data.
 func (h *hiding) tool(t *mcp.Tool) *mcp.Tool {
 	shown, notes := *t, *t.Annotations
 	shown.Title, shown.Description, notes.Title = h.text(t.Title), h.text(t.Description), h.text(notes.Title)
@@ -93,7 +93,7 @@ func (h *hiding) schema(schema any) any {
 	return schema
 }
 
-// pass calls an upstream tool, as a run of one call.
+// pass calls an upstream tool in a run that makes only this call.
 func (s *Server) pass(ctx context.Context, r *mcp.CallToolRequest, name string) (*mcp.CallToolResult, error) {
 	x := s.begin(ctx, r, true)
 	defer x.end()
@@ -101,7 +101,7 @@ func (s *Server) pass(ctx context.Context, r *mcp.CallToolRequest, name string) 
 	if failed != nil || err != nil {
 		return failed, err
 	}
-	// Only what is an answer is passed on: what else a server writes would have the harness ask the client's user, or its model.
+	// Only the fields of an answer are passed on: with other fields a server could make the harness ask the client's user or model.
 	var answer struct {
 		Content           []json.RawMessage
 		StructuredContent json.RawMessage
@@ -129,13 +129,13 @@ func (s *Server) pass(ctx context.Context, r *mcp.CallToolRequest, name string) 
 	return passed, nil
 }
 
-// privacy is the filter of the caller's own session.
+// privacy returns the filter of the caller's own session.
 func (x *exchange) privacy() pii.Session {
 	return x.s.opt.Harness.Privacy().In(x.who.user, x.who.session(""))
 }
 
-// part is a part of an answer, with tokens in the place of personal data in the text that it may be the base64 of. The gate has put them
-// everywhere else; a part that is none with a token in it is a text.
+// part decodes a part of an answer. In a part with base64 data it replaces personal data in the decoded data by tokens; the gate has done so
+// everywhere else. A part that a token has made invalid becomes a text.
 func (x *exchange) part(ctx context.Context, from pii.Origin, raw json.RawMessage) (mcp.Content, error) {
 	var answer mcp.CallToolResult
 	if json.Unmarshal(slices.Concat([]byte(`{"content":[`), raw, []byte("]}")), &answer) != nil || len(answer.Content) != 1 {
@@ -159,7 +159,7 @@ func (x *exchange) part(ctx context.Context, from pii.Origin, raw json.RawMessag
 	return answer.Content[0], err
 }
 
-// single executes a program of one call. failed is the result if it has no value.
+// single executes a program that makes one call. If that gives no value, failed is the result for the client.
 func (x *exchange) single(ctx context.Context, req runs.Request) (out *run.Outcome, failed *mcp.CallToolResult, err error) {
 	left := false
 	if x.request.Params.RequestState != "" {
@@ -182,7 +182,7 @@ func (x *exchange) single(ctx context.Context, req runs.Request) (out *run.Outco
 	return out, nil, nil
 }
 
-// aliases are the tools of the original under their names, which are not listed. Programs have functions of the same names.
+// aliases are the tools of the original program under their original names. They are not listed. Programs have functions of the same names.
 var aliases = map[string]func(args aliasArgs) runs.Request{
 	"list_mcp_tools": func(aliasArgs) runs.Request { return function("list_mcp_tools()") },
 	"get_mcp_tool_details": func(a aliasArgs) runs.Request {

@@ -22,23 +22,23 @@ import (
 const (
 	defaultHits = 8
 	maxHits     = 50
-	maxNames    = 20   // tools that are described at once
-	maxQuery    = 2000 // bytes of a query
-	maxReason   = 200  // bytes of why a server is missing
-	maxAdvice   = 2000 // model tokens of a server's instructions
+	maxNames    = 20   // maximum number of tools that are described at once
+	maxQuery    = 2000 // maximum bytes of a query
+	maxReason   = 200  // maximum bytes of the reason why a server is missing
+	maxAdvice   = 2000 // maximum model tokens of a server's instructions
 )
 
-// startWait is how long discovering tools waits for servers that have not listed theirs yet. Notes name those that take longer.
+// startWait is how long the discovery of tools waits for servers that have not listed their tools yet. Notes name the servers that take longer.
 const startWait = time.Second
 
-// ready waits for the servers as the caller has them, at most startWait.
+// ready waits, at most startWait, until the servers have listed their tools for the caller.
 func (s *Server) ready(ctx context.Context, who caller) {
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	s.opt.Harness.EnsureTools(ctx, who.user)
 }
 
-// missing says which servers offer nothing, and why.
+// missing returns notes on the servers that offer no tools, with the reasons.
 func (s *Server) missing() (notes []string) {
 	if s.opt.Notice != "" {
 		notes = append(notes, s.opt.Notice)
@@ -65,7 +65,7 @@ type found struct {
 	Description string `json:"description,omitempty"`
 }
 
-// aboutPrivacy matches what models search for that the functions for private values answer.
+// aboutPrivacy matches queries for what the functions for private values do.
 var aboutPrivacy = startup.Regexp(`(?i)\b(pii|private|personal|sensitive|privacy|mask\w*|redact\w*|anonymi\w*|tokens?|last (4|four)|(mail|email) domains?)\b`)
 
 // search answers search_tools.
@@ -87,7 +87,7 @@ func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallT
 	s.ready(ctx, who)
 	hits := s.opt.Harness.Catalog().Search(ctx, who.user, in.Query, cmp.Or(int(min(max(in.Limit, 0), maxHits)), defaultHits))
 	notes := s.missing()
-	end, err := s.opt.Harness.Computing().Begin(ctx, who.user) // the search has had a turn of its own
+	end, err := s.opt.Harness.Computing().Begin(ctx, who.user) // only from here on, because Search takes a turn of its own
 	if err != nil {
 		return refusal(err), nil
 	}
@@ -123,7 +123,7 @@ type described struct {
 	Instructions string `json:"instructions,omitempty"` // instructions of the server, at the first of its tools
 }
 
-// toolNames are names of tools. A single one may be a text.
+// toolNames are names of tools. A single name may be a JSON string.
 type toolNames []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -186,12 +186,12 @@ func (s *Server) details(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 	return result(modelview.Details(tools, problems), data, len(tools) == 0), hide.err
 }
 
-// unsaved says where the whole of a cut declaration is.
+// unsaved returns where models find the whole text of a declaration that was cut.
 func (s *Server) unsaved(string, []byte) (string, error) {
 	return "./servers, which programs can read with fs", nil
 }
 
-// hiding puts tokens in the place of personal data, until one cannot be made.
+// hiding replaces personal data by tokens, until the first error.
 type hiding struct {
 	ctx     context.Context
 	privacy pii.Session

@@ -22,7 +22,7 @@ import (
 // running is the status of a run that has not ended.
 const running = "running"
 
-// maxArgs is how many bytes of a waiting call's arguments a result shows.
+// maxArgs is the maximum number of bytes that a result shows of a waiting call's arguments.
 const maxArgs = 2000
 
 // outcome is a run as a client gets it.
@@ -48,12 +48,12 @@ type runError struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// pending is what a run waits for.
+// pending is the approval request that a run or task waits for, in a result.
 type pending struct {
 	ID      string        `json:"id"`
 	Calls   []pendingCall `json:"calls"`
 	Expires time.Time     `json:"expiresAt"`
-	Decide  string        `json:"decide"` // how a person does
+	Decide  string        `json:"decide"` // how a person decides
 	Next    string        `json:"next"`   // advice for the client's model
 }
 
@@ -94,7 +94,7 @@ func (s *Server) execute(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Call
 	return x.finish(ctx, out, true, err)
 }
 
-// exchange is one call of a tool that works on a run.
+// exchange is one call of a tool that executes or fetches a run or task.
 type exchange struct {
 	*notifier // tells the client what the run does
 	s         *Server
@@ -102,13 +102,13 @@ type exchange struct {
 	who       caller
 }
 
-// begin begins an exchange; direct says that its run is one call. end must be called.
+// begin begins an exchange. direct means that its run is a single call. The caller must call end.
 func (s *Server) begin(ctx context.Context, r *mcp.CallToolRequest, direct bool) *exchange {
 	return &exchange{notifier: notify(ctx, r, direct), s: s, request: r, who: s.caller(r.Extra)}
 }
 
-// create executes a program for the caller. A program that the caller has sent before, and that waits for an approval, is not executed
-// again: its outcome is how far it is, once also its end.
+// create executes a program for the caller. A program that the caller has sent before, and that waits for an approval, is not executed again:
+// create returns its current outcome, and does so once after its end.
 func (x *exchange) create(ctx context.Context, req runs.Request) (*run.Outcome, error) {
 	same := sameProgram(x.who, req)
 	if runID := x.s.waiting.find(same); runID != "" {
@@ -128,7 +128,7 @@ func (x *exchange) create(ctx context.Context, req runs.Request) (*run.Outcome, 
 	return out, err
 }
 
-// finish is the result with a run's outcome. With ask the client's user is asked to decide what it waits for.
+// finish returns the result with a run's outcome. If ask is set, it asks the client's user to decide what the run waits for.
 func (x *exchange) finish(ctx context.Context, out *run.Outcome, ask bool, err error) (*mcp.CallToolResult, error) {
 	var question *mcp.CallToolResult
 	if err == nil && ask {
@@ -144,7 +144,7 @@ func (x *exchange) finish(ctx context.Context, out *run.Outcome, ask bool, err e
 	return x.outcome(info.Session, out), nil
 }
 
-// errNoRun reports a run that the caller does not have.
+// errNoRun means that the caller has no such run.
 var errNoRun = runs.InvalidError("you have no run with this runId")
 
 // find returns a run of the caller's user.
@@ -156,7 +156,7 @@ func (x *exchange) find(ctx context.Context, runID string) (journal.RunInfo, err
 	return info, err
 }
 
-// current is the outcome of a run, or how far it is. A run whose approval is decided goes on.
+// current returns the outcome of a run, or its status so far. It resumes a run whose approval request is decided.
 func (x *exchange) current(ctx context.Context, runID string) (*run.Outcome, error) {
 	info, err := x.find(ctx, runID)
 	if err != nil {
@@ -183,7 +183,7 @@ func (x *exchange) current(ctx context.Context, runID string) (*run.Outcome, err
 	return out, err
 }
 
-// outcome is the result with a run's outcome.
+// outcome returns the result with a run's outcome.
 func (x *exchange) outcome(session string, out *run.Outcome) *mcp.CallToolResult {
 	data := outcome{RunID: out.RunID, Status: out.Status}
 	switch out.Status {
@@ -233,12 +233,12 @@ func (o *outcome) set(out *run.Outcome) {
 	}
 }
 
-// fetchAdvice says how to get the result of what waits; key names its id in calls.
+// fetchAdvice returns advice on how to fetch the result of a waiting run or task. key is the argument for its id.
 func fetchAdvice(key, id string) string {
 	return fmt.Sprintf("Tell the user. Do not send it again: fetch its result with {%q: %q} once it is decided.", key, id)
 }
 
-// newPending is what a client gets of a request; next is advice for its model.
+// newPending returns the form in which a client gets an approval request; next is advice for the client's model.
 func newPending(r *approval.Request, next string) *pending {
 	p := &pending{
 		ID: r.ID, Next: next, Expires: r.Expires.UTC(),
@@ -250,7 +250,7 @@ func newPending(r *approval.Request, next string) *pending {
 	return p
 }
 
-// list is the calls that wait, one a line.
+// list returns the waiting calls, one on each line.
 func (p *pending) list() string {
 	var b strings.Builder
 	for _, c := range p.Calls {
@@ -262,7 +262,7 @@ func (p *pending) list() string {
 	return b.String()
 }
 
-// text is what a model reads of a run or task that waits.
+// text returns the text for a model about a waiting run or task.
 func (p *pending) text(what string) string {
 	return fmt.Sprintf("%s: the %s has stopped before these calls, until a person has decided about them:\n%s%s It expires at %s.\n%s\n",
 		run.WaitingApproval, what, p.list(), p.Decide, p.Expires.Format(time.RFC3339), p.Next)

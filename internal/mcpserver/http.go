@@ -18,39 +18,39 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// Sessions of HTTP clients, which versions of the protocol before 2026-07-28 have.
+// Limits of the sessions of HTTP clients. Only versions of the protocol before 2026-07-28 have sessions.
 const (
-	sessionIdle   = 30 * time.Minute       // after which a session without requests ends; clients begin another
-	maxOwnSession = 50                     // most sessions of a caller; the oldest ends
-	maxEnding     = 10                     // sessions of a caller that are ending beside them; as many may wait to begin
-	maxOfOwner    = maxSessions / 4        // most sessions of a credential, which may act for many users
-	maxSessions   = 2000                   // most sessions of all callers
-	sessionPause  = 100 * time.Millisecond // after each that a caller with maxOwnSession begins
+	sessionIdle   = 30 * time.Minute       // time after which a session without requests ends; clients then begin another
+	maxOwnSession = 50                     // maximum number of sessions of a caller; beyond it the oldest ends
+	maxEnding     = 10                     // maximum number of a caller's ending sessions beside them; as many may wait to begin
+	maxOfOwner    = maxSessions / 4        // maximum number of sessions of a credential, which may act for many users
+	maxSessions   = 2000                   // maximum number of sessions of all callers
+	sessionPause  = 100 * time.Millisecond // pause after each session that a caller with maxOwnSession sessions begins
 )
 
 const (
 	identityKey   = "identity"
 	decodedKey    = "decoded"
 	liftedKey     = "lifted"
-	maxInitialize = 64 << 10 // bytes of a request that begins a session
+	maxInitialize = 64 << 10 // maximum bytes of a request that begins a session
 )
 
-// Handler serves MCP over streamable HTTP. identify returns the authenticated sender of a request; decoded is called when its body has
-// been decoded, from any goroutine and perhaps never. Requests have a ContentLength. A request that has a session's id, or
-// begins a session, is one of a session; every other request stands for itself.
+// Handler serves MCP over streamable HTTP. identify returns the authenticated sender of a request. decoded is called when the request's body has
+// been decoded, from any goroutine and perhaps never. Requests must have a ContentLength. A request that begins a session, or has the id of one,
+// belongs to that session; every other request is handled without a session.
 func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded func(*http.Request)) http.Handler {
 	get := func(*http.Request) *mcp.Server { return s.server }
 	options := mcp.StreamableHTTPOptions{
 		Logger: s.opt.Logger, SessionTimeout: sessionIdle,
 		MaxRequestBodyBytes:        -1,   // the caller has bounded it
-		DisableLocalhostProtection: true, // every request has a credential, and proxies have names
+		DisableLocalhostProtection: true, // every request has a credential, and requests through proxies have other host names
 	}
 	sessions := mcp.NewStreamableHTTPHandler(get, &options)
 	options.Stateless, options.PropagateRequestCancellation = true, true
 	single := mcp.NewStreamableHTTPHandler(get, &options)
 	verify := func(_ context.Context, _ string, r *http.Request) (*sdkauth.TokenInfo, error) {
 		who := identify(r)
-		// The SDK refuses requests for another one's session by the UserID.
+		// The SDK compares the UserID, and refuses requests for another caller's session.
 		return &sdkauth.TokenInfo{UserID: who.Principal + " " + who.User, Extra: map[string]any{
 			identityKey: who, decodedKey: func() { decoded(r) }, liftedKey: lift(r),
 		}}, nil
@@ -69,10 +69,10 @@ func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded fun
 		})))
 }
 
-// initializes reports whether a request begins a session. The body can be read again after it.
+// initializes reports whether a request begins a session. Afterwards the body can be read again.
 func initializes(r *http.Request) bool {
 	if r.ContentLength < 0 || r.ContentLength > maxInitialize {
-		return false // decoding it would take as long as the call
+		return false // decoding such a body would take as long as the call
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -89,9 +89,9 @@ type sessions struct {
 
 	mu        sync.Mutex
 	all       int
-	of        map[string][]*session // sessions by caller, the oldest first
-	perOwner  map[string]int        // sessions by principal
-	listening map[string]int        // streams of subscriptions/listen, by caller
+	of        map[string][]*session // sessions by caller, oldest first
+	perOwner  map[string]int        // number of sessions by principal
+	listening map[string]int        // number of streams of subscriptions/listen, by caller
 }
 
 // session is a session of a client.
@@ -101,13 +101,13 @@ type session struct {
 	cancel          context.CancelFunc
 }
 
-// end ends a session with its requests.
+// end ends a session and its requests.
 func (s *session) end() {
 	s.cancel()
-	go s.Close() // returns when its requests have
+	go s.Close() // returns when the requests have returned
 }
 
-// errSessions reports that there are too many sessions.
+// errSessions means that there are too many sessions.
 var errSessions = errors.New("the server has too many sessions: try again later")
 
 func newSessions() *sessions {
@@ -117,7 +117,7 @@ func newSessions() *sessions {
 	}
 }
 
-// begin counts a session. Those of a caller begin one after another, with a pause where an older one has to end.
+// begin counts a session. The sessions of a caller begin one after another, with a pause if an older one has to end.
 func (s *sessions) begin(ctx context.Context, who auth.Identity, began *mcp.ServerSession) error {
 	release, err := s.beginning.Acquire(ctx, who.Caller(), 1)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *sessions) begin(ctx context.Context, who auth.Identity, began *mcp.Serv
 	return err
 }
 
-// add counts a session until it ends. The oldest of a caller with too many ends, which full reports.
+// add counts a session until it ends. If the caller has too many sessions, the oldest ends and full is true.
 func (s *sessions) add(who auth.Identity, began *mcp.ServerSession) (full bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *sessions) add(who auth.Identity, began *mcp.ServerSession) (full bool, 
 		return true, errSessions
 	}
 	if full = len(own) >= maxOwnSession; full {
-		own[len(own)-maxOwnSession].end() // the earlier ones are ending already
+		own[len(own)-maxOwnSession].end() // older sessions are ending already
 	}
 	added := &session{ServerSession: began}
 	added.Context, added.cancel = context.WithCancel(context.Background())
@@ -182,7 +182,7 @@ func (s *sessions) find(caller, id string) *session {
 	return nil
 }
 
-// context ends with the session of a request; that of a request without one does not.
+// context returns a context that ends with the session of a request. Without a session it never ends.
 func (s *sessions) context(caller string, of *mcp.ServerSession) context.Context {
 	if of != nil && of.ID() != "" {
 		if found := s.find(caller, of.ID()); found != nil {
@@ -207,11 +207,11 @@ func (s *Server) countSessions(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// errListening reports that a caller listens too often.
+// errListening means that a caller has too many streams of changes.
 var errListening = errors.New("you listen for changes too many times: end one first")
 
-// boundListening is a middleware that bounds the streams on which clients wait for changes. A stream ends after sessionIdle: clients
-// listen again, with a credential that still holds.
+// boundListening is a middleware that limits the streams on which clients wait for changes. A stream ends after sessionIdle, so that clients
+// listen again with a credential that is still valid.
 func (s *Server) boundListening(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if method != "subscriptions/listen" || req.GetExtra() == nil || req.GetExtra().TokenInfo == nil { // stdio has one client
@@ -233,7 +233,7 @@ func (s *Server) boundListening(next mcp.MethodHandler) mcp.MethodHandler {
 // callerKey is the key of a caller in the context of subscriptions/listen.
 type callerKey struct{}
 
-// listen counts the streams of a caller, if there are not too many.
+// listen adds n to the number of a caller's streams. It returns false if there would be too many.
 func (s *sessions) listen(caller string, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,10 +15,10 @@ import (
 // longString is the length in bytes from which strings in the arguments of a call are lifted. The SDK decodes a request several times.
 const longString = 64 << 10
 
-// lifted are long strings that were taken out of a request, with their quotes, by what stands for them.
+// lifted holds the long strings that were taken out of a request, with their quotes, by the short strings that replace them.
 type lifted map[string][]byte
 
-// lift takes the long strings out of the arguments of a call. It takes none out of other requests. It is linear.
+// lift takes the long strings out of the arguments of a call. It leaves other requests unchanged. It takes linear time.
 func lift(r *http.Request) lifted {
 	if r.Method != http.MethodPost || r.ContentLength <= longString {
 		return nil
@@ -35,7 +35,7 @@ func lift(r *http.Request) lifted {
 	return long
 }
 
-// shorten puts short strings in the place of the long ones of a call's arguments.
+// shorten replaces the long strings in the arguments of a call by short ones.
 func shorten(body []byte) (short []byte, long lifted) {
 	long = lifted{}
 	name := rand.Text() // a name that no text contains
@@ -46,7 +46,7 @@ func shorten(body []byte) (short []byte, long lifted) {
 			break
 		}
 		end := start + 1 + closing(rest[start+1:])
-		// What is no JSON stays, so that the SDK refuses it.
+		// Invalid JSON stays, so that the SDK refuses it.
 		if end-start > longString && !isKey(rest[end:]) && json.Valid(rest[start:end]) {
 			stand := `"` + name + "." + strconv.Itoa(len(long)) + `"`
 			long[stand] = rest[start:end]
@@ -67,7 +67,7 @@ func shorten(body []byte) (short []byte, long lifted) {
 	return short, long
 }
 
-// closing is the length of the rest of a string, its quote included.
+// closing returns the length of the rest of a string, including the closing quote.
 func closing(text []byte) int {
 	for at := 0; ; {
 		quote := bytes.IndexByte(text[at:], '"')
@@ -81,10 +81,10 @@ func closing(text []byte) int {
 	}
 }
 
-// isKey reports whether the string before the text is a key.
+// isKey reports whether the string that ends before text is a key.
 func isKey(text []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte(":")) }
 
-// restore puts long strings back. The arguments are well-formed JSON.
+// restore puts the long strings back into arguments, which must be valid JSON.
 func (l lifted) restore(arguments []byte) []byte {
 	all := make([]byte, 0, len(arguments))
 	for {

@@ -14,33 +14,34 @@ import (
 )
 
 const (
-	maxQueued     = 256             // notifications that wait to be sent; further ones are dropped, and the result has all console lines
-	progressEvery = 5 * time.Second // progress of a run in which nothing happens, before which clients must not give up
+	maxQueued     = 256             // maximum number of waiting notifications; further ones are dropped, but the result has all console lines
+	progressEvery = 5 * time.Second // interval of the progress notifications of a run, so that clients do not give up
 )
 
-// notifier tells a client what its run does: console lines as log messages, calls of tools as progress where the client asks for that.
+// notifier notifies a client of what its run does. It sends console lines as log messages and, if the client asks for progress, calls of tools
+// as progress.
 type notifier struct {
 	request *mcp.CallToolRequest
-	direct  bool          // the run is one call, whose progress is the run's
-	queue   chan any      // run.Log, mcpclient.Progress, or the message of a progress
+	direct  bool          // the run is a single call, whose progress is the progress of the run
+	queue   chan any      // run.Log, mcpclient.Progress, or the message of a progress notification
 	ended   chan struct{} // closed by end
 	done    chan struct{} // closed when everything is sent
 }
 
-// notify starts a notifier; direct says that the run is one call. end must be called.
+// notify starts a notifier. direct means that the run is a single call. The caller must call end.
 func notify(ctx context.Context, r *mcp.CallToolRequest, direct bool) *notifier {
 	n := &notifier{request: r, direct: direct, queue: make(chan any, maxQueued), ended: make(chan struct{}), done: make(chan struct{})}
 	go n.send(ctx)
 	return n
 }
 
-// end returns when all that has been observed is sent, so that it arrives before the result. What is observed later is dropped.
+// end waits until everything observed so far is sent, so that it arrives before the result. Later events are dropped.
 func (n *notifier) end() {
 	close(n.ended)
 	<-n.done
 }
 
-// observe notes an event of the run. It does not block.
+// observe queues the notification about an event of the run. It does not block.
 func (n *notifier) observe(e run.Event) {
 	switch {
 	case e.Log != nil:
@@ -50,7 +51,7 @@ func (n *notifier) observe(e run.Event) {
 	}
 }
 
-// toolOf is the name of the tool that a program calls: server__tool, or the tool alone where the arguments are large.
+// toolOf returns the name of the tool that a program calls: server__tool, or only the tool's name if the arguments are large.
 func toolOf(c *journal.Call) string {
 	const most = 4 << 10
 	var args struct{ Server string }
@@ -60,7 +61,7 @@ func toolOf(c *journal.Call) string {
 	return args.Server + "__" + c.Name
 }
 
-// progress notes what an upstream server reports of a call. Its message is not passed on: it may have personal data.
+// progress queues the progress of a call that an upstream server reports. The server's message is not passed on: it may contain personal data.
 func (n *notifier) progress(call int, p mcpclient.Progress) {
 	if n.direct {
 		n.add(p)
@@ -119,7 +120,7 @@ func (n *notifier) send(ctx context.Context) {
 	}
 }
 
-// levels are those of MCP for the methods of console.
+// levels are the log levels of MCP for the methods of console.
 //
 //nolint:staticcheck // as above
 var levels = map[string]mcp.LoggingLevel{"log": "info", "info": "info", "debug": "debug", "trace": "debug", "warn": "warning", "error": "error"}

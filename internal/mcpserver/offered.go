@@ -16,9 +16,10 @@ import (
 )
 
 const (
-	// maxToolName is the longest name of a tool that all providers of models accept. They refuse a whole request over one longer name.
+	// maxToolName is the maximum length of a tool's name that all providers of models accept. They refuse a whole request because of one longer
+	// name.
 	maxToolName = 64
-	// maxGiven is how many names of tools that are gone are remembered.
+	// maxGiven is the maximum number of removed tools whose names are remembered.
 	maxGiven = 10_000
 )
 
@@ -28,7 +29,7 @@ type offered struct {
 	tools map[string]*catalog.Tool // tools by the name that clients get
 	given map[string]string        // names that clients get, by full name; a name once given is never another tool's
 	taken map[string]string        // full names, by the name that clients get
-	at    <-chan struct{}          // Catalog.Changed when they were offered
+	at    <-chan struct{}          // value of Catalog.Changed when the tools were offered
 }
 
 // offerTools offers the tools of the upstream servers as they are now, and after each change.
@@ -44,7 +45,7 @@ func (s *Server) offerTools() {
 	}
 }
 
-// offerNow offers the tools of the upstream servers as they are.
+// offerNow offers the tools of the upstream servers as they are now.
 func (s *Server) offerNow() {
 	s.offered.mu.Lock()
 	defer s.offered.mu.Unlock()
@@ -70,7 +71,7 @@ func (s *Server) offerNow() {
 	s.offered.tools, s.offered.at = now, at
 }
 
-// inOrder is the catalog's tools in the order in which their servers were configured.
+// inOrder returns the catalog's tools in the order in which their servers were configured.
 func (s *Server) inOrder() []*catalog.Tool {
 	place := map[string]int{}
 	for i, server := range s.opt.Harness.Servers().Servers() {
@@ -81,8 +82,8 @@ func (s *Server) inOrder() []*catalog.Tool {
 	return tools
 }
 
-// name gives each tool the name that clients get: the tool's own where no tool before it has that name, else server__tool. A tool keeps
-// its name as long as this process lives, so a server that comes later can neither take nor change the name of another's tool.
+// name gives each tool the name that clients get: the tool's own name if no earlier tool has that, otherwise server__tool. A tool keeps its name
+// as long as this process lives, so a later server can neither take nor change the name of another server's tool.
 func (o *offered) name(tools []*catalog.Tool, own func(name string) bool) map[string]*catalog.Tool {
 	if o.given == nil || len(o.given) > len(tools)+maxGiven {
 		o.given, o.taken = map[string]string{}, map[string]string{}
@@ -110,7 +111,7 @@ func (o *offered) name(tools []*catalog.Tool, own func(name string) bool) map[st
 	return named
 }
 
-// listedName is the name under which clients get a tool that a call names in full; any other name is returned as it is.
+// listedName returns the name that clients get for a tool's full name. It returns any other name unchanged.
 func (o *offered) listedName(name string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -120,8 +121,8 @@ func (o *offered) listedName(name string) string {
 	return name
 }
 
-// clientName is a name with the characters and the length that all providers of models accept. One that is too long ends in a part of
-// its hash, so that it stays the same whatever other tools there are.
+// clientName returns a name with characters and a length that all providers of models accept. A name that was too long ends in a part of its
+// hash, so that it does not depend on other tools.
 func clientName(name string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r == '-' || r == '_') {
@@ -135,27 +136,27 @@ func clientName(name string) string {
 	return plain
 }
 
-// shortened is the beginning of a name with a part of the hash of whole.
+// shortened returns the beginning of a name, followed by a part of the hash of whole.
 func shortened(name, whole string) string {
 	sum := sha256.Sum256([]byte(whole))
 	hash := "_" + hex.EncodeToString(sum[:4])
 	return name[:min(len(name), maxToolName-len(hash))] + hash
 }
 
-// own reports whether a name is that of a tool of this server.
+// own reports whether this server has a tool of its own with a name.
 func (s *Server) own(name string) bool {
 	return slices.Contains([]string{executeCode, searchTools, getToolDetails}, name) || name == runTask && s.opt.Tasks != nil ||
 		aliases[name] != nil || s.skills[name] != ""
 }
 
-// offers reports whether a tool is one of the upstream servers.
+// offers reports whether a name belongs to an offered tool of an upstream server.
 func (s *Server) offers(name string) bool {
 	s.offered.mu.Lock()
 	defer s.offered.mu.Unlock()
 	return s.offered.tools[name] != nil
 }
 
-// offer adds a tool. One that the SDK does not take is left out, and programs can still call it.
+// offer adds a tool. If the SDK rejects it, it is left out; programs can still call it.
 func (s *Server) offer(name string, t *catalog.Tool) {
 	defer func() {
 		if failed := recover(); failed != nil {
@@ -177,7 +178,7 @@ func (s *Server) offer(name string, t *catalog.Tool) {
 	}, true))
 }
 
-// anyStructure is the first version of the protocol in which structured content may be something else than an object.
+// anyStructure is the first version of the protocol in which structured content need not be an object.
 const anyStructure = "2026-07-28"
 
 // structured reports whether a client of a version of the protocol accepts a value as structured content.

@@ -18,11 +18,11 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// page is a web page of this machine on which its user decides about calls. The address of a request has a secret that the client shows
-// to its user, and that its model does not get.
+// page is a local web page on which this machine's user decides about calls. The address of a request contains a secret, which the client shows
+// to its user but not to its model.
 type page struct {
 	runs func() *runs.Service
-	// presence says whether an approval takes a passphrase.
+	// presence returns the Presence that tells whether an approval needs a passphrase.
 	presence func() *approval.Presence
 	resume   func(approval.Request) // resumes the run or task of a request for which no client waits
 	mu       sync.Mutex
@@ -38,7 +38,7 @@ func newPage(runs func() *runs.Service, presence func() *approval.Presence, resu
 	return &page{runs: runs, presence: presence, resume: resume, links: map[string]linked{}, awaited: map[string]int{}, next: make(chan struct{})}
 }
 
-// await says that the caller resumes the run of a request once it is decided, until done is called.
+// await registers that, until done is called, the caller resumes the run of a request once the request is decided.
 func (p *page) await(request string) (done func()) {
 	add := func(n int) {
 		p.mu.Lock()
@@ -58,7 +58,7 @@ func (p *page) changed() <-chan struct{} {
 	return p.next
 }
 
-// decided informs the waiting callers of a request, or resumes its run if there is none.
+// decided informs the waiting callers of a decision, or resumes the run if no caller waits for this request.
 func (p *page) decided(r approval.Request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,18 +69,18 @@ func (p *page) decided(r approval.Request) {
 	}
 }
 
-// linked is what one address is for.
+// linked is the request that an address shows, with its user.
 type linked struct {
 	who     auth.Identity
 	request string
 }
 
 const (
-	maxLinks    = 1000 // addresses; one more forgets another
+	maxLinks    = 1000 // maximum number of addresses; a further one replaces another
 	pageTimeout = 10 * time.Second
 )
 
-// link returns the address of a request. The page opens at the first one.
+// link returns the address of a request. The first call starts the page's server.
 func (p *page) link(who auth.Identity, request string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +130,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	p.mu.Lock()
 	l, known := p.links[strings.TrimPrefix(r.URL.Path, "/")]
-	known = known && "http://"+r.Host+"/" == p.base // the address is this machine's own, not a name that others resolve to it
+	known = known && "http://"+r.Host+"/" == p.base // the host must be this machine's address, not a name that others let resolve to it
 	p.mu.Unlock()
 	if !known || r.Method != http.MethodGet && r.Method != http.MethodPost {
 		http.Error(w, "There is nothing here.", http.StatusNotFound)
@@ -175,7 +175,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = pageText.Execute(w, map[string]any{"Request": request, "Waiting": request.Status == approval.Waiting, "Whole": request.Whole(), "Confirm": confirm, "Wrong": wrong, "Seen": request.Sight().Digest})
 }
 
-// names are the tools of a request.
+// names returns the names of a request's tools.
 func names(r *approval.Request) string {
 	var all []string
 	seen := map[string]bool{}

@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// prompting is a middleware that passes the prompts of the upstream servers on, with tokens in the place of personal data.
+// prompting is a middleware that offers the prompts of the upstream servers. Tokens replace personal data.
 func (s *Server) prompting(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch r := req.(type) {
@@ -30,7 +30,7 @@ func (s *Server) prompting(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// upstreamPrompt is a prompt of an upstream server. Its name for clients is its own where no other server has one of that name, else
+// upstreamPrompt is a prompt of an upstream server. Its name for clients is its own name if no other server has a prompt of that name, otherwise
 // server__prompt.
 type upstreamPrompt struct {
 	mcp.Prompt
@@ -98,7 +98,7 @@ func (s *Server) getPrompt(ctx context.Context, who caller, params *mcp.GetPromp
 		return nil, err
 	}
 	var got mcp.GetPromptResult
-	if json.Unmarshal(raw, &got) != nil || got.Messages == nil { // the answer became a file, or is no prompt with a token in it
+	if json.Unmarshal(raw, &got) != nil || got.Messages == nil { // the answer became a file, or a token has made it invalid
 		got = mcp.GetPromptResult{Messages: []*mcp.PromptMessage{{Role: "user", Content: &mcp.TextContent{Text: string(raw)}}}}
 	}
 	return &got, nil

@@ -21,9 +21,9 @@ import (
 // Files of a session are resources: workspace://SESSION/PATH.
 const (
 	scheme     = "workspace"
-	maxFile    = 4 << 20 // bytes of a file that is read as a resource
-	maxImage   = 1 << 20 // bytes of an image in a result; clients refuse results that are much larger
-	maxFiles   = 8       // files of a result that are shown or linked
+	maxFile    = 4 << 20 // maximum bytes of a file that is read as a resource
+	maxImage   = 1 << 20 // maximum bytes of an image in a result; clients refuse much larger results
+	maxFiles   = 8       // maximum number of a result's files that are shown or linked
 	withLinks  = "2025-06-18"
 	workspace  = "/workspace/"
 	fileMarker = `"` + workspace // text in an output that may contain a file
@@ -36,7 +36,7 @@ func (s *Server) addResources() {
 	}, s.readFile)
 }
 
-// uriOf is the address of a file of a session, given as programs name it.
+// uriOf returns the URI of a session's file, which is given by its path for programs.
 func uriOf(session, file string) string {
 	return (&url.URL{Scheme: scheme, Host: session, Path: "/" + strings.TrimPrefix(file, workspace)}).String()
 }
@@ -68,7 +68,7 @@ func (s *Server) readFile(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{contents}}, nil
 }
 
-// attachments are the files of a result: images that the program returned, and links to its other files and to saved.
+// attachments returns the files of a result, those that the program returned and those in saved: small images as images, other files as links.
 func (x *exchange) attachments(session string, out *run.Outcome, saved []string) []mcp.Content {
 	var all []mcp.Content
 	files := saved
@@ -90,7 +90,7 @@ func (x *exchange) attachments(session string, out *run.Outcome, saved []string)
 	return all
 }
 
-// links are links to files, for clients that know them.
+// links returns links to files, or nothing for clients that do not know links.
 func (x *exchange) links(session string, files []string) (all []mcp.Content) {
 	if x.request.ProtocolVersion() >= withLinks {
 		for _, file := range files {
@@ -100,7 +100,7 @@ func (x *exchange) links(session string, files []string) (all []mcp.Content) {
 	return all
 }
 
-// handles adds the files in a value to files: texts that are paths below /workspace in properties named file, as the gate makes them.
+// handles adds the files in a value to files. A file is an object that the gate has made: its property file is a path below /workspace.
 func handles(value any, files []string) []string {
 	switch value := value.(type) {
 	case []any:

@@ -11,8 +11,8 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// offeredInput is a tool's input schema in a form that strict clients and providers of models accept: one odd word in one schema has them
-// drop the whole list. The gate validates calls with the server's own schema, so this one may allow more.
+// offeredInput returns a tool's input schema in a form that strict clients and providers of models accept. Because of one unusual keyword in one
+// schema, they drop the whole list. The gate validates calls with the server's own schema, so this one may allow more.
 func offeredInput(schema json.RawMessage) json.RawMessage {
 	root := decoded(schema)
 	if root == nil {
@@ -30,8 +30,8 @@ func offeredInput(schema json.RawMessage) json.RawMessage {
 	return encoded(root)
 }
 
-// offeredOutput is an output schema in such a form that answers still match once tokens stand for personal data in their texts, numbers
-// and keys: clients refuse structured content that does not match. It is nil for a tool without an output schema.
+// offeredOutput returns an output schema that answers still match after tokens have replaced personal data in their texts, numbers and keys:
+// clients refuse structured content that does not match. It returns nil if no such schema exists.
 func offeredOutput(schema json.RawMessage) json.RawMessage {
 	root := decoded(schema)
 	if root == nil {
@@ -66,7 +66,7 @@ func encoded(root map[string]any) json.RawMessage {
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// Keywords of JSON Schema by what their values have to be.
+// Keywords of JSON Schema, by the types of their values.
 var (
 	textWords   = []string{"title", "description", "format", "pattern", "$ref", "$schema", "$id", "$comment", "contentEncoding", "contentMediaType"}
 	numberWords = []string{
@@ -78,8 +78,8 @@ var (
 	singleWords = []string{"items", "additionalItems", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
 )
 
-// mend changes what is no JSON Schema of version 2020-12 in a schema, or what strict clients do not take, and reports whether it did.
-// Words that say nothing are removed, words of older versions are written as today.
+// mend changes what is not valid JSON Schema 2020-12 in a schema, or what strict clients do not accept, and reports whether it changed anything.
+// It removes keywords without a valid value, and replaces keywords of older versions by those of 2020-12.
 func mend(schema map[string]any) (changed bool) {
 	drop := func(word string) { delete(schema, word); changed = true }
 	for word, value := range schema {
@@ -97,7 +97,7 @@ func mend(schema map[string]any) (changed bool) {
 			}
 		}
 	}
-	if list, old := schema["items"].([]any); old { // before version 2020-12
+	if list, old := schema["items"].([]any); old { // versions before 2020-12
 		schema["prefixItems"] = list
 		drop("items")
 		if rest, ok := schema["additionalItems"]; ok {
@@ -158,13 +158,13 @@ func mend(schema map[string]any) (changed bool) {
 			}
 		}
 	}
-	if schema["type"] == "array" && schema["items"] == nil { // some providers refuse a list of anything
+	if schema["type"] == "array" && schema["items"] == nil { // some providers refuse an array without items
 		schema["items"], changed = map[string]any{}, true
 	}
 	return changed
 }
 
-// keepIf removes words whose values are not as they have to be.
+// keepIf removes those words whose values are not right.
 func keepIf(schema map[string]any, words []string, changed *bool, right func(value any) bool) {
 	for _, word := range words {
 		if value, there := schema[word]; there && !right(value) {
@@ -174,7 +174,7 @@ func keepIf(schema map[string]any, words []string, changed *bool, right func(val
 	}
 }
 
-// subschema is a part of a schema, mended. Strict clients take no booleans where properties are named, or in lists.
+// subschema mends a part of a schema. boolean allows a boolean: strict clients accept none as a property's schema or in lists.
 func subschema(value any, boolean bool) (inner any, mended bool) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -191,8 +191,8 @@ func subschema(value any, boolean bool) (inner any, mended bool) {
 	return map[string]any{}, true
 }
 
-// flatten makes one object schema of a root with choices or references, which providers refuse there, and reports whether it did. Its
-// properties are those of all parts; required is what every choice requires.
+// flatten turns a root with choices or references, which providers refuse there, into one object schema, and reports whether it changed
+// anything. The schema has the properties of all parts, and requires what every choice requires.
 func flatten(root map[string]any) (changed bool) {
 	for _, word := range []string{"not", "if", "then", "else", "enum", "const"} {
 		if _, there := root[word]; there {
@@ -237,13 +237,13 @@ func flatten(root map[string]any) (changed bool) {
 	return true
 }
 
-// rootChoices are the words of a root that flatten removes.
+// rootChoices are the keywords for choices and references that flatten removes from a root.
 var rootChoices = []string{"$ref", "allOf", "anyOf", "oneOf"}
 
-// maxRefs is how many levels of choices and references of a root are followed.
+// maxRefs is the maximum number of levels of choices and references that are followed from a root.
 const maxRefs = 8
 
-// target is a part of a schema, or what it refers to.
+// target returns a part of a schema, or the schema that the part refers to.
 func target(root map[string]any, part any) map[string]any {
 	schema, _ := part.(map[string]any)
 	if ref, ok := schema["$ref"].(string); ok {
@@ -252,7 +252,7 @@ func target(root map[string]any, part any) map[string]any {
 	return schema
 }
 
-// resolved is what a reference such as #/$defs/name refers to; nil if there is nothing.
+// resolved returns the schema that a reference such as #/$defs/name refers to, or nil if there is none.
 func resolved(root map[string]any, ref string) map[string]any {
 	schema := root
 	path, local := strings.CutPrefix(ref, "#/")
@@ -265,7 +265,7 @@ func resolved(root map[string]any, ref string) map[string]any {
 	return schema
 }
 
-// merge adds the properties of a part to a root, with choices and references that the part has itself, and returns what it requires.
+// merge adds the properties, choices and references of a part to a root. It returns the properties that the part requires.
 func merge(root map[string]any, part any) (needs []any) {
 	schema := target(root, part)
 	own, _ := root["properties"].(map[string]any)
@@ -309,7 +309,7 @@ func require(root map[string]any, names []any) {
 	}
 }
 
-// propertyKey is what providers accept as the name of a property of an input.
+// propertyKey matches the names that providers accept for properties of an input.
 var propertyKey = startup.Regexp(`^[a-zA-Z0-9_.-]{1,64}$`)
 
 // plainKeys moves properties whose names providers refuse into the description of a root, and reports whether there were any.
@@ -348,7 +348,8 @@ func plainKeys(root map[string]any) bool {
 	return true
 }
 
-// loosen changes a schema. It reports false for one with keywords under which a looser schema is a stricter one, or that bind keys.
+// loosen makes a schema accept tokens. It returns false if the schema has keywords that restrict keys, or under which a looser subschema makes
+// the schema stricter.
 func loosen(schema map[string]any) bool {
 	for _, word := range []string{"format", "pattern", "minLength", "maxLength"} {
 		delete(schema, word)
@@ -368,7 +369,7 @@ func loosen(schema map[string]any) bool {
 			schema["type"] = append(typ, "string")
 		}
 	}
-	if choice, ok := schema["oneOf"]; ok { // looser choices may match both
+	if choice, ok := schema["oneOf"]; ok { // after loosening, several choices may match
 		delete(schema, "oneOf")
 		if _, both := schema["anyOf"]; both {
 			return false

@@ -1,5 +1,5 @@
-// Package mcpserver is the harness as an MCP server: a few tools that stay the same however many tools the upstream servers
-// offer. Its runs are those of package runs, in the name of the client's credential. Results hold tokens in place of personal data.
+// Package mcpserver is the harness as an MCP server: a few tools that stay the same however many tools the upstream servers offer. It executes
+// runs by package runs, in the name of the client's credential. Results hold tokens in place of personal data.
 package mcpserver
 
 import (
@@ -31,7 +31,7 @@ import (
 	"mcp-code-exec-harness/internal/upstream"
 )
 
-// Harness is what a Server needs of the harness. Its methods are safe for concurrent use.
+// Harness has the parts of the harness that a Server needs. Its methods are safe for concurrent use.
 type Harness interface {
 	Runs() *runs.Service
 	Catalog() *catalog.Catalog
@@ -40,34 +40,34 @@ type Harness interface {
 	EnsureTools(ctx context.Context, user string)
 	Skills() (*skills.Store, error)
 	Presence() *approval.Presence
-	// Privacy is the filter of personal data; nil where it is switched off.
+	// Privacy returns the filter of personal data, or nil if it is switched off.
 	Privacy() *pii.Filter
 	Features() agent.Features
-	// Computing has what users read take turns.
+	// Computing limits the computing for what users read: they take turns.
 	Computing() *slots.Computing
 }
 
 // Options are the parts of a Server.
 type Options struct {
 	Harness Harness
-	// Mode is what clients get: the tools that run programs (code, or empty), the tools of the upstream servers (direct), or both.
+	// Mode determines what clients get: the tools that run programs (code, or empty), the tools of the upstream servers (direct), or both.
 	Mode string
 	// Skills are the names of skills that clients get as tools.
 	Skills []string
-	// Tasks works the tasks of run_task; nil offers no such tool.
+	// Tasks executes the tasks of run_task. If it is nil, that tool is not offered.
 	Tasks *task.Service
-	// Notice is what a client has to know before anything else, such as why there are no servers; empty: nothing. It is in the instructions and in what
-	// a search finds.
+	// Notice is what a client has to know first, such as why there are no servers; it may be empty. The instructions and the results of searches
+	// contain it.
 	Notice string
 	// Identity is the sender of requests over stdio. Requests over HTTP have their own.
 	Identity auth.Identity
-	// Local says that the client's user is the user of this machine, who may be asked about calls: on a page of this machine, or with
-	// Forms in a form of the client, which a client's model could fill in.
+	// Local means that the client's user is the user of this machine and may be asked about calls: on a page of this machine or, if Forms is
+	// set, in a form of the client, which the client's model could fill in.
 	Local, Forms bool
-	// Shown is an error as its caller may read it; nil shows all errors as they are.
+	// Shown returns an error in the form that its caller may read. If Shown is nil, all errors are shown unchanged.
 	Shown func(ctx context.Context, err error) error
-	// Admit counts a call of a tool against the limits of its caller; work says that it runs a program. The error is for the caller. It
-	// may be nil.
+	// Admit counts a call of a tool against the limits of its caller; work means that the call executes a program. The error is for the caller.
+	// Admit may be nil.
 	Admit   func(ctx context.Context, who auth.Identity, work bool) error
 	Logger  *slog.Logger
 	Version string
@@ -90,7 +90,7 @@ type Server struct {
 	// closing ends when the requests in progress have to end.
 	closing context.Context
 	close   context.CancelFunc
-	// begun is what goes on in the background.
+	// begun waits for what goes on in the background.
 	begun    sync.WaitGroup
 	sessions *sessions
 	page     *page
@@ -101,7 +101,7 @@ type Server struct {
 	skills   map[string]string // skills by the names of their tools
 }
 
-// New makes a server. Close must be called.
+// New returns a server. The caller must call Close.
 func New(opt Options) *Server {
 	s := &Server{opt: opt, sessions: newSessions()}
 	s.closing, s.close = context.WithCancel(context.Background())
@@ -139,7 +139,7 @@ func New(opt Options) *Server {
 	return s
 }
 
-// Close ends the requests in progress with their runs, and all sessions. It leaves sessions whose clients do not read after drainTime.
+// Close ends all sessions and the requests in progress, with their runs. It waits at most drainTime for sessions whose clients do not read.
 func (s *Server) Close() {
 	s.close()
 	s.page.close()
@@ -172,7 +172,7 @@ func (s *Server) caller(extra *mcp.RequestExtra) caller {
 	return caller{who, cmp.Or(who.User, runs.DefaultUser)}
 }
 
-// session is the session of a request: the named one of the caller's user, or the caller's own, which is the same at every connection.
+// session returns the session of a request: the named one or, if name is empty, the caller's own, which is the same for every connection.
 func (c caller) session(name string) string {
 	if name != "" {
 		return name
@@ -181,8 +181,8 @@ func (c caller) session(name string) string {
 	return "mcp-" + hex.EncodeToString(of[:6])
 }
 
-// greeting is a middleware that completes the answer to initialize: it names the servers, and has the client get console lines without
-// asking for them.
+// greeting is a middleware that completes the answer to initialize: it names the servers, and lets the client get console lines without asking
+// for them.
 func (s *Server) greeting(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		answer, err := next(ctx, method, req)
@@ -202,7 +202,7 @@ func (s *Server) greeting(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// instructions are what a client tells its model of this server; in mode direct the notice alone.
+// instructions returns what a client tells its model about this server; in the mode direct, only the notice.
 func (s *Server) instructions() string {
 	if !s.opt.code() {
 		return s.opt.Notice
@@ -210,10 +210,10 @@ func (s *Server) instructions() string {
 	return strings.TrimSpace(s.opt.Notice + "\n\n" + instructions + s.serverNames())
 }
 
-// maxServerNames is how many characters of the names of servers a client's model gets.
+// maxServerNames is the maximum number of bytes of servers' names that a client's model gets.
 const maxServerNames = 300
 
-// serverNames is a sentence with the names of the servers, so that a model knows what it can search for.
+// serverNames returns a sentence with the names of the servers, so that a model knows what it can search for.
 func (s *Server) serverNames() string {
 	var names []string
 	length, more := 0, 0
@@ -237,11 +237,11 @@ func (s *Server) serverNames() string {
 	return " Servers: " + list + "."
 }
 
-// listTTL is how long a client may use a list again without asking, in milliseconds. Clients of sessions are notified of changes before.
+// listTTL is how long, in milliseconds, a client may use a list without asking again. Clients with sessions are notified of changes earlier.
 const listTTL = 60_000
 
-// private is a middleware that says of what can be cached that it is the caller's own: it has the tokens of the caller's session. It is
-// the first one, so it also notes that the request is decoded.
+// private is a middleware that marks cacheable answers as private to the caller: they contain tokens of the caller's session. It sees requests
+// before most other middleware, so it also reports that the request is decoded.
 func (s *Server) private(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if extra := req.GetExtra(); extra != nil && extra.TokenInfo != nil {
@@ -255,7 +255,7 @@ func (s *Server) private(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		switch a := answer.(type) {
 		case *mcp.ListToolsResult:
-			if a.CacheScope = cacheScope; len(s.skills) == 0 { // skills come without a notification
+			if a.CacheScope = cacheScope; len(s.skills) == 0 { // no notification reports changed skills
 				a.TTLMs = listTTL
 			}
 		case *mcp.ListResourcesResult:
@@ -273,7 +273,7 @@ func (s *Server) private(next mcp.MethodHandler) mcp.MethodHandler {
 
 const cacheScope = "private"
 
-// bound is ctx that also ends with another one.
+// bound returns a copy of ctx that also ends when with ends.
 func bound(ctx, with context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(with, cancel)

@@ -17,7 +17,7 @@ const functions = typeof skill.default === 'function' ? [skill.default] : Object
 if (functions.length !== 1) throw new Error('the skill has to export one function, or a default one')
 return await functions[0](JSON.parse(env.HARNESS_ARGUMENTS))`
 
-// addSkills offers the configured skills as tools. Each caller gets those that they have.
+// addSkills offers the configured skills as tools. Each caller gets only the caller's own skills.
 func (s *Server) addSkills() {
 	s.skills = map[string]string{}
 	for _, name := range s.opt.Skills {
@@ -34,7 +34,7 @@ func (s *Server) addSkills() {
 	}
 }
 
-// skill is a skill that a caller has and that can be called; nil if there is none.
+// skill returns a skill of a caller that can be called, or nil if the caller has no such skill.
 func (s *Server) skill(who caller, name string) (*skills.Skill, error) {
 	store, err := s.opt.Harness.Skills()
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Server) skill(who caller, name string) (*skills.Skill, error) {
 	return nil, err
 }
 
-// describe is the tool of a skill as its caller gets it; nil if they do not have it.
+// describe returns the tool of a skill with the caller's description of the skill, or nil if the caller does not have it.
 func (s *Server) describe(who caller, hide *hiding, t *mcp.Tool) (*mcp.Tool, error) {
 	skill, err := s.skill(who, s.skills[t.Name])
 	if skill == nil || err != nil {

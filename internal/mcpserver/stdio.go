@@ -13,10 +13,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// drainTime is how long requests in flight may take after the input has ended. Clients end a server that lives on for longer.
+// drainTime is how long requests in flight may take after the input has ended. Clients kill a server that lives longer.
 const drainTime = 5 * time.Second
 
-// ServeStdio serves one client until in ends, which is success, or ctx does. The upstream servers list their tools in the background.
+// ServeStdio serves one client until in or ctx ends. The end of in is no error. The upstream servers list their tools in the background.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.begun.Go(func() { s.opt.Harness.EnsureTools(s.closing, s.caller(nil).user) })
 	transport := &draining{&mcp.IOTransport{Reader: io.NopCloser(in), Writer: nopCloser{out}}, s.closing}
@@ -33,7 +33,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	select {
 	case <-ctx.Done():
 		s.close()
-		go session.Close() // ends with ended, or with the process where the client does not read
+		go session.Close() // returns when the session ends or, if the client does not read, with the process
 		select {
 		case <-ended:
 		case <-time.After(drainTime):
@@ -44,15 +44,15 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 			return fmt.Errorf("the client has sent what is no JSON: %w", left)
 		}
 	}
-	return nil // however else a client leaves, it has left
+	return nil // any other error only means that the client has left
 }
 
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// draining is a transport whose input ends once the requests in flight are answered, or drainTime after the end, or with closing.
-// The SDK cancels what is in flight when its input ends.
+// draining is a transport that delays the end of its input until the requests in flight are answered, drainTime has passed or closing ends. The
+// SDK cancels requests in flight when its input ends.
 type draining struct {
 	mcp.Transport
 	closing context.Context

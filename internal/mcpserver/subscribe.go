@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	maxWatched    = 100         // resources that a caller is subscribed to; all streams together
-	changesEvery  = time.Second // least time between two notifications of the same kind: a server that changes all the time costs its clients no more
+	maxWatched    = 100         // maximum number of resources that a caller is subscribed to, on all streams together
+	changesEvery  = time.Second // minimum time between two notifications of the same kind, so that a server with constant changes does not burden clients
 	updateMethod  = "notifications/resources/updated"
-	changedMarker = "harness:changed" // name that is added and removed at once, so that the SDK notifies clients of a change
+	changedMarker = "harness:changed" // name that is added and at once removed, so that the SDK notifies clients of a change
 )
 
 // watches are the subscriptions of clients to resources of the upstream servers. The zero value is ready for use.
 type watches struct {
 	mu  sync.Mutex
 	all map[watchKey]*watch
-	of  map[string]int              // subscriptions by caller
-	in  map[*mcp.ServerSession]bool // the sessions whose end removes theirs
+	of  map[string]int              // number of subscriptions by caller
+	in  map[*mcp.ServerSession]bool // sessions whose subscriptions are removed at their end
 }
 
 type watchKey struct {
 	session *mcp.ServerSession
-	uri     string // URI as the client has it
+	uri     string // URI that the client uses
 }
 
 // watch is a subscription of a session.
@@ -40,7 +40,7 @@ type watch struct {
 	mu     sync.Mutex
 	due    bool      // a notification is going to be sent
 	last   time.Time // time of the last notification
-	ready  bool      // reports that the session may be notified now
+	ready  bool      // the session may be notified now
 	cancel func()    // ends the subscription at the server
 	caller string
 }
@@ -91,7 +91,7 @@ func (s *Server) subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
 	return nil
 }
 
-// mayRequest has the gate judge, count, audit and journal a request that is made here, in a session of the caller or in their own.
+// mayRequest makes the gate check, count, audit and journal a request that this package makes itself. An empty session means the caller's own.
 func (s *Server) mayRequest(ctx context.Context, who caller, session, name, uri string) error {
 	args, err := json.Marshal(map[string]string{"uri": uri})
 	if err == nil {
@@ -102,7 +102,7 @@ func (s *Server) mayRequest(ctx context.Context, who caller, session, name, uri 
 	return err
 }
 
-// enter reports whether a session has no end yet that removes its subscriptions.
+// enter registers a session with subscriptions, and reports whether it was not registered before.
 func (w *watches) enter(session *mcp.ServerSession) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *Server) unsubscribe(_ context.Context, r *mcp.UnsubscribeRequest) error
 	return nil
 }
 
-// add counts a subscription. One that is there already is none: w.caller is empty then.
+// add registers a subscription. If there is one already, added does not count and its caller becomes empty.
 func (w *watches) add(key watchKey, added *watch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +151,7 @@ func (w *watches) add(key watchKey, added *watch) error {
 	return nil
 }
 
-// begin notes what ends a subscription; false if it has ended.
+// begin stores the function that ends a subscription. It returns false if the subscription has ended.
 func (w *watches) begin(key watchKey, of *watch, cancel func()) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,7 +168,7 @@ func (w *watches) remove(key watchKey) {
 	w.removeOne(key)
 }
 
-// removeOne removes a subscription, if it is there; w.mu is held.
+// removeOne removes a subscription, if there is one. The caller holds w.mu.
 func (w *watches) removeOne(key watchKey) {
 	gone := w.all[key]
 	if gone == nil {
@@ -199,7 +199,7 @@ func (s *Server) changed(w *watch, uri string) {
 	})
 }
 
-// onlyWatching is a middleware that sends the change of a resource to the session for which it is: the SDK sends it to all that are
+// onlyWatching is a middleware that sends the notification of a changed resource only to the session concerned. The SDK sends it to all sessions
 // subscribed to the same URI, which may mean another user's resource.
 func (s *Server) onlyWatching(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
@@ -235,7 +235,7 @@ func (s *Server) tellChanges() {
 			case <-s.closing.Done():
 				return
 			}
-			changed = wait() // before clients list them
+			changed = wait() // before clients list the prompts or resources again
 			change()
 			select {
 			case <-time.After(changesEvery):
@@ -258,7 +258,7 @@ func (s *Server) tellChanges() {
 	})
 }
 
-// locate finds the server of a resource, and the resource's URI there.
+// locate finds the server of a resource, and the resource's URI on that server.
 func (s *Server) locate(ctx context.Context, who caller, uri string) (server, there string, err error) {
 	if strings.HasPrefix(uri, scheme+"://") {
 		return "", "", errors.New("files of a session tell of no changes")
@@ -272,7 +272,7 @@ func (s *Server) locate(ctx context.Context, who caller, uri string) (server, th
 	}
 	for _, r := range all {
 		if r.URI == uri && server != "" {
-			return "", "", mcp.ResourceNotFoundError(uri) // a URI of several servers has another form here
+			return "", "", mcp.ResourceNotFoundError(uri) // clients must use the form of upstreamURI for a URI of several servers
 		}
 		if r.URI == uri {
 			server = r.Server

@@ -20,7 +20,7 @@ import (
 
 const runTask = "run_task"
 
-// taskDefinition is the tool that has the harness's own model work a task.
+// taskDefinition returns the tool that lets the harness's own model do a task.
 func (s *Server) taskDefinition() definition {
 	return definition{
 		name: runTask, title: "Have a task done",
@@ -43,7 +43,7 @@ func (s *Server) taskDefinition() definition {
 	}
 }
 
-// taskOutcome is a task as a client gets it.
+// taskOutcome is a task in the form that a client gets.
 type taskOutcome struct {
 	TaskID   string      `json:"taskId"`
 	Status   task.Status `json:"status"`
@@ -54,7 +54,7 @@ type taskOutcome struct {
 	Approval *pending    `json:"approval,omitempty"`
 }
 
-// errNoTask reports a task that the caller does not have.
+// errNoTask means that the caller has no such task.
 var errNoTask = runs.InvalidError("you have no task with this taskId")
 
 // callTask answers run_task.
@@ -78,7 +78,8 @@ func (s *Server) callTask(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Cal
 	case strings.TrimSpace(in.Task) == "":
 		return refusal(errors.New(`there is no task; send {"task": "what to do, in words"}`)), nil
 	default:
-		// The client's model has written the task: it knows the session's tokens, and its own values share none, as those that a program puts together.
+		// The client's model has written the task. It knows the session's tokens. Its own values share no tokens, like values that a program
+		// composes.
 		t, _, err = s.opt.Tasks.Submit(ctx, task.Request{
 			From: pii.FromProgram, UserID: x.who.user, Principal: x.who.Principal, Roles: x.who.Roles, Task: in.Task, SessionID: x.who.session(in.SessionID), Own: !s.queued(),
 		})
@@ -96,11 +97,11 @@ func (s *Server) callTask(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Cal
 	return x.taskOutcome(ctx, t)
 }
 
-// queued reports whether this process works the queue, as harness serve does; otherwise the request for a task works it.
+// queued reports whether this process works the queue, as harness serve does; otherwise the request for a task executes it.
 func (s *Server) queued() bool { return s.opt.Tasks.Working() == nil }
 
-// work works a task, or has the queue work it, until it has ended or waits for an approval. At the end of ctx the task is cancelled if
-// cause is task.ErrCancelled; otherwise it goes on when it is fetched, or in the queue.
+// work executes a task, or waits while the queue does, until the task has ended or waits for an approval. If ctx ends, the task is cancelled if
+// cause is task.ErrCancelled; otherwise it goes on in the queue or when it is fetched.
 func (x *exchange) work(ctx context.Context, id string, cause error) (t task.Task, err error) {
 	tasks := x.s.opt.Tasks
 	watching, stop := context.WithCancel(ctx)
@@ -108,7 +109,7 @@ func (x *exchange) work(ctx context.Context, id string, cause error) (t task.Tas
 	watched.Go(func() { x.watch(watching, id) })
 	defer func() {
 		if err != nil || !t.Status.Ended() {
-			stop() // otherwise the last event ends it
+			stop() // otherwise the last event ends watch
 		}
 		watched.Wait()
 		stop()
@@ -119,13 +120,13 @@ func (x *exchange) work(ctx context.Context, id string, cause error) (t task.Tas
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(cause) })()
-	if t, err = tasks.Do(work, id); errors.Is(err, task.ErrNotOwner) { // another process works it, or another request
+	if t, err = tasks.Do(work, id); errors.Is(err, task.ErrNotOwner) { // another process or another request executes it
 		return x.await(ctx, id, cause)
 	}
 	return t, err
 }
 
-// await waits for a task that is worked elsewhere.
+// await waits for a task that is executed elsewhere.
 func (x *exchange) await(ctx context.Context, id string, cause error) (task.Task, error) {
 	t, err := x.s.opt.Tasks.Wait(ctx, id)
 	if err == nil || ctx.Err() == nil || !errors.Is(cause, task.ErrCancelled) || x.s.closing.Err() != nil {
@@ -172,7 +173,7 @@ func (x *exchange) findTask(ctx context.Context, id string) (task.Task, error) {
 	return t, err
 }
 
-// currentTask is a task as it is now. One that no process works goes on, and is waited for.
+// currentTask returns a task as it is now. It continues a task that no process executes, and waits for it.
 func (x *exchange) currentTask(ctx context.Context, id string) (task.Task, error) {
 	t, err := x.findTask(ctx, id)
 	if err != nil || t.Status.Ended() || t.Status == task.Running || x.s.queued() {
@@ -184,7 +185,7 @@ func (x *exchange) currentTask(ctx context.Context, id string) (task.Task, error
 	return x.work(ctx, id, run.ErrHandedOver)
 }
 
-// asked is the request that a task waits for, nil if it is decided or has expired.
+// asked returns the request that a task waits for, or nil if the request is decided or has expired.
 func (x *exchange) asked(ctx context.Context, id string) (*approval.Request, error) {
 	all, _, err := x.s.opt.Harness.Runs().Approvals(ctx, x.who.Identity, approval.Filter{User: x.who.user, Task: id, Status: approval.Waiting, Limit: 1})
 	if err != nil || len(all) == 0 || expired(&all[0]) {
@@ -193,7 +194,7 @@ func (x *exchange) asked(ctx context.Context, id string) (*approval.Request, err
 	return &all[0], nil
 }
 
-// settleTask has the client's user decide about the calls of a task until it has ended, as settle does for a run.
+// settleTask asks the client's user to decide about the calls of a task until the task has ended, as settle does for a run.
 func (x *exchange) settleTask(ctx context.Context, t task.Task) (task.Task, *mcp.CallToolResult, error) {
 	for t.Status == task.WaitingApproval && x.s.opt.Local {
 		request, err := x.asked(ctx, t.ID)
@@ -213,7 +214,7 @@ func (x *exchange) settleTask(ctx context.Context, t task.Task) (task.Task, *mcp
 	return t, nil, nil
 }
 
-// askOnce has the client's user decide about a request. The result is not nil if the client has to ask before it calls again; decided
+// askOnce asks the client's user to decide about a request. question is not nil if the client has to ask the user and then call again. decided
 // is false if the user cannot be asked or does not decide now.
 func (x *exchange) askOnce(ctx context.Context, request *approval.Request, of string) (question *mcp.CallToolResult, decided bool, err error) {
 	ask, err := x.question(request)
@@ -234,7 +235,7 @@ func (x *exchange) askOnce(ctx context.Context, request *approval.Request, of st
 	return nil, decided, err
 }
 
-// taskAgain works the task of a call that a client repeats with its user's answers; ask reports whether the user may be asked again.
+// taskAgain continues the task of a call that a client repeats with its user's answer. ask is true if the user may be asked again.
 func (x *exchange) taskAgain(ctx context.Context) (t task.Task, ask bool, err error) {
 	id, was, _ := strings.Cut(x.request.Params.RequestState, "/")
 	if t, err = x.findTask(ctx, id); err != nil || t.Status.Ended() {
@@ -261,7 +262,7 @@ func (x *exchange) taskAgain(ctx context.Context) (t task.Task, ask bool, err er
 	return t, true, err
 }
 
-// taskOutcome is the result with a task.
+// taskOutcome returns the result with a task.
 func (x *exchange) taskOutcome(ctx context.Context, t task.Task) (*mcp.CallToolResult, error) {
 	data := taskOutcome{TaskID: t.ID, Status: t.Status, Runs: t.Runs}
 	if t.Status == task.WaitingApproval {
@@ -281,7 +282,7 @@ func (x *exchange) taskOutcome(ctx context.Context, t task.Task) (*mcp.CallToolR
 	usage := t.Usage
 	usage.Direct = nil
 	data.Error, data.Usage = t.Error, &usage
-	said, err := x.s.opt.Harness.Privacy().In(x.who.user, t.SessionID).Hide(ctx, pii.FromProgram, t.Text) // a model may write what it knows itself
+	said, err := x.s.opt.Harness.Privacy().In(x.who.user, t.SessionID).Hide(ctx, pii.FromProgram, t.Text) // a model may write personal data that it knows itself
 	if err != nil {
 		return nil, x.s.shown(ctx, err)
 	}
@@ -305,7 +306,7 @@ func (x *exchange) taskOutcome(ctx context.Context, t task.Task) (*mcp.CallToolR
 	return answer, nil
 }
 
-// resumeTask works a task whose request was decided after its client had given up.
+// resumeTask continues a task whose request was decided after its client had given up.
 func (s *Server) resumeTask(id string) {
 	if s.queued() {
 		return

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 )
 
-// The tools of clients. Those of the upstream servers are called by programs.
+// Names of the tools that clients get. Programs call the tools of the upstream servers.
 const (
 	executeCode    = "execute_code"
 	searchTools    = "search_tools"
@@ -21,10 +21,10 @@ const (
 
 const instructions = `All tools of the user's MCP servers are reached by programs: find them with search_tools, read their types with get_tool_details, then call them in a program with execute_code. One program that makes many calls is better than many programs.`
 
-// privateFunctions are what programs can ask about private values.
+// privateFunctions describes the functions by which programs learn about private values.
 const privateFunctions = "pii.kind, pii.domain, pii.last4, pii.country, pii.network, pii.same and pii.sortKey answer questions about them."
 
-// executeDescription describes execute_code; has says what is switched on.
+// executeDescription returns the description of execute_code; has tells what is switched on.
 func executeDescription(has agent.Features) string {
 	beyond := "No npm, network or processes."
 	switch {
@@ -110,7 +110,7 @@ func (s *Server) definitions() []definition {
 	}
 }
 
-// tool is a definition as clients get it.
+// tool returns a definition in the form that clients get.
 func (d *definition) tool() *mcp.Tool {
 	yes, no := true, false
 	notes := &mcp.ToolAnnotations{DestructiveHint: &yes, OpenWorldHint: &yes}
@@ -129,7 +129,7 @@ func (s *Server) addTools() {
 	}
 }
 
-// ModelContext is what clients put into a model's context in the mode code: the tools, and the instructions. tasks adds run_task.
+// ModelContext returns what clients put into a model's context in the mode code: the tools and the instructions. tasks adds run_task.
 func ModelContext(tasks bool) (tools []*mcp.Tool, guide string) {
 	all := new(Server).definitions()
 	if tasks {
@@ -141,10 +141,10 @@ func ModelContext(tasks bool) (tools []*mcp.Tool, guide string) {
 	return tools, instructions
 }
 
-// errFault is the answer to a call that has met a fault of this program.
+// errFault is the answer to a call that has panicked.
 var errFault = errors.New("the harness has met a fault of its own; its log has the reason")
 
-// shown is an error as the caller may read it. Errors that the caller cannot help are logged.
+// shown returns an error in the form that the caller may read. Errors that the caller cannot fix are logged.
 func (s *Server) shown(ctx context.Context, err error) error {
 	if s.opt.Shown == nil || errors.Is(err, errFault) {
 		return err
@@ -152,7 +152,8 @@ func (s *Server) shown(ctx context.Context, err error) error {
 	return s.opt.Shown(ctx, err)
 }
 
-// guard is what every call passes; work says that it runs a program. An error becomes a result that the model reads.
+// guard wraps the handler of a tool with what every call needs; work means that the tool executes a program. It turns an error into a result
+// that the model reads.
 func (s *Server) guard(call mcp.ToolHandler, work bool) mcp.ToolHandler {
 	return func(ctx context.Context, r *mcp.CallToolRequest) (_ *mcp.CallToolResult, err error) {
 		defer func() {
@@ -178,7 +179,7 @@ func (s *Server) guard(call mcp.ToolHandler, work bool) mcp.ToolHandler {
 	}
 }
 
-// inputSchema is the schema of the input of one of this server's own tools, or of those of the original.
+// inputSchema returns the input schema of one of this server's own tools; for any other name, that of the aliases.
 func inputSchema(name string) json.RawMessage {
 	for _, d := range append(new(Server).definitions(), new(Server).taskDefinition()) {
 		if d.name == name {
@@ -188,17 +189,17 @@ func inputSchema(name string) json.RawMessage {
 	return json.RawMessage(`{"type":"object","properties":{"toolName":{"type":"string"},"serverName":{"type":"string"},"input":{"type":"object"}}}`)
 }
 
-// decode reads the arguments of a call, whose values may be texts. The error is for the model.
+// decode reads the arguments of a call; their values may be given as strings. The error is for the model.
 func decode(r *mcp.CallToolRequest, into any) error {
 	return catalog.ReadInput(r.Params.Name, inputSchema(r.Params.Name), r.Params.Arguments, into)
 }
 
-// refusal is the result of a call that cannot be done as it is.
+// refusal returns the result of a call that failed or cannot be executed.
 func refusal(err error) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: err.Error()}}}
 }
 
-// result is a result as a text, and as data for clients that read the tool's output schema.
+// result returns a result as a text, and as data for clients that use the tool's output schema.
 func result(text string, data any, failed bool) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: failed, Content: []mcp.Content{&mcp.TextContent{Text: text}}, StructuredContent: data}
 }

@@ -14,12 +14,13 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// A resource of an upstream server has its own URI where no other server offers the same one, else mcp://SERVER/URI, both escaped.
+// A resource of an upstream server keeps its own URI if no other server offers the same one. Otherwise its URI is mcp://SERVER/URI, with both
+// parts escaped.
 const upstreamScheme = "mcp://"
 
 const (
 	anyResource  = "{+uri}"
-	maxTemplates = 200 // templates of a server that a URI is compared with
+	maxTemplates = 200 // maximum number of a server's templates that a URI is compared with
 	maxTemplate  = 1 << 10
 )
 
@@ -33,7 +34,7 @@ func upstreamURI(server, uri string) string {
 	return upstreamScheme + url.PathEscape(server) + "/" + url.PathEscape(uri)
 }
 
-// splitUpstream is the server and the resource there of a URI that upstreamURI has made.
+// splitUpstream returns the server, and the resource's URI on that server, of a URI that upstreamURI has made.
 func splitUpstream(uri string) (server, there string, err error) {
 	server, there, _ = strings.Cut(strings.TrimPrefix(uri, upstreamScheme), "/")
 	if server, err = url.PathUnescape(server); err == nil {
@@ -45,7 +46,7 @@ func splitUpstream(uri string) (server, there string, err error) {
 	return server, there, nil
 }
 
-// upstreamResource is a resource of a server, as the server names it.
+// upstreamResource is a resource of a server, with the server's own URI.
 type upstreamResource struct {
 	mcp.Resource
 	Server string
@@ -92,8 +93,8 @@ func (s *Server) templates(ctx context.Context, who caller) (all []upstreamTempl
 	return all, err
 }
 
-// listTemplates adds the templates of the upstream servers to a list. One that several servers have is left out: which server is meant
-// is said by mcp://SERVER/URI.
+// listTemplates adds the templates of the upstream servers to a list. A template that several servers have is left out: clients name the server
+// by mcp://SERVER/URI.
 func (s *Server) listTemplates(ctx context.Context, who caller, list *mcp.ListResourceTemplatesResult) error {
 	all, err := s.templates(ctx, who)
 	if err != nil {
@@ -117,7 +118,7 @@ func (s *Server) listTemplates(ctx context.Context, who caller, list *mcp.ListRe
 	return nil
 }
 
-// serverOfTemplate finds the one server with a template that a URI matches.
+// serverOfTemplate finds the only server with a template that a URI matches.
 func (s *Server) serverOfTemplate(ctx context.Context, who caller, uri string) (server string, err error) {
 	all, err := s.templates(ctx, who)
 	if err != nil {
@@ -144,7 +145,7 @@ func (s *Server) serverOfTemplate(ctx context.Context, who caller, uri string) (
 }
 
 const (
-	// readByURI is a program that reads the resource of a URI that one server offers.
+	// readByURI is a program that reads a resource by a URI that only one server offers.
 	readByURI = `const found = (await list_mcp_resources()).filter((r) => r.uri === env.HARNESS_URI)
 if (found.length !== 1) return found.length
 return await read_mcp_resource(found[0].server, env.HARNESS_URI)`
@@ -153,7 +154,7 @@ return await read_mcp_resource(found[0].server, env.HARNESS_URI)`
 
 // readUpstream answers resources/read for a resource of an upstream server.
 func (s *Server) readUpstream(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
-	if strings.HasPrefix(r.Params.URI, scheme+"://") { // both templates match it
+	if strings.HasPrefix(r.Params.URI, scheme+"://") { // the template of all resources matches it too
 		return s.readFile(ctx, r)
 	}
 	who, uri, server, code := s.caller(r.Extra), r.Params.URI, "", readByURI
@@ -182,7 +183,7 @@ func (s *Server) readUpstream(ctx context.Context, r *mcp.ReadResourceRequest) (
 	switch err := json.Unmarshal(raw, &answer); {
 	case len(raw) > 0 && raw[0] >= '0' && raw[0] <= '9': // several servers list it
 		return nil, mcp.ResourceNotFoundError(r.Params.URI)
-	case err != nil || len(answer.Contents) == 0: // the answer became a file, or is no base64 with a token in it
+	case err != nil || len(answer.Contents) == 0: // the answer became a file, or a token has made its base64 invalid
 		answer.Contents = []*mcp.ResourceContents{{URI: uri, MIMEType: "application/json", Text: string(raw)}}
 	}
 	for _, c := range answer.Contents {
@@ -193,7 +194,7 @@ func (s *Server) readUpstream(ctx context.Context, r *mcp.ReadResourceRequest) (
 	return &answer, nil
 }
 
-// value is what a program returns that is executed in a session of the caller, their own unless req names another one.
+// value executes a program in a session of the caller, by default the caller's own, and returns the program's output.
 func (s *Server) value(ctx context.Context, who caller, req runs.Request) (json.RawMessage, error) {
 	if s.opt.Admit != nil {
 		if err := s.opt.Admit(ctx, who.Identity, true); err != nil {

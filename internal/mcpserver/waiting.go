@@ -10,34 +10,34 @@ import (
 )
 
 const (
-	maxWaiting      = 100    // programs of a caller that are remembered; the oldest is forgotten
-	maxWaitingOfAll = 10_000 // programs of all callers; no more are remembered
+	maxWaiting      = 100    // maximum number of remembered programs of a caller; beyond it the oldest is forgotten
+	maxWaitingOfAll = 10_000 // maximum number of remembered programs of all callers
 )
 
-// waiting are the programs of clients that wait for approvals. Models send a call again and again until it is done; the same call is then
-// one question to a person, not many. Its methods are safe for concurrent use.
+// waiting holds the programs of clients that wait for approvals. Models send a call again and again until it succeeds. Because the program is
+// remembered, a person is asked about it only once. Its methods are safe for concurrent use.
 type waiting struct {
 	mu   sync.Mutex
 	runs map[programHash]string   // ids of runs
-	of   map[string][]programHash // programs by caller, the oldest first
+	of   map[string][]programHash // programs by caller, oldest first
 }
 
 // programHash identifies a program of a caller.
 type programHash [sha256.Size]byte
 
 func sameProgram(who caller, req runs.Request) programHash {
-	all, _ := json.Marshal([]any{who.Caller(), req.Session, req.Code, req.Env}) // strings
+	all, _ := json.Marshal([]any{who.Caller(), req.Session, req.Code, req.Env}) // strings cannot fail
 	return sha256.Sum256(all)
 }
 
-// find is the run of a program that waits, empty if there is none.
+// find returns the id of the run of a waiting program, "" if there is none.
 func (w *waiting) find(program programHash) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.runs[program]
 }
 
-// add remembers the run of a program that waits.
+// add remembers the run of a waiting program.
 func (w *waiting) add(caller string, program programHash, runID string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,7 @@ func (w *waiting) add(caller string, program programHash, runID string) {
 	w.runs[program], w.of[caller] = runID, append(w.of[caller], program)
 }
 
-// forget makes the next call of a program a new one.
+// forget removes a program, so that the next call of it executes it again.
 func (w *waiting) forget(caller string, program programHash) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

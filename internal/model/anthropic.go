@@ -11,13 +11,13 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// messages speaks Anthropic's Messages. https://platform.claude.com/docs/en/api/messages
+// messages implements Anthropic's Messages API. https://platform.claude.com/docs/en/api/messages
 type messages struct {
-	// most is the largest output the server said that the model can write; 0 until it says so.
+	// most is the output limit of the model in tokens, as the server reported it; 0 until it does.
 	most atomic.Int64
 }
 
-// defaultMaxTokens is what all models of Anthropic since 2025 can write; those that cannot are asked for less.
+// defaultMaxTokens is an output limit that all models of Anthropic since 2025 support. A model with a lower limit gets that.
 const defaultMaxTokens = 32000
 
 func (*messages) format() Format { return FormatMessages }
@@ -33,7 +33,7 @@ func (m *messages) body(req *Request, most int, parts []part) (object, error) {
 	for _, t := range req.Tools {
 		tools = append(tools, object{"name": t.Name, "description": t.Description, "input_schema": t.InputSchema})
 	}
-	// Tools, system prompt and messages are cached as far as the marked block, in this order.
+	// The provider caches tools, system prompt and messages, in this order, up to the marked block.
 	if req.System != "" {
 		body["system"] = []object{{"type": "text", "text": req.System, "cache_control": cached}}
 	} else if len(tools) > 0 {
@@ -52,7 +52,7 @@ func (m *messages) body(req *Request, most int, parts []part) (object, error) {
 		if err != nil {
 			return nil, err
 		}
-		// The results of calls and what the user says next are one message, as are turns with nothing between them.
+		// Results of calls and the user's next text form one message, and so do consecutive turns.
 		if n := len(list); n > 0 && list[n-1].Role == role {
 			list[n-1].Content = append(list[n-1].Content, blocks...)
 		} else if len(blocks) > 0 {
@@ -66,7 +66,7 @@ func (m *messages) body(req *Request, most int, parts []part) (object, error) {
 	return body, nil
 }
 
-// blocksOf is a part as content blocks. Blank text, which models can write, is left out: the server refuses it.
+// blocksOf returns a part as content blocks. It omits blank text, which models can write and the server refuses.
 func blocksOf(p part) (role Role, blocks []any, err error) {
 	switch {
 	case p.raw != nil:
@@ -100,8 +100,8 @@ func blocksOf(p part) (role Role, blocks []any, err error) {
 type messagesAnswer struct {
 	out    *output
 	blocks []object
-	inputs map[int]string // inputs of calls, as the model wrote them
-	stop   object         // the last delta of the message
+	inputs map[int]string // inputs of calls by block, as the model wrote them
+	stop   object         // last delta of the message
 	done   bool
 }
 
@@ -115,7 +115,7 @@ func (a *messagesAnswer) take(event object, _ []byte) (done bool, err error) {
 	case "message_start":
 		a.out.begun = true
 		a.count(obj(obj(event["message"])["usage"]))
-		a.out.usage.Output = 0 // counted again from the message's end
+		a.out.usage.Output = 0 // the end of the message counts it again
 	case "message_delta":
 		a.stop = delta
 		a.count(obj(event["usage"]))
@@ -141,7 +141,7 @@ func (a *messagesAnswer) take(event object, _ []byte) (done bool, err error) {
 	return a.done, nil
 }
 
-// add takes a piece of a block.
+// add adds a piece to a block.
 func (a *messagesAnswer) add(i int, delta object) {
 	block := a.blocks[i]
 	for _, key := range []string{"text", "thinking", "signature"} {
@@ -160,7 +160,7 @@ func (a *messagesAnswer) add(i int, delta object) {
 	a.out.text(str(delta["text"]))
 }
 
-// count takes token counts: all of them at the beginning, those that grew or changed at the end.
+// count updates token counts. The message's beginning has all of them; its end has those that changed.
 func (a *messagesAnswer) count(u object) {
 	usage := &a.out.usage
 	fresh := usage.Input - usage.CachedInput - usage.CacheWrite
@@ -189,7 +189,7 @@ func (a *messagesAnswer) turn() (*Turn, error) {
 			t.Text += str(block["text"])
 		case "tool_use":
 			arguments := a.inputs[i]
-			if arguments == "" { // servers that only speak like Anthropic's may send it at once
+			if arguments == "" { // compatible servers may send the whole input in the block
 				raw, err := journal.Encode(block["input"])
 				if err != nil {
 					return nil, err
@@ -197,7 +197,7 @@ func (a *messagesAnswer) turn() (*Turn, error) {
 				arguments = string(raw)
 			}
 			call := newCall(str(block["id"]), str(block["name"]), arguments)
-			block["input"] = call.Input // the server does not take back input that is no object
+			block["input"] = call.Input // the server refuses an input that is not an object
 			t.Calls = append(t.Calls, call)
 		}
 	}
@@ -213,7 +213,7 @@ func (a *messagesAnswer) turn() (*Turn, error) {
 	return t, err
 }
 
-// tooMuch is how the server says that the model cannot write as much as it was allowed to.
+// tooMuch matches the server's message that max_tokens exceeds the model's output limit.
 var tooMuch = startup.Regexp(`max_tokens: \d+ > (\d+)`)
 
 func (m *messages) adapt(e *Error, plain *bool) bool {
@@ -224,6 +224,6 @@ func (m *messages) adapt(e *Error, plain *bool) bool {
 		limit, err := strconv.ParseInt(found[1], 10, 64)
 		return err == nil && limit > 0 && m.most.Swap(limit) != limit
 	}
-	// Invalid `signature` in `thinking` block; blocks in the latest assistant message cannot be modified; and the like.
+	// Examples: Invalid `signature` in `thinking` block; blocks in the latest assistant message cannot be modified.
 	return mentions(e.Message, "thinking") && mentions(e.Message, "signature", "block") && set(plain)
 }

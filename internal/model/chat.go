@@ -9,16 +9,16 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// chat speaks OpenAI's chat completions, as every server but OpenAI's own is asked.
+// chat implements OpenAI's chat completions, the format for every server except OpenAI's own.
 type chat struct {
 	google bool
-	// maxCompletion: the server wants max_completion_tokens, as OpenAI's reasoning models behind a gateway do.
+	// maxCompletion reports whether the server wants max_completion_tokens, as OpenAI's reasoning models behind a gateway do.
 	maxCompletion atomic.Bool
-	// noOptions: the server does not know stream_options.
+	// noOptions reports whether the server does not know stream_options.
 	noOptions atomic.Bool
 }
 
-// foreignSignature marks a call that another model made; without a signature Gemini 3 refuses the conversation.
+// foreignSignature marks a call that another model made. Gemini 3 refuses a conversation with a call that has no signature.
 // https://ai.google.dev/gemini-api/docs/thought-signatures
 var foreignSignature = object{"google": object{"thought_signature": "skip_thought_signature_validator"}}
 
@@ -61,7 +61,7 @@ func (c *chat) body(req *Request, most int, parts []part) (object, error) {
 	return body, nil
 }
 
-// message is a text of the user, or an assistant's message that is not sent as its provider wrote it.
+// message returns a text of the user, or an assistant's message that is not sent in its provider's form.
 func (c *chat) message(p part) object {
 	message := object{"role": p.role, "content": p.text}
 	var calls []object
@@ -91,16 +91,16 @@ func (c *chat) adapt(e *Error, plain *bool) bool {
 	return mentions(e.Message, "thought_signature", "thought signature") && set(plain)
 }
 
-// chatAnswer assembles the message whose pieces the chunks of a chat completion are, with every field that the server
-// sends: known ones for the turn, and unknown ones because the server may want them back.
+// chatAnswer assembles a message from the chunks of a chat completion, with every field that the server sends: known
+// fields for the turn, and unknown fields because the server may want them back.
 type chatAnswer struct {
 	out    *output
-	fields object // except the calls
+	fields object // fields of the message except the calls
 	calls  []*chatCall
 	finish string
 }
 
-// chatCall is one call under way.
+// chatCall is a call that is being received.
 type chatCall struct {
 	index  json.Number
 	fields object
@@ -146,11 +146,11 @@ func (a *chatAnswer) take(chunk object, _ []byte) (done bool, err error) {
 	a.out.text(str(delta["content"]))
 	a.out.text(str(delta["refusal"]))
 	merge(a.fields, delta)
-	return false, nil // counts may follow the last piece
+	return false, nil // token counts may follow the last piece
 }
 
-// addCall takes a piece of a call. Servers that send each call whole, as Google's, may give all of them the same index or
-// none; a new id is a new call, and so is a name after a call that is complete.
+// addCall adds a piece of a call. Servers that send each call whole, such as Google's, may give all calls the same index
+// or none. So a new id begins a new call, and so does a name after a complete call.
 func (a *chatAnswer) addCall(piece object) {
 	index, _ := piece["index"].(json.Number)
 	delete(piece, "index")
@@ -166,18 +166,18 @@ func (a *chatAnswer) addCall(piece object) {
 		a.calls = append(a.calls, call)
 	}
 	merge(call.fields, piece)
-	if call.id() == "" { // some servers give none
+	if call.id() == "" { // some servers send no id
 		call.fields["id"] = "call_" + rand.Text()
 	}
 	a.out.call(call.name(), call.id(), str(f["arguments"]))
 }
 
-// streamed are the fields whose texts come in pieces; other texts come whole.
+// streamed are the fields whose strings arrive in pieces. Other strings arrive whole.
 var streamed = map[string]bool{
 	"content": true, "refusal": true, "arguments": true, "reasoning": true, "reasoning_content": true, "thinking": true, "transcript": true,
 }
 
-// merge adds the fields of a piece to what came before.
+// merge adds the fields of a piece to those received before.
 func merge(whole, piece object) {
 	for key, v := range piece {
 		switch next := v.(type) {
@@ -219,7 +219,7 @@ func (a *chatAnswer) turn() (*Turn, error) {
 	for _, c := range a.calls {
 		call := newCall(c.id(), c.name(), str(c.function()["arguments"]))
 		if f := c.function(); f != nil {
-			f["arguments"] = string(call.Input) // servers that read the arguments fail on what is no JSON
+			f["arguments"] = string(call.Input) // servers that parse the arguments fail on invalid JSON
 		}
 		c.fields["type"] = "function"
 		calls = append(calls, c.fields)
@@ -241,7 +241,7 @@ func (a *chatAnswer) turn() (*Turn, error) {
 	return t, err
 }
 
-// withoutThoughts cuts off what models that think aloud write before their answer.
+// withoutThoughts cuts off the reasoning that some models write in <think> before their answer.
 func withoutThoughts(text string) string {
 	trimmed := strings.TrimSpace(text)
 	if strings.HasPrefix(trimmed, "<think>") {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Choices makes the models that requests may name: that of a configuration, which "" names too, and those of allow. A model is made once. The
-// function that it returns is safe for concurrent use.
+// Choices returns a function that returns the models that requests may name: that of a configuration, which "" also selects, and those of
+// allow. It creates each model once. The returned function is safe for concurrent use.
 func Choices(allow []string, configured func() (Config, error)) func(name string) (Model, error) {
 	var mu sync.Mutex
 	made := map[string]Model{}

@@ -13,17 +13,17 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// failure is an error of a provider, from any of the shapes in which providers send it.
+// failure is an error of a provider, parsed from any known format.
 type failure struct {
 	status  int
-	code    string // OpenAI's code, Google's status, Ollama's nothing
-	typ     string // Anthropic's and OpenAI's type
+	code    string // OpenAI's code or Google's status; empty for Ollama
+	typ     string // type of Anthropic or OpenAI
 	message string
 	after   time.Duration
-	page    bool // the body is no error of a provider
+	page    bool // the body is not an error of a provider
 }
 
-// parseFailure reads the body of an error, or an error event within a stream. These shapes are known:
+// parseFailure parses the body of an error response, or an error event within a stream. It knows these formats:
 //
 //	{"type":"error","error":{"type":"overloaded_error","message":"…"}}          Anthropic
 //	{"error":{"message":"…","type":"…","param":null,"code":"…"}}                 OpenAI, Azure, vLLM, llama.cpp
@@ -39,7 +39,7 @@ func parseFailure(status int, body []byte) failure {
 	if decode(body, &list) == nil && len(list) > 0 {
 		outer = list[0]
 	} else if decode(body, &outer) != nil {
-		if !bytes.HasPrefix(body, []byte("<")) { // not a proxy's page
+		if !bytes.HasPrefix(body, []byte("<")) { // not the HTML page of a proxy
 			f.message = clean(string(body))
 		}
 		f.page = true
@@ -62,7 +62,7 @@ func parseFailure(status int, body []byte) failure {
 	return f
 }
 
-// setCode takes a provider's code: a word, or the number of an HTTP status, which counts only within a stream.
+// setCode sets a provider's code: a word, or an HTTP status number, which counts only within a stream.
 func (f *failure) setCode(code any) {
 	if text := str(code); text != "" {
 		f.code = text
@@ -72,7 +72,7 @@ func (f *failure) setCode(code any) {
 	}
 }
 
-// kind is what a failure means. Status 0 is an error within a stream that began well.
+// kind classifies a failure. Status 0 means an error within a stream that began without error.
 func (f failure) kind() Kind {
 	says := func(parts ...string) bool { return mentions(f.message, parts...) }
 	for _, word := range []string{f.code, f.typ} {
@@ -92,7 +92,7 @@ func (f failure) kind() Kind {
 		case "overloaded_error":
 			return KindOverloaded
 		case "server_error", "api_error", "timeout_error":
-			if f.status == 0 { // otherwise the status says more
+			if f.status == 0 { // otherwise the status is more specific
 				return KindUnavailable
 			}
 		}
@@ -114,7 +114,7 @@ func (f failure) kind() Kind {
 	case f.status >= 500:
 		return KindUnavailable
 	case f.status == http.StatusNotFound && f.page:
-		return KindInvalidRequest // the address has no API
+		return KindInvalidRequest // no API answers at this address
 	case f.status == http.StatusNotFound:
 		return KindUnknownModel
 	case says("api key not valid"): // Google's 400
@@ -126,7 +126,7 @@ func (f failure) kind() Kind {
 	}
 }
 
-// mentions reports whether a text has one of the parts, which are in lower case.
+// mentions reports whether a text contains one of the parts, ignoring case. The parts are in lower case.
 func mentions(text string, parts ...string) bool {
 	text = strings.ToLower(text)
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
@@ -134,10 +134,10 @@ func mentions(text string, parts ...string) bool {
 
 func (f failure) Error() string { return f.message }
 
-// newError makes the error of a failure.
+// newError converts a failure into an *Error.
 func (f failure) newError(cfg Config) *Error {
 	kind := f.kind()
-	// The server declines because the model cannot be given tools. In order of appearance: Ollama, OpenRouter, vLLM, llama.cpp.
+	// These texts mean that the model does not support tools. In order of appearance: Ollama, OpenRouter, vLLM, llama.cpp.
 	noTools := mentions(f.message, "does not support tools", "support tool use", "--enable-auto-tool-choice", "--jinja",
 		"tools is not supported", "function calling is not enabled", "does not support function calling")
 	if noTools {
@@ -159,7 +159,7 @@ func (f failure) newError(cfg Config) *Error {
 	return e
 }
 
-// retryAfter reads the pause that a server asks for: Retry-After-Ms of OpenAI, Retry-After in seconds or as a date.
+// retryAfter returns the pause that a server asks for: OpenAI's Retry-After-Ms, or Retry-After in seconds or as a date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -174,7 +174,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// clean makes one line of at most 600 bytes of what a server says.
+// clean returns a server's message as one line of at most 600 bytes.
 func clean(message string) string {
 	return clip.Text(strings.Join(strings.Fields(strings.ToValidUTF8(message, "?")), " "), 600)
 }

@@ -10,54 +10,54 @@ import (
 	"time"
 )
 
-// Providers of models, as Config.Provider names them.
+// Providers of models, the values of Config.Provider.
 const (
 	Anthropic  = "anthropic"
 	OpenAI     = "openai"
 	Google     = "google"
 	Azure      = "azure"
-	Compatible = "compatible" // any other server that speaks chat completions: Ollama, llama.cpp, vLLM, a gateway
+	Compatible = "compatible" // any other server with chat completions: Ollama, llama.cpp, vLLM, a gateway
 )
 
-// The providers' own base URLs.
+// Base URLs of the providers.
 const (
 	anthropicURL = "https://api.anthropic.com"
 	openAIURL    = "https://api.openai.com/v1"
 	googleURL    = "https://generativelanguage.googleapis.com/v1beta/openai"
 )
 
-// How a model is offered tools, as Config.Tools names it.
+// Ways to offer tools to a model, the values of Config.Tools.
 const (
-	ToolsAuto   = "auto"   // native, until the server says that the model cannot
+	ToolsAuto   = "auto"   // native, until the server reports that the model has no tool calling
 	ToolsNative = "native" // through the provider's interface for tools
-	ToolsFenced = "fenced" // described in the system prompt; code is taken from fenced blocks
+	ToolsFenced = "fenced" // described in the system prompt; calls are read from fenced blocks
 )
 
-// Config says which model to ask and how. Of the environment only HTTP_PROXY and its kin count, if HTTPClient is nil.
+// Config describes the model and how to reach it. Only HTTP_PROXY and related variables of the environment count, and only if HTTPClient is nil.
 type Config struct {
 	Provider string // one of the providers above
-	Name     string // model; for Azure, the deployment
-	APIKey   string // needed unless BaseURL is set; Azure always needs it
-	// BaseURL is the address of another server that speaks the provider's format; for Azure the endpoint, for Compatible the
-	// server with /v1 or the like. Empty means the provider's own. It may have the path of an operation, as portals and
-	// documents show it: /responses or /chat/completions also selects one of OpenAI's two formats.
+	Name     string // name of the model; the deployment for Azure
+	APIKey   string // required unless BaseURL is set; always required for Azure
+	// BaseURL is the address of another server with the provider's format; for Azure the endpoint, for Compatible the
+	// server's address with /v1 or the like. Empty means the provider's own address. It may end in the path of an operation,
+	// as portals and documentation show it: /responses or /chat/completions also selects one of OpenAI's two formats.
 	BaseURL string
 
-	// Timeout is how long a server may be silent, before the answer and within it. 0 means five minutes.
+	// Timeout is the maximum silence of a server, before and within the answer. 0 means five minutes.
 	Timeout    time.Duration
-	MaxRetries int // most retries of one request
-	// MaxTokens limits the output of a turn, with reasoning. 0 leaves it to the server; Anthropic, which needs a
-	// limit, then gets 32,000, or less if the model cannot write as much.
+	MaxRetries int // maximum number of retries of one request
+	// MaxTokens limits the output of a turn, including reasoning. With 0 the server decides. Anthropic requires a
+	// limit, so it then gets 32,000, or less if the model has a lower limit.
 	MaxTokens     int
-	ContextWindow int    // size for Info; 0 uses the known size of the model
-	Tools         string // one of the three ways above; empty means ToolsAuto
+	ContextWindow int    // size for Info; 0 means the known size of the model
+	Tools         string // one of the constants above; empty means ToolsAuto
 
-	// HTTPClient sends the requests; nil means one with the standard library's transport. Redirects are never followed: the
-	// next server would get the key.
+	// HTTPClient sends the requests; nil means a client with the standard library's transport. Redirects are never
+	// followed, because the next server would receive the key.
 	HTTPClient *http.Client
 }
 
-// New makes a model without contacting its server. What is missing or wrong in cfg is an *Error that says what to set.
+// New returns a model without contacting its server. For a missing or invalid setting in cfg it returns an *Error that tells what to set.
 func New(cfg Config) (Model, error) {
 	cfg.Tools = cmp.Or(cfg.Tools, ToolsAuto)
 	if !slices.Contains([]string{ToolsAuto, ToolsNative, ToolsFenced}, cfg.Tools) {
@@ -88,7 +88,7 @@ func New(cfg Config) (Model, error) {
 	return f, nil
 }
 
-// newClient makes a client without a wire, and returns the operation that the base URL had.
+// newClient returns a client without a wire, and the operation that the base URL ended in.
 func newClient(cfg Config) (c *client, operation string, err error) {
 	own, known := map[string]string{Anthropic: anthropicURL, OpenAI: openAIURL, Google: googleURL, Azure: "", Compatible: ""}[cfg.Provider]
 	if !known {
@@ -132,7 +132,7 @@ func newClient(cfg Config) (c *client, operation string, err error) {
 	return c, operation, nil
 }
 
-// normalize removes the operation from a base URL, to which requests add theirs, and returns it: "/responses",
+// normalize removes the operation from a base URL, because requests append theirs, and returns it: "/responses",
 // "/chat/completions", "/messages" or "".
 func normalize(provider string, base *url.URL) (operation string) {
 	base.Host = strings.ToLower(base.Host)
@@ -160,8 +160,8 @@ func normalize(provider string, base *url.URL) (operation string) {
 	return operation
 }
 
-// contextWindow is how many tokens a model can read and write in all, where its provider's documentation says so; 0
-// otherwise. https://platform.claude.com/docs/en/about-claude/models/overview, October 2026.
+// contextWindow returns the maximum number of tokens that a model can read and write in all, if its provider
+// documents it, or else 0. https://platform.claude.com/docs/en/about-claude/models/overview, October 2026.
 func contextWindow(name string) int {
 	for _, known := range []struct {
 		prefix string

@@ -14,14 +14,14 @@ type part struct {
 	text   string
 	calls  []ToolCall
 	result *ToolResult     // nil unless role is RoleTool
-	raw    json.RawMessage // an assistant's message as its provider wrote it; nil if text and calls are sent
+	raw    json.RawMessage // an assistant's message in its provider's form; nil if text and calls are sent
 }
 
-// conversation splits messages into parts for a wire format. Ids of calls that are not sent as their provider wrote them
-// become ids that all providers take.
+// conversation splits messages into parts for a wire format. In messages that are not sent in their provider's form, it
+// replaces ids of calls by ids that all providers accept.
 func (c *client) conversation(messages []Message, plain bool) []part {
 	var parts []part
-	ids := map[string]string{} // ids on the wire
+	ids := map[string]string{} // id of a call -> id on the wire
 	for _, m := range messages {
 		switch m.Role {
 		case RoleAssistant:
@@ -49,7 +49,7 @@ func (c *client) conversation(messages []Message, plain bool) []part {
 	return parts
 }
 
-// raw is a turn as its provider wrote it, if it is sent in that form; nil otherwise.
+// raw returns a turn in its provider's form, or nil if it is not sent in that form.
 func (c *client) raw(t *Turn, plain bool) json.RawMessage {
 	if t == nil || plain || t.Format != c.wire.format() || t.Provider != c.cfg.Provider || t.Model != c.cfg.Name ||
 		slices.ContainsFunc(t.Calls, isFenced) || len(t.Raw) == 0 {
@@ -58,7 +58,7 @@ func (c *client) raw(t *Turn, plain bool) json.RawMessage {
 	return t.Raw
 }
 
-// wireID is an id of a call that all providers take: letters, digits, - and _, up to 64.
+// wireID returns an id for a call that all providers accept: letters, digits, - and _, at most 64.
 func wireID(id string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	if id != "" && len(id) <= 64 && strings.Trim(id, plain) == "" {
@@ -68,7 +68,7 @@ func wireID(id string) string {
 	return "call_" + hex.EncodeToString(sum[:12])
 }
 
-// newCall makes a call of what a model wrote as its arguments. No text at all is no arguments.
+// newCall returns a call with the arguments that a model wrote. An empty text means no arguments.
 func newCall(id, name, arguments string) ToolCall {
 	call := ToolCall{ID: id, Name: name, Input: json.RawMessage(`{}`)}
 	switch text := strings.TrimSpace(arguments); {
@@ -81,7 +81,7 @@ func newCall(id, name, arguments string) ToolCall {
 	return call
 }
 
-// said is the text and the calls of a message.
+// said returns the text and the calls of a message.
 func said(m Message) (string, []ToolCall) {
 	if m.Turn == nil {
 		return m.Text, nil

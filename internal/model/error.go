@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// Kind says what went wrong with a model.
+// Kind is the kind of an error of a model.
 type Kind string
 
-// What can go wrong.
+// Kinds of errors.
 const (
 	KindNoKey          Kind = "no_key"          // no API key is configured
-	KindAuth           Kind = "auth"            // the key is wrong or may not do this
-	KindUnknownModel   Kind = "unknown_model"   // none is named, or the provider does not know it
+	KindAuth           Kind = "auth"            // the key is wrong or lacks a permission
+	KindUnknownModel   Kind = "unknown_model"   // no model is named, or the provider does not know the model
 	KindQuota          Kind = "quota"           // credit or budget at the provider is used up
 	KindRateLimited    Kind = "rate_limited"    // too many requests or tokens in too little time
 	KindOverloaded     Kind = "overloaded"      // the provider has no capacity at the moment
 	KindContextLength  Kind = "context_length"  // the conversation is longer than the model can read
-	KindInvalidRequest Kind = "invalid_request" // the provider, or New, refuses what it was given
+	KindInvalidRequest Kind = "invalid_request" // the provider or New rejects the input
 	KindRefused        Kind = "refused"         // a filter of the provider refused the request
 	KindTimeout        Kind = "timeout"         // the server was silent for longer than Config.Timeout
-	KindCut            Kind = "cut"             // the stream ended before the turn did
+	KindCut            Kind = "cut"             // the stream ended before the turn was complete
 	KindUnavailable    Kind = "unavailable"     // no connection, or an error inside the server
 )
 
-// Passing reports whether the same request may succeed later without a change by the user.
+// Passing reports whether the same request may succeed later without any action of the user.
 func (k Kind) Passing() bool {
 	switch k {
 	case KindRateLimited, KindOverloaded, KindTimeout, KindCut, KindUnavailable:
@@ -37,18 +37,18 @@ func (k Kind) Passing() bool {
 
 func (k Kind) words() string { return strings.ReplaceAll(string(k), "_", " ") }
 
-// Error is why a model did not answer. It never holds the API key.
+// Error tells why a model did not answer. It never contains the API key.
 type Error struct {
 	Kind       Kind
 	Provider   string
 	Model      string
 	Status     int           // HTTP status; 0 if there was none
-	Message    string        // the provider's own words, if it sent any
-	Remedy     string        // action for the user, as an imperative
-	RetryAfter time.Duration // pause that the provider asks for; 0 if none
+	Message    string        // message of the provider, if it sent one
+	Remedy     string        // what the user can do, as an imperative
+	RetryAfter time.Duration // pause that the provider asks for; 0 if it asks for none
 
-	code    string // the provider's
-	noTools bool   // the server says that the model cannot be given tools
+	code    string // error code of the provider
+	noTools bool   // the server reported that the model does not support tools
 }
 
 func (e *Error) Error() string {
@@ -70,7 +70,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// newError makes an error of a model. Its message does not hold the API key.
+// newError returns an error of a model. It removes the API key from the message.
 func (c Config) newError(kind Kind, message string) *Error {
 	if c.APIKey != "" {
 		message = strings.ReplaceAll(message, c.APIKey, "***")
@@ -83,7 +83,7 @@ func (e *Error) withRemedy(remedy string) *Error {
 	return e
 }
 
-// settings are the variables and keys of the configuration for a provider.
+// settings are the environment variables and configuration keys of each provider, for remedies.
 var settings = map[string]struct{ key, name, url string }{
 	Anthropic: {"ANTHROPIC_API_KEY or model.apiKey", "ANTHROPIC_MODEL or model.name", "ANTHROPIC_BASE_URL or model.baseUrl"},
 	OpenAI:    {"OPENAI_API_KEY or model.apiKey", "OPENAI_MODEL or model.name", "OPENAI_BASE_URL or model.baseUrl"},
@@ -94,7 +94,7 @@ var settings = map[string]struct{ key, name, url string }{
 	Compatible: {"model.apiKey", "model.name", "model.baseUrl"},
 }
 
-// remedies are what a user can do about a kind of error.
+// remedies tell what a user can do about each kind of error.
 var remedies = map[Kind]string{
 	KindNoKey:         "set {key}",
 	KindAuth:          "check {key}, and that the key may use this model",

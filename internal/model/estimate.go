@@ -6,21 +6,21 @@ import (
 	"github.com/tiktoken-go/tokenizer/codec"
 )
 
-// Vocabulary is o200k, of OpenAI's models. It is loaded when the first text needs it; that takes some 20 ms.
+// Vocabulary returns o200k, the token encoding of OpenAI's models. The first call loads it, which takes about 20 ms.
 var Vocabulary = sync.OnceValue(codec.NewO200kBase)
 
-// completed is a usage with estimates for what the provider did not count.
+// completed returns a usage with estimates for the counts that the provider did not send.
 func completed(u Usage, req *Request, written string) Usage {
 	if u.Input == 0 {
 		u.Input, u.Estimated = estimateRequest(req), true
 	}
-	if u.Output == 0 && written != "" { // the vocabulary is not loaded for a text that the provider counted
+	if u.Output == 0 && written != "" { // the vocabulary is loaded only if the provider did not count
 		u.Output, u.Estimated = Estimate(written), true
 	}
 	return u
 }
 
-// estimateRequest is about how many tokens a model reads of a request.
+// estimateRequest estimates the number of input tokens of a request.
 func estimateRequest(req *Request) int {
 	n := Estimate(req.System)
 	for _, t := range req.Tools {
@@ -39,16 +39,16 @@ func estimateRequest(req *Request) int {
 	return n
 }
 
-// Estimate is about how many tokens a text has for a model. It counts with an encoding of OpenAI's: other models have
-// others. It takes about a millisecond for 10 kB.
+// Estimate estimates the number of tokens of a text. It counts with an encoding of OpenAI; other models use other
+// encodings. It takes about a millisecond for 10 kB.
 func Estimate(text string) int {
-	const chunk = 16 << 10 // a text of megabytes is never encoded at once
+	const chunk = 16 << 10 // longer texts are encoded in parts
 	sum := 0
 	for text != "" {
 		part := text[:min(len(text), chunk)]
 		text = text[len(part):]
 		n, err := Vocabulary().Count(part)
-		if err != nil { // only for a text the vocabulary cannot split; a token has some four bytes
+		if err != nil { // only if the vocabulary cannot split the text; a token has about four bytes
 			n = len(part)/4 + 1
 		}
 		sum += n

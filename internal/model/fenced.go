@@ -11,19 +11,19 @@ import (
 	"sync/atomic"
 )
 
-// codeTool is the tool whose calls a model without tool calling makes by writing a block of code. Its input is {code}.
+// codeTool is the tool that a model without tool calling calls by writing a block of code. Its input is {code}.
 const codeTool = "execute_code"
 
-// fencedID begins the ids of calls that were read from a model's text.
+// fencedID is the prefix of the ids of calls that were read from a model's text.
 const fencedID = "fence_"
 
 func isFenced(c ToolCall) bool { return strings.HasPrefix(c.ID, fencedID) }
 
-// fenced is for models that cannot call tools through their provider's interface: the system prompt describes the tools,
-// and calls are read from the blocks that the model writes.
+// fenced is a Model for models that cannot call tools through their provider's interface: the system prompt describes
+// the tools, and calls are read from the blocks that the model writes.
 type fenced struct {
 	inner *client
-	on    atomic.Bool // false: the provider's interface is used until the server says that the model cannot
+	on    atomic.Bool // if false, the provider's interface is used until the server reports that the model does not support tools
 }
 
 func (f *fenced) Info() Info {
@@ -72,12 +72,12 @@ func (f *fenced) Generate(ctx context.Context, req *Request) (*Turn, error) {
 		turn.stopForCalls()
 	}
 	if read.ignored {
-		turn.Raw = nil // Raw contains text that the model made up after its call
+		turn.Raw = nil // Raw contains text that the model invented after its call
 	}
 	return turn, nil
 }
 
-// system is the system prompt with a description of the tools.
+// system returns the system prompt with a description of the tools.
 func (f *fenced) system(req *Request) string {
 	if len(req.Tools) == 0 {
 		return req.System
@@ -99,7 +99,7 @@ func (f *fenced) system(req *Request) string {
 	return b.String()
 }
 
-// fencedMessage is a message with calls and results as text.
+// fencedMessage returns a message with calls and results as text.
 func fencedMessage(m Message) Message {
 	switch {
 	case m.Role == RoleTool:
@@ -130,7 +130,7 @@ func fencedMessage(m Message) Message {
 	}
 }
 
-// fence is a call as a block.
+// fence returns a call as a fenced block.
 func fence(c ToolCall) string {
 	var input struct {
 		Code string `json:"code"`

@@ -8,28 +8,28 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// fenceReader reads a model's text line by line, and takes the first block that calls a tool out of it. Deltas of the text
-// become deltas of text and call. These blocks are calls:
+// fenceReader reads a model's text line by line and extracts the first block that calls a tool. It turns deltas of the
+// text into deltas of text and call. These blocks are calls:
 //
-//	```js, ```ts and their kin                a program, for execute_code
-//	```tool                                   {"name": …, "input": {…}}; if it is not that, a malformed call
-//	<tool_call> … </tool_call>                the same; "arguments" may stand for "input"
-//	```json, and blocks without a language    if they hold such an object with the name of a tool, or, without a language, a program
+//	```js, ```ts and similar languages        a program, for execute_code
+//	```tool                                   {"name": …, "input": {…}}; a malformed call if it is anything else
+//	<tool_call> … </tool_call>                the same; "arguments" is accepted for "input"
+//	```json, and blocks without a language    if they contain such an object with the name of a tool, or, without a language, a program
 //
-// A line of tildes is as good as one of backticks.
+// Tildes may replace the backticks.
 type fenceReader struct {
 	tools   map[string]bool // names
 	id      string
 	onDelta func(Delta)
 
-	line    string // begun, not ended
-	fence   string // fence that opened the block; empty outside of blocks
-	open    string // the line of the fence
-	lang    string // of the block: a language of programs, "tool", "json" or "" where its content decides, or "text"
+	line    string // the unfinished line
+	fence   string // fence that opened the block; "" outside of blocks
+	open    string // line of the opening fence
+	lang    string // language of the block: that of a program, "tool", "json", "" if the content decides, or "text"
 	block   strings.Builder
 	prose   strings.Builder
 	call    *ToolCall
-	ignored bool // reports text after the call
+	ignored bool // reports whether text followed the call
 }
 
 const (
@@ -60,7 +60,7 @@ func (r *fenceReader) write(text string) {
 	}
 }
 
-// end reads what is left. A block that is still open is whole if whole is true; otherwise it was cut, and is no call.
+// end reads the rest. If whole is true, an open block counts as complete; otherwise the text was cut, and the block is not a call.
 func (r *fenceReader) end(whole bool) {
 	if r.line != "" {
 		r.take(r.line)
@@ -109,7 +109,7 @@ func (r *fenceReader) take(line string) {
 	}
 }
 
-// outside takes a line that is in no block.
+// outside reads a line outside of blocks.
 func (r *fenceReader) outside(line string) {
 	if before, after, ok := strings.Cut(line, toolCallOpen); ok && blank(before) {
 		r.fence, r.open, r.lang = toolCallOpen, toolCallOpen, "tool"
@@ -137,7 +137,7 @@ func (r *fenceReader) text(line string) {
 	r.onDelta(Delta{Text: line})
 }
 
-// program reports whether the block's language says that it is a program.
+// program reports whether the block's language is that of a program.
 func (r *fenceReader) program() bool {
 	switch r.lang {
 	case "js", "javascript", "mjs", "ts", "typescript":
@@ -146,10 +146,10 @@ func (r *fenceReader) program() bool {
 	return false
 }
 
-// likeProgram matches what programs for execute_code have and texts hardly do.
+// likeProgram matches constructs of programs for execute_code that are rare in prose.
 var likeProgram = startup.Regexp(`(?m)^\s*(return\b|await\b|const \w|let \w|import .*from|console\.log\()|\bawait \w|\bcallMCPTool\(`)
 
-// finish makes the call of the block, or text of it where its content shows that it is none. line is the one that closed it.
+// finish turns the block into the call, or into text if its content is not a call. line is the line that closed it.
 func (r *fenceReader) finish(line string) {
 	block := r.block.String()
 	text := strings.TrimSuffix(block, "\n")
@@ -188,7 +188,7 @@ func (r *fenceReader) programCall(code string) *ToolCall {
 	return &ToolCall{ID: r.id, Name: codeTool, Input: input}
 }
 
-// fenceOf is the backticks or tildes that begin a line, if they are three or more, and what follows them.
+// fenceOf returns the three or more backticks or tildes that begin a line, and the text after them. Without them it returns "".
 func fenceOf(line string) (fence, info string) {
 	line = strings.TrimSpace(line)
 	for _, mark := range []string{"`", "~"} {
@@ -199,7 +199,7 @@ func fenceOf(line string) (fence, info string) {
 	return "", ""
 }
 
-// quoted is a text as it stands within a JSON string.
+// quoted returns a text escaped as in a JSON string, without the quotes.
 func quoted(text string) string {
 	raw, _ := journal.Encode(text) // a string can always be encoded
 	return string(raw[1 : len(raw)-1])

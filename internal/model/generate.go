@@ -14,27 +14,27 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// wire speaks one wire format. Its methods may be called from several goroutines.
+// wire implements one wire format. Its methods may be called concurrently.
 type wire interface {
 	format() Format
-	// body is a request without the fields that all formats have. most limits the tokens of the output; 0 does not.
+	// body returns a request without the fields that all formats share. most limits the output tokens; 0 means no limit.
 	body(req *Request, most int, parts []part) (object, error)
-	// answer reads one answer, whose deltas and token counts go to out.
+	// answer returns a reader of one answer, which sends deltas and token counts to out.
 	answer(out *output) answer
-	// adapt changes how later requests are made, or sets plain, after an error that says how. True means that another
-	// attempt is worth it.
+	// adapt changes the format of later requests, or sets plain, if an error tells how. It reports whether another
+	// attempt is worthwhile.
 	adapt(e *Error, plain *bool) bool
 }
 
 // answer assembles a turn from the events of a stream.
 type answer interface {
-	// take takes an event, decoded and as it came. Errors are a failure, or say what is wrong with the stream.
+	// take processes an event, given both decoded and raw. An error is a failure, or describes a fault of the stream.
 	take(event object, data []byte) (done bool, err error)
-	// turn is the complete turn, without what all formats have alike; nil if the stream ended before it.
+	// turn returns the complete turn without the fields that all formats share, or nil if the stream ended early.
 	turn() (*Turn, error)
 }
 
-// client asks a provider through a wire, again where that helps.
+// client sends requests to a provider through a wire, and retries them if that may help.
 type client struct {
 	cfg    Config
 	wire   wire
@@ -47,8 +47,8 @@ func (c *client) Info() Info {
 	return Info{Provider: c.cfg.Provider, Name: c.cfg.Name, ContextWindow: c.cfg.ContextWindow, NativeTools: true}
 }
 
-// attempt asks once. With plain, earlier turns are sent as text and calls, without what only the provider can read: some
-// models refuse their own signatures once anything before them in a conversation has changed.
+// attempt sends one request. With plain, earlier turns are sent as text and calls, without the parts that only the
+// provider can read: some models refuse their own signatures once anything earlier in the conversation has changed.
 func (c *client) attempt(ctx context.Context, req *Request, plain bool, out *output) (*Turn, error) {
 	body, err := c.wire.body(req, c.cfg.MaxTokens, c.conversation(req.Messages, plain))
 	if err != nil {
@@ -81,11 +81,11 @@ func (c *client) attempt(ctx context.Context, req *Request, plain bool, out *out
 // output sends deltas, and records what the current attempt has received.
 type output struct {
 	onDelta func(Delta)
-	dirty   bool // deltas of this turn were sent
+	dirty   bool // reports whether deltas of this turn were sent
 
-	begun   bool // the provider has begun to answer
+	begun   bool // reports whether the provider has begun to answer
 	usage   Usage
-	written strings.Builder // texts and arguments
+	written strings.Builder // texts and arguments received
 }
 
 func (o *output) send(d Delta) {
@@ -109,7 +109,7 @@ func (o *output) call(name, id, input string) {
 	o.send(Delta{Call: name, CallID: id, Input: input})
 }
 
-// again announces that the turn begins again.
+// again announces that the turn starts over.
 func (o *output) again(notice string) {
 	if o.onDelta != nil {
 		o.onDelta(Delta{Notice: notice, Reset: o.dirty})
@@ -157,7 +157,7 @@ func (c *client) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	}
 }
 
-// tooLong reports whether a caller gets an error rather than another attempt after such a pause.
+// tooLong reports whether a pause is too long, so that the caller gets the error instead of another attempt.
 func tooLong(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return wait > maxWait || ok && time.Until(deadline) < wait
@@ -174,13 +174,13 @@ func (c *client) pause(ctx context.Context, wait time.Duration) error {
 }
 
 const (
-	maxAdaptations = 3 // most adaptations of one request
-	// maxWait is the longest pause before a retry. The caller gets the error of a server that asks for a longer one.
+	maxAdaptations = 3 // maximum number of adaptations of one request
+	// maxWait is the maximum pause before a retry. If a server asks for a longer pause, the caller gets its error.
 	maxWait = 2 * time.Minute
 )
 
-// backoff is the pause before retry n, counted from 0: 0.5 s, 1 s, 2 s, 4 s and so on to 16 s at most, each shortened by up
-// to half at random so that clients do not come back together.
+// backoff returns the pause before retry n, counted from 0: 0.5 s, 1 s, 2 s, 4 s and so on, at most 16 s. It shortens each
+// pause randomly by up to half, so that clients do not retry at the same time.
 func backoff(n int) time.Duration {
 	most := min(500*time.Millisecond<<min(n, 10), 16*time.Second)
 	return most - rand.N(most/2)

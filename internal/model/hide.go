@@ -10,25 +10,26 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Hider replaces what is not to be stored in texts that a model wrote.
+// Hider replaces sensitive values in texts that a model wrote.
 type Hider interface {
-	// Answer changes the pieces of the answer's text. What is hidden may begin in one piece and end in another.
+	// Answer changes the pieces of the answer's text. A sensitive value may begin in one piece and end in another.
 	Answer(pieces []string) ([]string, error)
-	// Text changes a text that is no answer, such as that of reasoning.
+	// Text changes a text that is not part of the answer, such as reasoning.
 	Text(text string) (string, error)
 	// Input changes the input of a call.
 	Input(c ToolCall) (json.RawMessage, error)
 }
 
-// opaque are the fields of Raw that only the provider can read, or has to find again. All other texts are the model's.
+// opaque are the fields of Raw that only the provider can read, or that it must get back unchanged. The model wrote all other texts.
 var opaque = map[Format]map[string]bool{
 	FormatMessages:  {"type": true, "id": true, "name": true, "signature": true, "data": true, "tool_use_id": true, "encrypted_content": true, "encrypted_index": true},
 	FormatResponses: {"type": true, "id": true, "name": true, "call_id": true, "status": true, "role": true, "encrypted_content": true},
 	FormatChat:      {"type": true, "id": true, "name": true, "role": true, "signature": true, "thought_signature": true, "data": true},
 }
 
-// Hide replaces texts of the turn: its text, its calls, and the same in Raw. A text in Raw that is signed becomes empty when it
-// changes, and its signature stays: the provider reads the reasoning from that, and refuses a text that is another.
+// Hide replaces sensitive values in the turn: in its text, its calls, and the same texts in Raw. If a signed text in Raw would
+// change, it becomes empty and keeps its signature: the provider reads the reasoning from the signature, and refuses a changed
+// text.
 func (t *Turn) Hide(h Hider) error {
 	fenced := slices.ContainsFunc(t.Calls, isFenced)
 	t.Calls = slices.Clone(t.Calls)
@@ -56,7 +57,7 @@ func (t *Turn) Hide(h Hider) error {
 	}
 	r := rawTexts{format: t.Format, calls: t.Calls, hider: h}
 	if fenced {
-		r.calls = nil // they are in the text
+		r.calls = nil // the calls are in the text
 	}
 	if err := r.change(whole); err != nil {
 		return err
@@ -64,23 +65,23 @@ func (t *Turn) Hide(h Hider) error {
 	switch {
 	case !r.changed:
 	case fenced:
-		t.Raw = nil // a program there is a text among others, and is sent as Calls have it
+		t.Raw = nil // Raw has the program only within its text, so the turn is sent from Calls
 	default:
 		t.Raw, err = journal.Encode(whole)
 	}
 	return err
 }
 
-// rawTexts changes the texts of one Raw.
+// rawTexts changes the texts in the Raw of one turn.
 type rawTexts struct {
 	format  Format
-	calls   []ToolCall // those that were not met yet, changed
+	calls   []ToolCall // changed calls that walk has not reached yet
 	hider   Hider
 	answer  []place // texts of the answer, in order
 	changed bool
 }
 
-// place is a text in an object.
+// place is a string field of an object.
 type place struct {
 	in  object
 	key string
@@ -110,7 +111,7 @@ func (r *rawTexts) set(p place, text string) {
 	}
 }
 
-// walk changes all texts but those of the answer, which it collects.
+// walk changes all texts except those of the answer, which it collects.
 func (r *rawTexts) walk(value any) error {
 	switch v := value.(type) {
 	case []any:
@@ -164,7 +165,7 @@ func (r *rawTexts) field(in object, key string) error {
 	return nil
 }
 
-// isInput reports whether a field is the input of the next call.
+// isInput reports whether a field holds the input of the next call.
 func (r *rawTexts) isInput(in object, key string) bool {
 	if len(r.calls) == 0 {
 		return false
@@ -179,7 +180,7 @@ func (r *rawTexts) isInput(in object, key string) bool {
 	}
 }
 
-// input puts the input of the next call there.
+// input replaces the field by the input of the next call.
 func (r *rawTexts) input(in object, key string) error {
 	call := r.calls[0]
 	r.calls = r.calls[1:]
@@ -199,7 +200,7 @@ func (r *rawTexts) input(in object, key string) error {
 	return err
 }
 
-// isAnswer reports whether a field is a text of the answer.
+// isAnswer reports whether a field holds a text of the answer.
 func (r *rawTexts) isAnswer(in object, key string) bool {
 	switch r.format {
 	case FormatMessages:

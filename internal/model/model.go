@@ -1,6 +1,6 @@
-// Package model sends conversations to language models and reads their turns. A Model is Anthropic's Messages API, the Responses
-// API of OpenAI or Azure, a server of OpenAI's chat completions (Gemini, Ollama, llama.cpp, vLLM), or a recording. Usage and
-// Prices give the cost of a turn. An Error names the remedy.
+// Package model sends conversations to language models and reads their turns. A Model uses Anthropic's Messages API, the
+// Responses API of OpenAI or Azure, a server with OpenAI's chat completions (Gemini, Ollama, llama.cpp, vLLM), or a recording.
+// Usage and Prices give the cost of a turn. An Error names the remedy.
 package model
 
 import (
@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Model is a language model. Its methods may be called from several goroutines.
+// Model is a language model. Its methods may be called concurrently.
 type Model interface {
-	// Generate asks for the model's next turn. Pieces of it go to req.OnDelta as they arrive. Generate retries after rate
-	// limits, overload, server errors, lost connections and streams that end early, never after other errors. When ctx
-	// ends, the request is cancelled at once and the error wraps the cause. Other failures are an *Error. Generate reads
-	// req, and all it refers to, until it returns.
+	// Generate returns the model's next turn. It passes pieces of the turn to req.OnDelta as they arrive. It retries
+	// after rate limits, overload, server errors, lost connections and streams that end early, but not after other
+	// errors. When ctx ends, it cancels the request at once and returns an error that wraps the cause. Other errors are
+	// an *Error. The caller must not change req, or anything that it refers to, until Generate returns.
 	Generate(ctx context.Context, req *Request) (*Turn, error)
-	// Info says which model answers. NativeTools can change when a server first answers.
+	// Info describes the model. NativeTools can change when a server first answers.
 	Info() Info
 }
 
@@ -25,23 +25,23 @@ type Info struct {
 	Provider      string `json:"provider"`
 	Name          string `json:"name"`
 	ContextWindow int    `json:"contextWindow,omitempty"` // tokens of input and output together; 0 if unknown
-	NativeTools   bool   `json:"nativeTools"`             // false: the model writes its calls as text
+	NativeTools   bool   `json:"nativeTools"`             // if false, the model writes its calls as text
 }
 
-// Request is all that a model reads. The model remembers nothing between requests.
+// Request is everything that a model reads. The model remembers nothing between requests.
 type Request struct {
 	System   string
-	Messages []Message // oldest first; the last one is not the assistant's
+	Messages []Message // oldest first; the last message is not the assistant's
 	Tools    []Tool
-	// OnDelta gets what the model writes, in order, from one goroutine, before Generate returns. The provider's stream waits
-	// for it. It may be nil.
+	// OnDelta receives the output of the model, in order, from one goroutine, before Generate returns. The provider's stream
+	// waits for it. It may be nil.
 	OnDelta func(Delta)
-	// OnLost gets the usage of each attempt that broke off after the provider had begun to answer: providers bill it. It is
-	// called as OnDelta is, and may be nil.
+	// OnLost receives the usage of each attempt that failed after the provider had begun to answer, because providers bill
+	// it. It is called from the same goroutine as OnDelta, and may be nil.
 	OnLost func(Usage)
 }
 
-// Role says whose message it is.
+// Role is the author of a message.
 type Role string
 
 // The roles of messages.
@@ -56,7 +56,7 @@ type Message struct {
 	Role    Role         `json:"role"`
 	Text    string       `json:"text,omitempty"`    // text of the user, or of the assistant without a Turn
 	Turn    *Turn        `json:"turn,omitempty"`    // turn of the assistant
-	Results []ToolResult `json:"results,omitempty"` // results of tools: one for each call of the turn before
+	Results []ToolResult `json:"results,omitempty"` // results of tools, one for each call of the previous turn
 }
 
 // Tool is a function that the model may call.
@@ -70,9 +70,9 @@ type Tool struct {
 type ToolCall struct {
 	ID    string          `json:"id"`
 	Name  string          `json:"name"`
-	Input json.RawMessage `json:"input"` // the arguments, always a JSON object
-	// Malformed is what the model wrote if that is not a JSON object. Input is {} then, and the caller answers the call with
-	// an error.
+	Input json.RawMessage `json:"input"` // arguments, always a JSON object
+	// Malformed is the text that the model wrote if it is not a JSON object. Input is then {}, and the caller answers the
+	// call with an error.
 	Malformed string `json:"malformed,omitempty"`
 }
 
@@ -84,10 +84,10 @@ type ToolResult struct {
 	IsError bool   `json:"isError,omitempty"`
 }
 
-// Stop says why a turn ended.
+// Stop is the reason why a turn ended.
 type Stop string
 
-// Why turns end.
+// Reasons why turns end.
 const (
 	StopEnd     Stop = "end"     // the model has answered
 	StopTools   Stop = "tools"   // the model needs the results of its calls
@@ -100,23 +100,23 @@ type Turn struct {
 	Provider string `json:"provider"`
 	Model    string `json:"model"`            // requested model
 	Format   Format `json:"format,omitempty"` // format of Raw
-	// Raw is the provider's own JSON of its output. The same model gets it back, with all that only the provider can read:
-	// signatures, encrypted reasoning, unknown fields. Other models get Text and Calls. Hide changes its texts.
+	// Raw is the output in the provider's JSON. It is sent back to the same model with everything that only the provider
+	// can read: signatures, encrypted reasoning, unknown fields. Other models get Text and Calls. Hide changes its texts.
 	Raw json.RawMessage `json:"raw,omitempty"`
-	// Plain says that the provider refused its own Raw of earlier turns, so that this request had none. Later requests of
-	// the conversation have none either.
+	// Plain reports that the provider refused its own Raw of earlier turns, so that this request was sent without it.
+	// Later requests of the conversation are sent without it too.
 	Plain bool   `json:"plain,omitempty"`
 	Text  string `json:"text,omitempty"`
-	// Whole is the answer with this turn, if it is not that of the turns before and Text: a value that was hidden was split between
-	// two turns.
+	// Whole is the answer including this turn, if it differs from the texts of the previous turns and Text. It differs if a hidden
+	// value was split between two turns.
 	Whole    string        `json:"whole,omitempty"`
-	Calls    []ToolCall    `json:"calls,omitempty"` // each one needs a result before the next request
+	Calls    []ToolCall    `json:"calls,omitempty"` // each call needs a result before the next request
 	Stop     Stop          `json:"stop"`
 	Usage    Usage         `json:"usage"`
 	Duration time.Duration `json:"durationNs"` // time from the successful request to the last byte
 }
 
-// stopForCalls makes the turn one that waits for results, if it has calls.
+// stopForCalls sets Stop to StopTools if the turn has calls.
 func (t *Turn) stopForCalls() {
 	if t.Stop == StopEnd && len(t.Calls) > 0 {
 		t.Stop = StopTools
@@ -126,39 +126,39 @@ func (t *Turn) stopForCalls() {
 // Format is a wire format.
 type Format string
 
-// The wire formats, and what Turn.Raw is in each.
+// Wire formats, and the content of Turn.Raw in each.
 const (
 	FormatMessages  Format = "messages"  // Anthropic: the array of content blocks
 	FormatResponses Format = "responses" // OpenAI Responses: the array of output items
 	FormatChat      Format = "chat"      // chat completions: the assistant's message
 )
 
-// Delta is something new of a turn under way. Exactly one of the three groups is set.
+// Delta is a new piece of a turn in progress. Exactly one of the three groups is set.
 type Delta struct {
 	// Text is the next piece of the answer.
 	Text string
 
-	// Call names the tool of a call, Input is the next piece of its arguments' JSON text, which may be empty. CallID
+	// Call is the tool of a call, and Input the next piece of its arguments' JSON text, possibly empty. CallID
 	// distinguishes the calls of one turn.
 	Call, CallID, Input string
 
-	// Notice says why an attempt failed and when the next one begins. Reset voids all deltas of this turn so far, because the
-	// turn begins again.
+	// Notice tells why an attempt failed and when the next one begins. Reset voids all deltas of this turn so far, because
+	// the turn starts over.
 	Notice string
 	Reset  bool
 }
 
-// Usage is model tokens.
+// Usage is the number of tokens that a model read and wrote.
 type Usage struct {
-	Input       int  `json:"input"`                 // all that the model read, with the two kinds of cached input
-	CachedInput int  `json:"cachedInput,omitempty"` // part of Input: read from the provider's cache
-	CacheWrite  int  `json:"cacheWrite,omitempty"`  // part of Input: written to the provider's cache
-	Output      int  `json:"output"`                // all that the model wrote, with reasoning
-	Reasoning   int  `json:"reasoning,omitempty"`   // part of Output, where the provider says it
-	Estimated   bool `json:"estimated,omitempty"`   // the provider did not count some of it, so that Estimate did
+	Input       int  `json:"input"`                 // all tokens that the model read, including both kinds of cached input
+	CachedInput int  `json:"cachedInput,omitempty"` // part of Input that was read from the provider's cache
+	CacheWrite  int  `json:"cacheWrite,omitempty"`  // part of Input that was written to the provider's cache
+	Output      int  `json:"output"`                // all tokens that the model wrote, including reasoning
+	Reasoning   int  `json:"reasoning,omitempty"`   // part of Output, if the provider counts it
+	Estimated   bool `json:"estimated,omitempty"`   // reports whether some counts are estimates, because the provider did not send them
 }
 
-// Add is the sum of two usages.
+// Add returns the sum of two usages.
 func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		Input:       u.Input + v.Input,

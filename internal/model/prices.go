@@ -7,21 +7,21 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Price is what a model's tokens cost, in US dollars per million.
+// Price is the price of a model's tokens, in US dollars per million.
 type Price struct {
-	Input       float64 `json:"input"`       // read, and neither cached nor written to the cache
-	CachedInput float64 `json:"cachedInput"` // read from the cache
-	CacheWrite  float64 `json:"cacheWrite"`  // written to the cache; 0 where that costs no more than Input
-	Output      float64 `json:"output"`      // written, with reasoning
+	Input       float64 `json:"input"`       // tokens read, without those read from or written to the cache
+	CachedInput float64 `json:"cachedInput"` // tokens read from the cache
+	CacheWrite  float64 `json:"cacheWrite"`  // tokens written to the cache; 0 if they cost the same as Input
+	Output      float64 `json:"output"`      // tokens written, including reasoning
 }
 
-// Prices says what models cost, by "provider/model". A key stands for that model and its dated versions, as in
-// gpt-5-2025-08-07; one that ends in * for every model that begins so.
+// Prices maps "provider/model" to prices. A key matches the model and its dated versions, such as
+// gpt-5-2025-08-07. A key that ends in * matches every model with that prefix.
 type Prices map[string]Price
 
-// KnownPrices are list prices for short requests, cached for five minutes where that is a choice. They are those of the
-// models whose price we read at its provider's; all others have to be configured (model.prices). Left out on purpose:
-// models whose price depends on the length of the request, as that of Claude Haiku 5.5 does.
+// KnownPrices returns list prices for short requests, with a cache time of five minutes if there is a choice. It
+// contains only models whose price we read at their provider; all others must be configured (model.prices). It omits
+// models whose price depends on the length of the request, such as Claude Haiku 5.5.
 //
 // Source: https://platform.claude.com/docs/en/about-claude/pricing, 2026-10-24.
 func KnownPrices() Prices {
@@ -42,8 +42,8 @@ func KnownPrices() Prices {
 	}
 }
 
-// Cost is what a usage costs in US dollars, by the longest key that matches. known is false if none does: the cost is
-// then unknown, not nothing.
+// Cost returns the cost of a usage in US dollars, by the longest matching key. If known is false, no key matches and
+// the cost is unknown, not zero.
 func (p Prices) Cost(provider, model string, u Usage) (usd float64, known bool) {
 	name := provider + "/" + model
 	best := ""
@@ -70,5 +70,5 @@ func matches(key, name string) bool {
 	return ok && (rest == "" || date().MatchString(rest))
 }
 
-// date is the end of a model's name that has a date: -20251001 or -2025-08-07.
+// date matches the date at the end of a model's name: -20251001 or -2025-08-07.
 var date = startup.Regexp(`^-\d{4}(\d{4}|-\d\d-\d\d)$`)

@@ -12,28 +12,28 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Recording is the turns of a model, for replays without it. It is stored as JSON.
+// Recording holds the turns of a model, for replays without the model. It is stored as JSON.
 type Recording struct {
 	Model Info           `json:"model"`
 	Turns []RecordedTurn `json:"turns"`
 }
 
-// RecordedTurn is a turn, and what it answered.
+// RecordedTurn is a turn and the digest of its request.
 type RecordedTurn struct {
 	Request Digest `json:"request"`
 	Turn    *Turn  `json:"turn"`
 }
 
-// Digest stands for a request: its system prompt, its tools by name, and of its messages the texts, calls and results. A
-// provider's own JSON, ids, usage and durations do not count.
+// Digest identifies a request by its system prompt, the names of its tools, and the texts, calls and results of its
+// messages. A provider's own JSON, ids, usage and durations do not count.
 type Digest struct {
 	System   string `json:"system"`
 	Tools    string `json:"tools"`
-	Messages int    `json:"messages"` // how many
+	Messages int    `json:"messages"` // number of messages
 	History  string `json:"history"`  // hash of all messages
 }
 
-// DigestOf is the digest of a request.
+// DigestOf returns the digest of a request.
 func DigestOf(req *Request) Digest {
 	tools := make([]string, len(req.Tools))
 	for i, t := range req.Tools {
@@ -70,10 +70,10 @@ func DigestOf(req *Request) Digest {
 	return Digest{System: digest(req.System), Tools: digest(tools), Messages: len(history), History: digest(history)}
 }
 
-// digest is 64 bits of the SHA-256 of a value's JSON: enough without an adversary.
+// digest returns the first 64 bits of the SHA-256 of a value's JSON. That suffices without an adversary.
 func digest(v any) string {
 	raw, err := json.Marshal(v)
-	if err != nil { // a call's input that is no JSON, which no model of this package returns
+	if err != nil { // the input of a call is invalid JSON, which no model of this package returns
 		raw = []byte(err.Error())
 	}
 	sum := sha256.Sum256(raw)
@@ -83,14 +83,14 @@ func digest(v any) string {
 // DivergedError reports a request that differs from the recorded one.
 type DivergedError struct {
 	Turn int    // counted from 1
-	What string // differs
+	What string // description of the difference
 }
 
 func (e *DivergedError) Error() string {
 	return fmt.Sprintf("model turn %d diverged from the recording: %s", e.Turn, e.What)
 }
 
-// Recorded answers from a recording, turn after turn. Its methods may be called from several goroutines.
+// Recorded is a Model that answers from a recording, turn after turn. Its methods may be called concurrently.
 type Recorded struct {
 	rec  Recording
 	mu   sync.Mutex
@@ -102,20 +102,20 @@ var (
 	_ Model = (*Recorder)(nil)
 )
 
-// NewRecorded makes a model of a recording. The caller does not change it afterwards.
+// NewRecorded returns a model that replays a recording. The caller must not change rec afterwards.
 func NewRecorded(rec Recording) *Recorded { return &Recorded{rec: rec} }
 
-// Info says which model was recorded.
+// Info describes the model that was recorded.
 func (r *Recorded) Info() Info { return r.rec.Model }
 
-// Left is the number of turns that were not asked for yet.
+// Left returns the number of turns that were not requested yet.
 func (r *Recorded) Left() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.rec.Turns) - r.next
 }
 
-// Generate returns the next recorded turn, or a *DivergedError if it was recorded for another request.
+// Generate returns the next recorded turn, or a *DivergedError if it was recorded for a different request.
 func (r *Recorded) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("replay a model turn: %w", context.Cause(ctx))
@@ -150,21 +150,21 @@ func (r *Recorded) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	return &turn, nil
 }
 
-// Recorder records the turns of a model. Its methods may be called from several goroutines.
+// Recorder is a Model that records the turns of another one. Its methods may be called concurrently.
 type Recorder struct {
 	inner Model
 	mu    sync.Mutex
 	turns []RecordedTurn
 }
 
-// NewRecorder records what inner answers.
+// NewRecorder returns a model that records the turns of inner.
 func NewRecorder(inner Model) *Recorder { return &Recorder{inner: inner} }
 
 // Info describes the model that is recorded.
 func (r *Recorder) Info() Info { return r.inner.Info() }
 
-// Generate asks the model that is recorded. Only turns are recorded, not errors. What is recorded is what the caller makes of the
-// turn before it asks again: it hides personal data.
+// Generate asks the recorded model. It records turns, not errors. Callers may change a returned turn before the next request, to
+// hide personal data; the recording contains the changed turn.
 func (r *Recorder) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	d := DigestOf(req)
 	turn, err := r.inner.Generate(ctx, req)
@@ -177,8 +177,8 @@ func (r *Recorder) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	return turn, nil
 }
 
-// Recording is what was recorded so far, without durations, so that recordings of the same turns are the same. No turn may be
-// in work then.
+// Recording returns the turns recorded so far, without durations, so that recordings of equal turns are equal. No call of
+// Generate may be in progress.
 func (r *Recorder) Recording() Recording {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,10 +8,11 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// responses speaks OpenAI's Responses, also on Azure. Nothing is stored at the provider: every request has the whole
-// conversation, and reasoning comes back to the model encrypted. https://developers.openai.com/api/docs/guides/reasoning
+// responses implements OpenAI's Responses API, also on Azure. The provider stores nothing: every request contains the
+// whole conversation, and encrypted reasoning is sent back to the model.
+// https://developers.openai.com/api/docs/guides/reasoning
 type responses struct {
-	// noEncrypted: the server said that the model has no encrypted reasoning, since it does not reason.
+	// noEncrypted reports whether the server refused encrypted reasoning, because the model does not reason.
 	noEncrypted atomic.Bool
 }
 
@@ -62,7 +63,7 @@ func (w *responses) body(req *Request, most int, parts []part) (object, error) {
 	return body, nil
 }
 
-// answering is a turn's items without reasoning at their end, as a cut turn has it: the server does not take that back.
+// answering returns a turn's items without trailing reasoning, which a cut turn has and the server refuses.
 func answering(items []json.RawMessage) []json.RawMessage {
 	for n := len(items); n > 0; n-- {
 		var last struct{ Type string }
@@ -77,7 +78,7 @@ func answering(items []json.RawMessage) []json.RawMessage {
 type responsesAnswer struct {
 	out      *output
 	items    []json.RawMessage
-	response object // nil until it is complete
+	response object // the last event's response; nil until it arrives
 }
 
 func (*responses) answer(out *output) answer { return &responsesAnswer{out: out} }
@@ -100,7 +101,7 @@ func (a *responsesAnswer) take(event object, data []byte) (done bool, err error)
 		if i == len(a.items) {
 			a.items = append(a.items, nil)
 		}
-		if i >= 0 && i < len(a.items) { // no server sends others
+		if i >= 0 && i < len(a.items) { // no server sends other indexes
 			a.items[i] = raw.Item
 		}
 	case "response.output_text.delta", "response.refusal.delta":
@@ -118,7 +119,7 @@ func (a *responsesAnswer) take(event object, data []byte) (done bool, err error)
 		if err := json.Unmarshal(raw.Response, &complete); err != nil {
 			return false, err
 		}
-		if len(complete.Output) > 0 { // some servers leave the items out of the last event
+		if len(complete.Output) > 0 { // some servers omit the items in the last event
 			a.items = complete.Output
 		}
 		a.response = response

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	maxErrorBody = 64 << 10               // bytes that are read of an error's body
-	maxEvent     = 32 << 20               // bytes of one event of a stream
-	maxEnd       = 100 * time.Millisecond // between the last event and the end of the response, for the connection to be reused
+	maxErrorBody = 64 << 10               // maximum number of bytes read from the body of an error
+	maxEvent     = 32 << 20               // maximum size of one event of a stream, in bytes
+	maxEnd       = 100 * time.Millisecond // time between the last event and the end of the response, within which the connection can be reused
 )
 
-// errSilent is the cause of the end of a request whose server was silent for too long.
+// errSilent is the cause with which a request is cancelled if its server was silent for too long.
 var errSilent = errors.New("the server was silent for too long")
 
-// post sends a request and gives take each event of the answer, until take says that the answer is complete or the stream
-// ends. Its errors are an *Error or the cause of the context's end.
+// post sends a request and passes each event of the answer to take, until take reports that the answer is complete or the
+// stream ends. The error is an *Error, or the cause of ctx's end.
 func (c *client) post(ctx context.Context, body []byte, take func(event object, data []byte) (done bool, err error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -56,11 +56,11 @@ func (c *client) post(ctx context.Context, body []byte, take func(event object, 
 		switch {
 		case len(data) > maxEvent:
 			return c.cfg.newError(KindCut, fmt.Sprintf("an event of the stream has more than %d bytes", maxEvent))
-		case len(line) > 0 || len(data) == 0: // the event goes on, or there is none
+		case len(line) > 0 || len(data) == 0: // the event goes on, or there is no event
 			continue
 		}
 		done, err := c.event(data, take)
-		if done { // a connection is reused after the end of its response, which follows
+		if done { // the connection can be reused only after the end of the response, which follows
 			silence.Reset(maxEnd)
 			_, _ = io.CopyN(io.Discard, res.Body, maxErrorBody)
 		}
@@ -75,7 +75,7 @@ func (c *client) post(ctx context.Context, body []byte, take func(event object, 
 	return nil
 }
 
-// event decodes an event and gives it to take. Error events, which are alike in all wire formats, become an *Error.
+// event decodes an event and passes it to take. It returns an *Error for an error event, which has the same form in all wire formats.
 func (c *client) event(data []byte, take func(object, []byte) (bool, error)) (done bool, err error) {
 	if bytes.HasPrefix(data, []byte("[DONE]")) {
 		return true, nil
@@ -96,7 +96,7 @@ func (c *client) event(data []byte, take func(object, []byte) (bool, error)) (do
 	return done, nil
 }
 
-// liveReader is a response's body. Every piece of it restarts the timer that ends a silent request.
+// liveReader reads a response's body. Each read restarts the timer that ends a silent request.
 type liveReader struct {
 	io.Reader
 	silence *time.Timer
@@ -111,12 +111,12 @@ func (r liveReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// refusal is the error for a response that is not a stream.
+// refusal returns the error for a response that is not a stream.
 func (c *client) refusal(ctx context.Context, res *http.Response, body io.Reader) error {
 	f := failure{status: res.StatusCode}
 	location := res.Header.Get("Location")
 	switch {
-	case res.StatusCode/100 == 2: // a proxy's page, or a server that does not stream
+	case res.StatusCode/100 == 2: // the page of a proxy, or a server that does not stream
 		f.message = "the server answers with " + clean(res.Header.Get("Content-Type")) + " instead of a stream"
 		return f.newError(c.cfg).withRemedy("check " + settings[c.cfg.Provider].url)
 	case res.StatusCode/100 == 3 && location != "":
@@ -134,7 +134,7 @@ func (c *client) refusal(ctx context.Context, res *http.Response, body io.Reader
 	return f.newError(c.cfg)
 }
 
-// lost is the error for a connection that failed; begun says that the answer had begun.
+// lost returns the error for a failed connection. begun reports whether the answer had begun.
 func (c *client) lost(ctx context.Context, err error, begun bool) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errSilent):
@@ -147,7 +147,7 @@ func (c *client) lost(ctx context.Context, err error, begun bool) error {
 	return c.cfg.newError(KindUnavailable, c.reason(err))
 }
 
-// reason is the text of a failed connection without addresses: users read it, and must not learn the harness's network.
+// reason returns the text of a connection error without addresses: users read it, and must not learn about the harness's network.
 func (c *client) reason(err error) string {
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		return "the server's name cannot be resolved"
@@ -164,7 +164,7 @@ func (c *client) reason(err error) string {
 	return text
 }
 
-// withoutSecrets is an address without user, query and fragment.
+// withoutSecrets returns an address without user, query and fragment.
 func withoutSecrets(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -173,29 +173,29 @@ func withoutSecrets(address string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// object is a JSON object whose fields need not all be known. Its numbers are json.Number.
+// object is a JSON object that may have unknown fields. Its numbers are json.Number.
 type object = map[string]any
 
-// decode reads JSON. Numbers keep their digits.
+// decode decodes JSON and keeps the digits of numbers.
 func decode(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	return d.Decode(v)
 }
 
-// str is a value that is a string, or empty.
+// str returns v if it is a string, or else "".
 func str(v any) string {
 	s, _ := v.(string)
 	return s
 }
 
-// obj is a value that is an object, or nil.
+// obj returns v if it is an object, or else nil.
 func obj(v any) object {
 	o, _ := v.(object)
 	return o
 }
 
-// num is a value that is an integer, or 0.
+// num returns v if it is an integer, or else 0.
 func num(v any) int {
 	n, _ := v.(json.Number)
 	i, _ := n.Int64()

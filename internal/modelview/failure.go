@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	lineWidth   = 120 // columns of an offending line that are shown
-	effectsMost = 20  // effects that are listed one by one: the first and the last
+	lineWidth   = 120 // maximum number of shown columns of a source line
+	effectsMost = 20  // maximum number of effects that are listed individually: the first and the last
 )
 
-// Failure describes a failed run to the author of the program: the error and its place, what to do about it, and the effects
-// of the run. It ends with a line break.
+// Failure describes a failed run to the author of the program: the error and its position, how to fix it, and the effects of the run. The
+// text ends with a line break.
 func Failure(out *run.Outcome) string {
 	e := out.Error
 	var b strings.Builder
@@ -39,7 +39,7 @@ func Failure(out *run.Outcome) string {
 		fmt.Fprintf(&b, "  hint: %s\n", indented(e.Hint))
 	}
 	first, doubt := effectsMost/2, 0
-	last := first + len(out.Effects) - effectsMost // effects from first to last are only counted
+	last := first + len(out.Effects) - effectsMost // effects from first to last are counted but not listed
 	for i, effect := range out.Effects {
 		if i < first || i >= last {
 			fmt.Fprintf(&b, "  effect: call %d, %s %s: %s\n", effect.Call, effect.Kind, effect.Name, state(effect.State))
@@ -56,7 +56,7 @@ func Failure(out *run.Outcome) string {
 	return b.String()
 }
 
-// state is an effect's state in words.
+// state describes the state of an effect in words.
 func state(s string) string {
 	if s == "in_doubt" {
 		return "in doubt, it may have happened: look before repeating it"
@@ -64,15 +64,15 @@ func state(s string) string {
 	return s
 }
 
-// indented is a text whose lines after the first are indented.
+// indented indents all lines of a text except the first.
 func indented(s string) string { return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }
 
-// excerpt is the part of a line around a column (from 1, in UTF-16 units) and the line that marks the column. There is
-// no marker if the column is not in the line.
+// excerpt returns the part of a line around a column (from 1, in UTF-16 units), and a line that marks the column. The marker is empty if
+// the column is outside of the line.
 func excerpt(source string, column int) (line, marker string) {
 	runes := []rune(strings.TrimRight(source, " \t\r\n"))
 	at, found := 0, column >= 1
-	for units := 1; units < column; at++ { // rune at, that the column means
+	for units := 1; units < column; at++ { // moves at to the rune at the column
 		if at == len(runes) {
 			found = units == column
 			break
@@ -99,7 +99,7 @@ func excerpt(source string, column int) (line, marker string) {
 	pad.WriteString(strings.Repeat(" ", len([]rune(before))))
 	for _, r := range runes[from:min(at, to)] {
 		switch kind := width.LookupRune(r).Kind(); {
-		case r == '\t': // keeps the width of the line above
+		case r == '\t': // a tab keeps the alignment with the line above
 			pad.WriteByte('\t')
 		case kind == width.EastAsianWide || kind == width.EastAsianFullwidth:
 			pad.WriteString("  ")

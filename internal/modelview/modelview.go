@@ -1,5 +1,5 @@
-// Package modelview renders a run for a model: its output and console lines, or why it failed, within a number of model
-// tokens. A text that does not fit is saved as a file, and the view says where.
+// Package modelview renders a run for a model: its output and console lines, or its error, within a limit of model tokens. It saves a text
+// that does not fit as a file and includes the path in the view.
 package modelview
 
 import (
@@ -13,24 +13,24 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// DefaultLimit is how many model tokens a run may put into a model's context.
+// DefaultLimit is the maximum number of model tokens that a run may add to a model's context.
 const DefaultLimit = 8000
 
-// prettyMost is the size in bytes up to which output is indented.
+// prettyMost is the maximum size in bytes of output that is indented.
 const prettyMost = 1000
 
-// Save saves the whole of a text that was cut, and returns the path under which programs find it. View's names are
-// output.json, warnings.txt, logs.txt and error.txt.
+// Save stores the full version of a shortened text, and returns the path at which programs find it. View uses the names output.json,
+// warnings.txt, logs.txt and error.txt.
 type Save func(name string, data []byte) (path string, err error)
 
-// View is the text for a model: at most limit tokens of the o200k vocabulary (DefaultLimit if limit is 0 or less; other
-// models' tokens differ by some tenths), always valid UTF-8. A part that is too long is cut to head and tail, with a line
-// between them that says how much is missing and where the whole is, or why it was not saved. save may be nil.
+// View returns the text for a model: at most limit tokens of the o200k vocabulary (DefaultLimit if limit is 0 or less; the counts of other
+// models differ by some tenths), always valid UTF-8. A part that is too long is reduced to its head and tail, with a line between them
+// that tells how much is missing, and where the full text is or why it was not saved. save may be nil.
 func View(out *run.Outcome, limit int, save Save) string {
 	return fit(outline(out), limit, save)
 }
 
-// Fit is a text for a model, cut as View cuts. If it is cut, the whole is saved under name.
+// Fit shortens a text for a model as View does. If it shortens the text, it saves the full text under name.
 func Fit(text string, limit int, name string, save Save) string {
 	return fit([]section{newSection("", text, name, []byte(text))}, limit, save)
 }
@@ -46,14 +46,14 @@ func fit(sections []section, limit int, save Save) string {
 	if within(whole, limit) {
 		return whole
 	}
-	// Tokens of a whole differ from the sum of its parts by a few, so the result is measured, and the parts are cut
-	// shorter until it fits.
+	// The number of tokens in the whole differs slightly from the sum of its parts. So the result is measured, and the parts are shortened
+	// until it fits.
 	for target := limit; target > limit/2; target -= max(limit/20, 1) {
 		if text := shorten(sections, target); within(text, limit) {
 			return text
 		}
 	}
-	// Too few tokens even for the lines that say what is missing. A token has a byte at least.
+	// The limit is too low even for the lines that report what is missing. Each token has at least one byte.
 	return clip.Head(whole, limit)
 }
 
@@ -61,17 +61,17 @@ func fit(sections []section, limit int, save Save) string {
 type section struct {
 	label string
 	text  string // shown text, valid UTF-8
-	name  string // name of the file for the whole text
+	name  string // name of the file for the full text
 	whole []byte
 	save  Save
-	where string // place of the whole text; empty until it is needed
+	where string // where the full text is; empty until it is needed
 }
 
 func newSection(label, text, name string, whole []byte) section {
 	return section{label: label, text: strings.ToValidUTF8(text, "\ufffd"), name: name, whole: whole}
 }
 
-// outline is the view before anything is cut: the error, or the output; then the warnings and the console lines.
+// outline returns the view before shortening: the error or the output, then the warnings, then the console lines.
 func outline(out *run.Outcome) []section {
 	var all []section
 	if out.Error != nil {
@@ -94,7 +94,7 @@ func outline(out *run.Outcome) []section {
 	return all
 }
 
-// Line is a console line as a text, with its level unless that is log or info.
+// Line formats a console line. It adds the level unless that is log or info.
 func Line(l run.Log) string {
 	if l.Level == "log" || l.Level == "info" {
 		return l.Text
@@ -102,7 +102,7 @@ func Line(l run.Log) string {
 	return l.Level + ": " + l.Text
 }
 
-// indent makes short JSON readable.
+// indent formats short JSON on several lines.
 func indent(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if len(raw) > prettyMost || json.Indent(&b, raw, "", "  ") != nil || b.Len() > prettyMost {
@@ -122,10 +122,10 @@ func join(sections []section) string {
 	return b.String()
 }
 
-// labelTokens is room for a section's label and the empty line before it.
+// labelTokens is the number of tokens reserved for a section's label and the empty line before it.
 const labelTokens = 8
 
-// shorten cuts the sections to about target tokens together: short ones stay whole, and long ones share the rest.
+// shorten reduces the sections to about target tokens in total: short sections stay complete, and long ones share the rest.
 func shorten(sections []section, target int) string {
 	left := target
 	sizes, order := make([]int, len(sections)), make([]int, len(sections))
@@ -149,12 +149,13 @@ func shorten(sections []section, target int) string {
 	return join(cut)
 }
 
-// cut is head and tail of a section, two thirds and one third of the room, with the marker on a line of its own between them.
+// cut returns two thirds of the room from the head of a section and one third from its tail, with the marker on a separate line between
+// them.
 func (s *section) cut(room int) string {
 	if s.where == "" {
 		s.where = s.saveWhole()
 	}
-	// With the final numbers the line can only be shorter.
+	// With the final numbers, the marker can only be shorter.
 	room = max(room-tokens(s.marker(len(s.text)), max(room, 0)), 0)
 	head := headOf(s.text, room*2/3)
 	tail := tailOf(s.text[len(head):], room-room*2/3)
@@ -165,12 +166,12 @@ func (s *section) cut(room int) string {
 	return head + marker + tail
 }
 
-// marker stands for what was left out.
+// marker returns the text that replaces the missing bytes.
 func (s *section) marker(bytes int) string {
 	return fmt.Sprintf("[… %d of %d bytes are left out here; %s …]", bytes, len(s.text), s.where)
 }
 
-// saveWhole saves the whole and returns a clause that says where it is.
+// saveWhole saves the full text and returns a clause that tells where it is.
 func (s *section) saveWhole() string {
 	if s.save == nil {
 		return "they were not kept, because the run has no session: return or print less"

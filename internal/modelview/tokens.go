@@ -8,22 +8,23 @@ import (
 	"mcp-code-exec-harness/internal/model"
 )
 
-// vocabulary is loaded when the first text needs it.
+// vocabulary returns the vocabulary, which is loaded on first use.
 var vocabulary = model.Vocabulary
 
-// chunk is how many bytes are measured at a time, so that a text of megabytes costs no more than the part that fits.
+// chunk is the number of bytes measured at a time, so that a text of megabytes costs no more than the part that fits.
 const chunk = 4096
 
 // within reports whether a text has at most limit tokens.
 func within(text string, limit int) bool {
-	const longest = 128 // bytes of the longest token there is
+	const longest = 128 // length of the longest token in bytes
 	switch {
-	case len(text) <= limit: // a token has a byte at least
+	case len(text) <= limit: // each token has at least one byte
 		return true
 	case len(text) > longest*limit:
 		return false
 	}
-	// Exact is the count of the whole, which takes long for a megabyte; in chunks the count ends where it is surely too much.
+	// Only the count of the whole text is exact, but that is slow for a megabyte. Counting in chunks can stop once the text is clearly too
+	// long.
 	if most := limit + limit/8; len(text) > 2*chunk && tokens(text, most) > most {
 		return false
 	}
@@ -31,8 +32,8 @@ func within(text string, limit int) bool {
 	return err == nil && n <= limit
 }
 
-// tokens is the number of tokens of a text, measured in chunks: a few too many. Above most it may be any number above
-// most.
+// tokens returns the number of tokens in a text, counted in chunks, which may give a few too many. If the number exceeds most, the result
+// is any number above most.
 func tokens(text string, most int) int {
 	sum := 0
 	for sum <= most && text != "" {
@@ -43,7 +44,7 @@ func tokens(text string, most int) int {
 	return sum
 }
 
-// split splits a text into tokens. If the vocabulary cannot, which does not happen with UTF-8, these are characters.
+// split splits a text into tokens. If the vocabulary fails, which does not happen for valid UTF-8, it splits the text into characters.
 func split(text string) []string {
 	if _, pieces, err := vocabulary().Encode(text); err == nil {
 		return pieces
@@ -51,7 +52,7 @@ func split(text string) []string {
 	return strings.Split(text, "")
 }
 
-// headOf is the longest beginning of a text that has at most n tokens.
+// headOf returns the longest prefix of a text with at most n tokens.
 func headOf(text string, n int) string {
 	end := 0
 	for end < len(text) && n > 0 {
@@ -66,7 +67,7 @@ func headOf(text string, n int) string {
 	return text[:end]
 }
 
-// tailOf is the longest end of a text that has at most n tokens.
+// tailOf returns the longest suffix of a text with at most n tokens.
 func tailOf(text string, n int) string {
 	start := len(text)
 	for start > 0 && n > 0 {

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 )
 
-// Hits is what a model reads of a search: names, signatures and descriptions, the best first.
+// Hits formats the results of a search for a model: names, signatures and descriptions, best first.
 func Hits(query string, hits []catalog.Hit, servers []catalog.Server) string {
 	var b strings.Builder
 	if len(hits) == 0 {
@@ -30,8 +30,8 @@ func Hits(query string, hits []catalog.Hit, servers []catalog.Server) string {
 	return b.String()
 }
 
-// Details is what a model reads of tools: how to call them, their TypeScript declarations, and the advice of their servers
-// once. problems are what is said of names that no tool has.
+// Details formats tools for a model: how to call them, their TypeScript declarations, and the advice of each server once. problems are
+// errors about names of tools that do not exist.
 func Details(tools []*catalog.Details, problems []error) string {
 	var parts []string
 	for _, err := range problems {

@@ -23,8 +23,8 @@ import (
 
 const (
 	connectTimeout = 10 * time.Second
-	maxAnswer      = 32 << 20 // bytes of an answer of the instance
-	maxQuoted      = 500      // bytes that a message quotes of an answer
+	maxAnswer      = 32 << 20 // maximum size in bytes of an answer of the instance
+	maxQuoted      = 500      // maximum number of bytes of an answer that a message quotes
 )
 
 // api makes requests to the public API of an instance.
@@ -40,10 +40,10 @@ func newAPI(base *url.URL, key string) *api {
 	return &api{base: base, key: key, client: &http.Client{Transport: transport, CheckRedirect: stay}}
 }
 
-// stay follows no redirect: the API has none, and the key belongs to the configured address.
+// stay prevents the client from following redirects: the API sends none, and the key is meant for the configured address only.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// request is a request to the instance. A method other than GET may change something.
+// request is a request to the instance. Any method other than GET may change something.
 type request struct {
 	method string
 	path   string // below /api/v1
@@ -52,13 +52,13 @@ type request struct {
 	sent   func() // called before the first byte of a request that may change something
 }
 
-// get reads.
+// get sends a GET request and decodes the answer.
 func (a *api) get(ctx context.Context, path string, query url.Values, into any) error {
 	return a.do(ctx, request{method: http.MethodGet, path: path, query: query}, into)
 }
 
-// do makes a request and reads its answer. The error is a *refusal for a request that was not carried out, and a *mcpclient.WithinError where
-// the outcome is unknown or nothing could be asked.
+// do sends a request and decodes the answer. The error is a *refusal if the request was not carried out, and a *mcpclient.WithinError if
+// the outcome is unknown or the request was not sent.
 func (a *api) do(ctx context.Context, r request, into any) error {
 	if a.key == "" {
 		return refusef(http.StatusUnauthorized, "n8n.apiKey is not set: make a key in n8n under Settings, n8n API, and set it there or as N8N_API_KEY")
@@ -87,7 +87,7 @@ func (a *api) do(ctx context.Context, r request, into any) error {
 	return x.failure(status, header, body, a.key)
 }
 
-// exchange is one HTTP request and how it went.
+// exchange is one HTTP request and its state.
 type exchange struct {
 	client  *http.Client
 	method  string
@@ -95,8 +95,8 @@ type exchange struct {
 	header  http.Header
 	body    []byte
 	sent    func()
-	writes  bool        // marks a request that may have an effect, whatever its method
-	out     atomic.Bool // the header was written
+	writes  bool        // whether the request may have an effect, even with the method GET or HEAD
+	out     atomic.Bool // whether the header was written
 }
 
 func (x *exchange) reads() bool {
@@ -130,7 +130,7 @@ func (x *exchange) do(ctx context.Context) (int, http.Header, []byte, error) {
 	return res.StatusCode, res.Header, body, nil
 }
 
-// broken is the error of a request without an answer.
+// broken returns the error for a request without an answer.
 func (x *exchange) broken(ctx context.Context, err error) error {
 	if inner, is := errors.AsType[*url.Error](err); is {
 		err = inner.Err
@@ -152,7 +152,7 @@ func (x *exchange) broken(ctx context.Context, err error) error {
 	return &mcpclient.WithinError{Kind: mcpclient.KindConnectionLost, Message: message, Err: err}
 }
 
-// unclear is the error of an answer that leaves open what was done. A request that only reads is refused instead.
+// unclear returns the error for an answer that does not show what was done. A request that only reads is refused instead.
 func (x *exchange) unclear(status int, message string) error {
 	if x.reads() {
 		return refusef(status, "%s", message)
@@ -160,7 +160,7 @@ func (x *exchange) unclear(status int, message string) error {
 	return &mcpclient.WithinError{Kind: mcpclient.KindHTTP, Message: message + "; whether n8n did what was asked is unknown"}
 }
 
-// failure is the error of an answer that is no success.
+// failure returns the error for an answer other than a success.
 func (x *exchange) failure(status int, header http.Header, body []byte, key string) error {
 	var said struct {
 		Message string `json:"message"`
@@ -169,7 +169,7 @@ func (x *exchange) failure(status int, header http.Header, body []byte, key stri
 	if key != "" {
 		body = bytes.ReplaceAll(body, []byte(key), []byte("[credential]"))
 	}
-	_ = json.Unmarshal(body, &said) // anything else is no message of n8n's
+	_ = json.Unmarshal(body, &said) // any other text is not an error message of n8n
 	what := x.method + " " + x.address.Path
 	if !isJSON(header) && (status < 300 || looksHTML(header, body)) {
 		text := fmt.Sprintf("HTTP %d with a page of HTML instead of JSON to %s: something before n8n, such as a proxy or a login, or n8n.url is not that of its API",
@@ -212,16 +212,16 @@ func looksHTML(header http.Header, body []byte) bool {
 	return strings.Contains(header.Get("Content-Type"), "html") || bytes.HasPrefix(bytes.TrimSpace(body), []byte("<"))
 }
 
-// page is a page of a list.
+// page is one page of a list.
 type page[T any] struct {
 	Data       []T    `json:"data"`
 	NextCursor string `json:"nextCursor"`
 }
 
-// pageSize is the most that n8n gives at once.
+// pageSize is the maximum number of elements that n8n returns at once.
 const pageSize = 250
 
-// list reads a list from an offset on, at most limit elements. n8n gives pages behind opaque cursors.
+// list reads at most limit elements of a list from an offset on. It reads page by page, because n8n's cursors are opaque.
 func list[T any](ctx context.Context, a *api, path string, query url.Values, offset, limit int) ([]T, error) {
 	all := []T{}
 	if query == nil {

@@ -23,23 +23,23 @@ import (
 const BridgeServer = "n8n-bridge"
 
 const (
-	bridgeTag     = "harness-tool"  // tag of workflows that are tools
-	bridgeRefresh = time.Minute     // how often the instance is asked for them
-	bridgeTimeout = 5 * time.Second // time limit of listing them
-	maxBridged    = 200             // tools
-	maxToolName   = 60              // bytes
-	maxToolText   = 1000            // bytes of a description
+	bridgeTag     = "harness-tool"  // tag of the workflows that become tools
+	bridgeRefresh = time.Minute     // interval between two listings of these workflows
+	bridgeTimeout = 5 * time.Second // time limit of a listing
+	maxBridged    = 200             // maximum number of tools
+	maxToolName   = 60              // maximum size of a tool's name in bytes
+	maxToolText   = 1000            // maximum size of a tool's description in bytes
 )
 
-// bridge is the server whose tools are the active workflows with the tag harness-tool and a webhook. It is safe for concurrent use.
+// bridge is a server whose tools are the active workflows with a webhook and the tag harness-tool. It is safe for concurrent use.
 type bridge struct {
 	instance *Instance
-	changed  chan struct{} // holds a token when a workflow was changed by the other servers
+	changed  chan struct{} // holds an element after another server has changed a workflow
 
 	mu      sync.Mutex
-	of      map[string]string       // ids of workflows, by tool
+	of      map[string]string       // ids of workflows, by name of the tool
 	learned map[string]learnedInput // learned inputs, by workflow id
-	last    []byte                  // the tools, as JSON
+	last    []byte                  // the last listed tools, as JSON
 }
 
 var _ mcpclient.Watched = (*bridge)(nil)
@@ -69,7 +69,7 @@ func (b *bridge) Tools(ctx context.Context) ([]mcpclient.Tool, error) {
 		archived, _ := w["isArchived"].(bool)
 		return archived || !w.active() || !slices.Contains(w.tags(), bridgeTag) || w.hook() == nil
 	})
-	slices.SortFunc(all, func(x, y workflow) int { // a fixed order, so that a number in a name stays with its workflow
+	slices.SortFunc(all, func(x, y workflow) int { // a fixed order, so that the number in a name stays with its workflow
 		return cmp.Or(cmp.Compare(text(object(x), "createdAt"), text(object(y), "createdAt")), cmp.Compare(x.id(), y.id()))
 	})
 	tools, of := []mcpclient.Tool{}, map[string]string{}
@@ -95,7 +95,7 @@ func (b *bridge) Tools(ctx context.Context) ([]mcpclient.Tool, error) {
 	return tools, nil
 }
 
-// Watch implements [mcpclient.Watched]: it asks the instance for its workflows when the other servers have changed one, and from time to time.
+// Watch implements [mcpclient.Watched]. It lists the workflows of the instance after another server has changed one, and at intervals.
 func (b *bridge) Watch(ctx context.Context, changed func()) {
 	tick := time.NewTicker(bridgeRefresh)
 	defer tick.Stop()
@@ -110,7 +110,7 @@ func (b *bridge) Watch(ctx context.Context, changed func()) {
 		before := b.last
 		b.mu.Unlock()
 		if _, err := b.Tools(ctx); err != nil {
-			continue // an instance that is away keeps its tools: a call says why it fails
+			continue // keep the tools of an unavailable instance: a call reports why it fails
 		}
 		b.mu.Lock()
 		same := bytes.Equal(before, b.last)
@@ -121,7 +121,7 @@ func (b *bridge) Watch(ctx context.Context, changed func()) {
 	}
 }
 
-// workflowsChanged has the instance asked for its workflows.
+// workflowsChanged makes Watch list the workflows of the instance.
 func (b *bridge) workflowsChanged() {
 	select {
 	case b.changed <- struct{}{}:
@@ -129,7 +129,7 @@ func (b *bridge) workflowsChanged() {
 	}
 }
 
-// called has the input of a workflow learned again, while little is known of it.
+// called makes inputOf learn the input of a workflow again, if it was learned from few executions.
 func (b *bridge) called(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,7 +138,7 @@ func (b *bridge) called(id string) {
 	}
 }
 
-// toolName makes the name of a tool that is not taken yet.
+// toolName returns a name for a tool that is not taken yet.
 func toolName(name string, taken map[string]string) string {
 	words := ident.Words(strings.Map(func(r rune) rune {
 		if r < 128 {
@@ -161,7 +161,7 @@ func toolName(name string, taken map[string]string) string {
 	}
 }
 
-// hook is the webhook by which a workflow is called, nil if it has none.
+// hook returns the webhook node that starts a workflow, or nil if there is none.
 func (w workflow) hook() object {
 	for _, n := range w.nodes() {
 		if text(n, "type") == webhookType && !disabled(n) {
@@ -171,7 +171,7 @@ func (w workflow) hook() object {
 	return nil
 }
 
-// explain is what a workflow says that it does: its description, the notes of its webhook, or the first note on the canvas.
+// explain returns the description of a workflow: its own, the notes of its webhook, or the first note on the canvas.
 func (w workflow) explain() string {
 	notes, _ := splitNotes(text(w.hook(), "notes"))
 	said := cmp.Or(strings.TrimSpace(text(object(w), "description")), notes, noted(w.nodes()), "Runs the n8n workflow "+w.name()+".")

@@ -12,24 +12,24 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// The input of a tool that is a workflow. Its author says it in the notes of the webhook, as JSON Schema or as an example; else it is learned from
-// the data pinned to the webhook, or from executions, and from the names that the workflow reads.
+// The author of a workflow describes its input in the notes of the webhook, as JSON Schema or as an example. Otherwise the input is learned from
+// the data pinned to the webhook or from executions, and from the names that the workflow reads.
 
 const (
-	learnedFrom = 5        // executions
-	maxNotes    = 64 << 10 // bytes of the notes of a webhook
-	maxNamed    = 50       // members of an input that the workflow names
-	maxLearning = 20       // workflows whose executions are read for one listing
+	learnedFrom = 5        // number of executions to learn from
+	maxNotes    = 64 << 10 // maximum size in bytes of a webhook's notes
+	maxNamed    = 50       // maximum number of members of an input that are taken from an example by name
+	maxLearning = 20       // maximum number of workflows whose executions are read in one listing
 )
 
-// learnedInput is the shape of what a version of a workflow got.
+// learnedInput is the shape of the input that a version of a workflow received.
 type learnedInput struct {
 	version string
 	shape   *shape.Shape
-	from    int // executions
+	from    int // number of executions
 }
 
-// inputOf is the schema of the input of a workflow; budget is that of learn.
+// inputOf returns the schema of a workflow's input. budget is passed on to learn.
 func (b *bridge) inputOf(ctx context.Context, w workflow, budget *int) json.RawMessage {
 	hook := w.hook()
 	part := "body"
@@ -48,7 +48,7 @@ func (b *bridge) inputOf(ctx context.Context, w workflow, budget *int) json.RawM
 	}
 	var found *shape.Shape
 	if given != nil {
-		for name := range given { // written by the author
+		for name := range given { // the author wrote these names
 			words.Add(name)
 		}
 		found = exampleOf(given, words, slices.Sorted(maps.Keys(given)))
@@ -65,7 +65,7 @@ func (b *bridge) inputOf(ctx context.Context, w workflow, budget *int) json.RawM
 	}
 	schema := object{}
 	if found != nil {
-		_ = json.Unmarshal(found.Schema(), &schema) // the schema is kept as written
+		_ = json.Unmarshal(found.Schema(), &schema) // a learned schema is valid JSON
 	}
 	properties := objectAt(schema, "properties")
 	if properties == nil {
@@ -77,7 +77,7 @@ func (b *bridge) inputOf(ctx context.Context, w workflow, budget *int) json.RawM
 		if properties[name] == nil {
 			properties[name] = object{}
 		}
-		if slices.Contains(always, any(name)) { // each example has it, and the workflow reads it
+		if slices.Contains(always, any(name)) { // every example has it, and the workflow reads it
 			required = append(required, name)
 		}
 	}
@@ -92,7 +92,7 @@ func (b *bridge) inputOf(ctx context.Context, w workflow, budget *int) json.RawM
 	return closeSchema(out, params)
 }
 
-// relax removes from a learned schema what examples do not prove: that a member must be there.
+// relax removes "required" from a learned schema, because examples do not prove that a member is required.
 func relax(schema object) {
 	delete(schema, "required")
 	for _, key := range []string{"items", "additionalProperties"} {
@@ -107,7 +107,7 @@ func relax(schema object) {
 	}
 }
 
-// closeSchema adds the parts of the path to a schema of an object.
+// closeSchema adds the parameters of the path to the schema of an object.
 func closeSchema(schema object, params []string) json.RawMessage {
 	out := maps.Clone(schema)
 	out["type"] = "object"
@@ -138,7 +138,7 @@ func closeSchema(schema object, params []string) json.RawMessage {
 	return text
 }
 
-// pathParams are the names in a path such as customers/:id.
+// pathParams returns the names of the parameters in a path such as customers/:id.
 func pathParams(path string) (names []string) {
 	for _, part := range strings.Split(path, "/") {
 		if name, is := strings.CutPrefix(part, ":"); is && name != "" {
@@ -148,7 +148,7 @@ func pathParams(path string) (names []string) {
 	return names
 }
 
-// splitNotes splits notes into their text and the first JSON object in it, which may be in a fence.
+// splitNotes splits notes into the first JSON object, which may be in a code fence, and the text around it.
 func splitNotes(notes string) (said string, found object) {
 	at := strings.IndexByte(notes, '{')
 	if at < 0 || len(notes) > maxNotes {
@@ -176,7 +176,7 @@ func shapeOf(value any, words shape.Words) *shape.Shape {
 	return found
 }
 
-// exampleOf is the shape of an example of the input. names are those of members that are no data, whatever they are made of.
+// exampleOf returns the shape of an example of the input. The members in names become fields, even if their names look like data.
 func exampleOf(value any, words shape.Words, names []string) *shape.Shape {
 	found := shapeOf(value, words)
 	members, is := value.(object)
@@ -202,7 +202,7 @@ var (
 	readsQuery = startup.Regexp(`\bjson(?:\.query|\[["']query["']\])(?:\.([A-Za-z_$][\w$]{0,39})|\[["']([\w -]{1,40})["']\])`)
 )
 
-// reads are the names that the nodes of a workflow read of the body or the query of the request.
+// reads returns the names of members of the request's body or query that the nodes of a workflow read.
 func (w workflow) reads(part string) []string {
 	form := readsBody
 	if part == "query" {
@@ -220,8 +220,8 @@ func (w workflow) reads(part string) []string {
 	return slices.Compact(names)
 }
 
-// learn is the shape of what a workflow got in executions that succeeded, nil if nothing is known. They are read once a version of the workflow, and
-// again after calls of a tool of which little is known. budget is how many more workflows this listing may read the executions of.
+// learn returns the shape of the input in successful executions of a workflow, or nil if it is not known. It reads the executions once per version of the
+// workflow, and again after calls if there were few executions. budget is the number of workflows whose executions this listing may still read.
 func (b *bridge) learn(ctx context.Context, w workflow, part string, words shape.Words, reads []string, budget *int) *shape.Shape {
 	version := text(object(w), "versionId") + text(object(w), "updatedAt")
 	b.mu.Lock()
@@ -234,7 +234,7 @@ func (b *bridge) learn(ctx context.Context, w workflow, part string, words shape
 	query := url.Values{"workflowId": {w.id()}, "status": {"success"}, "includeData": {"true"}}
 	all, err := list[object](ctx, b.instance.api, "executions", query, 0, learnedFrom)
 	if err != nil {
-		return known.shape // the tool has no types then
+		return known.shape // the tool then has the types learned before, if any
 	}
 	now := learnedInput{version: version, from: len(all)}
 	for _, e := range all {

@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// storedCredential is what the instance says of credentials: which there are, not what they hold.
+// storedCredential describes credentials of the instance, without their secrets.
 type storedCredential struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Type string `json:"type"`
 }
 
-// errNoCredentials says how to get the list of credentials.
+// errNoCredentials explains how to enable listing credentials.
 var errNoCredentials = &refusal{"the public API of n8n does not list them; set n8n.email and n8n.password", object{"status": http.StatusNotImplemented}}
 
-// credentials lists the credentials of the instance, as a user who logs in.
+// credentials lists the credentials of the instance. It logs in as a user.
 func (s *nodeSource) credentials(ctx context.Context) ([]storedCredential, error) {
 	if s.opts.Email == "" {
 		return nil, errNoCredentials
@@ -40,7 +40,7 @@ func (s *nodeSource) credentials(ctx context.Context) ([]storedCredential, error
 	return append([]storedCredential{}, all.Data...), nil
 }
 
-// credentialsOf checks the credentials of a node: those that it needs with these parameters, and whether those that it names exist.
+// credentialsOf checks the credentials of a node: whether it has those that its parameters require, and whether those that it names exist.
 func (c *workflowCheck) credentialsOf(t *nodeType, n, params object, v float64, tool bool) (found []finding) {
 	given := objectAt(n, "credentials")
 	add := func(severity, code, kind, remedy, format string, args ...any) {
@@ -84,7 +84,7 @@ func (c *workflowCheck) credentialsOf(t *nodeType, n, params object, v float64, 
 	return found
 }
 
-// credentialRemedy names the credentials of a type that there are.
+// credentialRemedy names existing credentials of a type.
 func (c *workflowCheck) credentialRemedy(kind string) string {
 	var has []string
 	for _, s := range c.credentials {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// setting is the place of a property: the values beside it, those at the top, and the node.
+// setting is the context of a property: the values beside it, those at the top, and facts about the node.
 type setting struct {
 	root    object
 	beside  object
@@ -15,8 +15,8 @@ type setting struct {
 	tool    bool
 }
 
-// shows reports whether a property with these options is shown. As in n8n, every key of show has to match, and none of hide; an expression
-// matches everything in show.
+// shows reports whether a property with these options is shown. As in n8n, every key of show must match, and no key of hide. An expression
+// matches every condition in show.
 func (s setting) shows(d display) bool {
 	for key, want := range d.Hide {
 		value, known := s.value(key)
@@ -36,7 +36,7 @@ func (s setting) shows(d display) bool {
 	return true
 }
 
-// value is that of a key of display options: @version, /path from the top, or path beside.
+// value returns the value for a key of display options: @version, @tool, /path from the top, or a path beside the property.
 func (s setting) value(key string) (any, bool) {
 	switch key {
 	case "@version":
@@ -73,7 +73,7 @@ func hasCondition(want []any, name string) bool {
 	return false
 }
 
-// matchesAny reports whether a value, or one of a list of values, is wanted.
+// matchesAny reports whether a value, or an element if it is a list, matches one of the wanted values.
 func matchesAny(value any, want []any) bool {
 	values, is := value.([]any)
 	if !is {
@@ -127,9 +127,9 @@ func matches(value, want any) bool {
 			ok = strings.Contains(s, t)
 		case "regex":
 			re, err := regexp.Compile(t)
-			ok = err != nil || re.MatchString(s) // an expression of JavaScript's own shows the property
+			ok = err != nil || re.MatchString(s) // if Go cannot compile the JavaScript regular expression, the property is shown
 		default:
-			ok = true // the condition applies to a later version
+			ok = true // a condition that only later versions of n8n know
 		}
 		if !ok {
 			return false
@@ -138,7 +138,7 @@ func matches(value, want any) bool {
 	return true
 }
 
-// equal compares scalars, numbers by value.
+// equal compares scalars; it compares numbers by value.
 func equal(a, b any) bool {
 	x, isX := version(a)
 	y, isY := version(b)
@@ -158,12 +158,12 @@ func isExpression(v any) bool {
 	return is && strings.HasPrefix(s, "=")
 }
 
-// filled are parameters with the defaults of the properties that are shown and were left out, as n8n fills them in.
+// filled returns parameters to which the defaults of omitted, shown properties are added, as n8n does.
 func (t *nodeType) filled(params object, v float64, tool bool) object {
 	return fill(t.Properties, params, setting{version: v, tool: tool})
 }
 
-// fillRounds is how often defaults are filled in: a default may show a property whose default shows another one.
+// fillRounds is the maximum number of rounds of filling in defaults: a default may show a property whose default shows another one.
 const fillRounds = 6
 
 func fill(properties []property, params object, at setting) object {
@@ -191,7 +191,7 @@ func fill(properties []property, params object, at setting) object {
 	return out
 }
 
-// visible are the properties that are shown for these parameters, which have defaults filled in.
+// visible returns the properties that are shown for parameters with their defaults filled in.
 func (t *nodeType) visible(filled object, v float64, tool bool) (shown []*property) {
 	at := setting{root: filled, beside: filled, version: v, tool: tool}
 	for i := range t.Properties {
@@ -203,7 +203,7 @@ func (t *nodeType) visible(filled object, v float64, tool bool) (shown []*proper
 	return shown
 }
 
-// shownValue is a value for a message.
+// shownValue formats a value for a message.
 func shownValue(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {

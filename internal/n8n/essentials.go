@@ -8,17 +8,17 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// What essentials show.
+// Bounds of the essentials of a node.
 const (
-	maxEssentials  = 8   // properties
-	maxChoices     = 12  // most choices of a property
-	maxOperations  = 240 // bytes of the operations of all resources
-	maxDescription = 90  // bytes
+	maxEssentials  = 8   // maximum number of properties
+	maxChoices     = 12  // maximum number of choices of a property
+	maxOperations  = 240 // maximum size in bytes of the operations of all resources
+	maxDescription = 90  // maximum size of a description in bytes
 )
 
 var tags = startup.Regexp(`<[^>]*>`)
 
-// plainText is a description without markup, in one line.
+// plainText returns a description without markup, in one line.
 func plainText(s string, limit int) string {
 	s = strings.Join(strings.Fields(tags().ReplaceAllString(s, "")), " ")
 	if len(s) > limit {
@@ -27,7 +27,7 @@ func plainText(s string, limit int) string {
 	return s
 }
 
-// operations are the choices of the operation by resource, or of the operation alone.
+// operations returns the operations by resource ("" for a node without resources), and the resources.
 func (t *nodeType) operations(v float64) (byResource map[string][]string, resources []string) {
 	byResource = map[string][]string{}
 	for _, p := range t.Properties {
@@ -63,7 +63,7 @@ func (t *nodeType) operations(v float64) (byResource map[string][]string, resour
 	return byResource, resources
 }
 
-// showsVersion is shows for the version alone.
+// showsVersion does the same as shows, but considers only the version.
 func (s setting) showsVersion(d display) bool {
 	only := display{Show: map[string][]any{}, Hide: map[string][]any{}}
 	if want := d.Show["@version"]; want != nil {
@@ -75,7 +75,7 @@ func (s setting) showsVersion(d display) bool {
 	return s.shows(only)
 }
 
-// choices are the values of the options of a property that are shown.
+// choices returns the values of a property's options.
 func (p *property) choices() []any {
 	var all []any
 	for _, o := range p.Options {
@@ -86,12 +86,12 @@ func (p *property) choices() []any {
 
 func (p *property) hasChoices() bool { return p.Type == "options" || p.Type == "multiOptions" }
 
-// dynamic reports whether the choices come from the service, so that they are not known here.
+// dynamic reports whether the choices come from the service, so that they are unknown here.
 func (p *property) dynamic() bool {
 	return p.TypeOptions["loadOptionsMethod"] != nil || p.TypeOptions["loadOptions"] != nil || p.Arbitrary || len(p.Options) == 0
 }
 
-// brief is a property as essentials show it. known says that its choices are shown elsewhere.
+// brief returns a property in the form of essentials. known is true if its choices are shown elsewhere.
 func (p *property) brief(limit int, known bool) object {
 	out := object{"name": p.Name, "type": p.Type}
 	if p.Required {
@@ -123,7 +123,7 @@ func (p *property) brief(limit int, known bool) object {
 	return out
 }
 
-// describe is a description where it says more than the name of a property.
+// describe returns a property's description if it says more than the name of the property.
 func (p *property) describe() string {
 	if p.hasChoices() && !p.dynamic() || p.Type == "boolean" || p.Type == "collection" {
 		return ""
@@ -138,7 +138,7 @@ func (p *property) describe() string {
 	return d
 }
 
-// essentials are what configuring a node needs for a resource and an operation, the default ones if they are not given.
+// essentials returns what is needed to configure a node for a resource and an operation, or for the default ones if none are chosen.
 func (t *nodeType) essentials(v float64, tool bool, chosen object) object {
 	params := t.filled(chosen, v, tool)
 	byResource, resources := t.operations(v)
@@ -174,7 +174,7 @@ func (t *nodeType) essentials(v float64, tool bool, chosen object) object {
 	return out
 }
 
-// rank orders properties: what chooses the others, what is required, what has to be thought of, and options last.
+// rank orders properties: first those that determine others, then required and ordinary ones, and optional collections last.
 func rank(p *property) int {
 	switch {
 	case p.Name == "resource":
@@ -191,7 +191,7 @@ func rank(p *property) int {
 	return 3
 }
 
-// shownOperations are the operations of the chosen resource, else of all as far as they fit, {resource: "a, b"}.
+// shownOperations returns the operations of the chosen resource, else of all resources as far as they fit, {resource: "a, b"}.
 func (t *nodeType) shownOperations(byResource map[string][]string, resources []string, chosen object) object {
 	out := object{}
 	if len(resources) == 0 {
@@ -221,7 +221,7 @@ func (t *nodeType) shownOperations(byResource map[string][]string, resources []s
 	return out
 }
 
-// credentialNames are the types of credentials that a node takes with these parameters.
+// credentialNames returns the types of credentials that a node accepts with these parameters.
 func (t *nodeType) credentialNames(params object, v float64, tool bool) []string {
 	names := []string{}
 	at := setting{root: params, beside: params, version: v, tool: tool}

@@ -25,13 +25,13 @@ const (
 
 const (
 	defaultWait = 30 * time.Second
-	minAnswer   = time.Second     // least time for a webhook's answer, even if the caller does not wait
-	lookups     = 2 * time.Second // for finding an execution, beside waiting for its end
+	minAnswer   = time.Second     // minimum time for a webhook's answer, even if the caller does not wait
+	lookups     = 2 * time.Second // time for finding an execution, in addition to waiting for its end
 	minPoll     = 50 * time.Millisecond
 	maxPoll     = 2 * time.Second
-	maxItems    = 20 // most items of the last node in an answer
+	maxItems    = 20 // maximum number of items of the last node in an answer
 
-	// callHeader marks the call of a webhook. n8n keeps the headers in the data of the execution, by which it is found.
+	// callHeader identifies the call of a webhook. n8n stores the headers in the data of the execution, so that the execution can be found.
 	callHeader = "X-Harness-Call"
 )
 
@@ -42,7 +42,7 @@ type executeInput struct {
 	Headers     map[string]string `json:"headers"`
 }
 
-// executeWorkflow runs an active workflow by its webhook, and waits for the end of the execution: n8n has no other way by a key.
+// executeWorkflow runs an active workflow by its webhook and waits for the end of the execution. With an API key, n8n offers no other way.
 func (i *Instance) executeWorkflow(ctx context.Context, sent func(), in executeInput) (any, error) {
 	wait, err := i.wait(in.WaitSeconds)
 	if err != nil {
@@ -102,7 +102,7 @@ func (i *Instance) executeWorkflow(ctx context.Context, sent func(), in executeI
 	return unkept(w, answer, mode), nil
 }
 
-// wait is how long to wait for the end of an execution.
+// wait returns the time to wait for the end of an execution.
 func (i *Instance) wait(seconds *float64) (time.Duration, error) {
 	most := i.opts.CallTimeout - 2*lookups
 	if i.opts.CallTimeout == 0 {
@@ -121,7 +121,7 @@ func (i *Instance) wait(seconds *float64) (time.Duration, error) {
 
 const chatType = "@n8n/n8n-nodes-langchain.chatTrigger"
 
-// hookOf is the call of the webhook of a workflow, and how it answers.
+// hookOf returns the call of a workflow's webhook, and the webhook's response mode.
 func (i *Instance) hookOf(w workflow, data object) (hookCall, string, error) {
 	var kinds []string
 	for _, n := range w.nodes() {
@@ -154,7 +154,7 @@ func (i *Instance) hookOfNode(n, params, data object) (hookCall, string, error) 
 		return hookCall{}, "", refusef(http.StatusConflict, "the path of the webhook %q is an expression, which n8n alone can evaluate; trigger_webhook calls a path", name)
 	}
 	parts := []string{"webhook"}
-	if path == "" || strings.Contains(path, ":") { // n8n puts the id of the webhook before such a path
+	if path == "" || strings.Contains(path, ":") { // n8n puts the webhook's id before such a path
 		parts = append(parts, text(n, "webhookId"))
 	}
 	used := object{}
@@ -178,7 +178,7 @@ func (i *Instance) hookOfNode(n, params, data object) (hookCall, string, error) 
 	return hookCall{method: hookMethod(params), at: i.hooks.base.JoinPath(parts...), data: used}, mode, nil
 }
 
-// hookMethod is the method by which a webhook is called; of several POST, if it is among them.
+// hookMethod returns the method for calling a webhook. If there are several, it prefers POST.
 func hookMethod(params object) string {
 	method := cmp.Or(text(params, "httpMethod"), http.MethodGet)
 	if several, is := params["httpMethod"].([]any); is {
@@ -190,17 +190,17 @@ func hookMethod(params object) string {
 	return strings.ToUpper(method)
 }
 
-// finder finds the execution of a call among those of a workflow.
+// finder finds the execution of a call among the executions of a workflow.
 type finder struct {
 	api      *api
 	workflow string
 	mark     string
 	after    int64           // id of the newest execution before the call
-	checked  map[string]bool // executions of other calls
-	id       string          // execution that was found
+	checked  map[string]bool // ids of executions that belong to other calls
+	id       string          // id of the execution, once it is found
 }
 
-// newest is the id of the newest execution.
+// newest returns the id of the newest execution, or 0 if there is none.
 func (f *finder) newest(ctx context.Context) (int64, error) {
 	all, err := f.list(ctx, "", 1)
 	if err != nil || len(all) == 0 {
@@ -210,7 +210,7 @@ func (f *finder) newest(ctx context.Context) (int64, error) {
 }
 
 func numericID(e object) (id int64) {
-	_, _ = fmt.Sscan(idText(e["id"]), &id) // an id of another form gives 0, so that every execution is looked at
+	_, _ = fmt.Sscan(idText(e["id"]), &id) // an id of another form leaves 0, so that every execution is checked
 	return id
 }
 
@@ -222,7 +222,7 @@ func (f *finder) list(ctx context.Context, status string, limit int) ([]object, 
 	return list[object](ctx, f.api, "executions", query, 0, limit)
 }
 
-// follow waits until the execution of the call has ended, for a while after until at most. found is false if there is none, or none any more.
+// follow waits for the end of the call's execution, at most until the given time. found is false if none is found, or if n8n has deleted it.
 func (f *finder) follow(ctx context.Context, until time.Time) (e object, found bool, err error) {
 	last := time.Now().Add(lookups)
 	if last.After(until.Add(lookups)) {
@@ -251,10 +251,10 @@ func (f *finder) follow(ctx context.Context, until time.Time) (e object, found b
 
 func ended(status string) bool { return status != "running" && status != "new" && status != "waiting" }
 
-// maxCandidates is how many executions are listed for finding one.
+// maxCandidates is the maximum number of executions that are listed to find one.
 const maxCandidates = 100
 
-// look reads the execution of the call, if it is there.
+// look reads the execution of the call if it exists.
 func (f *finder) look(ctx context.Context) (e object, found bool, err error) {
 	if f.id != "" {
 		e, found, err = f.read(ctx, f.id, false)
@@ -300,7 +300,7 @@ func (f *finder) marked(e object) bool {
 	return err == nil && strings.Contains(string(data), f.mark)
 }
 
-// executed is the answer for an execution.
+// executed returns the answer for an execution.
 func (i *Instance) executed(e object, answer *hookAnswer, mode string) object {
 	shown := shownExecution(e)
 	out := object{"executionId": shown["id"], "status": shown["status"]}
@@ -319,7 +319,7 @@ func (i *Instance) executed(e object, answer *hookAnswer, mode string) object {
 	return out
 }
 
-// sentence is a failure in one line.
+// sentence returns a failure as one line.
 func sentence(failure object) string {
 	where := ""
 	if node := text(failure, "node"); node != "" {
@@ -332,7 +332,7 @@ func sentence(failure object) string {
 	return where + text(failure, "message")
 }
 
-// lastItems is what the last node of an execution returned: its items' JSON, of several at most maxItems.
+// lastItems returns the output of an execution's last node: the JSON of its only item, or of at most maxItems items.
 func lastItems(e object) any {
 	result := objectAt(objectAt(e, "data"), "resultData")
 	runs, _ := objectAt(result, "runData")[text(result, "lastNodeExecuted")].([]any)
@@ -355,7 +355,7 @@ func lastItems(e object) any {
 	return items[:min(maxItems, len(items))]
 }
 
-// unkept is the answer for an execution that n8n did not keep.
+// unkept returns the answer for an execution that n8n did not keep.
 func unkept(w workflow, answer *hookAnswer, mode string) object {
 	out := object{"executionId": "", "status": "unknown", "data": answer.data}
 	set := objectAt(object(w), "settings")

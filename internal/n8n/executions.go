@@ -34,7 +34,7 @@ func (i *Instance) executionsServer() *server {
 	}
 }
 
-// shownExecution is an execution as tools return it.
+// shownExecution converts an execution to the form that tools return.
 func shownExecution(e object) object {
 	out := object{"id": idText(e["id"]), "status": text(e, "status")}
 	for _, key := range []string{"workflowId", "mode", "startedAt", "stoppedAt", "retryOf"} {
@@ -64,7 +64,7 @@ func shownExecution(e object) object {
 	return out
 }
 
-// idText is an id, which earlier versions of n8n write as a number.
+// idText returns an id as text; earlier versions of n8n write ids as numbers.
 func idText(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -129,7 +129,7 @@ type retryInput struct {
 	LoadWorkflow bool   `json:"loadWorkflow"`
 }
 
-// retryExecution has a failed execution run again. n8n answers when that has ended.
+// retryExecution runs a failed execution again. n8n answers when the new execution has ended.
 func (i *Instance) retryExecution(ctx context.Context, sent func(), in retryInput) (any, error) {
 	if in.ExecutionID == "" {
 		return nil, refusef(400, "executionId is empty; %s", executionHint)
@@ -139,7 +139,7 @@ func (i *Instance) retryExecution(ctx context.Context, sent func(), in retryInpu
 	if err := i.api.get(ctx, path, nil, &before); err != nil {
 		return nil, notFound(err, "execution", in.ExecutionID, executionHint)
 	}
-	if status := text(before, "status"); status != "error" && status != "crashed" { // n8n fails on others with HTTP 500
+	if status := text(before, "status"); status != "error" && status != "crashed" { // n8n answers HTTP 500 for any other status
 		return nil, refusef(http.StatusConflict, "the execution %q cannot be retried: its status is %s, and only one that failed can be", in.ExecutionID, status)
 	}
 	err := i.api.do(ctx, request{method: http.MethodPost, path: path + "/retry", body: object{"loadWorkflow": in.LoadWorkflow}, sent: sent}, &e)

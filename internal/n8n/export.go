@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Program is a program of the harness that becomes a workflow. Its webhook gets the input of the program and answers with its value: an object as it
-// is, any other value as {result: …}.
+// Program is a program of the harness that becomes a workflow. The workflow's webhook gets the program's input and answers with its value: an object
+// unchanged, any other value as {result: …}.
 type Program struct {
 	Name   string // name of the workflow
-	Origin string // source of the program, for people
-	// Plain is an expression of JavaScript, an async function of the input, which a Code node evaluates. Empty: the harness runs Code.
+	Origin string // description of the program's source, for people
+	// Plain is a JavaScript expression for an async function of the input, which a Code node evaluates. If it is empty, the harness runs Code.
 	Plain string
 	Code  string
-	// TakesInput says that Code reads what the webhook gets as the variable input.
+	// TakesInput means that Code reads the input of the webhook from the variable input.
 	TakesInput    bool
 	User, Session string // owner and session of the runs; an empty session gives each run its own
-	URL           string // address at which n8n reaches the harness
-	Credential    string // name of n8n's Header Auth credentials with a key of the harness
+	URL           string // address of the harness for n8n
+	Credential    string // name of Header Auth credentials in n8n that contain a key of the harness
 }
 
-// answered makes an item of a value, as webhooks answer with items.
+// answered is code that returns the value as an item, because webhooks answer with items.
 const answered = "return [{ json: value !== null && typeof value === 'object' && !Array.isArray(value) ? value : { result: value ?? null } }];\n"
 
-// Workflow returns the workflow as n8n's editor and API take it.
+// Workflow returns the workflow in the form that n8n's editor and API accept.
 func (p Program) Workflow() map[string]any {
 	nodes := []object{{
 		"name": "Webhook", "type": webhookType, "typeVersion": 2, "webhookId": uuid(), "notes": "Calls " + p.Origin + " of mcp-code-exec-harness.",
@@ -47,7 +47,7 @@ func (p Program) Workflow() map[string]any {
 				"parameters": object{
 					"method": "POST", "url": strings.TrimRight(p.URL, "/") + "/v1/runs", "authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth",
 					"sendHeaders": true, "headerParameters": object{"parameters": []any{
-						object{"name": "Idempotency-Key", "value": "={{ $workflow.id }}-{{ $execution.id }}"}, // a retry of the node runs nothing again
+						object{"name": "Idempotency-Key", "value": "={{ $workflow.id }}-{{ $execution.id }}"}, // a retry starts no second run
 					}},
 					"sendBody": true, "specifyBody": "json", "jsonBody": "={{ JSON.stringify($json) }}", "options": object{"timeout": 600_000},
 				},
@@ -64,14 +64,14 @@ func (p Program) Workflow() map[string]any {
 	}
 	var w object
 	if err := reshape(object{"name": p.Name, "nodes": nodes, "connections": connections, "settings": object{"executionOrder": "v1"}}, &w); err != nil {
-		panic(err) // texts, numbers and lists of them
+		panic(err) // cannot happen with texts, numbers and lists of them
 	}
 	return w
 }
 
-// request is the code that makes the body of a request to the harness. The program is no part of an expression, in which braces would end it.
+// request returns code that builds the body of a request to the harness. The program is not part of an expression, because braces would end the expression.
 func (p Program) request() string {
-	text, _ := json.Marshal(p.Code) // a text can be marshalled
+	text, _ := json.Marshal(p.Code) // a text can always be marshalled
 	fields := []string{"code"}
 	out := "// " + p.Origin + ", which the harness executes.\nlet code = " + string(text) + ";\n"
 	if p.TakesInput {
@@ -86,7 +86,7 @@ func (p Program) request() string {
 	return out + "return [{ json: { " + strings.Join(fields, ", ") + " } }];\n"
 }
 
-// Created is a workflow that was made of a program.
+// Created is a workflow that was created from a program.
 type Created struct {
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`
@@ -94,7 +94,7 @@ type Created struct {
 	Findings []string `json:"findings,omitempty"`
 }
 
-// Check returns what is wrong with a workflow, the errors first; only warnings where valid is true.
+// Check returns the problems of a workflow, errors first. If valid is true, all of them are warnings.
 func (i *Instance) Check(ctx context.Context, w map[string]any) (valid bool, findings []string, err error) {
 	check, err := i.validate(ctx, workflow(w))
 	if err != nil {
@@ -106,7 +106,7 @@ func (i *Instance) Check(ctx context.Context, w map[string]any) (valid bool, fin
 	return len(errors) == 0, append(errors, warnings...), nil
 }
 
-// Create stores a workflow that is not active.
+// Create stores a workflow without activating it.
 func (i *Instance) Create(ctx context.Context, w map[string]any) (*Created, error) {
 	var in workflowInput
 	if err := reshape(w, &in); err != nil {
@@ -121,10 +121,10 @@ func (i *Instance) Create(ctx context.Context, w map[string]any) (*Created, erro
 	return &Created{ID: id, Name: text(out, "name"), Address: i.api.base.JoinPath("workflow", id).String()}, nil
 }
 
-// offTimeout bounds the deactivation of a workflow that was tried.
+// offTimeout is the time limit for deactivating a workflow after Try.
 const offTimeout = 10 * time.Second
 
-// Try activates a workflow, calls its webhook once, deactivates it, and returns what it answered. It is deactivated also if ctx ends.
+// Try activates a workflow, calls its webhook once, deactivates it, and returns its answer. It deactivates the workflow even if ctx ends.
 func (i *Instance) Try(ctx context.Context, id string, input json.RawMessage) (answer json.RawMessage, err error) {
 	data := object{}
 	if len(input) > 0 {

@@ -13,21 +13,21 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// codeFields are parameters that hold JavaScript.
+// codeFields are parameters that contain JavaScript.
 var codeFields = map[string]bool{"jsCode": true, "functionCode": true}
 
-// textFields are parameters that n8n reads by rules of their own, where {{ }} needs no = before it, or stands for something else.
+// textFields are parameters that n8n reads by their own rules: {{ }} needs no = before it there, or has another meaning.
 var textFields = map[string]bool{"pythonCode": true, "html": true, "query": true, "sqlQuery": true, "content": true, "css": true, "code": true, "notes": true}
 
 var (
-	// forgotten is an expression in a text that does not begin with =.
+	// forgotten matches an expression in a text that does not begin with =.
 	forgotten = startup.Regexp(`\{\{\s*\$(?:json|node|input|items?|binary|now|today|vars|env|execution|workflow|prevNode|itemIndex|runIndex|\()`)
-	// unopened is an expression that lacks a brace.
+	// unopened matches an expression that lacks its first opening brace.
 	unopened = startup.Regexp(`(?:^|[^{])\{\s*\$(?:json|node|input|items?|binary|now|today|vars|\()[^{}]*\}\}`)
 )
 
-// chunks are the expressions {{ }} in a parameter that begins with =. As in n8n, one ends at the next }}, also inside of a string.
-// open is the text of a last one that does not end.
+// chunks returns the expressions {{ }} in a parameter that begins with =. As in n8n, an expression ends at the next }}, even inside a string.
+// open is the text of a last expression without an end.
 func chunks(value string) (closed []string, open string) {
 	rest := value[1:]
 	for {
@@ -44,7 +44,7 @@ func chunks(value string) (closed []string, open string) {
 	}
 }
 
-// expressionFault says what is wrong with a parameter that begins with =, and how to mend it; "" if nothing is.
+// expressionFault returns what is wrong with a parameter that begins with =, and a remedy; "" if nothing is wrong.
 func expressionFault(value string) (message, remedy string) {
 	closed, open := chunks(value)
 	for _, code := range closed {
@@ -71,10 +71,10 @@ func remedyOf(value, code string) string {
 	return "correct it; inside of {{ }} stands one JavaScript expression, such as {{ $json.name }}"
 }
 
-// excerpt is a text for a message.
+// excerpt shortens a text for a message.
 func excerpt(s string) string { return plainLine(s, 80) }
 
-// plainLine is a text in one line.
+// plainLine returns a text as one line of about limit bytes.
 func plainLine(s string, limit int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > limit {
@@ -83,10 +83,10 @@ func plainLine(s string, limit int) string {
 	return s
 }
 
-// maxExpression is how many bytes of an expression are read.
+// maxExpression is the maximum size in bytes of an expression that is parsed.
 const maxExpression = 64 << 10
 
-// syntaxFault is what is wrong with the JavaScript of an expression: "" if nothing is, or if it is too large to be read.
+// syntaxFault returns what is wrong with the JavaScript of an expression; "" if nothing is wrong, or if the expression is too large to be parsed.
 func syntaxFault(code string) string {
 	if len(code) > maxExpression {
 		return ""
@@ -94,7 +94,7 @@ func syntaxFault(code string) string {
 	if strings.TrimSpace(comments().ReplaceAllString(code, "")) == "" {
 		return "it holds a comment only"
 	}
-	ast, wrong := parseJS("function f() { return (" + code + "\n)}") // await is no keyword there, as in n8n
+	ast, wrong := parseJS("function f() { return (" + code + "\n)}") // await is not a keyword in such a function, as in n8n
 	if wrong == "" && (ast == nil || len(ast.List) == 1) {
 		return ""
 	}
@@ -110,7 +110,7 @@ func syntaxFault(code string) string {
 
 var comments = startup.Regexp(`(?s)/\*.*?\*/|//[^\n]*`)
 
-// expressionsOnly reports whether a program is one function of expressions, of which n8n takes the first.
+// expressionsOnly reports whether a program is one function that contains only expressions; n8n evaluates the first of them.
 func expressionsOnly(ast *js.AST) bool {
 	if len(ast.List) != 1 {
 		return false
@@ -125,10 +125,10 @@ func expressionsOnly(ast *js.AST) bool {
 	})
 }
 
-// parseJS parses a program. wrong is the message of the parser; without one, ast is nil if the parser failed by itself.
+// parseJS parses a program. wrong is the error message of the parser. If the parser itself panics, ast is nil and wrong is "".
 func parseJS(code string) (ast *js.AST, wrong string) {
 	defer func() {
-		if recover() != nil { // the parser is not ours, and the text is anyone's
+		if recover() != nil { // we do not control the parser, and the text is untrusted
 			ast, wrong = nil, ""
 		}
 	}()
@@ -141,9 +141,9 @@ func parseJS(code string) (ast *js.AST, wrong string) {
 	return ast, wrong
 }
 
-// place is where a value stands in another one.
+// place is the path of a value inside another value.
 type place struct {
-	up  *place // nil: key is all of it
+	up  *place // nil if key is the whole path
 	key string
 }
 
@@ -156,7 +156,7 @@ func (p *place) String() string {
 	return strings.Join(parts, "")
 }
 
-// eachText calls visit for every text in the parameters of a node. field is the name of the member that holds it.
+// eachText calls visit for every text in the parameters of a node. field is the name of the member that contains the text.
 func eachText(value any, at *place, field string, visit func(text string, at *place, field string)) {
 	switch v := value.(type) {
 	case string:
@@ -172,7 +172,7 @@ func eachText(value any, at *place, field string, visit func(text string, at *pl
 	}
 }
 
-// mapTexts is a value with every text replaced.
+// mapTexts returns a copy of a value with every text replaced by the result of with.
 func mapTexts(value any, field string, with func(text, field string) string) any {
 	switch v := value.(type) {
 	case string:
@@ -193,7 +193,7 @@ func mapTexts(value any, field string, with func(text, field string) string) any
 	return value
 }
 
-// textReferences are the nodes that a text of a node names.
+// textReferences returns the names of nodes to which a text in a node refers.
 func textReferences(text, field string) (names []string) {
 	sources := []string{text}
 	if !codeFields[field] {
@@ -210,7 +210,7 @@ func textReferences(text, field string) (names []string) {
 	return names
 }
 
-// renameInText is a text of a node after a node got another name.
+// renameInText returns text, which is a text in a node, with each reference to the node called from changed to the name to.
 func renameInText(text, field, from, to string) string {
 	if codeFields[field] {
 		return renameReferences(text, from, to)

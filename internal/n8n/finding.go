@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// finding is something that is wrong with a workflow or a node.
+// finding is a problem of a workflow or a node.
 type finding struct {
-	Severity string `json:"severity"` // "error": it fails when it runs; "warning": it may
+	Severity string `json:"severity"` // "error": it fails when it runs; "warning": it may fail
 	Code     string `json:"code"`
 	Node     string `json:"node,omitempty"`
 	Path     string `json:"path,omitempty"`
@@ -27,7 +27,7 @@ func (f finding) String() string {
 	return s
 }
 
-// maxFindings is how many errors and how many warnings are reported.
+// maxFindings is the maximum number of errors, and of warnings, in a report.
 const maxFindings = 100
 
 const (
@@ -35,7 +35,7 @@ const (
 	severityWarning = "warning"
 )
 
-// findings are what a check found, of errors and of warnings maxFindings each.
+// findings collects the findings of a check, at most maxFindings errors and as many warnings.
 type findings struct {
 	errors, warnings []finding
 	more             int // number of findings that were dropped
@@ -53,10 +53,10 @@ func (f *findings) add(one finding) {
 	*list = append(*list, one)
 }
 
-// all are the findings that were kept, errors first.
+// all returns the kept findings, errors first.
 func (f *findings) all() []finding { return slices.Concat(f.errors, f.warnings) }
 
-// nearest is closest, for as long as findings are kept.
+// nearest does the same as closest, but returns "" if findings are no longer kept.
 func (f *findings) nearest(name string, known []string) string {
 	if len(f.errors) >= maxFindings || len(f.warnings) >= maxFindings {
 		return ""
@@ -64,7 +64,7 @@ func (f *findings) nearest(name string, known []string) string {
 	return closest(name, known)
 }
 
-// verdict is the answer of a validation.
+// verdict returns the answer of a validation.
 func (f *findings) verdict() object {
 	out := object{"valid": len(f.errors) == 0, "errors": sentences(f.errors), "warnings": sentences(f.warnings), "findings": append([]finding{}, f.all()...)}
 	if f.more > 0 {
@@ -81,7 +81,7 @@ func sentences(all []finding) []string {
 	return out
 }
 
-// numbers are versions for a message.
+// numbers lists versions for a message.
 func numbers(all []float64) string {
 	out := make([]string, len(all))
 	for i, v := range all {
@@ -114,7 +114,7 @@ func (t *nodeType) checkConfig(config object, v float64, tool bool) *findings {
 	return &c.findings
 }
 
-// configCheck checks parameters against properties, and the values of collections against theirs.
+// configCheck checks parameters against properties, and the members of collections against their properties.
 type configCheck struct {
 	at setting
 	findings
@@ -124,7 +124,7 @@ func (c *configCheck) add(severity, code, path, remedy, format string, args ...a
 	c.findings.add(finding{Severity: severity, Code: code, Path: path, Message: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
-// check compares given values with properties; filled are the values with defaults.
+// check compares given values with properties. filled are the values with defaults filled in.
 func (c *configCheck) check(properties []property, given, filled object, path string) {
 	at := c.at
 	at.beside = filled
@@ -175,7 +175,7 @@ func (c *configCheck) check(properties []property, given, filled object, path st
 	}
 }
 
-// shownFor says what has to be set for a property to be shown.
+// shownFor describes what must be set for a property to be shown.
 func shownFor(d display) string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(d.Show)) {
@@ -189,7 +189,7 @@ func shownFor(d display) string {
 	return "remove it, or set " + strings.Join(parts, " and ") + " (one of)"
 }
 
-// remedy says how a property is set.
+// remedy describes how to set a property.
 func (p *property) remedy() string {
 	switch {
 	case p.hasChoices() && !p.dynamic():
@@ -231,7 +231,7 @@ func empty(v any, p *property) bool {
 	return false
 }
 
-// value checks a value. A name can stand for several properties that are shown; the value has to fit one of them.
+// value checks a value. Several shown properties can have the same name; the value must fit one of them.
 func (c *configCheck) value(as []*property, value any, path string) {
 	var first findings
 	for n, p := range as {
@@ -312,7 +312,7 @@ func (c *configCheck) fits(p *property, value any, path string) {
 	}
 }
 
-// optional are properties of which none is required as long as it is not given: n8n adds members of a collection one by one.
+// optional returns properties that are not required, because n8n adds members of a collection one by one.
 func optional(all []property) []property {
 	out := slices.Clone(all)
 	for i := range out {

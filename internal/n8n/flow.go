@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// leavers are types of nodes that end a cycle by what they let through.
+// leavers are types of nodes that can end a cycle because they do not let all items through.
 var leavers = []string{"n8n-nodes-base.splitInBatches", "n8n-nodes-base.filter", "n8n-nodes-base.removeDuplicates"}
 
-// branchers are types of nodes with several outputs, of which one can lead out of a cycle.
+// branchers are types of nodes with several outputs, one of which can lead out of a cycle.
 var branchers = []string{"n8n-nodes-base.if", "n8n-nodes-base.switch", "n8n-nodes-base.compareDatasets"}
 
-// manyOutputs stands for a number of outputs that is not known.
+// manyOutputs stands for an unknown number of outputs.
 const manyOutputs = 2 * maxNodes
 
-// cycles finds cycles that never end: those without a node that can lead out of them.
+// cycles finds endless cycles: those without a node that can lead out of them.
 func (c *workflowCheck) cycles(g *graph) {
 	number, cyclic := components(g.next, nil)
 	if len(cyclic) == 0 {
 		return
 	}
-	inside := map[[2]int]bool{} // whether an output of a node leads only to nodes of the same cycle
+	inside := map[[2]int]bool{} // whether an output of a node leads only to nodes in the same cycle
 	for i, l := range g.data {
 		key := [2]int{g.from[i], l.Output}
 		within, has := inside[key]
@@ -55,7 +55,7 @@ func (c *workflowCheck) cycles(g *graph) {
 	}
 }
 
-// outputsOf is how many outputs of the type main a node has, as far as that is known.
+// outputsOf returns the number of outputs of the type main of a node, or manyOutputs if the number is not known.
 func (c *workflowCheck) outputsOf(n object) int {
 	kind := text(n, "type")
 	if c.types != nil {
@@ -64,7 +64,7 @@ func (c *workflowCheck) outputsOf(n object) int {
 		case known:
 			return count
 		case len(c.types.versionsOf(kind)) > 0:
-			return manyOutputs // the parameters decide the number
+			return manyOutputs // the number depends on the parameters
 		}
 	}
 	switch {
@@ -76,7 +76,7 @@ func (c *workflowCheck) outputsOf(n object) int {
 	return 1
 }
 
-// triggers checks that something starts the workflow, and that what it starts is all of it.
+// triggers checks that the workflow has a trigger, and that triggers lead to all its nodes.
 func (c *workflowCheck) triggers(g *graph) {
 	var starts []int
 	off, byHand := "", true
@@ -108,7 +108,7 @@ func (c *workflowCheck) triggers(g *graph) {
 	c.unreachable(g, starts)
 }
 
-// unreachable finds nodes that no trigger leads to. Of those that lead to each other the first one is reported.
+// unreachable finds nodes to which no trigger leads. Of unreachable nodes that are connected, it reports the first one.
 func (c *workflowCheck) unreachable(g *graph, starts []int) {
 	seen := make([]bool, len(c.nodes))
 	g.reach(seen, starts...)
@@ -137,7 +137,7 @@ func (c *workflowCheck) unreachable(g *graph, starts []int) {
 	}
 }
 
-// webhooks checks what webhooks of a workflow need of each other and of the nodes that answer them.
+// webhooks checks that webhooks of a workflow do not conflict, and that they fit the nodes that answer them.
 func (c *workflowCheck) webhooks() {
 	paths := map[string]string{}
 	responder, waiting, hooks := "", "", 0

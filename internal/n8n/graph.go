@@ -1,13 +1,13 @@
 package n8n
 
-// graph is how the nodes of a workflow are connected, by their position in it. Notes and connections of unknown nodes are left out.
+// graph contains the connections between the nodes of a workflow, which are identified by their index. It leaves out notes and connections of unknown nodes.
 type graph struct {
 	next     [][]int // successors by connections of the type main
-	into     []int   // how many of those lead to a node
-	data     []link  // all other connections
-	from, to []int   // ends of data, by node
+	into     []int   // number of these connections that lead to a node
+	data     []link  // the connections of the type main
+	from, to []int   // nodes at the ends of data
 
-	reaches [][]int // next, and from a node to those that serve it, such as the model of an agent
+	reaches [][]int // next, and edges from a node to the nodes that serve it, such as the model of an agent
 	serves  []bool
 }
 
@@ -38,7 +38,7 @@ func newGraph(nodes []object, all []link) *graph {
 	return g
 }
 
-// reach marks in seen what can be reached from some nodes, those included, and returns how many nodes it marked.
+// reach marks in seen all nodes that can be reached from the nodes from, including these, and returns the number of newly marked nodes.
 func (g *graph) reach(seen []bool, from ...int) (marked int) {
 	var queue []int
 	mark := func(n int) {
@@ -62,15 +62,15 @@ func (g *graph) reach(seen []bool, from ...int) (marked int) {
 }
 
 // components numbers the strongly connected components (Tarjan's algorithm, without recursion): nodes of a cycle have the same number.
-// cyclic holds the numbers of those with a cycle. Nodes that are left out have the number -1.
+// cyclic contains the numbers of components with a cycle. Nodes that are left out by without have the number -1.
 func components(next [][]int, without []bool) (number []int, cyclic map[int]bool) {
 	n := len(next)
 	if without == nil {
 		without = make([]bool, n)
 	}
 	number, cyclic = make([]int, n), map[int]bool{}
-	index, low := make([]int, n), make([]int, n)    // 0: not seen yet
-	open, loops := make([]bool, n), make([]bool, n) // loops: it leads to itself
+	index, low := make([]int, n), make([]int, n)    // 0 means not seen yet
+	open, loops := make([]bool, n), make([]bool, n) // loops: whether the node leads to itself
 	for i := range number {
 		number[i] = -1
 	}

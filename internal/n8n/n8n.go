@@ -1,8 +1,8 @@
-// Package n8n offers an instance of n8n as servers inside of this process: its nodes, templates, workflows and executions.
+// Package n8n offers an instance of n8n as servers inside this process: its nodes, templates, workflows and executions.
 //
-// The servers use the public API (/api/v1) with an API key, and the descriptions of nodes from a directory of packages or from a
-// login. A change is made by one request where the API has one for it. A tool that takes several says in its answer what was done and what
-// was not. What the instance answered to a change whose outcome is unknown is a [mcpclient.WithinError], so that the gate reports it as in doubt.
+// The servers use the public API (/api/v1) with an API key. The descriptions of nodes come from a directory of packages or from a
+// login. A change takes one request if the API has one for it; a tool that needs several requests reports what was done and what
+// was not. If the outcome of a change is unknown, the error is a [mcpclient.WithinError], so that the gate reports the call as in doubt.
 package n8n
 
 import (
@@ -19,20 +19,20 @@ import (
 
 // Options configures an [Instance]. URL is required.
 type Options struct {
-	URL             string // address of the instance; /api/v1 at its end is ignored
+	URL             string // address of the instance; a trailing /api/v1 is ignored
 	APIKey          string
-	Nodes           string // a node_modules directory; empty: Email and Password log in at the instance
+	Nodes           string // a node_modules directory; if empty, Email and Password are used to log in at the instance
 	Email, Password string
 
-	Templates       string // a folder of workflows to start from; empty: there is none
-	TemplateLibrary string // address of a public library of templates; empty: it is not asked
+	Templates       string // folder of template workflows; empty if there is none
+	TemplateLibrary string // address of a public library of templates; empty if none is used
 
-	WebhookURL      string            // address for webhooks; empty: URL
-	WebhookSecurity string            // allowed addresses of webhooks: SecurityStrict, SecurityModerate or SecurityDisabled; empty: SecurityModerate
+	WebhookURL      string            // base address of webhooks; empty means URL
+	WebhookSecurity string            // mode of allowed webhook addresses: SecurityStrict, SecurityModerate or SecurityDisabled; empty means SecurityModerate
 	WebhookHeaders  map[string]string // headers that the bridge's tools send, such as Authorization
-	CallTimeout     time.Duration     // time limit of a call; waiting for an execution ends before it. 0: unknown
+	CallTimeout     time.Duration     // time limit of a call; waiting for an execution ends earlier; 0 if unknown
 
-	CacheDir string // for descriptions of nodes; empty keeps none
+	CacheDir string // directory for descriptions of nodes; if empty, they are not cached
 	Version  string // version of this program
 }
 
@@ -46,10 +46,10 @@ type Instance struct {
 	hooks   *hooks
 	bridge  *bridge
 
-	changing keyed // workflows that are read, changed and stored
+	changing keyed // locks for workflows that are being changed
 }
 
-// New makes an instance. It sends no request.
+// New returns an Instance. It sends no request.
 func New(opts Options) (*Instance, error) {
 	base, err := address(opts.URL)
 	if err != nil {
@@ -78,11 +78,11 @@ func New(opts Options) (*Instance, error) {
 	return i, nil
 }
 
-// Configs are the servers as a manager takes them, in the order of their names.
+// Configs returns the configurations of the servers for a manager, ordered by name.
 func (i *Instance) Configs() []mcpclient.Config {
 	secrets := []string{i.opts.APIKey, i.opts.Password}
 	for _, value := range i.opts.WebhookHeaders {
-		secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // the value without Bearer
+		secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // also the value without a scheme such as Bearer
 	}
 	var configs []mcpclient.Config
 	all := i.Servers()
@@ -92,7 +92,7 @@ func (i *Instance) Configs() []mcpclient.Config {
 	return configs
 }
 
-// Aliases lets the tools of the servers of this package be called by names such as n8n_create_workflow. It returns nil for other servers.
+// Aliases returns the prefix by which tools of this package's servers can also be called, such as n8n_create_workflow. It returns nil for other servers.
 func Aliases(s mcpclient.Server) []string {
 	if s.Transport == mcpclient.TransportBuiltIn && strings.HasPrefix(s.Name, "n8n-") && s.Name != BridgeServer {
 		return []string{"n8n"}
@@ -100,7 +100,7 @@ func Aliases(s mcpclient.Server) []string {
 	return nil
 }
 
-// address is the address of an instance without what belongs to its API.
+// address parses the address of an instance and removes the suffix of its API.
 func address(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSuffix(strings.TrimRight(text, "/"), "/api/v1"))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -111,7 +111,7 @@ func address(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Servers returns the servers by name. The bridge lists workflows when it is connected, so it needs a key.
+// Servers returns the servers by name. The bridge is included only if there is a key, because it lists workflows when it connects.
 func (i *Instance) Servers() map[string]mcpclient.Within {
 	all := map[string]mcpclient.Within{}
 	for _, s := range []*server{i.nodesServer(), i.templatesServer(), i.workflowsServer(), i.executionsServer()} {

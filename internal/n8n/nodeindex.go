@@ -14,7 +14,7 @@ import (
 //go:embed nodewords.txt
 var nodeWords string
 
-// usualWords are what people call the work of a node, by its short name.
+// usualWords returns words that people use for the work of a node, by its short name.
 var usualWords = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(nodeWords) {
@@ -25,10 +25,10 @@ var usualWords = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// nodeIndex finds nodes for requests in words. To the index of the catalog every node is a server of its own, whose name people use.
+// nodeIndex finds nodes for requests in words. In the catalog's index, each node is a server of its own, with the name that people use.
 type nodeIndex struct {
-	names []string // names by segment
-	parts []bool   // likewise, see isPart
+	names []string // node names, by index of the segment
+	parts []bool   // whether the node is a part, by index of the segment, see isPart
 	known map[string]bool
 	named map[string][]string // node names by product name
 	index *search.Index
@@ -62,7 +62,7 @@ func onceIndex(ts *nodeTypes) func() *nodeIndex {
 	})
 }
 
-// actions are what a node does, in the words of its operations.
+// actions returns the names of a node's operations.
 func (t *nodeType) actions() string {
 	var b strings.Builder
 	for _, p := range t.Properties {
@@ -76,11 +76,11 @@ func (t *nodeType) actions() string {
 	return b.String()
 }
 
-// partPenalty is by how many places a node that is a part of another one, such as a tool or a model of an agent, is moved down for a request that
-// does not speak of such things.
+// partPenalty is the number of places by which a node that is a part of another one, such as a tool or a model of an agent, moves down if the request
+// does not mention such parts.
 const partPenalty = 8
 
-// search finds nodes, the best first.
+// search returns the nodes that fit a request, the best first.
 func (x *nodeIndex) search(query string, limit int) []string {
 	type placed struct {
 		name  string
@@ -99,13 +99,13 @@ func (x *nodeIndex) search(query string, limit int) []string {
 		if slices.Contains(called, name) {
 			place -= maxCalled
 		}
-		// Of a node and its trigger, the one that the request is about comes first.
+		// If the request is about an event, the trigger of a node comes before the node.
 		if trigger := name + "Trigger"; ofEvents && x.known[trigger] {
 			found = append(found, placed{trigger, place})
 		}
 		found = append(found, placed{name, place})
 	}
-	for _, name := range called { // also those that the index has not found among so many
+	for _, name := range called { // including those that are not among the index's results
 		found = append(found, placed{name, -1})
 	}
 	if slices.ContainsFunc(words, func(word string) bool { return timeWords[word] }) && x.known[scheduleType] {
@@ -128,16 +128,16 @@ func (x *nodeIndex) search(query string, limit int) []string {
 	return out
 }
 
-// everyday are names of products that requests use as words.
+// everyday are names of products that are also ordinary words in requests.
 var everyday = setOf("affinity box bubble chat code copper drift flow form line linear matrix medium orbit segment twist wise")
 
-// maxCalled is by how many places a node is moved up for a request that calls it by its name.
+// maxCalled is the number of places by which a node moves up if the request contains its name.
 const maxCalled = 100
 
-// product is the name of what a node is for, in one word.
+// product returns the name of a node's product, in one word.
 func product(name string) string { return strings.TrimSuffix(fold(name), "trigger") }
 
-// calledIn are the nodes of products that a request names, in one to three words.
+// calledIn returns the nodes of products whose names, of one to three words, occur in a request.
 func (x *nodeIndex) calledIn(words []string) (names []string) {
 	for n := range words {
 		for last := n + 1; last <= min(n+3, len(words)); last++ {
@@ -153,15 +153,15 @@ func (x *nodeIndex) calledIn(words []string) (names []string) {
 
 func notLetter(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// partWords are words of requests that may be about parts of agents and chains.
+// partWords are words in requests that may refer to parts of agents and chains.
 var partWords = setOf("agent agents ai chain chat embedding embeddings gpt language llm llms memory model models parser retriever similar splitter tool tools vector")
 
-// timeWords say that something is done again and again, which the index takes for words that tell nodes apart by accident only.
+// timeWords are words that mean that something is repeated. The index would take them for words that distinguish nodes.
 var timeWords = setOf("cron daily every hourly monthly nightly periodically schedule scheduled weekly")
 
 const scheduleType = "n8n-nodes-base.scheduleTrigger"
 
-// eventWords are words of requests that may be about what starts a workflow.
+// eventWords are words in requests that may refer to the start of a workflow.
 var eventWords = setOf("after arrive arrives comes incoming new react receive received receives start starts trigger triggers when whenever")
 
 func setOf(words string) map[string]bool {
@@ -172,13 +172,13 @@ func setOf(words string) map[string]bool {
 	return all
 }
 
-// title is what people call a node. The name in one word is for products such as WhatsApp, whose parts are words of their own.
+// title returns the names by which people may call a node. It includes the name as one word, for products such as WhatsApp, which the index splits into words.
 func (t *nodeType) title() string {
 	name := strings.TrimSuffix(fold(t.short()), "trigger")
 	return t.DisplayName + " " + name + " " + strings.Join(t.Codex.Alias, " ") + " " + usualWords()[t.short()]
 }
 
-// isPart reports whether a node is a part of another one: it has no output for items.
+// isPart reports whether a node is a part of another one, that is, has no output of the type main.
 func (t *nodeType) isPart() bool {
 	outputs, is := t.Outputs.([]any)
 	if !is || len(outputs) == 0 {

@@ -108,7 +108,7 @@ type nodeInput struct {
 	IncludeExamples bool     `json:"includeExamples"`
 }
 
-// chosen is the node that an input names, in the version that it names.
+// chosen returns the node and the version that an input names.
 func (i *Instance) chosen(ctx context.Context, in nodeInput) (t *nodeType, v float64, types *nodeTypes, err error) {
 	if types, err = i.nodes.get(ctx); err != nil {
 		return nil, 0, nil, err
@@ -170,7 +170,7 @@ func (i *Instance) nodeProperties(ctx context.Context, _ func(), in nodeInput) (
 	return out, nil
 }
 
-// members are the names of what a collection holds.
+// members describes the members of a collection by name and type, or the groups of a fixedCollection by name and values.
 func (p *property) members() []any {
 	all := []any{}
 	for _, o := range p.Options {
@@ -225,10 +225,10 @@ func (t *nodeType) credentialInfo() []object {
 	return all
 }
 
-// maxExamples is how many examples of a node are given.
+// maxExamples is the maximum number of examples of a node.
 const maxExamples = 3
 
-// examples are the parameters of nodes of a type in workflows of the instance, different ones.
+// examples returns parameters of nodes of a type in workflows of the instance, one per resource and operation.
 func (i *Instance) examples(ctx context.Context, nodeType string) ([]object, error) {
 	all, err := list[workflow](ctx, i.api, "workflows", queryUnpinned(), 0, pageSize)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// nodeSource reads the descriptions of nodes when they are first needed: from a directory of packages, or from the instance, as a user who
-// logs in. It asks the instance again once in recheck, whether its version is another one.
+// nodeSource reads the descriptions of nodes when they are first needed: from a directory of packages, or from the instance, where it logs in as a
+// user. After each period of recheck, it asks the instance again whether its version has changed.
 type nodeSource struct {
 	opts   Options
 	base   *url.URL
@@ -42,13 +42,13 @@ func newNodeSource(opts Options, base *url.URL) *nodeSource {
 	return &nodeSource{opts: opts, base: base, asking: make(chan struct{}, 1), client: &http.Client{Transport: newAPI(base, "").client.Transport, CheckRedirect: stay, Jar: jar}}
 }
 
-// errNoNodes says how to get descriptions of nodes.
+// errNoNodes explains how to make descriptions of nodes available.
 var errNoNodes = &refusal{
 	"the nodes of this n8n are not known: its public API does not describe them; set n8n.nodes to the node_modules directory of an n8n, or n8n.email and n8n.password",
 	object{"status": 501},
 }
 
-// known are the nodes, nil if they cannot be had.
+// known returns the nodes, or nil if they are not available.
 func (s *nodeSource) known(ctx context.Context) *nodeTypes {
 	types, err := s.get(ctx)
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *nodeSource) known(ctx context.Context) *nodeTypes {
 	return types
 }
 
-// get returns the nodes. One caller at a time asks n8n for them; the others wait for it until their context ends, or get the nodes that are
-// known from before.
+// get returns the nodes. One caller at a time asks n8n for them. The others get the nodes that were read before; if there are none, they wait
+// until their context ends.
 func (s *nodeSource) get(ctx context.Context) (*nodeTypes, error) {
 	if s.opts.Nodes == "" && s.opts.Email == "" {
 		return nil, errNoNodes
@@ -96,14 +96,14 @@ func (s *nodeSource) get(ctx context.Context) (*nodeTypes, error) {
 	return s.types, nil
 }
 
-// last are the nodes that are known; fresh, if they need not be asked for.
+// last returns the nodes that were read last; fresh is true if they need not be read again.
 func (s *nodeSource) last() (types *nodeTypes, fresh bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.types, s.types != nil && (s.opts.Nodes != "" || time.Since(s.checked) < recheck)
 }
 
-// read reads the nodes from the configured directory, or from n8n.
+// read reads the nodes from the configured directory or from n8n.
 func (s *nodeSource) read(ctx context.Context) (*nodeTypes, error) {
 	if s.opts.Nodes == "" {
 		return s.ask(ctx)
@@ -115,12 +115,12 @@ func (s *nodeSource) read(ctx context.Context) (*nodeTypes, error) {
 	return types, nil
 }
 
-// maxTypes is how many bytes of descriptions are read.
+// maxTypes is the maximum size in bytes of a file of descriptions.
 const maxTypes = 128 << 20
 
-// readPackages reads what the packages in a node_modules directory say of their nodes.
+// readPackages reads the descriptions of nodes in the packages of a node_modules directory.
 func readPackages(dir string) (*nodeTypes, error) {
-	files, _ := filepath.Glob(filepath.Join(dir, "*", "dist", "types", "nodes.json")) // the patterns are right
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "dist", "types", "nodes.json")) // the patterns are valid
 	scoped, _ := filepath.Glob(filepath.Join(dir, "@*", "*", "dist", "types", "nodes.json"))
 	all := &nodeTypes{}
 	var names []string
@@ -162,7 +162,7 @@ func readJSON(path string, into any) error {
 	return nil
 }
 
-// ask gets the nodes from the instance, or from the cache if that is of the same version.
+// ask reads the nodes from the instance, or from the cache if the cache has the same version.
 func (s *nodeSource) ask(ctx context.Context) (*nodeTypes, error) {
 	if err := s.login(ctx); err != nil {
 		if _, refused := errors.AsType[*refusal](err); !refused && s.cached() != nil {
@@ -189,11 +189,11 @@ func (s *nodeSource) ask(ctx context.Context) (*nodeTypes, error) {
 	if len(types.Types) == 0 {
 		return nil, refusef(http.StatusBadGateway, "n8n describes no nodes at /types/nodes.json")
 	}
-	s.cache(types) // without a cache the next process asks again
+	s.cache(types) // without a cache, the next process asks again
 	return types.build(), nil
 }
 
-// session is a header that n8n compares between the login and the requests of a browser.
+// session is the value of a header that n8n compares between a browser's login and its requests.
 const session = "mcp-code-exec-harness"
 
 func (s *nodeSource) login(ctx context.Context) error {
@@ -212,7 +212,7 @@ func (s *nodeSource) login(ctx context.Context) error {
 	case status == http.StatusUnauthorized:
 		return refusef(status, "the login at n8n was refused; correct n8n.email and n8n.password")
 	case status != http.StatusOK:
-		x.method = http.MethodGet // nothing is lost if it is done again
+		x.method = http.MethodGet // so that the failure is not reported as unknown outcome: a login can be repeated
 		return x.failure(status, header, answer, s.opts.Password)
 	}
 	return nil
@@ -240,7 +240,7 @@ func (s *nodeSource) cachePath() string {
 	return filepath.Join(s.opts.CacheDir, cachePrefix+hex.EncodeToString(sum[:8])+".json.gz")
 }
 
-// cached are the nodes of the cache, nil if there are none.
+// cached returns the nodes in the cache, or nil if there are none.
 func (s *nodeSource) cached() *nodeTypes {
 	if s.opts.CacheDir == "" {
 		return nil
@@ -272,5 +272,5 @@ func (s *nodeSource) cache(types *nodeTypes) {
 		return
 	}
 	disk.Sweep(s.opts.CacheDir, cachePrefix, "."+cachePrefix)
-	_ = disk.Replace(s.cachePath(), []byte(b.String()), 0o600) // without a cache the next process asks again
+	_ = disk.Replace(s.cachePath(), []byte(b.String()), 0o600) // without a cache, the next process asks again
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// nodeType describes the versions of a node that have the same properties.
+// nodeType describes those versions of a node that have the same properties.
 type nodeType struct {
 	Name           string         `json:"name"` // name with its package: n8n-nodes-base.slack
 	DisplayName    string         `json:"displayName"`
@@ -16,8 +16,8 @@ type nodeType struct {
 	Group          []string       `json:"group"`
 	Version        versions       `json:"version"`
 	DefaultVersion float64        `json:"defaultVersion,omitempty"`
-	Inputs         any            `json:"inputs"`  // a list, or an expression that makes one
-	Outputs        any            `json:"outputs"` // so too
+	Inputs         any            `json:"inputs"`  // a list, or an expression that evaluates to a list
+	Outputs        any            `json:"outputs"` // like Inputs
 	Credentials    []credential   `json:"credentials,omitempty"`
 	Properties     []property     `json:"properties"`
 	Codex          codex          `json:"codex,omitzero"`
@@ -28,10 +28,10 @@ type nodeType struct {
 	Defaults       map[string]any `json:"defaults,omitempty"`
 }
 
-// versions are a number or several.
+// versions are one or several version numbers.
 type versions []float64
 
-// UnmarshalJSON reads both forms.
+// UnmarshalJSON reads one number or a list of numbers.
 func (v *versions) UnmarshalJSON(data []byte) error {
 	var one float64
 	if json.Unmarshal(data, &one) == nil {
@@ -46,7 +46,7 @@ func (v *versions) UnmarshalJSON(data []byte) error {
 
 type codex struct {
 	Categories    []string `json:"categories,omitempty"`
-	Subcategories any      `json:"subcategories,omitempty"` // lists by category; words for the index
+	Subcategories any      `json:"subcategories,omitempty"` // lists by category; the index uses their words
 	Alias         []string `json:"alias,omitempty"`
 }
 
@@ -56,7 +56,7 @@ type credential struct {
 	Display  display `json:"displayOptions,omitzero"`
 }
 
-// property is a parameter of a node. Of a collection, Options are properties; of a fixedCollection, groups with values; else choices.
+// property is a parameter of a node. Options are properties for a collection, groups of values for a fixedCollection, and choices otherwise.
 type property struct {
 	Name        string         `json:"name"`
 	DisplayName string         `json:"displayName"`
@@ -97,7 +97,7 @@ func (o option) property() property {
 	}
 }
 
-// display says for which values of other properties a property is shown.
+// display specifies for which values of other properties a property is shown.
 type display struct {
 	Show map[string][]any `json:"show,omitempty"`
 	Hide map[string][]any `json:"hide,omitempty"`
@@ -105,12 +105,12 @@ type display struct {
 
 func (t *nodeType) has(v float64) bool { return slices.Contains(t.Version, v) }
 
-// short is the name without its package.
+// short returns the name without its package.
 func (t *nodeType) short() string { return shortType(t.Name) }
 
 func shortType(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// nodeTypes are the nodes of an installation. A nil one knows none.
+// nodeTypes are the nodes of an installation. A nil *nodeTypes knows no nodes.
 type nodeTypes struct {
 	Version string      `json:"version"` // version of the source
 	Types   []*nodeType `json:"types"`
@@ -121,7 +121,7 @@ type nodeTypes struct {
 	index  func() *nodeIndex
 }
 
-// build makes what follows from Types. n8n lists a node that agents may use a second time, as the tool that it is for them.
+// build computes the indexes of Types. It drops the second entry that n8n lists for a node usable by agents: the node as a tool.
 func (ts *nodeTypes) build() *nodeTypes {
 	ts.byName, ts.folded = map[string][]*nodeType{}, map[string][]string{}
 	for _, t := range ts.Types {
@@ -159,7 +159,7 @@ func fold(name string) string {
 	}, name)
 }
 
-// current is the version of a node that n8n gives to a new node; nil for a name that is unknown.
+// current returns the version of a node that n8n uses for new nodes; nil for an unknown name.
 func (ts *nodeTypes) current(name string) *nodeType {
 	if ts == nil {
 		return nil
@@ -177,7 +177,7 @@ func (ts *nodeTypes) current(name string) *nodeType {
 	return newest
 }
 
-// at is the description of a version of a node; nil if there is none. A node that is used as a tool is the node itself.
+// at returns the description of a version of a node; nil if there is none. For a node as a tool, it returns the description of the node.
 func (ts *nodeTypes) at(name string, v float64) *nodeType {
 	for _, t := range ts.byName[ts.base(name)] {
 		if t.has(v) {
@@ -187,7 +187,7 @@ func (ts *nodeTypes) at(name string, v float64) *nodeType {
 	return nil
 }
 
-// base is the name of a node for the name that it has as a tool of an agent.
+// base returns the name of a node, given its name or the name that it has as a tool of an agent.
 func (ts *nodeTypes) base(name string) string {
 	if base, is := strings.CutSuffix(name, "Tool"); is && len(ts.byName[name]) == 0 && len(ts.byName[base]) > 0 {
 		return base
@@ -195,10 +195,10 @@ func (ts *nodeTypes) base(name string) string {
 	return name
 }
 
-// asTool reports whether the name is that of a node as a tool of an agent.
+// asTool reports whether a name is that of a node as a tool of an agent.
 func (ts *nodeTypes) asTool(name string) bool { return ts != nil && ts.base(name) != name }
 
-// versionsOf are all versions of a node, ascending.
+// versionsOf returns all versions of a node, in ascending order.
 func (ts *nodeTypes) versionsOf(name string) []float64 {
 	var all []float64
 	for _, t := range ts.byName[ts.base(name)] {
@@ -208,7 +208,7 @@ func (ts *nodeTypes) versionsOf(name string) []float64 {
 	return slices.Compact(all)
 }
 
-// defaultVersion is the version of a new node; 1 where the node is unknown.
+// defaultVersion returns the version of a new node; 1 if the node is unknown.
 func (ts *nodeTypes) defaultVersion(name string) float64 {
 	if ts == nil {
 		return 1
@@ -223,14 +223,14 @@ func (ts *nodeTypes) defaultVersion(name string) float64 {
 	return slices.Max(t.Version)
 }
 
-// find is the exact name of a node for the way a caller writes it: with or without the package, in any case, or as people see it.
+// find returns the exact name of a node for a name that a caller wrote: with or without the package, in any case, or the display name.
 func (ts *nodeTypes) find(name string) (string, bool) {
 	if len(ts.byName[ts.base(name)]) > 0 {
 		return name, true
 	}
 	name = strings.TrimPrefix(name, "nodes-base.")
 	if all := ts.folded[fold(name)]; len(all) > 0 {
-		best := slices.MinFunc(all, func(a, b string) int { // a base node before one of langchain
+		best := slices.MinFunc(all, func(a, b string) int { // a base node before a langchain node
 			return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), strings.Compare(a, b))
 		})
 		return best, true
@@ -238,7 +238,7 @@ func (ts *nodeTypes) find(name string) (string, bool) {
 	return "", false
 }
 
-// nearest are the names that resemble an unknown one.
+// nearest returns up to n names that resemble an unknown name.
 func (ts *nodeTypes) nearest(name string, n int) []string {
 	want := pairs(fold(shortType(name)))
 	type scored struct {
@@ -259,7 +259,7 @@ func (ts *nodeTypes) nearest(name string, n int) []string {
 	return out
 }
 
-// pairs are the pairs of neighbouring letters of a name.
+// pairs returns the pairs of adjacent letters in a name.
 func pairs(s string) map[string]bool {
 	out := map[string]bool{}
 	for i := 0; i+2 <= min(len(s), 200); i++ {
@@ -268,7 +268,7 @@ func pairs(s string) map[string]bool {
 	return out
 }
 
-// likeness is Dice's coefficient of two sets.
+// likeness returns Dice's coefficient of two sets.
 func likeness(a, b map[string]bool) float64 {
 	common := 0
 	for p := range a {
@@ -279,7 +279,7 @@ func likeness(a, b map[string]bool) float64 {
 	return 2 * float64(common) / float64(max(1, len(a)+len(b)))
 }
 
-// closest is the known text that resembles one most, "" if none does.
+// closest returns the known text that is most similar to a name, or "" if none is similar.
 func closest(name string, known []string) string {
 	best, score := "", 0.5
 	for _, k := range known {

@@ -10,7 +10,7 @@ import (
 // operation is one change of a workflow.
 type operation struct {
 	Type     string `json:"type"`
-	Node     any    `json:"node"` // a node to add; otherwise the name of one
+	Node     any    `json:"node"` // the node to add; for other types, the name of a node
 	To       string `json:"to"`
 	From     string `json:"from"`
 	Name     string `json:"name"`
@@ -37,7 +37,7 @@ const operationSchema = `{"type":"object","properties":{` +
 	`"fields":{"type":"object","description":"set: other fields of the node, such as {disabled, credentials, typeVersion, notes, onError}; setSettings: settings"}` +
 	`},"required":["type"],"additionalProperties":false}`
 
-// change is a workflow that operations change.
+// change is a workflow to which operations are applied.
 type change struct {
 	w           workflow
 	connections object
@@ -47,7 +47,7 @@ type change struct {
 	types       *nodeTypes
 }
 
-// newChange prepares a change of a copy of a workflow.
+// newChange returns a change of a copy of a workflow.
 func newChange(w workflow, types *nodeTypes) (*change, error) {
 	var own workflow
 	if err := reshape(w, &own); err != nil {
@@ -64,7 +64,7 @@ func newChange(w workflow, types *nodeTypes) (*change, error) {
 	return c, nil
 }
 
-// apply makes one change. The error says what is wrong with it.
+// apply applies one operation. The error says what is wrong with the operation.
 func (c *change) apply(op operation) error {
 	switch op.Type {
 	case "add":
@@ -107,7 +107,7 @@ func (c *change) apply(op operation) error {
 	return nil
 }
 
-// find is the node of a name.
+// find returns the node with a name.
 func (c *change) find(field, name string) (object, error) {
 	switch n := c.named[name]; {
 	case n != nil:
@@ -145,7 +145,7 @@ func (c *change) add(op operation) error {
 	return nil
 }
 
-// free is a position to the right of all nodes.
+// free returns a position to the right of all nodes.
 func (c *change) free() []any {
 	x, y := 0.0, 300.0
 	for _, n := range c.named {
@@ -172,7 +172,7 @@ func (c *change) remove(name string) {
 	c.targets(func(_ link, target object) (object, bool) { return target, text(target, "node") != name })
 }
 
-// targets changes the targets of all connections, or leaves them out.
+// targets replaces the targets of all connections by the results of with, and removes those for which with returns false.
 func (c *change) targets(with func(from link, target object) (object, bool)) (removed int) {
 	for from, byType := range c.connections {
 		kinds, _ := byType.(object)
@@ -203,7 +203,7 @@ func (c *change) targets(with func(from link, target object) (object, bool)) (re
 	return removed
 }
 
-// rename gives a node another name, in connections and in what refers to it too.
+// rename renames a node, also in connections and in texts that refer to it.
 func (c *change) rename(from, to string) error {
 	switch {
 	case strings.TrimSpace(to) == "":
@@ -297,7 +297,7 @@ func (c *change) disconnect(op operation, kind string) error {
 	return fmt.Errorf("%q and %q are not connected in this way; %s", clipped(op.From), clipped(op.To), hint)
 }
 
-// set sets fields of a node other than name and parameters. null removes a field.
+// set sets fields of a node other than name and parameters. A null value removes a field.
 func set(n, fields object) error {
 	if len(fields) == 0 {
 		return fmt.Errorf("fields is missing; write such as {disabled: true}")

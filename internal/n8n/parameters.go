@@ -9,10 +9,10 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// steps matches the steps of a path of parameters: a name, ["any name"] or [0].
+// steps matches one step in the path of a parameter: a name, ["any name"] or [0].
 var steps = startup.Regexp(`^(?:\.?([^.\[\]]+)|\[(\d+)\]|\["([^"]*)"\])`)
 
-// parsePath reads the path of a parameter. A step is a string, or an int.
+// parsePath parses the path of a parameter. Each step is a string or an int.
 func parsePath(path string) ([]any, error) {
 	rest := strings.TrimPrefix(path, "parameters.")
 	var all []any
@@ -45,7 +45,7 @@ func firstOf(all []any) any {
 	return all[0]
 }
 
-// setParameter sets, or removes, the parameter at a path. Objects on the way are made; lists grow by one.
+// setParameter sets the parameter at a path, or removes it if the value is nil. It creates missing objects on the way; a list can grow by one element.
 func setParameter(n object, op operation) error {
 	path, err := parsePath(op.Path)
 	if err != nil {
@@ -63,7 +63,7 @@ func setParameter(n object, op operation) error {
 	return nil
 }
 
-// setAt is a value with another one in it, or without it if that is nil.
+// setAt returns in with the value at path replaced by value, or removed if value is nil.
 func setAt(in any, path []any, value any) (any, error) {
 	if len(path) == 0 {
 		return value, nil

@@ -14,8 +14,8 @@ type partialInput struct {
 	Operations []operation `json:"operations"`
 }
 
-// updatePartially applies operations to a copy of the stored workflow, checks it, and stores it by one request; another one activates or
-// deactivates it.
+// updatePartially applies operations to a copy of the stored workflow, checks the copy, and stores it by one request. Another request activates or
+// deactivates the workflow.
 func (i *Instance) updatePartially(ctx context.Context, sent func(), in partialInput) (any, error) {
 	if len(in.Operations) == 0 {
 		return nil, refusef(400, "operations is empty; each is such as {type: \"setParameter\", node: \"Set\", path: \"options.timeout\", value: 5}")
@@ -67,12 +67,12 @@ func (i *Instance) updatePartially(ctx context.Context, sent func(), in partialI
 const partialSchema = `{"type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"active":{"type":"boolean"},"applied":{"type":"integer"},"nodes":{"type":"integer"},` +
 	`"findings":{"type":"array","description":"what is wrong with the workflow still","items":` + findingSchema + `}},"required":["id","name","active","applied","nodes"]}`
 
-// unfinished are findings of a workflow that is being built. They refuse a change of an active one only.
+// unfinished are codes of findings that are normal while a workflow is being built. They prevent a change only if the workflow is active.
 var unfinished = []string{
 	"missing_trigger", "unreachable_node", "missing_parameter", "missing_credentials", "unknown_credentials", "missing_response", "unused_response", "missing_nodes",
 }
 
-// acceptable checks a changed workflow, and returns what is wrong with it. The error refuses what the change itself broke.
+// acceptable checks a changed workflow and returns its remaining problems. The error lists errors that the change causes, or all if it activates the workflow.
 func (i *Instance) acceptable(ctx context.Context, before workflow, c *change) (left []finding, err error) {
 	after := c.w
 	if c.active != nil {
@@ -104,8 +104,8 @@ func (i *Instance) acceptable(ctx context.Context, before workflow, c *change) (
 	return found.errors, nil
 }
 
-// undone is the error of a change that n8n refused in part: n8n stores a workflow before it finds that it cannot be activated. The workflow
-// gets its earlier content again.
+// undone returns the error for a change that n8n refused in part: n8n stores a workflow before it finds out that it cannot be activated. undone restores
+// the workflow's earlier content.
 func (i *Instance) undone(ctx context.Context, sent func(), before workflow, cause error) error {
 	r, refused := errors.AsType[*refusal](cause)
 	if !refused || r.data["status"] != 400 {
@@ -127,13 +127,13 @@ func (i *Instance) undone(ctx context.Context, sent func(), before workflow, cau
 	return &refusal{r.text + "; the workflow is as it was before", r.data}
 }
 
-// keyed are locks by name.
+// keyed is a set of locks by name.
 type keyed struct {
 	mu   sync.Mutex
-	held map[string]chan struct{} // closed when it is released
+	held map[string]chan struct{} // channel per held lock, closed when the lock is released
 }
 
-// lock waits until no one else holds the name.
+// lock waits until no other caller holds the lock of a name.
 func (k *keyed) lock(ctx context.Context, name string) (unlock func(), err error) {
 	own := make(chan struct{})
 	for {

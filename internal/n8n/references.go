@@ -7,9 +7,9 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// reference is a place in JavaScript that names a node: $('Name'), $items("Name"), $node["Name"] or $node.Name.
+// reference is a place in JavaScript code that names a node: $('Name'), $items("Name"), $node["Name"] or $node.Name.
 type reference struct {
-	start, end int    // range of the name as written, with its quotes
+	start, end int    // range of the name in the code, including its quotes
 	name       string // name without escapes
 }
 
@@ -19,10 +19,10 @@ var (
 	referenceName  = startup.Regexp("^(?:'(?:[^'\\\\\n]|\\\\.)*'|\"(?:[^\"\\\\\n]|\\\\.)*\"|`(?:[^`\\\\$]|\\\\.)*`)")
 )
 
-// references finds the nodes that JavaScript names by a constant. It skips comments and text in quotes. A name that is computed is not
-// found. Its time is linear in the length of the code.
+// references finds the nodes that JavaScript code names by a constant. It skips comments and text in quotes, and does not find computed
+// names. Its time is linear in the length of the code.
 func references(code string) (all []reference) {
-	operand := false // reports that the text before can end an operand, so that a slash divides
+	operand := false // whether the preceding text can end an operand, so that a slash is a division
 	for i := 0; i < len(code); {
 		c := code[i]
 		switch {
@@ -44,7 +44,7 @@ func references(code string) (all []reference) {
 			}
 			operand = code[i:end] != "return" && code[i:end] != "typeof" && code[i:end] != "case"
 			i = end
-		default: // the text of a template is read like code: its substitutions may name nodes
+		default: // the text of a template is read like code, because its substitutions may name nodes
 			operand = c == ')' || c == ']' || c == '}' || c == '`'
 			i++
 		}
@@ -71,7 +71,7 @@ func referenceAt(code string, i int) (reference, bool) {
 	return reference{from, from + len(written), unquote(written)}, true
 }
 
-// renameReferences is code that names a node by another name.
+// renameReferences returns code with each reference to the node called from changed to the name to.
 func renameReferences(code, from, to string) string {
 	var b strings.Builder
 	last := 0
@@ -123,7 +123,7 @@ func indexFrom(code string, i int, end string) int {
 	return len(code)
 }
 
-// quoteEnd is where a string ends: at its quote, or at the end of the line.
+// quoteEnd returns the end of a string literal: after its closing quote, or at the end of the line.
 func quoteEnd(code string, i int) int {
 	for j := i + 1; j < len(code); j++ {
 		switch code[j] {
@@ -138,7 +138,7 @@ func quoteEnd(code string, i int) int {
 	return len(code)
 }
 
-// regexEnd is where a regular expression ends, or the position behind the slash if it does not end in its line.
+// regexEnd returns the end of a regular expression, or the position after the slash if the expression does not end in its line.
 func regexEnd(code string, i int) int {
 	class := false
 	for j := i + 1; j < min(len(code), i+maxRegex); j++ {
@@ -160,10 +160,10 @@ func regexEnd(code string, i int) int {
 	return i + 1
 }
 
-// maxRegex bounds how far the end of a regular expression is looked for.
+// maxRegex is the maximum number of bytes that are searched for the end of a regular expression.
 const maxRegex = 1000
 
-// unquote is the text that a string of JavaScript stands for, as far as names of nodes need it.
+// unquote returns the value of a JavaScript string literal, as far as names of nodes require.
 func unquote(written string) string {
 	inner := written[1 : len(written)-1]
 	if !strings.Contains(inner, `\`) {

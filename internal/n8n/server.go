@@ -18,18 +18,18 @@ type server struct {
 	instructions string
 	version      string
 	offered      []tool
-	changed      func() // called after a tool that may have changed something; may be nil
+	changed      func() // called after a call of a tool that may have changed something; may be nil
 }
 
 var _ mcpclient.Within = (*server)(nil)
 
-// tool is a tool and what it does.
+// tool is the definition of a tool with its handler.
 type tool struct {
 	mcpclient.Tool
 	handle func(ctx context.Context, sent func(), args json.RawMessage) (any, error)
 }
 
-// object is a JSON object. Numbers in it are json.Number, so that they are written as they were read.
+// object is a JSON object. Its numbers are json.Number, so that they are written as they were read.
 type object = map[string]any
 
 // Describe implements [mcpclient.Within].
@@ -56,7 +56,7 @@ func (s *server) Call(ctx context.Context, name string, args json.RawMessage, se
 	return result(value, err)
 }
 
-// result is the result of a tools/call for what a tool returned.
+// result returns the result of a tools/call for the value or error of a handler.
 func result(value any, err error) (json.RawMessage, error) {
 	if err != nil {
 		if unknown, is := errors.AsType[*mcpclient.WithinError](err); is {
@@ -78,7 +78,7 @@ func result(value any, err error) (json.RawMessage, error) {
 	return slices.Concat([]byte(`{"content":[],"structuredContent":`), body, []byte("}")), nil
 }
 
-// refusal is the error of a call that was not carried out. data is for programs.
+// refusal is the error of a call that was not carried out. data is part of the answer, for programs.
 type refusal struct {
 	text string
 	data object
@@ -86,12 +86,12 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// refusef is a refusal with the status that HTTP has for it.
+// refusef returns a refusal with an HTTP status.
 func refusef(status int, format string, args ...any) error {
 	return &refusal{fmt.Sprintf(format, args...), object{"status": status}}
 }
 
-// decode reads JSON, with numbers as they are written.
+// decode decodes JSON and keeps numbers as they are written.
 func decode(data []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -101,8 +101,8 @@ func decode(data []byte, into any) error {
 // hints are the annotations of a tool.
 type hints struct{ reads, destroys, repeats, inside bool }
 
-// define makes a tool whose handler gets its input as a value. The schemas are those of an object's properties; an input property whose name
-// begins with ! is required.
+// define returns a tool whose handler gets its input decoded. input and output describe the schemas: input contains the properties of an object, and a property
+// whose name begins with ! is required; output is a schema.
 func define[In any](name, description, input, output string, h hints, handle func(ctx context.Context, sent func(), in In) (any, error)) tool {
 	title := strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " ")
 	return tool{
@@ -120,7 +120,7 @@ func define[In any](name, description, input, output string, h hints, handle fun
 	}
 }
 
-// objectSchema is the schema of an object with these properties, written as the members of a JSON object.
+// objectSchema returns the schema of an object with properties that are written as the members of a JSON object.
 func objectSchema(properties string) json.RawMessage {
 	var required []string
 	for _, part := range strings.Split(properties, `"!`)[1:] {
@@ -135,12 +135,12 @@ func objectSchema(properties string) json.RawMessage {
 	return json.RawMessage(schema + `,"additionalProperties":false}`)
 }
 
-// listOf is the schema of a result that is a list.
+// listOf returns the schema of a result that is a list.
 func listOf(items string) string {
 	return `{"type":"object","properties":{"result":{"type":"array","items":` + items + `}},"required":["result"],"additionalProperties":false}`
 }
 
-// reshape reads a value of JSON into another type.
+// reshape converts a JSON value to another type.
 func reshape(from, into any) error {
 	data, err := json.Marshal(from)
 	if err != nil {

@@ -2,7 +2,7 @@ package n8n
 
 import _ "embed"
 
-// SkillName is the folder of the skill that builds workflows.
+// SkillName is the name of the folder of the skill that builds workflows.
 const SkillName = "n8n-workflow-builder"
 
 var (
@@ -12,7 +12,7 @@ var (
 	skillModule string
 )
 
-// Skill is the skill that builds workflows: its files by their names in the folder [SkillName].
+// Skill returns the files of the skill that builds workflows, by name in the folder [SkillName].
 func Skill() map[string]string {
 	return map[string]string{"SKILL.md": skillManifest, "skill.js": skillModule}
 }

@@ -11,14 +11,14 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// What is asked of the public library.
+// Bounds of requests to the public library.
 const (
-	publicPage = 50  // templates a request
-	maxPublic  = 250 // templates that are looked at for tags and nodes
+	publicPage = 50  // number of templates per request
+	maxPublic  = 250 // maximum number of templates that are searched for tags and nodes
 )
 
-// library reads templates of n8n's public library, or of one with the same API (N8N_TEMPLATES_HOST of n8n's documentation):
-// GET /templates/search and /templates/workflows/ID. It gets no credentials. A nil one has no templates.
+// library reads templates from n8n's public library, or from one with the same API (N8N_TEMPLATES_HOST in n8n's documentation):
+// GET /templates/search and /templates/workflows/ID. It sends no credentials. A nil *library has no templates.
 type library struct {
 	base   *url.URL
 	client *http.Client
@@ -54,7 +54,7 @@ func (l *library) get(ctx context.Context, path string, query url.Values, into a
 	return nil
 }
 
-// publicTemplate is a template as the library lists it.
+// publicTemplate is a template in a listing of the library.
 type publicTemplate struct {
 	ID          any    `json:"id"`
 	Name        string `json:"name"`
@@ -67,7 +67,7 @@ type publicTemplate struct {
 	} `json:"nodes"`
 }
 
-// search lists templates for a request in words, in all of the categories if there are any.
+// search lists templates for a request in words. If there are categories, a template must be in all of them.
 func (l *library) search(ctx context.Context, words string, categories []string, offset, limit int) ([]template, error) {
 	var all []template
 	rows := min(limit, publicPage)
@@ -105,7 +105,7 @@ func (p publicTemplate) template() template {
 	return t
 }
 
-// template reads one with its nodes.
+// template reads a template with its nodes.
 func (l *library) template(ctx context.Context, id string) (template, error) {
 	if strings.Trim(id, "0123456789") != "" || id == "" {
 		return template{}, refusef(http.StatusNotFound, "template %q not found (404): ids of the public library are numbers", sourcePublicID+id)

@@ -52,7 +52,7 @@ type templatesInput struct {
 	Offset    int      `json:"offset"`
 }
 
-// rows are templates as lists have them: with names and types of their nodes.
+// rows returns templates in the form of listings, with names and types of their nodes.
 func rows(all []template, offset, limit int) []object {
 	out := []object{}
 	for _, t := range all[min(offset, len(all)):min(offset+limit, len(all))] {
@@ -68,7 +68,7 @@ func rows(all []template, offset, limit int) []object {
 	return out
 }
 
-// foundRows are templates that a search found: those of the user's own with what create_workflow takes.
+// foundRows returns the templates that a search found. The user's own templates contain what create_workflow accepts.
 func foundRows(all []template, limit int) []object {
 	out := rows(all, 0, limit)
 	for i, row := range out {
@@ -103,7 +103,7 @@ func (i *Instance) searchTemplates(ctx context.Context, _ func(), in templatesIn
 	return foundRows(find(all, in.Query, in.Limit), in.Limit), err
 }
 
-// find finds templates for a request in words, the best first.
+// find returns the templates that fit a request in words, the best first.
 func find(all []template, query string, limit int) []template {
 	segments := make([]*search.Segment, len(all))
 	for n, t := range all {
@@ -155,7 +155,7 @@ func (i *Instance) getTemplate(ctx context.Context, _ func(), in struct {
 	return out, nil
 }
 
-// template finds a template by its id.
+// template returns the template with an id.
 func (i *Instance) template(ctx context.Context, id string) (template, error) {
 	const hint = "list_templates and search_templates give the ids"
 	if w, is := strings.CutPrefix(id, sourceInstanceID); is {
@@ -173,7 +173,7 @@ func (i *Instance) template(ctx context.Context, id string) (template, error) {
 		return template{}, err
 	}
 	at := slices.IndexFunc(all, func(t template) bool { return t.id == id })
-	if at < 0 && id != "" && strings.Trim(id, "0123456789") == "" { // an id of the public library as it is there
+	if at < 0 && id != "" && strings.Trim(id, "0123456789") == "" { // an id as the public library writes it
 		return i.library.template(ctx, id)
 	}
 	if at < 0 {
@@ -224,7 +224,7 @@ func (i *Instance) listNodeTemplates(ctx context.Context, sent func(), in templa
 	return i.searchByMetadata(ctx, sent, in)
 }
 
-// ownTemplates are those of the folder and of the instance, or of one of them.
+// ownTemplates returns the templates of the folder and of the instance, or of one of them.
 func (i *Instance) ownTemplates(ctx context.Context, source string) ([]template, error) {
 	var all []template
 	if source == sourceFolder && i.folder.dir == "" {
@@ -252,7 +252,7 @@ func (i *Instance) ownTemplates(ctx context.Context, source string) ([]template,
 	return all, nil
 }
 
-// sameType reports whether a name of a caller's means a type of nodes: with or without the package, in any case.
+// sameType reports whether a name that a caller wrote means a type of nodes: with or without the package, in any case.
 func sameType(asked, kind string) bool {
 	return strings.EqualFold(asked, kind) || !strings.Contains(asked, ".") && fold(asked) == fold(shortType(kind)) ||
 		strings.EqualFold(strings.TrimPrefix(asked, "nodes-base."), shortType(kind)) && strings.HasPrefix(kind, "n8n-nodes-base.")
@@ -270,7 +270,7 @@ func (t template) hasTags(asked []string) bool {
 	})
 }
 
-// row is a template as lists have it.
+// row returns a template in the form of listings.
 func (t template) row() object {
 	out := object{"id": t.id, "name": t.name, "source": t.source}
 	if t.problem != "" {
@@ -287,7 +287,7 @@ func (t template) row() object {
 	return out
 }
 
-// nodeTypes are the types of its nodes but notes, sorted.
+// nodeTypes returns the sorted types of the template's nodes, without notes.
 func (t template) nodeTypes() []string {
 	kinds := []string{}
 	for _, n := range t.nodes {
@@ -299,7 +299,7 @@ func (t template) nodeTypes() []string {
 	return slices.Compact(kinds)
 }
 
-// bare are its nodes as create_workflow takes them, without notes and what it fills in.
+// bare returns the template's nodes for create_workflow, without notes and without fields that create_workflow fills in.
 func (t template) bare() []object {
 	out := []object{}
 	for _, n := range t.nodes {

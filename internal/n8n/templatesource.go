@@ -16,24 +16,24 @@ import (
 	"time"
 )
 
-// Sources of templates, and what their ids begin with.
+// Sources of templates, and the prefixes of their ids.
 const (
 	sourceFolder, sourceInstance, sourcePublic = "folder", "instance", "public"
 
 	sourceInstanceID, sourcePublicID = "workflow:", "public:"
 )
 
-// template is a workflow to start from.
+// template is a workflow that serves as a template.
 type template struct {
 	id, source        string
 	name, description string
 	tags              []string
 	nodes             []object
 	workflow          object // stored workflow
-	problem           string // why it cannot be used; empty: it can
+	problem           string // why the template cannot be used; empty if it can
 }
 
-// newTemplate describes a stored workflow.
+// newTemplate returns the template of a stored workflow.
 func newTemplate(id, source string, w object) template {
 	flow := workflow(w)
 	t := template{id: id, source: source, name: flow.name(), tags: flow.tags(), nodes: flow.nodes(), workflow: w}
@@ -42,7 +42,7 @@ func newTemplate(id, source string, w object) template {
 	return t
 }
 
-// noted is the text of the first note on the canvas.
+// noted returns the text of the first note on the canvas.
 func noted(nodes []object) string {
 	for _, n := range nodes {
 		if text(n, "type") == noteType {
@@ -54,23 +54,23 @@ func noted(nodes []object) string {
 	return ""
 }
 
-// queryUnpinned asks for workflows without the data that are pinned in them.
+// queryUnpinned returns a query for workflows without their pinned data.
 func queryUnpinned() url.Values { return url.Values{"excludePinnedData": {"true"}} }
 
-// What a folder of templates may hold.
+// Bounds of a folder of templates.
 const (
 	maxTemplates    = 2000
-	maxTemplateSize = 4 << 20 // bytes of a file
-	maxFolderWalk   = 20_000  // files and folders that are looked at
+	maxTemplateSize = 4 << 20 // maximum size of a file in bytes
+	maxFolderWalk   = 20_000  // maximum number of files and folders that are visited
 )
 
-// templateFolder reads workflows in files of a folder and the folders in it. It reads a file again when its size or time has changed. It is
+// templateFolder reads workflows from the files of a folder and its subfolders. It reads a file again if its size or time has changed. It is
 // safe for concurrent use.
 type templateFolder struct {
-	dir string // empty: there is none
+	dir string // empty if there is no folder
 
 	mu    sync.Mutex
-	known map[string]knownFile // known files, by path in the folder
+	known map[string]knownFile // files that were read before, by path in the folder
 }
 
 type knownFile struct {
@@ -81,14 +81,14 @@ type knownFile struct {
 
 var errEnough = errors.New("enough")
 
-// templates are those of the folder, by path.
+// templates returns the templates of the folder, ordered by path.
 func (f *templateFolder) templates(ctx context.Context) ([]template, error) {
 	if f.dir == "" {
 		return nil, nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	root, err := os.OpenRoot(f.dir) // links do not lead out of it
+	root, err := os.OpenRoot(f.dir) // links do not lead out of the folder
 	if err != nil {
 		return nil, refusef(http.StatusNotImplemented, "n8n.templates: %v", err)
 	}
@@ -128,7 +128,7 @@ func (f *templateFolder) templates(ctx context.Context) ([]template, error) {
 	return all[:min(len(all), maxTemplates)], nil
 }
 
-// read is what a file holds, as it was read before if it has not changed.
+// read returns the templates in a file; it does not read the file again if the file has not changed.
 func (f *templateFolder) read(root *os.Root, name string) knownFile {
 	id := strings.TrimSuffix(name, path.Ext(name))
 	broken := func(err error) knownFile {
@@ -179,7 +179,7 @@ func (f *templateFolder) read(root *os.Root, name string) knownFile {
 	return read
 }
 
-// asWorkflow is the workflow in a file or an answer: itself, or below workflow, with the name and description around it. nil: there is none.
+// asWorkflow returns the workflow in a file or an answer: v itself, or its member workflow with the name and description of v; nil if there is none.
 func asWorkflow(v any) object {
 	o, is := v.(object)
 	if !is {

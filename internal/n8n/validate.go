@@ -14,7 +14,7 @@ const (
 		`"findings":{"type":"array","items":` + findingSchema + `},"moreFindings":{"type":"integer"},"unchecked":{"type":"array","items":{"type":"string"},"description":"what could not be checked, and why"}},"required":["valid","errors"]}`
 )
 
-// maxNodes is how many nodes a workflow may have to be checked or changed in parts.
+// maxNodes is the maximum number of nodes of a workflow that can be checked or partially changed.
 const maxNodes = 5000
 
 type validateWorkflowInput struct {
@@ -40,7 +40,7 @@ func (i *Instance) validateWorkflow(ctx context.Context, _ func(), in validateWo
 	return c.verdict(), nil
 }
 
-// validate checks a workflow. The error is that of a workflow that is too large, or of ctx.
+// validate checks a workflow. It returns an error if the workflow is too large or ctx ends.
 func (i *Instance) validate(ctx context.Context, w workflow) (*workflowCheck, error) {
 	list, _ := w["nodes"].([]any)
 	if len(list) > maxNodes {
@@ -76,13 +76,13 @@ func (i *Instance) validate(ctx context.Context, w workflow) (*workflowCheck, er
 	return c, nil
 }
 
-// workflowCheck is the check of one workflow, and what it found.
+// workflowCheck is the check of one workflow, with its findings.
 type workflowCheck struct {
 	w           workflow
-	types       *nodeTypes         // nil: unknown
-	credentials []storedCredential // nil: unknown
+	types       *nodeTypes         // nil if unknown
+	credentials []storedCredential // nil if unknown
 
-	nodes []object // nodes with a name of their own, without notes
+	nodes []object // nodes with a unique name, without notes
 	named map[string]object
 
 	findings
@@ -110,7 +110,7 @@ const (
 	respondType = "n8n-nodes-base.respondToWebhook"
 )
 
-// shape checks what every workflow and every node has, and collects the nodes.
+// shape checks what every workflow and every node must have, and collects the nodes.
 func (c *workflowCheck) shape(list []any) {
 	if strings.TrimSpace(c.w.name()) == "" {
 		c.wrong("missing_name", "", "name", "give it a name", "the workflow has no name")
@@ -152,7 +152,7 @@ func (c *workflowCheck) namesCredentials() bool {
 
 func disabled(n object) bool { off, _ := n["disabled"].(bool); return off }
 
-// node checks one node by itself.
+// node checks one node without its connections.
 func (c *workflowCheck) node(n object) {
 	name := text(n, "name")
 	for _, field := range slices.Sorted(maps.Keys(n)) {
@@ -176,7 +176,7 @@ func (c *workflowCheck) node(n object) {
 
 func clipped(s string) string { return plainLine(s, 80) }
 
-// texts checks expressions, and the nodes that texts name.
+// texts checks the expressions in parameters, and the nodes that they name.
 func (c *workflowCheck) texts(name string, params object) {
 	eachText(params, &place{nil, "parameters"}, "", func(text string, at *place, field string) {
 		switch {
@@ -196,9 +196,9 @@ func (c *workflowCheck) texts(name string, params object) {
 	})
 }
 
-// nearNode is a remedy for a name that no node has.
+// nearNode returns a remedy for a name that no node has.
 func (c *workflowCheck) nearNode(name string) string {
-	if len(c.errors) >= maxFindings { // the finding is not kept
+	if len(c.errors) >= maxFindings { // the finding will not be kept
 		return ""
 	}
 	names := slices.Sorted(maps.Keys(c.named))
@@ -236,7 +236,7 @@ func (c *workflowCheck) typed(n, params object) {
 	}
 }
 
-// nearType is a remedy for a type that no node has.
+// nearType returns a remedy for an unknown type.
 func (c *workflowCheck) nearType(kind string) string {
 	if len(c.errors) >= maxFindings {
 		return ""
@@ -262,10 +262,10 @@ func (c *workflowCheck) starts(n object) bool {
 	return strings.HasSuffix(short, "trigger") || slices.Contains([]string{"webhook", "cron", "interval", "start"}, short)
 }
 
-// manualTypes are triggers that start nothing in an active workflow.
+// manualTypes are triggers that do not start an active workflow.
 var manualTypes = []string{"n8n-nodes-base.manualTrigger", "n8n-nodes-base.start"}
 
-// connections checks how the nodes are connected.
+// connections checks the connections between the nodes.
 func (c *workflowCheck) connections() {
 	all, bad := links(objectAt(object(c.w), "connections"))
 	for _, at := range bad {
@@ -314,7 +314,7 @@ func endsRemedy(has int, what, kind string) string {
 	return fmt.Sprintf("use one of its %d %ss of the type %s, counted from 0", has, what, clipped(kind))
 }
 
-// ends is how many inputs or outputs of a type a node has. It is unknown where an expression of the description decides it.
+// ends returns the number of inputs or outputs of a type that a node has. known is false if an expression in the description determines the number.
 func (c *workflowCheck) ends(n object, inputs bool, kind string) (count int, known bool) {
 	name := text(n, "type")
 	v, given := version(n["typeVersion"])

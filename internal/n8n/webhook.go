@@ -16,14 +16,14 @@ import (
 	"mcp-code-exec-harness/internal/netguard"
 )
 
-// Security modes of webhooks: which addresses they are called at.
+// Security modes of webhooks, which determine the addresses at which webhooks may be called.
 const (
-	SecurityStrict   = "strict"   // public ones
+	SecurityStrict   = "strict"   // public addresses
 	SecurityModerate = "moderate" // public addresses and this machine
-	SecurityDisabled = "disabled" // all
+	SecurityDisabled = "disabled" // all addresses
 )
 
-// permits reports whether webhooks are called at an address.
+// permits returns a function that reports whether webhooks may be called at an address.
 func permits(mode string) func(netip.Addr) bool {
 	switch mode {
 	case SecurityDisabled:
@@ -34,7 +34,7 @@ func permits(mode string) func(netip.Addr) bool {
 	return func(ip netip.Addr) bool { return ip.Unmap().IsLoopback() || netguard.Public(ip) }
 }
 
-// hooks calls webhooks of an instance.
+// hooks calls the webhooks of an instance.
 type hooks struct {
 	base   *url.URL
 	mode   string
@@ -44,8 +44,8 @@ type hooks struct {
 func newHooks(base *url.URL, mode string) *hooks {
 	transport := newAPI(base, "").client.Transport.(*http.Transport)
 	transport.DialContext = netguard.Dialer(connectTimeout, permits(mode))
-	transport.Proxy = nil              // a proxy would resolve the name by itself
-	transport.DisableKeepAlives = true // a request without a body would be repeated when a connection that is kept turns out to be closed
+	transport.Proxy = nil              // a proxy would resolve the name itself
+	transport.DisableKeepAlives = true // otherwise a request without a body would be repeated if a kept connection turns out to be closed
 	return &hooks{base: base, mode: mode, client: &http.Client{Transport: transport, CheckRedirect: stay}}
 }
 
@@ -54,7 +54,7 @@ type hookCall struct {
 	method  string
 	at      *url.URL
 	headers map[string]string
-	mark    string // value of callHeader; empty: none
+	mark    string // value of callHeader; empty for none
 	data    any
 	sent    func()
 }
@@ -62,18 +62,18 @@ type hookCall struct {
 // hookAnswer is the answer of a webhook.
 type hookAnswer struct {
 	status int
-	data   any // JSON, or a text
+	data   any // JSON value, or a text
 	header http.Header
 	body   []byte
 }
 
-// bodiless are methods whose data are in the query.
+// bodiless are methods whose data is sent in the query.
 var bodiless = []string{http.MethodGet, http.MethodHead, http.MethodDelete}
 
-// hopHeaders are headers of the connection, which a caller does not set.
+// hopHeaders are headers of the connection, which a caller cannot set.
 var hopHeaders = []string{"Host", "Connection", "Content-Length", "Content-Type", "Transfer-Encoding", "Upgrade", "Te", "Trailer", "Keep-Alive", "Proxy-Connection"}
 
-// call calls a webhook. Every call may have an effect.
+// call calls a webhook. Every call counts as having an effect.
 func (h *hooks) call(ctx context.Context, c hookCall) (*exchange, *hookAnswer, error) {
 	if netguard.Named(c.at.Hostname(), permits(h.mode)) {
 		return nil, nil, h.refused(c.at.Host)
@@ -129,7 +129,7 @@ func (h *hooks) refused(host string) error {
 	}
 }
 
-// queryOf are data as a query: texts as they are, other values as JSON.
+// queryOf returns data as a query: texts unchanged, other values as JSON.
 func queryOf(data any) (url.Values, error) {
 	query := url.Values{}
 	members, is := data.(object)
@@ -150,7 +150,7 @@ func queryOf(data any) (url.Values, error) {
 	return query, nil
 }
 
-// address is that of a webhook: a path, or an address of this instance. Others are refused, so that programs reach nothing else by it.
+// address returns the address of a webhook, given as a path or as an address of this instance. It refuses other addresses, so that programs cannot reach them.
 func (h *hooks) address(given string) (*url.URL, error) {
 	u, err := url.Parse(given)
 	if err != nil {
@@ -177,12 +177,12 @@ func (h *hooks) address(given string) (*url.URL, error) {
 	return at, nil
 }
 
-// webhookFault is the error of an answer that says that the webhook was not run.
+// webhookFault returns an error if the answer shows that the workflow was not run.
 func webhookFault(x *exchange, a *hookAnswer) error {
 	switch {
 	case a.status == http.StatusNotFound:
 		said := object{}
-		_ = decode(a.body, &said) // anything else is no message of n8n's
+		_ = decode(a.body, &said) // any other text is not an error message of n8n
 		message := text(said, "message")
 		if message == "" {
 			message = "no webhook has this path"
@@ -210,7 +210,7 @@ const (
 	triggerSchema = `{"type":"object","properties":{"status":{"type":"integer"},"data":{}},"required":["status"]}`
 )
 
-// triggerWebhook calls a webhook and returns what it answers.
+// triggerWebhook calls a webhook and returns its answer.
 func (i *Instance) triggerWebhook(ctx context.Context, sent func(), in triggerInput) (any, error) {
 	at, err := i.hooks.address(in.WebhookURL)
 	if err != nil {
@@ -235,7 +235,7 @@ func (i *Instance) triggerWebhook(ctx context.Context, sent func(), in triggerIn
 	return object{"status": answer.status, "data": answer.data}, nil
 }
 
-// unknownOutcome is the error of a call that was sent, and of which neither an answer nor an execution was seen.
+// unknownOutcome returns the error for a call that was sent, but for which neither an answer nor an execution was seen.
 func unknownOutcome(why string) error {
 	return &mcpclient.WithinError{Kind: mcpclient.KindTimeout, Message: why + "; whether the workflow ran is unknown: list_executions shows its executions"}
 }

@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// workflow is a workflow as the API has it, with all of its fields.
+// workflow is a workflow as returned by the API, with all its fields.
 type workflow object
 
 func text(o object, key string) string {
@@ -31,7 +31,7 @@ func (w workflow) id() string   { return text(object(w), "id") }
 func (w workflow) name() string { return text(object(w), "name") }
 func (w workflow) active() bool { on, _ := w["active"].(bool); return on }
 
-// nodes are the nodes that are objects; others are reported by validation.
+// nodes returns the nodes that are objects. Validation reports the others.
 func (w workflow) nodes() []object {
 	list, _ := w["nodes"].([]any)
 	nodes := make([]object, 0, len(list))
@@ -43,7 +43,7 @@ func (w workflow) nodes() []object {
 	return nodes
 }
 
-// tags are the names of the workflow's tags.
+// tags returns the names of the workflow's tags.
 func (w workflow) tags() []string {
 	names := []string{}
 	list, _ := w["tags"].([]any)
@@ -58,7 +58,7 @@ func (w workflow) tags() []string {
 	return names
 }
 
-// link is a connection of one output of a node to one input of another.
+// link is a connection from an output of one node to an input of another.
 type link struct {
 	From   string
 	Type   string // output type: main, ai_tool, ...
@@ -68,7 +68,7 @@ type link struct {
 	As     string // type of the input
 }
 
-// links reads connections, {from: {type: [[{node, type, index}]]}}. bad are places that have another form.
+// links reads connections, {from: {type: [[{node, type, index}]]}}. bad are the paths of values in another form.
 func links(connections object) (all []link, bad []string) {
 	for _, from := range slices.Sorted(maps.Keys(connections)) {
 		byType, is := connections[from].(object)
@@ -111,7 +111,7 @@ func (w workflow) links() []link {
 	return all
 }
 
-// number is a number as an int, 0 if it is none.
+// number returns a number as an int, or 0 for any other value.
 func number(v any) int {
 	switch n := v.(type) {
 	case json.Number:
@@ -125,7 +125,7 @@ func number(v any) int {
 	return 0
 }
 
-// version is a number with a fraction, such as the version of a node; ok is false if it is none.
+// version returns a number with a fraction, such as the version of a node; ok is false for any other value.
 func version(v any) (f float64, ok bool) {
 	switch n := v.(type) {
 	case json.Number:
@@ -139,7 +139,7 @@ func version(v any) (f float64, ok bool) {
 	return 0, false
 }
 
-// What n8n takes of a node and of settings.
+// The fields that n8n accepts in a node and in settings.
 var (
 	nodeFields = []string{
 		"id", "name", "type", "typeVersion", "position", "parameters", "credentials", "webhookId", "disabled", "notes", "notesInFlow",
@@ -149,7 +149,7 @@ var (
 		"saveExecutionProgress", "saveManualExecutions", "saveDataErrorExecution", "saveDataSuccessExecution", "executionTimeout", "errorWorkflow",
 		"timezone", "executionOrder", "callerPolicy", "callerIds", "timeSavedPerExecution", "availableInMCP",
 	}
-	// settingValues are what n8n takes of those settings that are no text: the editor stores other values, too, above all DEFAULT.
+	// settingValues are the values that n8n accepts for settings that are not arbitrary texts. The editor also stores other values, mainly DEFAULT.
 	settingValues = map[string]struct {
 		takes func(any) bool
 		words string
@@ -165,7 +165,7 @@ var (
 	}
 )
 
-// maxExecutionTimeout is the longest timeout in seconds that n8n's API takes.
+// maxExecutionTimeout is the maximum timeout in seconds that n8n's API accepts.
 const maxExecutionTimeout = 3600
 
 func isBool(v any) bool { _, is := v.(bool); return is }
@@ -178,7 +178,7 @@ func isNumber(most float64) func(any) bool {
 	return func(v any) bool { f, is := version(v); return is && f <= most }
 }
 
-// shown is a workflow as tools return it: what belongs to it, without what n8n keeps about it.
+// shown converts a workflow to the form that tools return, without internal data of n8n.
 func (w workflow) shown() object {
 	out := object{"id": w.id(), "name": w.name(), "active": w.active(), "nodes": w["nodes"], "connections": w["connections"], "tags": w.tags()}
 	for _, key := range []string{"settings", "description", "pinData", "createdAt", "updatedAt", "versionId"} {
@@ -192,7 +192,7 @@ func (w workflow) shown() object {
 	return out
 }
 
-// uuid is a random UUID, version 4.
+// uuid returns a random UUID, version 4.
 func uuid() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -201,11 +201,11 @@ func uuid() string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// hooked matches the types of nodes that n8n gives an address, which needs an id of its own.
+// hooked matches the types of nodes to which n8n gives an address, for which they need an id.
 var hooked = startup.Regexp(`(?i)(webhook|formTrigger|chatTrigger|mcpTrigger|\.wait|\.form)$`)
 
-// complete gives nodes what n8n expects of them and a caller may leave out. current are those of the workflow that is changed: of a field that
-// comes back as it is there and that n8n returns without taking it, nothing is sent. The error names what cannot be kept.
+// complete adds the fields of nodes that n8n expects and a caller may omit. current are the nodes of the workflow that is changed. complete drops a
+// field that n8n returns but does not accept, if its value is unchanged. The error names what cannot be stored.
 func complete(nodes []any, current []object, types *nodeTypes) ([]any, error) {
 	stored := map[string]object{}
 	for _, n := range current {
@@ -270,8 +270,8 @@ func complete(nodes []any, current []object, types *nodeTypes) ([]any, error) {
 	return out, nil
 }
 
-// settings are those that n8n takes of the given ones. current are those of the workflow that is changed, nil of a new one. What comes back as
-// it is there, and what means the default in a new workflow, is left out where n8n does not take it.
+// settings returns the given settings that n8n accepts. current are the settings of the workflow that is changed, or nil for a new workflow. If n8n does not
+// accept a setting, settings drops it if it is unchanged, or if it means the default in a new workflow.
 func settings(given, current object) (object, error) {
 	out := object{}
 	for _, key := range slices.Sorted(maps.Keys(given)) {

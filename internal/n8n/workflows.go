@@ -25,7 +25,7 @@ const (
 		`"tags":{"type":"array","items":{"type":"string"}},"updatedAt":{"type":"string"}},"required":["id","name","active","nodes","tags"]}`
 )
 
-// maxListed is how many workflows or executions a tool lists at most.
+// maxListed is the maximum number of workflows or executions that a tool lists.
 const maxListed = 1000
 
 func (i *Instance) workflowsServer() *server {
@@ -105,7 +105,7 @@ type idInput struct {
 	Full       bool   `json:"full"`
 }
 
-// fetch reads a workflow.
+// fetch reads the workflow with an id.
 func (i *Instance) fetch(ctx context.Context, id string) (workflow, error) {
 	var w workflow
 	if id == "" {
@@ -117,7 +117,7 @@ func (i *Instance) fetch(ctx context.Context, id string) (workflow, error) {
 
 func workflowPath(id string) string { return "workflows/" + url.PathEscape(id) }
 
-// notFound names what is not there.
+// notFound replaces an error with the status 404 by one that names the missing thing.
 func notFound(err error, what, id, hint string) error {
 	if r, is := errors.AsType[*refusal](err); is && r.data["status"] == http.StatusNotFound {
 		return &refusal{fmt.Sprintf("%s %q not found (404); %s", what, id, hint), r.data}
@@ -215,7 +215,7 @@ func (i *Instance) createWorkflow(ctx context.Context, sent func(), in workflowI
 	return i.finish(ctx, sent, w, in.Active, in.Tags), nil
 }
 
-// finish makes the requests that follow the one that stored a workflow. What they could not do is in the answer.
+// finish makes the requests that follow storing a workflow. The answer lists what they could not do.
 func (i *Instance) finish(ctx context.Context, sent func(), w workflow, active *bool, tags *[]string) object {
 	var problems []string
 	if tags != nil && !slices.Equal(slices.Sorted(slices.Values(*tags)), slices.Sorted(slices.Values(w.tags()))) {
@@ -268,7 +268,7 @@ func (i *Instance) switchTool(on bool) func(context.Context, func(), idInput) (a
 	}
 }
 
-// setTags gives a workflow the tags of these names, and makes those that there are not.
+// setTags sets the tags of a workflow by name, and creates missing tags.
 func (i *Instance) setTags(ctx context.Context, sent func(), id string, names []string) error {
 	known, err := list[object](ctx, i.api, "tags", nil, 0, maxListed)
 	if err != nil {
@@ -330,13 +330,13 @@ func (i *Instance) updateWorkflow(ctx context.Context, sent func(), in updateInp
 	return i.finish(ctx, sent, w, in.Active, in.Tags), nil
 }
 
-// readOnly are the fields of a workflow that n8n keeps itself: a whole workflow that comes back may have them.
+// readOnly are the fields of a workflow that n8n itself maintains. An update with a whole workflow may contain them.
 var readOnly = []string{
 	"id", "createdAt", "updatedAt", "versionId", "pinData", "description", "isArchived", "problem", "staticData", "meta", "activeVersionId", "activeVersion",
 	"versionCounter", "triggerCount", "shared",
 }
 
-// merge is the input with what updates holds.
+// merge returns the input with the fields in Updates.
 func (in updateInput) merge() (workflowInput, error) {
 	out := in.workflowInput
 	for key := range in.Updates {
@@ -350,7 +350,7 @@ func (in updateInput) merge() (workflowInput, error) {
 	return out, reshape(in.Updates, &out)
 }
 
-// settingsOf are the settings that a workflow has.
+// settingsOf returns the settings of a workflow.
 func settingsOf(w workflow) object {
 	if set := objectAt(object(w), "settings"); set != nil {
 		return set
@@ -358,7 +358,7 @@ func settingsOf(w workflow) object {
 	return object{}
 }
 
-// put stores name, nodes, connections and settings of a workflow that is before in n8n. n8n keeps settings that are not given.
+// put stores name, nodes, connections and settings of a workflow, whose stored version is before. n8n keeps settings that are not given.
 func (i *Instance) put(ctx context.Context, sent func(), before, w workflow, changed object) (workflow, error) {
 	list, _ := w["nodes"].([]any)
 	nodes, err := complete(list, before.nodes(), i.nodes.known(ctx))

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Hosts are the hosts that requests may go to. An entry is a name or an address, which stands for its ports 80 and 443, or HOST:PORT.
-// *.example.com is every name below example.com. The zero value permits none.
+// Hosts are the hosts to which requests are permitted. An entry is a name or an address, which permits ports 80 and 443, or HOST:PORT.
+// *.example.com permits every name below example.com. The zero value permits no host.
 type Hosts []string
 
-// Check returns an error for the first entry that names no host.
+// Check returns an error for the first invalid entry.
 func (h Hosts) Check() error {
 	for _, entry := range h {
 		host, port := splitPort(entry)
@@ -27,7 +27,7 @@ func (h Hosts) Check() error {
 	return nil
 }
 
-// Permit reports whether a host, as [Host] writes it, may be asked at a port.
+// Permit reports whether requests to a port of a host are permitted. The host has the form that [Host] returns.
 func (h Hosts) Permit(host, port string) bool {
 	return slices.ContainsFunc(h, func(entry string) bool {
 		name, only := splitPort(entry)
@@ -43,7 +43,7 @@ func (h Hosts) Permit(host, port string) bool {
 	})
 }
 
-// Host is a host in the form in which hosts are compared and asked: ASCII, in lower case, without a dot at the end.
+// Host returns a host in the form that is compared and resolved: ASCII, in lower case, without a dot at the end.
 func Host(host string) (string, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return ip.Unmap().String(), nil
@@ -55,7 +55,7 @@ func Host(host string) (string, error) {
 	return strings.ToLower(ascii), nil
 }
 
-// splitPort splits a port off an entry; an IPv6 address with one is in brackets.
+// splitPort splits an entry into host and port. An IPv6 address with a port is in brackets.
 func splitPort(entry string) (host, port string) {
 	if host, port, err := net.SplitHostPort(entry); err == nil {
 		return host, port

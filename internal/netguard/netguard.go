@@ -1,4 +1,4 @@
-// Package netguard keeps requests to addresses that others choose away from this machine and its networks.
+// Package netguard keeps requests with addresses from untrusted sources away from this machine and its networks.
 package netguard
 
 import (
@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// ErrPrivate reports an address that is not one of the internet at large.
+// ErrPrivate is the error for an address that is not public.
 var ErrPrivate = errors.New("loopback and private addresses are refused")
 
-// Public says whether an address is one of the internet at large.
+// Public reports whether an address belongs to the public internet.
 func Public(ip netip.Addr) bool {
 	ip = ip.Unmap()
 	for _, reserved := range reservedNetworks {
@@ -28,7 +28,7 @@ func Public(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && !ip.IsPrivate()
 }
 
-// isatap is the IPv4 address at the end of an ISATAP address (RFC 5214), which any prefix may have.
+// isatap returns the IPv4 address at the end of an ISATAP address (RFC 5214), which can have any prefix.
 func isatap(ip netip.Addr) (inner netip.Addr, ok bool) {
 	if !ip.Is6() {
 		return inner, false
@@ -38,9 +38,9 @@ func isatap(ip netip.Addr) (inner netip.Addr, ok bool) {
 	return netip.AddrFrom4([4]byte(b[12:])), ok
 }
 
-// reservedNetworks are neither private by RFC 1918 nor public: IANA's registries of special addresses
-// (RFC 6890). The IPv4-compatible, IPv4-translated (RFC 2765), NAT64, Teredo and 6to4 prefixes lead to IPv4 addresses of any kind;
-// 168.63.129.16 is what Azure's machines ask for their secrets.
+// reservedNetworks are networks that are not public although RFC 1918 does not list them, from IANA's registries of special addresses
+// (RFC 6890). The IPv4-compatible, IPv4-translated (RFC 2765), NAT64, Teredo and 6to4 prefixes lead to IPv4 addresses of any kind.
+// 168.63.129.16 serves secrets to Azure's machines.
 var reservedNetworks = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("168.63.129.16/32"),
 	netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("192.88.99.0/24"),
@@ -51,8 +51,8 @@ var reservedNetworks = []netip.Prefix{
 	netip.MustParsePrefix("5f00::/16"), netip.MustParsePrefix("fec0::/10"),
 }
 
-// Named says whether a host is written as an address, or as a name for loopback, that allowed refuses. What other names resolve to is
-// checked by Dialer.
+// Named reports whether a host is written as an address, or as a name for loopback, that allowed rejects. Dialer checks the addresses of
+// all other names.
 func Named(host string, allowed func(netip.Addr) bool) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	ip, err := netip.ParseAddr(host)
@@ -62,8 +62,8 @@ func Named(host string, allowed func(netip.Addr) bool) bool {
 	return err == nil && !allowed(ip)
 }
 
-// Dialer connects to addresses that allowed accepts, within timeout; others fail with ErrPrivate. It looks at the address that is
-// connected to, so a name cannot resolve to another one in between.
+// Dialer returns a function that connects, within timeout, to addresses that allowed accepts. Other addresses fail with ErrPrivate. The
+// check uses the address of the connection, so a name cannot resolve to another address in between.
 func Dialer(timeout time.Duration, allowed func(netip.Addr) bool) func(ctx context.Context, network, address string) (net.Conn, error) {
 	d := &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)

@@ -12,28 +12,28 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Answer is what a service answered.
+// Answer is the answer of a service.
 type Answer struct {
 	Status int
-	// Header holds what programs can use of the headers, above all to get further pages, by names in lower case.
+	// Header holds the headers that programs can use, mainly for fetching further pages, by names in lower case.
 	Header map[string]string
-	JSON   json.RawMessage // the content, if it is JSON
-	Text   string          // the content, if it is another text
+	JSON   json.RawMessage // content, if it is JSON
+	Text   string          // content, if it is other text
 	Data   []byte          // any other content
-	// MediaType and Name are those of Data and Text; Name may be empty.
+	// MediaType and Name describe Data and Text; Name may be empty.
 	MediaType, Name string
 }
 
-// told are the headers that programs get.
+// told matches the names of the headers that programs get.
 var told = startup.Regexp(`^(link|location|content-location|etag|last-modified|retry-after|allow|content-range|` +
 	`(x-)?rate-?limit(-[a-z-]+)?|x-[a-z-]*(page|pages|total|count|cursor|next|offset|request-id)[a-z-]*)$`)
 
 const (
 	maxHeaders = 32
-	maxHeader  = 4 << 10 // bytes
+	maxHeader  = 4 << 10 // maximum length of a header in bytes
 )
 
-// Read reads an answer. body is kept.
+// Read reads an answer. The result may refer to body, which must not be changed.
 func Read(status int, header http.Header, body []byte) Answer {
 	a := Answer{Status: status, Header: map[string]string{}}
 	for name, values := range header {

@@ -19,7 +19,7 @@ const (
 	bodyForm
 	bodyMultipart
 	bodyText
-	bodyAny // a range of media types without a schema: a file or text if it is given as one, else JSON
+	bodyAny // range of media types without a schema: sent as a file or text if it is given as such, otherwise as JSON
 	bodyBinary
 )
 
@@ -33,7 +33,7 @@ type body struct {
 	parts     map[string]part // parts of a form, by property
 }
 
-// part is how a property of a form is written.
+// part describes how a property of a form is written.
 type part struct {
 	param
 	file        bool
@@ -72,7 +72,7 @@ func kindOf(mediaType string) bodyKind {
 	return bodyBinary
 }
 
-// kindOfContent is the kind of a media type of a document. Of a range such as */* the schema says what the service takes.
+// kindOfContent returns the kind of a media type in a document. For a range such as */*, the schema shows what the service takes.
 func (d *Document) kindOfContent(m member) bodyKind {
 	family, _, _ := strings.Cut(m.name, "/")
 	schema := d.resolve(m.value.get("schema"))
@@ -89,7 +89,7 @@ func (d *Document) kindOfContent(m member) bodyKind {
 	return bodyJSON
 }
 
-// readBody takes the media type that is best for programs: the first kind of the order above that the document has.
+// readBody selects the media type that is best for programs: the one whose kind is first in the list of kinds above.
 func (d *Document) readBody(o *Operation, n *node) {
 	content := n.get("content")
 	if !content.isMapping() || len(content.members) == 0 || o.ReadOnly() && !n.is("required") {
@@ -169,7 +169,7 @@ func (o *Operation) setBody(r *Request, raw json.RawMessage) error {
 	}
 }
 
-// isGivenFile reports whether a program gives a text, or a file by the schema fileSchema.
+// isGivenFile reports whether a program gives a text, or a file in the form of fileSchema.
 func isGivenFile(raw json.RawMessage) bool {
 	var members map[string]json.RawMessage
 	var text string
@@ -187,7 +187,7 @@ func isGivenFile(raw json.RawMessage) bool {
 	return true
 }
 
-// concrete is a media type that can be sent in place of a range such as */*.
+// concrete returns mediaType, or instead if mediaType is a range such as */*, which cannot be sent.
 func concrete(mediaType, instead string) string {
 	if strings.Contains(mediaType, "*") {
 		return instead
@@ -202,7 +202,7 @@ func (b *body) part(name string) part {
 	return part{param: param{name: name, in: inQuery, style: "form", explode: true}}
 }
 
-// form writes application/x-www-form-urlencoded.
+// form writes an object as application/x-www-form-urlencoded.
 func (b *body) form(o object) []byte {
 	var written []string
 	for _, field := range o.properties {
@@ -217,7 +217,7 @@ func (b *body) form(o object) []byte {
 	return []byte(strings.Join(written, "&"))
 }
 
-// multipart writes multipart/form-data.
+// multipart writes an object as multipart/form-data.
 func (b *body) multipart(r *Request, o object) error {
 	var out bytes.Buffer
 	w := multipart.NewWriter(&out)
@@ -291,7 +291,7 @@ type file struct {
 	content           []byte
 }
 
-// fileOf is the file that a program gives, by the schema fileSchema.
+// fileOf returns the file that a program gives in the form of fileSchema.
 func fileOf(v any) (f file, err error) {
 	o, is := v.(object)
 	if !is {

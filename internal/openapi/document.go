@@ -13,25 +13,25 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Bounds of the tools of one document.
+// Limits of the tools of one document.
 const (
 	maxOperations = 4000
-	maxParameters = 200      // most parameters of one operation
-	maxTools      = 12 << 20 // bytes of all schemas and descriptions
-	maxSchema     = 64 << 10 // bytes of one schema
-	maxName       = 64       // bytes of a tool's name
-	maxSaid       = 1 << 10  // bytes of a tool's description
+	maxParameters = 200      // maximum number of parameters of one operation
+	maxTools      = 12 << 20 // maximum size in bytes of all schemas and descriptions
+	maxSchema     = 64 << 10 // maximum size in bytes of one schema
+	maxName       = 64       // maximum length in bytes of a tool's name
+	maxSaid       = 1 << 10  // maximum length in bytes of a tool's description
 	maxProblems   = 20
 )
 
-// Document is a document's service. It does not change, and is safe for concurrent use.
+// Document is the service that a document describes. It does not change, and is safe for concurrent use.
 type Document struct {
 	Title, Version, Description string
-	// Server is the address of the service as the document has it, with the defaults of its variables. It may be relative to the
-	// document's own address, or empty.
+	// Server is the address of the service in the document, with the default values of its variables. It may be relative to the address of the document,
+	// or empty.
 	Server     string
 	Operations []*Operation
-	// Problems are the reasons why operations are left out, at most 20.
+	// Problems lists the reasons why operations are left out, at most 20.
 	Problems []string
 
 	root    *node
@@ -40,7 +40,7 @@ type Document struct {
 
 // Operation is one method of one path.
 type Operation struct {
-	// Name is unique in the document, also without case, - and _. It has at most 64 letters, digits, - and _.
+	// Name is unique in the document, even if case, - and _ are ignored. It has at most 64 letters, digits, - and _.
 	Name               string
 	Title, Description string
 	Method             string
@@ -48,19 +48,19 @@ type Operation struct {
 	Input json.RawMessage
 	// Output is the JSON Schema of the answer, always of an object; nil if the document says nothing usable.
 	Output json.RawMessage
-	// Wrapped says that the answer is the property "result" of what Output describes.
+	// Wrapped means that the answer is the property "result" of the object that Output describes.
 	Wrapped bool
 
-	path     string // template
+	path     string // path template
 	params   []param
 	body     *body
 	security [][]string
 }
 
-// ReadOnly says that HTTP defines the method as safe.
+// ReadOnly reports whether HTTP defines the method as safe.
 func (o *Operation) ReadOnly() bool { return o.Method == http.MethodGet || o.Method == http.MethodHead }
 
-// Idempotent says that HTTP defines that a repetition has no further effect.
+// Idempotent reports whether HTTP defines the method as idempotent.
 func (o *Operation) Idempotent() bool {
 	return o.ReadOnly() || o.Method == http.MethodPut || o.Method == http.MethodDelete
 }
@@ -68,13 +68,13 @@ func (o *Operation) Idempotent() bool {
 // errElsewhere reports a reference that leads out of the document.
 var errElsewhere = errors.New("it refers to what is not in the document; bundle the document into one file")
 
-// methods are those that become tools, in the order in which they are listed.
+// methods lists the HTTP methods that become tools, in the order of the tools of a path.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
-// documentForm matches the beginning of a document's version.
+// documentForm matches the line that gives the version of a document.
 var documentForm = startup.Regexp(`(?m)^[\s{]{0,8}["']?openapi["']?\s*:\s*["']?3\.`)
 
-// IsDocument says whether a text looks like a document, in JSON or YAML, without reading all of it.
+// IsDocument reports whether a text looks like a document, in JSON or YAML, without reading all of it.
 func IsDocument(text []byte) bool { return documentForm().Match(text) }
 
 // Parse reads a document. It takes well under a second for a document of several hundred operations.
@@ -97,7 +97,7 @@ func Parse(data []byte) (*Document, error) {
 	return d, d.readOperations()
 }
 
-// serverOf is the address of the first server of a document, path or operation, with the defaults of its variables.
+// serverOf returns the address of the first server of a document, path or operation, with the default values of its variables.
 func serverOf(n *node) string {
 	servers := n.list("servers")
 	if len(servers) == 0 {
@@ -158,7 +158,7 @@ func (d *Document) readOperations() error {
 	return nil
 }
 
-// toolName makes a name of an operation's id, else of its method and path.
+// toolName returns a name that is made from an operation's id, or else from its method and path.
 func toolName(id, method, path string, taken map[string]bool) string {
 	fold := func(name string) string {
 		return strings.Map(func(r rune) rune {
@@ -185,7 +185,7 @@ func toolName(id, method, path string, taken map[string]bool) string {
 	}
 }
 
-// read completes an operation.
+// read fills in an operation.
 func (d *Document) read(o *Operation, item, op *node, limit int) error {
 	if op = d.resolve(op); !op.isMapping() {
 		return errElsewhere
@@ -216,7 +216,7 @@ func (d *Document) read(o *Operation, item, op *node, limit int) error {
 	return nil
 }
 
-// writeInput writes the schema of the input: required properties and others in the order of the document, the body last.
+// writeInput writes the schema of the input: the parameters in their order, then the body.
 func (d *Document) writeInput(o *Operation, limit int) {
 	w := d.writer(limit, true)
 	w.raw(`{"type":"object","properties":{`)
@@ -247,7 +247,7 @@ func (d *Document) writeInput(o *Operation, limit int) {
 	}
 	w.raw("}")
 	if len(required) > 0 {
-		raw, _ := json.Marshal(required) // texts
+		raw, _ := json.Marshal(required) // cannot fail: they are strings
 		w.key("required")
 		w.b = append(w.b, raw...)
 	}
@@ -257,7 +257,7 @@ func (d *Document) writeInput(o *Operation, limit int) {
 	o.Input = w.b
 }
 
-// described writes a schema with a description that stands beside it in the document.
+// described writes a schema with the description that the document gives beside it.
 func (w *schemaWriter) described(n *node, said string) {
 	before := len(w.b)
 	w.schema(n, 0)
@@ -270,7 +270,7 @@ func (w *schemaWriter) described(n *node, said string) {
 	}
 }
 
-// readAnswer finds the schema of the answer: of the first success that has JSON.
+// readAnswer finds the schema of the answer: that of the first successful status with JSON.
 func (d *Document) readAnswer(o *Operation, responses *node, limit int) {
 	if !responses.isMapping() {
 		return

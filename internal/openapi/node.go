@@ -14,14 +14,14 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// MaxDocument is the size in bytes of the largest document that is read.
+// MaxDocument is the maximum size in bytes of a document.
 const MaxDocument = 16 << 20
 
-// Bounds of a document's tree. The largest known ones have half a million values and nest 60 levels deep.
+// Limits of a document's tree. The largest known documents have half a million values and nest 60 levels deep.
 const (
 	maxValues = 2_000_000
 	maxDepth  = 256
-	maxHops   = 32 // references that lead to one another
+	maxHops   = 32 // maximum length of a chain of references
 )
 
 type kind uint8
@@ -35,8 +35,8 @@ const (
 	mapping
 )
 
-// node is one value of a document. Its methods work on nil, which stands for an absent value. A YAML document may have the same node in
-// several places, and in itself.
+// node is one value of a document. Its methods work on nil, which stands for an absent value. In a YAML document a node can be in several places, and
+// inside itself.
 type node struct {
 	kind    kind
 	text    string // content of a text; JSON literal of a number or boolean
@@ -50,7 +50,7 @@ type member struct {
 	value *node
 }
 
-// manyMembers is from how many on a mapping has an index.
+// manyMembers is the number of members above which a mapping has an index.
 const manyMembers = 8
 
 func (n *node) get(name string) *node {
@@ -68,7 +68,7 @@ func (n *node) get(name string) *node {
 	return nil
 }
 
-// str is the text of a member, "" if it is none.
+// str returns the text of a member, or "" if the member is not a text.
 func (n *node) str(name string) string {
 	if v := n.get(name); v != nil && v.kind == text {
 		return v.text
@@ -83,7 +83,7 @@ func (n *node) is(name string) bool {
 
 func (n *node) isMapping() bool { return n != nil && n.kind == mapping }
 
-// list is the elements of a member, nil if it is no list.
+// list returns the elements of a member, or nil if the member is not a list.
 func (n *node) list(name string) []*node {
 	if v := n.get(name); v != nil {
 		return v.items
@@ -102,7 +102,7 @@ func parse(data []byte) (*node, error) {
 		p.tokens.Next()
 		return p.value(0)
 	}
-	// The library makes the whole tree before it can be counted.
+	// The library builds the whole tree before its values can be counted, so their number is estimated here.
 	if n := bytes.Count(data, []byte("\n")) + bytes.Count(data, []byte(",")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte("{")); n > maxValues/2 {
 		return nil, errValues
 	}
@@ -122,7 +122,7 @@ var (
 	errDepth  = fmt.Errorf("it is nested more than %d levels deep", maxDepth)
 )
 
-// put adds a member; of duplicates the first counts.
+// put adds a member. Of members with the same name, the first one counts.
 func (n *node) put(name string, value *node) {
 	if n.get(name) != nil {
 		return
@@ -139,7 +139,7 @@ func (n *node) put(name string, value *node) {
 	}
 }
 
-// jsonParser reads valid JSON; its tokenizer stands at the first token of a value.
+// jsonParser reads valid JSON. Its tokenizer is at the first token of a value.
 type jsonParser struct {
 	tokens *segment.Tokenizer
 	values int
@@ -226,7 +226,7 @@ func (p *yamlParser) value(y *yaml.Node, depth int) (*node, error) {
 				return nil, err
 			}
 			if key := y.Content[i]; key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge" {
-				for _, m := range v.members { // members of the mapping itself win
+				for _, m := range v.members { // members that were read earlier win
 					if n.get(m.name) == nil {
 						if p.values++; p.values > maxValues {
 							return nil, errValues
@@ -274,7 +274,7 @@ func (n *node) scalar(y *yaml.Node) {
 	}
 }
 
-// appendJSON appends the node as JSON, if that takes at most limit bytes. A node that holds itself takes more.
+// appendJSON appends the node as JSON, and reports whether that takes at most limit bytes. A node that contains itself takes more.
 func (n *node) appendJSON(b []byte, limit int) ([]byte, bool) {
 	if n == nil || limit < 4 {
 		return b, false
@@ -327,7 +327,8 @@ func appendText(b []byte, s string) []byte {
 	return append(b, raw...)
 }
 
-// resolve follows the references of a node: the node itself if it is none, nil if a reference leads to nothing in this document.
+// resolve follows the references of a node. It returns the node itself if it is not a reference, and nil if a reference leads to nothing in this
+// document.
 func (d *Document) resolve(n *node) *node {
 	for range maxHops {
 		ref := n.get("$ref")
@@ -339,7 +340,7 @@ func (d *Document) resolve(n *node) *node {
 	return nil
 }
 
-// at is what a reference such as #/components/schemas/Pet leads to.
+// at returns the node that a reference such as #/components/schemas/Pet leads to.
 func (d *Document) at(ref string) *node {
 	pointer, here := strings.CutPrefix(ref, "#")
 	if !here {

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/jsontext"
 )
 
-// Where parameters are.
+// Places of parameters in a request.
 const (
 	inPath   = "path"
 	inQuery  = "query"
@@ -35,12 +35,12 @@ type param struct {
 	schema   *node
 	style    string
 	explode  bool
-	reserved bool // reserved characters stay as they are
+	reserved bool // marks a value whose reserved characters are not escaped
 	slashes  bool // marks a path parameter that spans several segments
 	json     bool // marks a value that is written as JSON
 }
 
-// connectionHeaders are those of the connection, and those by which a proxy says who asks.
+// connectionHeaders are the headers that belong to the connection, and those by which a proxy names the client.
 var connectionHeaders = []string{
 	"connection", "content-encoding", "content-length", "expect", "forwarded", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
 	"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip",
@@ -49,13 +49,14 @@ var connectionHeaders = []string{
 // notParams are headers that OpenAPI excludes from parameters, or that hold credentials.
 var notParams = []string{"accept", "authorization", "content-type", "cookie"}
 
-// Reserved reports whether a header is not a program's to set: it belongs to the connection, or says who asks.
+// Reserved reports whether programs may not set a header, because it belongs to the connection or names the client.
 func Reserved(name string) bool {
 	name = strings.ToLower(name)
 	return slices.Contains(connectionHeaders, name) || strings.HasPrefix(name, "proxy-") || strings.HasPrefix(name, "sec-")
 }
 
-// readParams reads the parameters of a path and those of the operation, which replace them. One that is a security scheme's is left out.
+// readParams reads the parameters of a path and those of the operation, which replace them. It leaves out parameters that hold the credential of a
+// security scheme.
 func (d *Document) readParams(o *Operation, shared, own []*node) error {
 	if len(shared)+len(own) > maxParameters {
 		return fmt.Errorf("it has more than %d parameters", maxParameters)
@@ -99,7 +100,7 @@ func (d *Document) readParams(o *Operation, shared, own []*node) error {
 	return nil
 }
 
-// isSecret reports whether a parameter is where a security scheme places a credential.
+// isSecret reports whether a security scheme places a credential in a parameter.
 func (d *Document) isSecret(p param) bool {
 	for _, s := range d.schemes {
 		if s.in == p.in && (s.name == p.name || p.in == inHeader && strings.EqualFold(s.name, p.name)) {
@@ -127,7 +128,7 @@ func (p *param) read(n *node) {
 	}
 }
 
-// checkTemplate returns an error for a path that leaves that of the service, or is none.
+// checkTemplate returns an error for a path that leads out of the path of the service, or that is not a path.
 func checkTemplate(path string) error {
 	plain := strings.ToLower(strings.ReplaceAll(path, `\`, "/"))
 	plain = strings.NewReplacer("%2e", ".", "%2f", "/", "%5c", "/").Replace(plain)
@@ -145,7 +146,7 @@ func checkTemplate(path string) error {
 	return nil
 }
 
-// templateNames are the names in braces of a path.
+// templateNames returns the names in braces in a path.
 func templateNames(path string) (names []string) {
 	for {
 		_, rest, found := strings.Cut(path, "{")
@@ -160,25 +161,25 @@ func templateNames(path string) (names []string) {
 	}
 }
 
-// pair is a part of a query, of a form or of cookies, also as it is written.
+// pair is a name and a value in a query, a form or cookies, with the text that is sent.
 type pair struct{ name, value, written string }
 
-// error is the error for a value that a parameter does not take.
+// error returns the error for a value that a parameter does not take.
 func (p *param) error(msg string) error { return errors.New(p.key + ": " + msg) }
 
-// property is a property of an object, in the order in which the input has them.
+// property is a property of an object. Properties keep the order of the input.
 type property struct {
 	name  string
 	value any
 }
 
-// object is a decoded JSON object. Its JSON is raw, without equal keys.
+// object is a decoded JSON object. raw is its JSON, without duplicate keys.
 type object struct {
 	properties []property
 	raw        json.RawMessage
 }
 
-// get is the value of a property, nil if there is none.
+// get returns the value of a property, or nil if there is none.
 func (o object) get(name string) any {
 	for _, p := range o.properties {
 		if p.name == name {
@@ -188,7 +189,7 @@ func (o object) get(name string) any {
 	return nil
 }
 
-// array is a decoded JSON array. Its JSON is raw.
+// array is a decoded JSON array. raw is its JSON.
 type array struct {
 	items []any
 	raw   json.RawMessage
@@ -196,7 +197,7 @@ type array struct {
 
 var errHalf = errors.New("it has half of a surrogate pair (\\ud800 to \\udfff), which cannot be sent here")
 
-// decode reads a value of the input: an object, an array, a json.Number as it is written, a string, a bool or nil.
+// decode reads a value of the input. The result is an object, an array, a json.Number as it was written, a string, a bool or nil.
 func decode(raw json.RawMessage) (any, error) {
 	raw = jsontext.Compact(raw)
 	if !json.Valid(raw) {
@@ -209,7 +210,7 @@ func decode(raw json.RawMessage) (any, error) {
 	return v, err
 }
 
-// decodeAt reads the value that begins at an offset of a compact text, and returns where it ends.
+// decodeAt reads the value that begins at an offset of compact JSON, and returns the offset of its end.
 func decodeAt(raw []byte, at int) (v any, end int, err error) {
 	from := at
 	switch raw[at] {
@@ -254,7 +255,7 @@ func decodeAt(raw []byte, at int) (v any, end int, err error) {
 	return v, end, err
 }
 
-// scalar is a value as text; what holds values is JSON.
+// scalar returns a value as text; objects and arrays become JSON.
 func scalar(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -269,7 +270,7 @@ func scalar(v any) string {
 	return jsonOf(v)
 }
 
-// jsonOf is a value as JSON.
+// jsonOf returns a value as JSON.
 func jsonOf(v any) string {
 	switch v := v.(type) {
 	case object:
@@ -277,11 +278,11 @@ func jsonOf(v any) string {
 	case array:
 		return string(v.raw)
 	}
-	raw, _ := json.Marshal(v) // v was decoded from JSON
+	raw, _ := json.Marshal(v) // cannot fail: v was decoded from JSON
 	return string(raw)
 }
 
-// items are the texts of a value that is a list or an object: of an object, its keys and values by turns.
+// items returns the texts in a value: the items of an array, the keys and values of an object in turn, or any other value itself.
 func items(v any) []string {
 	var all []string
 	switch v := v.(type) {
@@ -299,7 +300,7 @@ func items(v any) []string {
 	return all
 }
 
-// escapeAll escapes texts.
+// escapeAll returns the texts with escape applied to each.
 func escapeAll(all []string, escape func(string) string) []string {
 	out := make([]string, len(all))
 	for i, s := range all {
@@ -308,7 +309,7 @@ func escapeAll(all []string, escape func(string) string) []string {
 	return out
 }
 
-// assigned are the pairs name=value of an object's texts.
+// assigned joins keys and values, which alternate in all, into pairs name=value.
 func assigned(all []string) (out []string) {
 	for i := 0; i+1 < len(all); i += 2 {
 		out = append(out, all[i]+"="+all[i+1])
@@ -316,7 +317,8 @@ func assigned(all []string) (out []string) {
 	return out
 }
 
-// pathText is the text of a path parameter (RFC 6570). What could lead to another path is refused: services decode in different ways.
+// pathText returns the text of a path parameter (RFC 6570). It refuses text that could lead to another path, because services decode paths in
+// different ways.
 func (p *param) pathText(v any) (string, error) {
 	all := items(v)
 	for _, s := range all {
@@ -376,7 +378,7 @@ func (p *param) checkSegment(s string) error {
 	return nil
 }
 
-// pairs are what a value becomes in a query, a form or cookies.
+// pairs returns the pairs that represent a value in a query, a form or cookies.
 func (p *param) pairs(v any) []pair {
 	escape := url.QueryEscape
 	if p.reserved {
@@ -434,14 +436,14 @@ func deep(name string, v any, one func(name, value string) pair) (all []pair) {
 	return all
 }
 
-// escapeReserved escapes what would end a value in a query, and leaves the other reserved characters.
+// escapeReserved escapes the characters that would end a value in a query, and leaves the other reserved characters unchanged.
 func escapeReserved(s string) string {
 	return strings.NewReplacer(
 		"%3A", ":", "%2F", "/", "%3F", "?", "%40", "@", "%21", "!", "%24", "$", "%27", "'", "%28", "(", "%29", ")", "%2A", "*", "%2C", ",", "%3B", ";",
 	).Replace(url.QueryEscape(s))
 }
 
-// headerText is the text of a header.
+// headerText returns the text of a header.
 func (p *param) headerText(v any) (string, error) {
 	all := items(v)
 	if _, isObject := v.(object); isObject && p.explode {

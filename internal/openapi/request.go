@@ -20,11 +20,11 @@ type Request struct {
 	cookies []pair
 }
 
-// maxURL is the length in bytes of an address; servers take less.
+// maxURL is the maximum length in bytes of an address; servers accept less.
 const maxURL = 64 << 10
 
-// Request makes the request for an input, a JSON object that fits Input, to a service at base. Its errors say which property does not
-// fit; they hold no value.
+// Request makes the HTTP request for an input to a service at base. The input is a JSON object that fits Input. Errors name the property that does
+// not fit, and contain no value.
 func (o *Operation) Request(base *url.URL, input json.RawMessage) (*Request, error) {
 	var values map[string]json.RawMessage
 	if err := json.Unmarshal(input, &values); err != nil {
@@ -64,7 +64,7 @@ func (o *Operation) Request(base *url.URL, input json.RawMessage) (*Request, err
 	return r, r.locate(base, path, replace)
 }
 
-// set writes a parameter into the request; the text of one in the path is returned.
+// set writes a parameter into the request. It returns the text of a parameter in the path.
 func (r *Request) set(p *param, v any) (text string, err error) {
 	switch p.in {
 	case inPath:
@@ -84,7 +84,7 @@ func (r *Request) set(p *param, v any) (text string, err error) {
 	return "", err
 }
 
-// locate sets the address.
+// locate sets the address of the request. replace lists path parameters and their texts in turn.
 func (r *Request) locate(base *url.URL, path string, replace []string) error {
 	literal := escapeLiteral(path)
 	for i := 0; i < len(replace); i += 2 {
@@ -105,7 +105,7 @@ func (r *Request) locate(base *url.URL, path string, replace []string) error {
 	return nil
 }
 
-// escapeLiteral escapes what cannot stand in an address. Braces are escaped, too.
+// escapeLiteral escapes the characters that an address cannot contain, and braces.
 func escapeLiteral(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -119,7 +119,7 @@ func escapeLiteral(s string) string {
 	return b.String()
 }
 
-// URL is the address with the query. It may hold credentials.
+// URL returns the address with the query. It may contain credentials.
 func (r *Request) URL() (*url.URL, error) {
 	u := *r.url
 	parts := make([]string, 0, len(r.query)+1)
@@ -135,7 +135,7 @@ func (r *Request) URL() (*url.URL, error) {
 	return &u, nil
 }
 
-// Cookie is the header of that name; it may hold credentials. It is empty without cookies.
+// Cookie returns the header Cookie, which may contain credentials. It returns an empty string if there are no cookies.
 func (r *Request) Cookie() string {
 	parts := make([]string, len(r.cookies))
 	for i, p := range r.cookies {

@@ -10,23 +10,24 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Bounds of what a schema of a tool takes from the document.
+// Limits of what a schema of a tool takes from the document.
 const (
 	schemaDepth = 40
-	maxText     = 400  // bytes of a description
-	maxPattern  = 500  // bytes
-	maxLiteral  = 200  // bytes of a default
-	maxEnum     = 4096 // bytes of all values of an enum
-	maxNames    = 1000 // properties of one object, elements of one list
+	maxText     = 400  // maximum length of a description in bytes
+	maxPattern  = 500  // maximum length of a pattern in bytes
+	maxLiteral  = 200  // maximum length of a default in bytes
+	maxEnum     = 4096 // maximum size in bytes of all values of an enum
+	maxNames    = 1000 // maximum number of properties of one object, and of elements of one list
 )
 
-// schemaWriter writes JSON Schemas (draft 2020-12) of a document's schemas, in the document's order, within a number of bytes: what does
-// not fit is written as {}, which permits everything. What references name is written once, in $defs; so cycles end.
+// schemaWriter writes JSON Schemas (draft 2020-12) from a document's schemas, in the order of the document. After about limit bytes it writes {} for
+// further schemas, which permits everything. It writes the targets of references once, in $defs, so that cycles end.
 type schemaWriter struct {
 	doc   *Document
 	limit int
 	b     []byte
-	// input leaves readOnly properties out, else writeOnly ones; patterns count for an input only.
+	// input means that the schema describes an input: it omits readOnly properties and keeps patterns. Otherwise it omits writeOnly properties and
+	// patterns.
 	input bool
 	files bool // strings of format binary may be given as files
 
@@ -46,14 +47,14 @@ func (w *schemaWriter) left() int         { return w.limit - len(w.b) }
 func (w *schemaWriter) key(s string)      { w.comma(); w.text(s); w.raw(":") }
 func (w *schemaWriter) undescribed() bool { return len(w.b) > w.limit*3/4 }
 
-// comma separates a member from the one before it.
+// comma writes a comma if a member or an item precedes.
 func (w *schemaWriter) comma() {
 	if n := len(w.b); n > 0 && w.b[n-1] != '{' && w.b[n-1] != '[' {
 		w.raw(",")
 	}
 }
 
-// fileSchema is what a program gives for a file.
+// fileSchema is the schema of a file that a program gives, without the closing brace.
 const fileSchema = `{"anyOf":[{"type":"string","description":"text of the file"},{"type":"object","properties":{"base64":{"type":"string"},` +
 	`"filename":{"type":"string"},"contentType":{"type":"string"}},"required":["base64"],"additionalProperties":false}]`
 
@@ -71,7 +72,7 @@ func (w *schemaWriter) schema(n *node, depth int) {
 	}
 }
 
-// reference writes a reference into $defs.
+// reference writes a reference to a schema in $defs.
 func (w *schemaWriter) reference(n *node) {
 	target := w.doc.resolve(n)
 	if !target.isMapping() {
@@ -90,7 +91,7 @@ func (w *schemaWriter) reference(n *node) {
 	w.raw("}")
 }
 
-// name is a new name in $defs, after the last part of a reference.
+// name returns a new name in $defs that resembles the last part of a reference.
 func (w *schemaWriter) name(ref string) string {
 	base := clip(plain(ref[strings.LastIndexByte(ref, '/')+1:]), 64)
 	if base == "" {
@@ -104,7 +105,7 @@ func (w *schemaWriter) name(ref string) string {
 	return name
 }
 
-// defs writes $defs, if the schema refers to any, as a member of the object that is being written.
+// defs writes $defs as a member of the object that is being written, if the schema has references.
 func (w *schemaWriter) defs() {
 	if len(w.queue) == 0 {
 		return
@@ -122,7 +123,7 @@ func (w *schemaWriter) defs() {
 	w.raw("}")
 }
 
-// scalars are the keywords whose values are taken as they are.
+// scalars are the keywords whose values are copied unchanged.
 var scalars = map[string]kind{
 	"format": text, "minLength": number, "maxLength": number, "multipleOf": number, "minItems": number, "maxItems": number,
 	"uniqueItems": boolean, "minProperties": number, "maxProperties": number, "minContains": number, "maxContains": number,
@@ -131,7 +132,7 @@ var scalars = map[string]kind{
 
 var types = []string{"string", "number", "integer", "boolean", "object", "array", "null"}
 
-// object writes a schema that is no reference. typ is its type where it does not say one; "root object" also ends it with $defs.
+// object writes a schema that is not a reference. typ is the type of a schema that declares none; if it is rootObject, the schema ends with $defs.
 func (w *schemaWriter) object(n *node, depth int, typ string) {
 	if w.files && isFile(w.doc, n) {
 		w.raw(fileSchema)
@@ -162,7 +163,7 @@ func (w *schemaWriter) object(n *node, depth int, typ string) {
 	}
 }
 
-// rootObject is the type of a whole schema, which has $defs.
+// rootObject is the type of a whole schema, which contains $defs.
 const rootObject = "root object"
 
 func (w *schemaWriter) types(n *node) (all []string) {
@@ -185,7 +186,7 @@ func (w *schemaWriter) description(n *node) {
 	}
 }
 
-// members writes the object of a schema, with the types given.
+// members writes a schema as an object of keywords, with the given types.
 func (w *schemaWriter) members(n *node, depth int, given []string, nullable bool) {
 	w.raw("{")
 	switch len(given) {
@@ -210,7 +211,7 @@ func (w *schemaWriter) members(n *node, depth int, given []string, nullable bool
 	w.raw("}")
 }
 
-// bound writes a bound of numbers. Before 3.1 exclusive… is a boolean, which says how the other is meant.
+// bound writes a limit of numbers. Before version 3.1, the exclusive keyword is a boolean that makes the inclusive limit exclusive.
 func (w *schemaWriter) bound(n *node, inclusive, exclusive string) {
 	limit, strict := n.get(inclusive), n.get(exclusive)
 	if strict != nil && strict.kind == number {
@@ -227,7 +228,7 @@ func (w *schemaWriter) bound(n *node, inclusive, exclusive string) {
 	w.raw(limit.text)
 }
 
-// member writes a keyword of a schema, if it means something to a program.
+// member writes a keyword of a schema, if it is useful to programs.
 func (w *schemaWriter) member(n *node, m member, depth int, nullable bool) {
 	v := m.value
 	if k, known := scalars[m.name]; known {
@@ -283,7 +284,7 @@ func (w *schemaWriter) enum(v *node, nullable bool) {
 	}
 }
 
-// hidden reports whether a property is not for this direction.
+// hidden reports whether a property is omitted: a readOnly one from an input, a writeOnly one from an answer.
 func (w *schemaWriter) hidden(property *node) bool {
 	property = w.doc.resolve(property)
 	return w.input && property.is("readOnly") || !w.input && property.is("writeOnly")
@@ -326,7 +327,7 @@ func (w *schemaWriter) properties(name string, v *node, depth int) {
 	w.raw("}")
 }
 
-// several writes a list of schemas. oneOf becomes anyOf: documents say it of alternatives that are not exclusive.
+// several writes a list of schemas. oneOf becomes anyOf, because documents use it for alternatives that are not exclusive.
 func (w *schemaWriter) several(name string, all []*node, depth int) {
 	if len(all) == 0 || len(all) > maxNames {
 		return
@@ -371,8 +372,8 @@ func (d *Document) isObject(n *node, depth int) bool {
 	return len(all) <= maxNames && slices.ContainsFunc(all[:min(len(all), 4)], func(part *node) bool { return d.isObject(part, depth+8) })
 }
 
-// output is the schema of a tool's answer, an object: that of the operation's or, for one of another kind, an object with it as result.
-// It is nil if the document says nothing of the answer.
+// output returns the schema of a tool's answer, which is an object. If the operation's answer is not an object, the schema wraps it as the property
+// result. The schema is nil if the document says nothing about the answer.
 func (d *Document) output(n *node, limit int) (raw json.RawMessage, wrapped bool) {
 	target := d.resolve(n)
 	if !target.isMapping() || len(target.members) == 0 {
@@ -398,7 +399,7 @@ func (d *Document) output(n *node, limit int) (raw json.RawMessage, wrapped bool
 	return w.b, true
 }
 
-// clip is a text of at most limit bytes, and an ellipsis if it was longer.
+// clip returns a text of at most limit bytes, followed by an ellipsis if it was longer.
 func clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -406,15 +407,15 @@ func clip(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// tags are those of HTML that documents have in descriptions.
+// tags matches the HTML tags that documents have in descriptions.
 var tags = startup.Regexp(`</?(?:a|b|i|p|br|em|li|ol|ul|div|pre|code|span|strong|h[1-6]|table|tr|td|th)(?:\s[^<>]{0,300})?/?>`)
 
-// prose is a description without tags.
+// prose returns a description without HTML tags.
 func prose(s string) string {
 	return strings.TrimSpace(tags().ReplaceAllString(clip(s, 4*maxSaid), ""))
 }
 
-// plain is a text with _ in place of runs of characters that names do not have.
+// plain replaces each run of characters that are not allowed in names by an underscore.
 func plain(s string) string {
 	var b strings.Builder
 	for _, r := range s {

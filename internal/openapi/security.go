@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// scheme is a security scheme, where a credential can be placed.
+// scheme is a security scheme: it says where a credential is placed, and with which prefix.
 type scheme struct{ in, name, prefix string }
 
 const (
@@ -43,7 +43,7 @@ func (d *Document) readSchemes() {
 	}
 }
 
-// securityOf is what an operation needs: any of several sets of schemes.
+// securityOf returns what an operation requires: one of several sets of schemes.
 func (d *Document) securityOf(op *node) (any [][]string) {
 	needs := op.get("security")
 	if needs == nil {
@@ -62,7 +62,7 @@ func (d *Document) securityOf(op *node) (any [][]string) {
 	return any
 }
 
-// CheckCredentials returns an error for a credential that none of the document's security schemes takes.
+// CheckCredentials returns an error for a credential that belongs to no security scheme of the document.
 func (d *Document) CheckCredentials(credentials map[string]string) error {
 	for name := range credentials {
 		if _, known := d.schemes[name]; !known {
@@ -75,8 +75,8 @@ func (d *Document) CheckCredentials(credentials map[string]string) error {
 	return nil
 }
 
-// Authorize places credentials, by the names of security schemes, in a request as the operation needs them: of the first of the sets
-// of schemes that are all there. That of scheme basic is "user:password". What the request has in those places is replaced.
+// Authorize places credentials, by the names of security schemes, in a request. It uses the first set of schemes of the operation for which all
+// credentials are given. A credential of scheme basic is "user:password". Authorize replaces what the request has in those places.
 func (d *Document) Authorize(o *Operation, r *Request, credentials map[string]string) {
 	for _, set := range o.security {
 		if !slices.ContainsFunc(set, func(name string) bool { return credentials[name] == "" || d.schemes[name].name == "" }) && len(set) > 0 {
@@ -88,7 +88,7 @@ func (d *Document) Authorize(o *Operation, r *Request, credentials map[string]st
 	}
 }
 
-// Secrets are the forms in which credentials are sent.
+// Secrets returns the forms in which credentials are sent.
 func (d *Document) Secrets(credentials map[string]string) (all []string) {
 	for name, value := range credentials {
 		sent := d.schemes[name].value(value)

@@ -1,24 +1,25 @@
-// Package origin remembers which values the answers of tools and the texts of a user held, so that policy can judge where a value in the
+// Package origin remembers which values the answers of tools and the texts of a user contained, so that policy can judge where a value in the
 // arguments of a call comes from.
 //
 // # What is remembered
 //
-// A Session keeps, for a run or a session of runs, a keyed hash of 64 bits of each string, number and key of each answer, and of their parts: lines,
-// fields between punctuation, words, segments of URLs and addresses, and what percent-encoding and base64 decode to (parts.go). Parts of answers have
-// MinPart letters or more; those of a user's texts may be shorter. Values are normalised first: case and white space do not count. With each hash go
-// the names of up to MaxOrigins tools that said the value, and whether the user did. No value is kept.
+// A Session keeps, for a run or a session of runs, a keyed 64-bit hash of each string, number and key of each answer, and of their parts: lines,
+// fields between punctuation, words, segments of URLs and addresses, and the texts that percent-encoding and base64 decode to (parts.go). Parts of answers have
+// at least MinPart bytes; those of a user's texts may be shorter. Values are normalised first: case and white space do not count. With each hash, it
+// keeps the names of up to MaxOrigins tools that said the value, and whether the user said it. It does not keep the values themselves.
 //
-// # An echo says nothing
+// # An echo is no origin
 //
-// What a program has sent to a server is no saying of a tool that answers with it later: an answer such as "no contact has the account X" must not make X a
-// value of the contacts. So Sent marks values, and from then on a tool is no origin of them unless it was one before. Numbers of up to five digits are
-// not marked: they are in too many calls to tell anything. The user's texts count whenever they come.
+// A tool does not become an origin of a value that a program has sent to a server before: an answer such as "no contact has the account X" must not make X a
+// value of the contacts. Sent therefore marks values, and from then on no further tool becomes an origin of them. Numbers of up to five digits are
+// not marked, because they occur in too many calls. The user's texts always count.
 //
 // # Bounds
 //
-// A table grows by doubling; its bytes are taken from the bounds of its owner and of all before that. Sessions that no run uses stay until others need the
-// room. Where there is none, a session takes no further values: a value that it does not know is then of unknown origin, and Found.Complete says so. The
-// work is linear in the texts: each level of parts divides the text, and the parts that overlap are runs among so many words and segments (parts.go).
+// A table grows by doubling. Before it grows, it reserves the bytes within the bounds of its owner and of all sessions. Sessions that no run uses
+// stay until others need the memory. When the memory is full, a session takes no further values. A value that it does not know is then of unknown origin, and
+// Found.Complete is false. The work is linear in the texts: each level of parts divides the text, and overlapping parts have a bounded number of words
+// and segments (parts.go).
 //
-// A session is made again from the journals of its runs (gate/origins.go), so that nothing of it is stored.
+// A session can be rebuilt from the journals of its runs (gate/origins.go), so nothing of it is stored.
 package origin

@@ -8,11 +8,11 @@ import (
 
 // Limits bound the memory of sessions, in bytes.
 type Limits struct {
-	Owner int64 // sessions of one owner
+	Owner int64 // bound of the sessions of one owner
 	All   int64
 }
 
-// DefaultLimits are the bounds of a process. The table of an answer of 8 MiB takes about 20 MiB.
+// DefaultLimits are the limits of a process. The table of an answer of 8 MiB takes about 20 MiB.
 var DefaultLimits = Limits{Owner: 32 << 20, All: 128 << 20}
 
 // Memory holds sessions. It is safe for concurrent use.
@@ -22,7 +22,7 @@ type Memory struct {
 
 	mu       sync.Mutex
 	sessions map[key]*Session
-	idle     *list.List // sessions that no run uses, the one that was used last at the end
+	idle     *list.List // sessions that no run uses, the most recently used at the end
 	owners   map[string]int64
 	all      int64
 }
@@ -34,7 +34,7 @@ func NewMemory(l Limits) *Memory {
 	return &Memory{limits: l, seed: maphash.MakeSeed(), sessions: map[key]*Session{}, idle: list.New(), owners: map[string]int64{}}
 }
 
-// Open returns the session of an owner by name, which is made if there is none. The caller closes it. One that is not to be kept ends when the last
+// Open returns the session of an owner with a name, and creates it if there is none. The caller closes it. If keep is false, the session ends when the last
 // caller has closed it.
 func (m *Memory) Open(owner, name string, keep bool) *Session {
 	m.mu.Lock()
@@ -54,7 +54,7 @@ func (m *Memory) Open(owner, name string, keep bool) *Session {
 	return s
 }
 
-// Close ends the use of a session by a caller of Open.
+// Close ends a caller's use of a session that Open returned.
 func (s *Session) Close() {
 	m := s.memory
 	m.mu.Lock()
@@ -80,7 +80,7 @@ func (m *Memory) drop(s *Session) {
 	m.give(s, s.bytes)
 }
 
-// take takes bytes for a session, from idle ones if there is no other room. It reports false where there is none, and for a session that was dropped.
+// take reserves bytes for a session and drops idle sessions if necessary. It reports false if there is no room, or if the session was dropped.
 func (m *Memory) take(s *Session, bytes int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,7 +106,7 @@ func (m *Memory) take(s *Session, bytes int64) bool {
 	return true
 }
 
-// give returns bytes of a session. The caller holds mu.
+// give releases bytes of a session. The caller holds mu.
 func (m *Memory) give(s *Session, bytes int64) {
 	m.all -= bytes
 	s.bytes -= bytes
@@ -115,7 +115,7 @@ func (m *Memory) give(s *Session, bytes int64) {
 	}
 }
 
-// Bytes are what the sessions take now.
+// Bytes returns the memory that all sessions take now.
 func (m *Memory) Bytes() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,44 +13,44 @@ import (
 )
 
 const (
-	// MinPart is how many bytes a part of an answer has at least.
+	// MinPart is the minimum size in bytes of a part of an answer.
 	MinPart = 6
-	// maxNested is how deep JSON in strings is read.
+	// maxNested is the maximum depth of JSON in strings that is read.
 	maxNested = 3
-	// maxSegments is how many segments of a word are taken in every run; further ones are taken alone.
+	// maxSegments is the number of segments of a word that are also taken as runs; further segments are taken only alone.
 	maxSegments = 8
-	// maxGroups is how many groups a number has that is written in groups, such as an IBAN, and maxGroup how many bytes a group has.
+	// maxGroups is the maximum number of groups of a number written in groups, such as an IBAN; maxGroup is the maximum size of a group in bytes.
 	maxGroups = 12
 	maxGroup  = 6
-	// maxPhrase is how many words of a user's text are taken together.
+	// maxPhrase is the maximum number of words of a user's text that are taken together.
 	maxPhrase = 6
-	// maxDigits is how many digits a number has that is too common to say anything.
+	// maxDigits is the maximum number of digits of numbers that are too common to show an origin.
 	maxDigits = 5
-	// minBase64 is how many characters of base64 are decoded at least.
+	// minBase64 is the minimum number of characters that are decoded as base64.
 	minBase64 = 12
-	// maxKept is the size of buffers that are kept for the next text.
+	// maxKept is the maximum size of buffers that are kept for the next text.
 	maxKept = 1 << 20
 )
 
-// splitter takes texts apart and hands on the hashes of the normalised parts. It has buffers and is for one text at a time.
+// splitter splits texts into parts and passes on the hashes of the normalised parts. It has buffers and handles one text at a time.
 type splitter struct {
 	seed  maphash.Seed
 	least int
-	take  func(h uint64, small bool) bool // small says that the part is a number of few digits
-	done  bool                            // take wants no more
+	take  func(h uint64, small bool) bool // small is true if the part is a number of few digits
+	done  bool                            // take accepts no more parts
 
 	line  []byte
-	words []word // last words of the line
+	words []word // the last words of the line
 }
 
 // span is a part of a normalised line.
 type span struct{ from, to int }
 
-// word is a word of a line without the punctuation around it.
+// word is a word of a line. Its span excludes the punctuation around it.
 type word struct {
 	span
-	ends  bool // punctuation follows
-	group bool // the word may be a group of a number, such as GB33 or BUKB
+	ends  bool // whether punctuation follows
+	group bool // whether the word may be a group of a number, such as GB33 or BUKB
 }
 
 func (p *splitter) start(seed maphash.Seed, least int, take func(h uint64, small bool) bool) {
@@ -60,7 +60,7 @@ func (p *splitter) start(seed maphash.Seed, least int, take func(h uint64, small
 	}
 }
 
-// hash is the hash of a value; 0 of one without characters.
+// hash returns the hash of a value; 0 if the normalised value is empty.
 func (p *splitter) hash(seed maphash.Seed, text string) uint64 {
 	p.line = normalise(p.line[:0], text)
 	return hashOf(seed, p.line)
@@ -73,7 +73,7 @@ func hashOf(seed maphash.Seed, text []byte) uint64 {
 	return max(maphash.Bytes(seed, text), 1)
 }
 
-// normalise appends a text without case, white space and characters that are not seen.
+// normalise appends a text in lower case, without white space and invisible characters.
 func normalise(to []byte, text string) []byte {
 	for i := 0; i < len(text); {
 		c := text[i]
@@ -97,7 +97,7 @@ func normalise(to []byte, text string) []byte {
 	return to
 }
 
-// plain is a character without case; quotation marks and brackets of all writings are those of ASCII.
+// plain returns a character in lower case. Typographic quotation marks and brackets of all scripts become ASCII quotation marks.
 func plain(r rune) rune {
 	switch {
 	case r == '\u2018' || r == '\u2019':
@@ -108,7 +108,7 @@ func plain(r rune) rune {
 	return unicode.ToLower(r)
 }
 
-// part takes a normalised part of at least so many bytes.
+// part passes on a normalised part, unless it is empty or shorter than least bytes.
 func (p *splitter) part(text []byte, least int) {
 	if p.done || len(text) < least || len(text) == 0 {
 		return
@@ -117,13 +117,13 @@ func (p *splitter) part(text []byte, least int) {
 	p.done = !p.take(hashOf(p.seed, text), small)
 }
 
-// whole takes a value.
+// whole passes on a whole value.
 func (p *splitter) whole(text string) {
 	p.line = normalise(slices.Grow(p.line[:0], len(text)), text)
 	p.part(p.line, 1)
 }
 
-// json takes the strings, numbers and keys of a JSON text, and the parts of strings.
+// json passes on the strings, numbers and keys of a JSON text, and the parts of the strings.
 func (p *splitter) json(value string, nested int) {
 	for at := 0; at < len(value) && !p.done; {
 		c := value[at]
@@ -156,7 +156,7 @@ func (p *splitter) json(value string, nested int) {
 	}
 }
 
-// numeral is a number as JavaScript would write it, or nearly.
+// numeral formats a number approximately as JavaScript does.
 func numeral(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 func endOfString(value string, from int) (end int, escaped bool) {
@@ -179,7 +179,7 @@ func skipSpace(value string, at int) int {
 	return at
 }
 
-// text takes a text and its parts: what it has as JSON, or its lines, fields and words. nested is how deep other texts in it are read; 0: not.
+// text passes on a text and its parts: its values if it is JSON, else its lines, fields and words. nested is the depth to which it reads texts in the text.
 func (p *splitter) text(text string, nested int) {
 	if nested > 0 {
 		if trimmed := strings.TrimSpace(text); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid([]byte(trimmed)) {
@@ -201,7 +201,7 @@ func (p *splitter) text(text string, nested int) {
 	}
 }
 
-// Punctuation. Separators part the fields of a line, delimiters the segments of a word; edges are left out around words and fields.
+// Sets of punctuation. Separators divide a line into fields, delimiters divide a word into segments, and edges are dropped around words and fields.
 var (
 	separators = set(`,;|<>()"`)
 	delimiters = set("/?&=#:@,;<>()[]{}\"'|\\*`")
@@ -217,7 +217,7 @@ func set(of string) (in [256]bool) {
 	return in
 }
 
-// splitLine takes a line and its parts; alone says that it is the whole text.
+// splitLine passes on a line and its parts; alone is true if the line is the whole text.
 func (p *splitter) splitLine(line string, alone bool, nested int) {
 	p.line, p.words = slices.Grow(p.line[:0], len(line)), p.words[:0]
 	field := 0
@@ -259,7 +259,7 @@ func (p *splitter) splitLine(line string, alone bool, nested int) {
 		if len(p.line) > at {
 			p.word(line[from:i], span{at, len(p.line)}, alone && from == 0 && i == len(line), nested)
 		}
-		// the white space behind the word
+		// skip the white space behind the word
 		for i < len(line) {
 			r, size := utf8.DecodeRuneInString(line[i:])
 			if r > ' ' && r != 0x7F && !unicode.IsSpace(r) {
@@ -282,7 +282,7 @@ func (p *splitter) splitLine(line string, alone bool, nested int) {
 	}
 }
 
-// trimmed takes a part of the line without the punctuation around it.
+// trimmed passes on a part of the line without the punctuation around it.
 func (p *splitter) trimmed(s span) {
 	s = p.trim(s)
 	p.part(p.line[s.from:s.to], p.least)
@@ -298,7 +298,7 @@ func (p *splitter) trim(s span) span {
 	return s
 }
 
-// word takes a word of the line, its segments, what it decodes to, and the phrases that it ends. whole says that it is the whole text.
+// word passes on a word of the line, its segments, its decoded text, and the phrases that it ends. whole is true if the word is the whole text.
 func (p *splitter) word(text string, s span, whole bool, nested int) {
 	w := word{span: p.trim(s)}
 	if !whole {
@@ -318,7 +318,7 @@ func (p *splitter) word(text string, s span, whole bool, nested int) {
 	}
 }
 
-// isGroup reports whether a word has a digit, or letters that are all capitals.
+// isGroup reports whether a word has a digit before any lower-case letter, or has capital letters and no lower-case ones.
 func isGroup(word string) bool {
 	capital := false
 	for i := range len(word) {
@@ -334,7 +334,7 @@ func isGroup(word string) bool {
 	return capital
 }
 
-// segments takes the runs of segments of a word, and the tokens of personal data in it.
+// segments passes on all runs of segments of a word, and the tokens of personal data in the word.
 func (p *splitter) segments(s span) {
 	var all [maxSegments]span
 	n := 0
@@ -368,14 +368,14 @@ func (p *splitter) segments(s span) {
 			p.part(text[all[i].from:all[j].to], p.least)
 		}
 	}
-	if n == maxSegments { // the rest behind each of the first
+	if n == maxSegments { // also the rest of the word from each of the first segments on
 		for i := range n {
 			p.part(text[all[i].from:], p.least)
 		}
 	}
 }
 
-// tokenEnd is where a token such as [email_1] ends that a text begins with; 0: it begins with none.
+// tokenEnd returns the end of a token such as [email_1] at the beginning of a text, or 0 if there is none.
 func tokenEnd(text []byte) int {
 	for i := 1; i < min(len(text), 64); i++ {
 		switch c := text[i]; {
@@ -388,7 +388,7 @@ func tokenEnd(text []byte) int {
 	return 0
 }
 
-// phrases takes what a word is the end of: numbers in groups, and phrases of a user.
+// phrases passes on the texts that a word ends: numbers in groups, and phrases of a user.
 func (p *splitter) phrases(w word) {
 	if n := len(p.words); n > 0 && p.words[n-1].ends {
 		p.group()
@@ -417,7 +417,7 @@ func (p *splitter) phrases(w word) {
 	p.words = append(p.words, w)
 }
 
-// grouped takes the numbers in groups of which a word of a user's text is the last group: runs longer than phrases are.
+// grouped passes on numbers in groups that a word of a user's text ends, if they have more words than phrases may have.
 func (p *splitter) grouped(w word) {
 	for i := len(p.words) - 1; i >= 0 && p.words[i].group && w.group; i-- {
 		if len(p.words)-i > maxPhrase {
@@ -426,7 +426,7 @@ func (p *splitter) grouped(w word) {
 	}
 }
 
-// group takes the number that the last words may be the groups of: beginnings and ends of them.
+// group passes on the number whose groups the last words may be, and its beginnings and ends.
 func (p *splitter) group() {
 	if p.least == 1 || len(p.words) < 2 {
 		return
@@ -442,7 +442,7 @@ func (p *splitter) group() {
 	}
 }
 
-// decoded takes what a word is in percent-encoding or base64.
+// decoded passes on the text that a word has in percent-encoding or base64.
 func (p *splitter) decoded(word string) {
 	plain := ""
 	if strings.Contains(word, "%") {
@@ -461,7 +461,7 @@ func (p *splitter) decoded(word string) {
 	p.done = inner.done
 }
 
-// fromBase64 is what a word is in base64, if that is a text.
+// fromBase64 decodes a word as base64. It returns "" if the word is not base64 of a printable text.
 func fromBase64(word string) string {
 	from, end := 0, len(word)
 	for from < end && edges[word[from]] {

@@ -8,50 +8,50 @@ import (
 	"sync"
 )
 
-// Origins that are no tools.
+// Origins that are not tools.
 const (
 	User     = "user"     // texts of the user: the task, inputs, files
-	Code     = "code"     // text of a program, and nothing else
-	Computed = "computed" // nothing that is known
+	Code     = "code"     // only in the text of a program
+	Computed = "computed" // in no known text
 )
 
-// MaxOrigins is how many tools are remembered of a value. Further ones are unknown.
+// MaxOrigins is the maximum number of tools that are remembered per value. Further tools are unknown.
 const MaxOrigins = 8
 
-// Session remembers the values of a run, or of the runs of one session. It is safe for concurrent use.
+// Session remembers the values of one run, or of all runs of one session. It is safe for concurrent use.
 type Session struct {
 	memory *Memory
 	key    key
 
-	// What memory.mu guards.
+	// Fields guarded by memory.mu.
 	uses    int
 	keep    bool
 	dropped bool
 	bytes   int64
-	idle    *list.Element // place among the idle sessions; nil while it is used
+	idle    *list.Element // place among the idle sessions; nil while the session is used
 
 	mu    sync.Mutex
 	table table
 	names names
 	lost  bool // values are missing
-	bound bool // the table cannot grow: the memory is full
+	bound bool // the table cannot grow, because the memory is full
 	parts splitter
 
 	filling sync.Mutex
-	runs    map[string]bool // runs whose answers the session has
+	runs    map[string]bool // runs whose answers the session contains
 }
 
-// Found is what is known of a value.
+// Found is the known origin of a value.
 type Found struct {
-	Said []string // origins of the whole value: User, full names of tools; empty: none
-	More bool     // further tools said it, which are not known
-	// Parts are the origins of parts of a value whose whole has none.
+	Said []string // origins of the whole value: User and full names of tools; empty if there are none
+	More bool     // whether further tools, which are not known, said the value
+	// Parts are the origins of parts of a value, if the whole value has no origin.
 	Parts []string
-	// Complete reports that the session knows all its values. If it does not, a value without an origin may have one.
+	// Complete is true if the session knows all its values. If it is false, a value without an origin may have one.
 	Complete bool
 }
 
-// Said notes that a tool, or the user, said a JSON text.
+// Said records the values of a JSON text that a tool, or the user, said.
 func (s *Session) Said(by string, value []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Session) Said(by string, value []byte) {
 	s.parts.json(string(value), maxNested)
 }
 
-// SaidText is Said for a text.
+// SaidText records the values of a text like Said.
 func (s *Session) SaidText(by, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,13 +67,13 @@ func (s *Session) SaidText(by, text string) {
 	s.parts.text(text, maxNested)
 }
 
-// by prepares to note the values of an origin.
+// by prepares to record values of an origin.
 func (s *Session) by(name string) {
 	number := s.names.named(name)
 	s.parts.start(s.memory.seed, minOf(name), func(h uint64, _ bool) bool { return s.add(h, number) })
 }
 
-// minOf is how many letters parts of a text have at least.
+// minOf returns the minimum size of parts of a text from an origin.
 func minOf(by string) int {
 	if by == User {
 		return 1
@@ -81,7 +81,7 @@ func minOf(by string) int {
 	return MinPart
 }
 
-// Sent notes that a JSON text is sent to a server.
+// Sent marks the values of a JSON text as sent to a server.
 func (s *Session) Sent(args []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Session) Sent(args []byte) {
 	s.parts.json(string(args), maxNested)
 }
 
-// add notes who said a value. It reports false if nothing more can be noted.
+// add records who said a value. It reports false if nothing more can be recorded.
 func (s *Session) add(h uint64, by uint16) bool {
 	at := s.place(h)
 	if at == nil {
@@ -103,7 +103,7 @@ func (s *Session) add(h uint64, by uint16) bool {
 	return true
 }
 
-// send marks a value.
+// send marks a value as sent.
 func (s *Session) send(h uint64, small bool) bool {
 	if small {
 		return true
@@ -116,7 +116,7 @@ func (s *Session) send(h uint64, small bool) bool {
 	return true
 }
 
-// place finds or makes the place of a value; nil if there is no room for it.
+// place finds or creates the place of a value; it returns nil if there is no room.
 func (s *Session) place(h uint64) *uint16 {
 	if s.table.full() {
 		size := s.table.next()
@@ -133,21 +133,22 @@ func (s *Session) place(h uint64) *uint16 {
 	return s.table.place(h)
 }
 
-// Lose notes that something was said which the session does not know.
+// Lose records that something was said that the session does not know.
 func (s *Session) Lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = true
 }
 
-// Fill has fill add what the session lacks of its earlier runs. known are the runs that it has; fill adds to them. One fill runs at a time.
+// Fill calls fill to add the answers of earlier runs that the session lacks. known are the runs that the session contains; fill adds to
+// them. Only one fill runs at a time.
 func (s *Session) Fill(fill func(known map[string]bool)) {
 	s.filling.Lock()
 	defer s.filling.Unlock()
 	fill(s.runs)
 }
 
-// Find says what is known of a value, which is a string or the text of a number.
+// Find returns the known origin of a value, which is a string or the literal of a number.
 func (s *Session) Find(value string) (f Found) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +162,7 @@ func (s *Session) Find(value string) (f Found) {
 			spellings = append(spellings, plain)
 		}
 	}
-	for _, scheme := range []string{"https://", "http://"} { // a user writes www.example.com
+	for _, scheme := range []string{"https://", "http://"} { // because a user may write www.example.com
 		if len(value) > len(scheme) && strings.EqualFold(value[:len(scheme)], scheme) {
 			spellings = append(spellings, strings.TrimSuffix(value[len(scheme):], "/"))
 		}
@@ -185,5 +186,5 @@ func (s *Session) Find(value string) (f Found) {
 	return f
 }
 
-// Normal is a text without what does not count in values.
+// Normal returns a text in its normalised form.
 func Normal(text string) string { return string(normalise(nil, text)) }

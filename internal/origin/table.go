@@ -2,23 +2,23 @@ package origin
 
 import "slices"
 
-// sentMark marks, in the place of a value, that a program has sent it. The other bits are the set of names that said it.
+// sentMark is the bit of a value's place that means that a program has sent the value. The other bits are the number of the set of names that said it.
 const sentMark = 1 << 15
 
-// table is a hash table of values with open addressing. Its zero value is empty and full.
+// table is a hash table of values with open addressing. Its zero value has no places, so it is empty and also full.
 type table struct {
-	keys []uint64 // hashes; 0: the place is free
+	keys []uint64 // hashes; 0 means that the place is free
 	sets []uint16
 	used int
 }
 
-// firstTable is how many places a table has at first.
+// firstTable is the initial number of places of a table.
 const firstTable = 256
 
-// bytesOf is what a table of so many places takes.
+// bytesOf returns the size of a table with a number of places.
 func bytesOf(places int) int64 { return int64(places) * 10 }
 
-// full reports whether a value more needs a larger table.
+// full reports whether the table must grow before the next value.
 func (t *table) full() bool { return t.used >= len(t.keys)/4*3 }
 
 func (t *table) next() int { return max(firstTable, 2*len(t.keys)) }
@@ -33,7 +33,7 @@ func (t *table) grow(places int) {
 	}
 }
 
-// place finds or makes the place of a hash. The table is not full.
+// place finds or creates the place of a hash. The table must not be full.
 func (t *table) place(h uint64) *uint16 {
 	at := t.search(h)
 	if t.keys[at] == 0 {
@@ -63,17 +63,17 @@ func (t *table) search(h uint64) int {
 	return int(at)
 }
 
-// names numbers who says values, and the sets of them. Set 0 is empty, set 1 has unknown names alone.
+// names numbers the names of origins, and the sets of these names. Set 0 is empty; set 1 contains only unknown names.
 type names struct {
 	numbers map[string]uint16
 	all     []string
 	sets    [][]uint16
 	known   map[string]uint16
-	steps   map[[2]uint16]uint16 // set and number to set
+	steps   map[[2]uint16]uint16 // number of a set and of a name, to the number of the set with that name
 	last    struct{ set, number, to uint16 }
 }
 
-// unknown is the number of the names that are not known; user that of User.
+// unknown is the number of names that are not known; user is the number of User.
 const (
 	unknown uint16 = iota
 	user
@@ -86,7 +86,7 @@ func newNames() names {
 	}
 }
 
-// named is the number of a name.
+// named returns the number of a name.
 func (n *names) named(name string) uint16 {
 	if number, ok := n.numbers[name]; ok {
 		return number
@@ -100,7 +100,7 @@ func (n *names) named(name string) uint16 {
 	return number
 }
 
-// add is a set with a name more.
+// add returns the number of a set after adding a name.
 func (n *names) add(set, number uint16) uint16 {
 	if n.last.set == set && n.last.number == number {
 		return n.last.to
@@ -133,7 +133,7 @@ func (n *names) step(set, number uint16) uint16 {
 	return n.number(slices.Insert(slices.Clone(is), at, number))
 }
 
-// number is the number of a set. When there are too many sets, further ones are that of unknown names.
+// number returns the number of a set. If there are too many sets, it returns that of the set of unknown names.
 func (n *names) number(set []uint16) uint16 {
 	text := make([]byte, 0, 2*len(set))
 	for _, number := range set {
@@ -158,7 +158,7 @@ func (n *names) join(a, b uint16) uint16 {
 	return a
 }
 
-// of are the names of a set; more says that there are unknown ones.
+// of returns the names in a set; more reports whether the set contains unknown names.
 func (n *names) of(set uint16) (all []string, more bool) {
 	for _, number := range n.sets[set] {
 		if number == unknown {

@@ -1,4 +1,4 @@
-// Package part opens the parts of a process at their first use, and says what to do where one cannot be opened.
+// Package part opens the parts of a process at their first use, and explains what to do if a part cannot be opened.
 package part
 
 import (
@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// ErrUnavailable reports a dependency that is missing or cannot be reached.
+// ErrUnavailable means that a dependency is missing or cannot be reached.
 var ErrUnavailable = errors.New("unavailable")
 
-// UnavailableError says why a part cannot be opened, and what to do. It matches ErrUnavailable.
+// UnavailableError tells why a part cannot be opened, and what to do. It matches ErrUnavailable.
 type UnavailableError struct {
 	Err     error
 	Setting string // setting to change
@@ -28,10 +28,10 @@ func (e *UnavailableError) Error() string {
 	return e.Err.Error() + "; " + e.Fix()
 }
 
-// Fix says what to do.
+// Fix returns what to do.
 func (e *UnavailableError) Fix() string { return "set " + e.Setting + " to " + e.To }
 
-// Once calls open until it succeeds once, and returns that part from then on. Callers share the attempt that is under way, and
+// Once returns a function that calls open until it succeeds, and from then on returns the opened part. Concurrent callers share one attempt and
 // its error; a later caller tries again.
 func Once[T any](open func() (T, error)) func() (T, error) {
 	var attempt singleflight.Group

@@ -7,8 +7,8 @@ import (
 	"unicode/utf16"
 )
 
-// HideContent is Hide for the bytes of a file. A text in UTF-16 with a byte order mark, or in one byte for each character, such as Latin-1 and
-// Windows-1252, is searched as text, and stays in its encoding. What is no text stays as it is.
+// HideContent is Hide for the bytes of a file. It searches UTF-16 with a byte order mark, and encodings of one byte per character such as
+// Latin-1 and Windows-1252, as text and keeps the encoding. Data that is not text stays unchanged.
 func (s Session) HideContent(ctx context.Context, from Origin, data string, sent ...Token) (string, error) {
 	if s.filter == nil {
 		return data, nil
@@ -20,7 +20,7 @@ func (s Session) HideContent(ctx context.Context, from Origin, data string, sent
 	return (&Content{data: data, pieces: pieces}).Part(0, len(data)), nil
 }
 
-// HideSections is HideContent for the bytes of a file of which the first border bytes have another origin than the rest.
+// HideSections is HideContent for the bytes of a file whose first border bytes have another origin than the rest.
 func (s Session) HideSections(ctx context.Context, data string, border int64, first, rest Origin) (string, error) {
 	c, err := s.Content(ctx, data, border, first, rest)
 	if err != nil {
@@ -37,7 +37,7 @@ type byteOrder interface {
 	binary.AppendByteOrder
 }
 
-// fromUTF16 decodes UTF-16 that begins with a byte order mark, which stays a character of the text.
+// fromUTF16 decodes UTF-16 that begins with a byte order mark; the mark stays in the text.
 func fromUTF16(data string, order byteOrder) (string, bool) {
 	if len(data) < 2 || len(data)%2 != 0 || order.Uint16([]byte(data[:2])) != byteOrderMark {
 		return "", false
@@ -47,7 +47,7 @@ func fromUTF16(data string, order byteOrder) (string, bool) {
 		units[i] = order.Uint16([]byte(data[2*i : 2*i+2]))
 	}
 	text := string(utf16.Decode(units))
-	return text, toUTF16(text, order) == data // else it has half a character
+	return text, toUTF16(text, order) == data // otherwise the data contains half of a surrogate pair
 }
 
 func toUTF16(text string, order byteOrder) string {
@@ -58,8 +58,8 @@ func toUTF16(text string, order byteOrder) string {
 	return string(out)
 }
 
-// fromBytes takes each byte for a character. Control characters that texts do not have mean that the data is no text; so does the
-// beginning of a JPEG, which has none.
+// fromBytes decodes each byte as one character. It fails for data with control characters that do not occur in text, and for JPEG data,
+// which may begin without control characters.
 func fromBytes(data string) (string, bool) {
 	if strings.HasPrefix(data, "\xff\xd8\xff") {
 		return "", false

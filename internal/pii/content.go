@@ -9,22 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// Content is the bytes of a file, of which any part can be had without personal data. Parts one after another are the whole. It does not change, and
-// is safe for concurrent use.
+// Content is the bytes of a file, from which any part can be read without personal data. Consecutive parts together are the whole. It is
+// immutable and safe for concurrent use.
 type Content struct {
 	data   string
-	pieces []piece // pieces in order; they do not overlap
-	table  *table  // table of its tokens
-	words  int     // values of fields that were known when it was made
+	pieces []piece // replaced ranges, in order and without overlap
+	table  *table  // table that the tokens come from
+	words  int     // number of values of fields known when the content was made
 }
 
-// piece is the bytes that a token stands in the place of.
+// piece is a byte range and the token that replaces it.
 type piece struct {
 	start, end int
 	text       string
 }
 
-// Content finds the values in the bytes of a file of which the first border bytes have another origin than the rest, as HideContent does.
+// Content finds the values in the bytes of a file as HideContent does; the first border bytes have another origin than the rest.
 func (s Session) Content(ctx context.Context, data string, border int64, first, rest Origin) (*Content, error) {
 	c := &Content{data: data}
 	if s.filter == nil {
@@ -47,7 +47,8 @@ func (s Session) Content(ctx context.Context, data string, border int64, first, 
 	return c, nil
 }
 
-// Current reports whether the content would be the same if it were made now: the session has its tokens still, and knows no more values of fields.
+// Current reports whether making the content again would give the same result: the session's tokens are still loaded, and it knows no more
+// values of fields.
 func (s Session) Current(c *Content) bool {
 	if s.filter == nil {
 		return true
@@ -56,8 +57,8 @@ func (s Session) Current(c *Content) bool {
 	return t == c.table && t.words.Len() == c.words
 }
 
-// Part is the bytes from start to end without personal data. Of a value that begins in the part there is the token, of one that begins before it
-// there is nothing.
+// Part returns the bytes from start to end without personal data. A value that begins in the part appears as its token; the rest of a
+// value that begins before the part is omitted.
 func (c *Content) Part(start, end int) string {
 	var out strings.Builder
 	done := start
@@ -77,12 +78,12 @@ func (c *Content) Part(start, end int) string {
 	return out.String()
 }
 
-// pieces finds the values in the bytes of a file. See HideContent.
+// pieces finds the values in the bytes of a file, as described at HideContent.
 func (s Session) pieces(ctx context.Context, from Origin, data string, sent []Token) ([]piece, error) {
 	if data == "" {
 		return nil, nil
 	}
-	text, size := data, utf8.RuneLen // the bytes of a character in data
+	text, size := data, utf8.RuneLen // size returns the number of bytes of a character in data
 	encode := func(text string) string { return text }
 	if !utf8.ValidString(data) {
 		var ok bool
@@ -95,7 +96,7 @@ func (s Session) pieces(ctx context.Context, from Origin, data string, sent []To
 		return nil, fmt.Errorf("hide personal data: %w", err)
 	}
 	pieces := make([]piece, len(spans))
-	read, at := 0, 0 // bytes of text, and of data
+	read, at := 0, 0 // offsets in text and in data
 	move := func(to int) int {
 		if len(text) == len(data) && text == data {
 			return to
@@ -113,8 +114,8 @@ func (s Session) pieces(ctx context.Context, from Origin, data string, sent []To
 	return pieces, nil
 }
 
-// decode reads bytes that are no UTF-8 as a text in UTF-16 with a byte order mark or in one byte for each character; ok is false for others. size
-// is how many bytes a character has, and encode writes a text in the same way.
+// decode decodes bytes that are not UTF-8: UTF-16 with a byte order mark, or one byte per character. ok is false for other data. size
+// returns the number of bytes of a character, and encode writes a text in the same encoding.
 func decode(data string) (text string, size func(rune) int, encode func(string) string, ok bool) {
 	for _, order := range [...]byteOrder{binary.LittleEndian, binary.BigEndian} {
 		if text, ok := fromUTF16(data, order); ok {

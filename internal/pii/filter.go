@@ -20,13 +20,13 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// Options are the parts of a Filter. Its functions are called when a part is needed, and return the same part each time.
+// Options configure a Filter. Its functions are called when their result is needed, and always return the same one.
 type Options struct {
 	Detector Detector
-	Types    []string // types of the detector; texts that look like tokens of other types are no tokens
+	Types    []string // types of the detector; a text that looks like a token of another type is not a token
 	Fields   []Field
-	Natural  bool // tokens of sessions that have none yet get natural forms where there are some; a session keeps the form it began with
-	// FailUnknown makes RestoreArguments fail for unknown tokens; else they stay.
+	Natural  bool // sessions without tokens start with natural forms, where those exist; a session keeps the form it started with
+	// FailUnknown makes RestoreArguments fail for unknown tokens; otherwise they stay.
 	FailUnknown bool
 	InCode      InCode // empty: EscapeInCode
 
@@ -34,24 +34,24 @@ type Options struct {
 	Keys   func() (*seal.Keys, error)
 	Limits Limits
 	Now    func() time.Time
-	IntN   func(n int) int // random numbers below n; nil for those of package rand
+	IntN   func(n int) int // returns a random number below n; nil means rand.IntN
 }
 
-// Field is a place of personal data in the answers of tools. The values of its type are found wherever they are, from then on and in the
-// same session, if they are worth finding (see detect.Words).
+// Field is a place of personal data in the answers of tools. Once found, a value of the field is also found everywhere else in the same
+// session, if it is distinctive enough (see detect.Words).
 type Field struct {
 	detect.Field
-	From func(Origin) bool // reports whether an origin is one of the tools
+	From func(Origin) bool // reports whether an origin is one of the field's tools
 }
 
-// Limits bound what sessions and users have. Zero fields have no bound.
+// Limits limit the tokens of sessions and users. A zero field means no limit.
 type Limits struct {
-	Tokens     int   // most tokens of a session
-	UserTokens int64 // most tokens of all sessions of a user
-	UserBytes  int64 // most bytes of their sealed values
+	Tokens     int   // maximum number of tokens of a session
+	UserTokens int64 // maximum number of tokens in all sessions of a user
+	UserBytes  int64 // maximum size of a user's sealed values in bytes
 }
 
-// LimitError says that a text has more values than the session or its user may have.
+// LimitError reports that a text has more values than the session or its user may have.
 type LimitError struct {
 	Setting string
 	Limit   int64
@@ -62,19 +62,19 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s would have more than %d (%s)", e.What, e.Limit, e.Setting)
 }
 
-// Filter finds personal data, and knows which token stands for which value. It is safe for concurrent use.
+// Filter finds personal data and maps values to tokens. It is safe for concurrent use.
 type Filter struct {
 	opt   Options
 	types map[string]bool
-	words map[string]bool // the types of fields
-	large *slots.Slots    // texts that take long to read
+	words map[string]bool // types of fields
+	large *slots.Slots    // slots for large texts, which take long to process
 
 	mu     sync.Mutex
 	tables map[Scope]*table
-	size   int // tokens of all tables
+	size   int // number of tokens in all tables
 }
 
-// New joins the parts.
+// New returns a Filter with the options.
 func New(opt Options) *Filter {
 	if opt.IntN == nil {
 		opt.IntN = rand.IntN
@@ -94,7 +94,7 @@ func New(opt Options) *Filter {
 	return f
 }
 
-// In is the filter in a scope. A nil Filter changes nothing.
+// In returns the filter for a session of a user. The Session of a nil Filter changes nothing.
 func (f *Filter) In(user, session string) Session {
 	if f == nil {
 		return Session{}
@@ -102,7 +102,7 @@ func (f *Filter) In(user, session string) Session {
 	return Session{f, Scope{user, session}}
 }
 
-// Clear forgets the tokens of a session that goes on. From then on they stand for nothing; no later token has the number of one of them.
+// Clear forgets the tokens of a session that continues. They then stand for nothing, and no later token reuses one of their numbers.
 func (f *Filter) Clear(ctx context.Context, user, session string) error {
 	if f == nil {
 		return nil
@@ -118,7 +118,7 @@ func (f *Filter) Clear(ctx context.Context, user, session string) error {
 	})
 }
 
-// Forget removes everything of a session that has been deleted.
+// Forget removes all tokens of a deleted session.
 func (f *Filter) Forget(ctx context.Context, user, session string) error {
 	if f == nil {
 		return nil
@@ -156,7 +156,7 @@ func (f *Filter) Stats(ctx context.Context, user, session string) (map[string]in
 	return stats, err
 }
 
-// Check opens the key and the vault. A vault may have a method Check of its own, which reaches it; warnings are what it says of its
+// Check opens the key and the vault. If the vault has a method Check, which contacts the vault's server, Check returns its warnings about
 // settings.
 func (f *Filter) Check(ctx context.Context) (warnings []string, err error) {
 	if f == nil {
@@ -177,7 +177,7 @@ func (f *Filter) Check(ctx context.Context) (warnings []string, err error) {
 	return nil, nil
 }
 
-// Redactor removes values from texts without an owner; nil for a nil Filter. See Redact.
+// Redactor returns a function that removes values from texts without an owner (see Redact), or nil for a nil Filter.
 func (f *Filter) Redactor() func(string) string {
 	if f == nil {
 		return nil
@@ -185,7 +185,7 @@ func (f *Filter) Redactor() func(string) string {
 	return Redact(f.opt.Detector)
 }
 
-// hideJSON hides in a JSON text. The result may be raw.
+// hideJSON replaces the values in a JSON text. The result may alias raw.
 func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw json.RawMessage, sent []Token) (json.RawMessage, error) {
 	text := string(raw)
 	switch trimmed := strings.TrimLeft(text, " \t\r\n"); {
@@ -203,7 +203,7 @@ func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw json.Ra
 		case !escaped(plain, spans) || json.Valid(hidden):
 			return hidden, nil
 		case json.Valid(raw):
-			return f.eachString(ctx, s, from, raw, sent) // a value ends within an escape
+			return f.eachString(ctx, s, from, raw, sent) // a value ends within an escape sequence
 		}
 		fallthrough
 	case !json.Valid(raw):
@@ -220,7 +220,7 @@ func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw json.Ra
 		}
 		return journal.Encode(hidden)
 	case trimmed[0] == '-' || trimmed[0] >= '0' && trimmed[0] <= '9':
-		spans, tokens, err := f.tokenize(ctx, s, from, "["+text+"]", true, sent) // a number is found in JSON
+		spans, tokens, err := f.tokenize(ctx, s, from, "["+text+"]", true, sent) // the detector finds numbers only in JSON
 		if err != nil || len(spans) == 0 {
 			return raw, err
 		}
@@ -230,7 +230,7 @@ func (f *Filter) hideJSON(ctx context.Context, s Scope, from Origin, raw json.Ra
 	return raw, nil
 }
 
-// eachString hides in each string of a JSON text by itself. It is slower than hide, and sees no numbers.
+// eachString replaces the values in each string of a JSON text separately. It is slower than hideJSON's normal path and ignores numbers.
 func (f *Filter) eachString(ctx context.Context, s Scope, from Origin, raw json.RawMessage, sent []Token) (json.RawMessage, error) {
 	var failed error
 	changed, err := changeStrings(raw, func(text string) string {
@@ -241,10 +241,10 @@ func (f *Filter) eachString(ctx context.Context, s Scope, from Origin, raw json.
 	return changed, errors.Join(failed, err)
 }
 
-// largeText is the length in bytes from which a text waits for a slot. Reading it takes a millisecond or more, so users take turns.
+// largeText is the size in bytes above which a text waits for a slot. Such a text takes a millisecond or more, so users take turns.
 const largeText = 128 << 10
 
-// hide replaces the values of a text that is not JSON.
+// hide replaces the values in a text that is not JSON.
 func (f *Filter) hide(ctx context.Context, s Scope, from Origin, text string, sent []Token) (string, error) {
 	spans, tokens, err := f.tokenize(ctx, s, from, text, false, sent)
 	if err != nil || len(spans) == 0 {
@@ -253,7 +253,7 @@ func (f *Filter) hide(ctx context.Context, s Scope, from Origin, text string, se
 	return string(splice(text, spans, tokens)), nil
 }
 
-// escaped reports whether an escape of JSON may be in a span or reach into it.
+// escaped reports whether a span may contain or overlap a JSON escape sequence.
 func escaped(text string, spans []detect.Span) bool {
 	for _, span := range spans {
 		if strings.IndexByte(text[max(0, span.Start-len(`\u000`)):span.End], '\\') >= 0 {
@@ -263,7 +263,7 @@ func escaped(text string, spans []detect.Span) bool {
 	return false
 }
 
-// tokenize finds the values of a text and their tokens. The values that its fields add are found in the rest of it, too.
+// tokenize finds the values of a text and their tokens. If the text adds values of fields, a second pass finds these in the rest of it.
 func (f *Filter) tokenize(
 	ctx context.Context, s Scope, from Origin, text string, isJSON bool, sent []Token,
 ) (spans []detect.Span, tokens []string, err error) {
@@ -291,7 +291,7 @@ func (f *Filter) tokenize(
 	return spans, tokens, nil
 }
 
-// known is what is known of a text of the session beforehand.
+// known returns what the session knows about a text in advance.
 func (f *Filter) known(ctx context.Context, s Scope, from Origin, sent []Token) (known detect.Known, err error) {
 	known.Sent = dictionary(sent)
 	if len(f.opt.Fields) == 0 {
@@ -312,14 +312,14 @@ func (f *Filter) find(ctx context.Context, s Scope, from Origin, text string, kn
 	if from == FromCode && known.Words != nil {
 		spans = slices.DeleteFunc(spans, func(span detect.Span) bool { return f.words[span.Type] && mayBeIdentifier(text, span) })
 	}
-	if !from.foreign() { // addresses that a program made of natural tokens, and perhaps of texts of its own, in any encoding
+	if !from.foreign() { // spans that contain natural tokens in any encoding: a program composed them, perhaps with texts of its own
 		spans = slices.DeleteFunc(spans, func(span detect.Span) bool {
 			return (span.Type == addressKind || span.Type == ipKind) && f.hasNatural(span.Value)
 		})
 	}
 	if local := func(span detect.Span) bool { return span.Type == ipKind && isLocal(span.Value) }; slices.ContainsFunc(spans, local) {
 		err = f.use(ctx, s, func(t *table) error {
-			if t.natural() { // a program compares with them, and they say nothing
+			if t.natural() { // programs compare values with such addresses, which reveal nothing
 				spans = slices.DeleteFunc(spans, local)
 			}
 			return nil
@@ -331,7 +331,7 @@ func (f *Filter) find(ctx context.Context, s Scope, from Origin, text string, kn
 	return spans, err
 }
 
-// mayBeIdentifier reports whether a value in a program may be a name that the program uses: a single word that is not all of a literal.
+// mayBeIdentifier reports whether a value in a program may be an identifier: a single word that is not a whole string literal.
 func mayBeIdentifier(text string, span detect.Span) bool {
 	for _, c := range []byte(text[span.Start:span.End]) {
 		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') {
@@ -345,7 +345,7 @@ func mayBeIdentifier(text string, span detect.Span) bool {
 	return quote != text[span.End] || strings.IndexByte("'\"`", quote) < 0
 }
 
-// tokens are the tokens of the values of a text.
+// tokens returns the tokens for the values of a text.
 func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, spans []detect.Span, isJSON bool) ([]string, error) {
 	tokens := make([]string, 0, len(spans))
 	err := f.use(ctx, s, func(t *table) error {
@@ -354,7 +354,7 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 		for i, span := range spans {
 			raw := text[span.Start:span.End]
 			if from == FromCode && natural && (span.Type == addressKind || span.Type == ipKind) {
-				raw = strings.ReplaceAll(raw, `\`, "") // of an expression, in which brackets would be a class of characters
+				raw = strings.ReplaceAll(raw, `\`, "") // in a regular expression, where brackets would form a character class
 			}
 			v, raw := valueOf(raw, span, isJSON, natural)
 			tok, ok := span.Ref.(*token)
@@ -392,7 +392,7 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 				after = "0"
 			}
 			if name != tok.text && mayRunOn(tok.kind, name) && !f.endsAt(name, after) ||
-				natural && tok.form == asText && name == tok.text && raw != tok.spelling { // in brackets it would lose its spelling
+				natural && tok.form == asText && name == tok.text && raw != tok.spelling { // a token in brackets would lose this spelling
 				v.form, v.canonical, v.spelling = asSpelled, raw, raw
 				if tok, err = t.derived(v, from, []any{tok}); err != nil {
 					return err
@@ -406,7 +406,7 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 	return tokens, err
 }
 
-// dictionary has the values that were sent, in the spellings that an answer may have.
+// dictionary returns the sent values in the spellings that an answer may use.
 func dictionary(sent []Token) *detect.Dictionary {
 	if len(sent) == 0 {
 		return nil
@@ -429,7 +429,7 @@ func dictionary(sent []Token) *detect.Dictionary {
 	return detect.NewDictionary(words)
 }
 
-// onlyDigits is a number without what stands between its digits; another text stays.
+// onlyDigits removes the separators between the digits of a number; it returns any other text unchanged.
 func onlyDigits(spelling string) string {
 	if strings.Trim(spelling, "0123456789 -.()+/") != "" {
 		return spelling
@@ -442,7 +442,7 @@ func onlyDigits(spelling string) string {
 	}, spelling)
 }
 
-// splice replaces spans, which are in order and do not overlap, by texts.
+// splice replaces spans by texts. The spans are in order and do not overlap.
 func splice(text string, spans []detect.Span, texts []string) []byte {
 	size := len(text)
 	for i, span := range spans {
@@ -460,8 +460,8 @@ func splice(text string, spans []detect.Span, texts []string) []byte {
 	return append(out, text[done:]...)
 }
 
-// withTokens adds the texts that look like tokens, as literals, where the text is from outside. In other texts tokens stay, and
-// of values around them only the parts before and after are replaced.
+// withTokens adds a literal for each text that looks like a token, if the text is from outside. In other texts, tokens stay, and values
+// that overlap them are reduced to the parts before and after the tokens.
 func (f *Filter) withTokens(text string, spans []detect.Span, from Origin) []detect.Span {
 	found := f.tokensIn(text)
 	if len(found) == 0 {
@@ -489,7 +489,7 @@ func (f *Filter) withTokens(text string, spans []detect.Span, from Origin) []det
 				}
 				span = part(text, span, min(found[0].end, span.End), span.End)
 				found = found[1:]
-			case found[0].end > span.End: // another one may begin in the rest
+			case found[0].end > span.End: // another token may begin in the rest
 				found = f.tokensIn(text[span.End:])
 				for i := range found {
 					found[i] = found[i].shifted(span.End)
@@ -498,7 +498,7 @@ func (f *Filter) withTokens(text string, spans []detect.Span, from Origin) []det
 				found = found[1:]
 			}
 		}
-		if inside && span.Type == ipKind && !from.foreign() { // what stands beside the token of an address is none
+		if inside && span.Type == ipKind && !from.foreign() { // text beside the token of an address is not an address
 			continue
 		}
 		merged = appendPart(merged, text, span, span.Start, span.End)
@@ -518,7 +518,7 @@ func part(text string, span detect.Span, start, end int) detect.Span {
 	return span
 }
 
-// appendPart adds a part of a span. Separators alone are not worth a token.
+// appendPart appends a part of a span, unless the part consists only of separators.
 func appendPart(spans []detect.Span, text string, span detect.Span, start, end int) []detect.Span {
 	if strings.Trim(text[start:end], " \t\r\n\"'\\,;:=") == "" {
 		return spans
@@ -526,10 +526,10 @@ func appendPart(spans []detect.Span, text string, span detect.Span, start, end i
 	return append(spans, part(text, span, start, end))
 }
 
-// maxTables is how many tokens are in memory before sessions that are not in use are left to the vault.
+// maxTables is the number of tokens in memory above which the tables of idle sessions are dropped.
 const maxTables = 500_000
 
-// use calls do with a session's table, which is loaded if need be, and stores what do has added.
+// use calls do with the table of a session, which it loads if needed, and stores what do has added.
 func (f *Filter) use(ctx context.Context, s Scope, do func(*table) error) error {
 	for range maxConflicts {
 		t := f.table(s)
@@ -547,7 +547,7 @@ func (f *Filter) use(ctx context.Context, s Scope, do func(*table) error) error 
 	return ErrConflict
 }
 
-const maxConflicts = 20 // tries
+const maxConflicts = 20 // maximum number of attempts
 
 func (f *Filter) table(s Scope) *table {
 	f.mu.Lock()
@@ -562,7 +562,7 @@ func (f *Filter) table(s Scope) *table {
 	return t
 }
 
-// makeRoom drops the tables that were not used for longest. The caller holds f.mu.
+// makeRoom drops the least recently used tables. The caller holds f.mu.
 func (f *Filter) makeRoom(but *table) {
 	for f.size > maxTables || len(f.tables) > maxTables/100 {
 		var oldest *table
@@ -571,7 +571,7 @@ func (f *Filter) makeRoom(but *table) {
 				oldest = t
 			}
 		}
-		if oldest == nil || !oldest.mu.TryLock() { // a table in use is not old
+		if oldest == nil || !oldest.mu.TryLock() { // do not wait for a table that is in use
 			return
 		}
 		f.drop(oldest)
@@ -579,7 +579,7 @@ func (f *Filter) makeRoom(but *table) {
 	}
 }
 
-// drop forgets a table. Its present users load it again. The caller holds f.mu.
+// drop removes a table from memory. Those who use it now load it again. The caller holds f.mu.
 func (f *Filter) drop(t *table) {
 	if f.tables[t.scope] == t {
 		delete(f.tables, t.scope)
@@ -588,7 +588,7 @@ func (f *Filter) drop(t *table) {
 	t.dropped.Store(true)
 }
 
-// grown counts tokens that a table has got.
+// grown counts n tokens that were added to a table.
 func (f *Filter) grown(t *table, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

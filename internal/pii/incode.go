@@ -14,20 +14,20 @@ import (
 	"mcp-code-exec-harness/internal/pii/language"
 )
 
-// InCode is what becomes of a value that is put into a longer text which is code.
+// InCode selects how a value is inserted into a longer string that is code.
 type InCode string
 
-// What becomes of values in code.
+// Modes for values in code.
 const (
-	EscapeInCode InCode = "escape" // Values are written as the language wants. A call is refused where the language has no way to write its value.
-	RefuseInCode InCode = "refuse" // A call is refused where a value would have to be escaped.
-	KeepInCode   InCode = "keep"   // Values are put there as they are.
+	EscapeInCode InCode = "escape" // Values are escaped for the language. A call is rejected if the language cannot express the value.
+	RefuseInCode InCode = "refuse" // A call is rejected if a value would need escaping.
+	KeepInCode   InCode = "keep"   // Values are inserted unchanged.
 )
 
-// Languages says in which language a string in the arguments of a tool is read; nil: all are text for people.
+// Languages returns the language of a string in the arguments of a tool; a nil Languages means that all strings are text for people.
 type Languages func(language.String) language.Language
 
-// CodeError says that a value cannot be put into code.
+// CodeError reports that a value cannot be inserted into code.
 type CodeError struct {
 	Token, Path string
 	Language    language.Language
@@ -40,19 +40,19 @@ func (e *CodeError) Error() string {
 
 // Replacement is a place in the arguments of a tool where a token is replaced by its value.
 type Replacement struct {
-	Token    string // [NAME_1], as the arguments have it
-	Path     string // place of the string, such as $.query
-	Embedded bool   // the string has more than the token
+	Token    string // [NAME_1], as it is in the arguments
+	Path     string // path of the string, such as $.query
+	Embedded bool   // the string contains more than the token
 	Value    string
-	Written  string            // the value as it is put there
+	Written  string            // the value as inserted
 	Language language.Language // language of the text around an embedded token
 }
 
-// maxReplaced is how many places Replacements returns.
+// maxReplaced is the maximum number of places that Replacements returns.
 const maxReplaced = 100
 
-// Replacements says where RestoreArguments replaces tokens in a valid JSON text, in the order of the text: of several tokens alike in a string,
-// and of more than 100 places, the first.
+// Replacements returns the places where RestoreArguments replaces tokens in a valid JSON text, in the order of the text. It lists equal
+// replacements in one string once, and at most 100 places.
 func (s Session) Replacements(ctx context.Context, raw json.RawMessage, languages Languages) ([]Replacement, error) {
 	if s.filter == nil || !mayHaveToken(string(raw)) {
 		return nil, nil
@@ -71,7 +71,7 @@ func (s Session) Replacements(ctx context.Context, raw json.RawMessage, language
 	return w.replaced, err
 }
 
-// needsLanguage reports whether a value of the text is a part of a string and has characters that may mean something in code.
+// needsLanguage reports whether a value in the text is only a part of a string and has characters that may be special in code.
 func (r *restorer) needsLanguage(text string) bool {
 	return slices.ContainsFunc(r.places(text), func(p place) bool {
 		whole := p.start > 0 && text[p.start-1] == '"' && (p.start < 2 || text[p.start-2] != '\\') && strings.HasPrefix(text[p.end:], `"`)
@@ -79,39 +79,39 @@ func (r *restorer) needsLanguage(text string) bool {
 	})
 }
 
-// argumentWriter restores the strings of arguments, each as the language wants in which it is read.
+// argumentWriter restores the strings of arguments, each in the way that its language requires.
 type argumentWriter struct {
 	*restorer
 	languages Languages
-	note      bool // collect replaced
+	note      bool // collect the replacements in replaced
 	replaced  []Replacement
 
-	outer []string // path of the string that has the text as JSON; nil: the text is the arguments
-	base  string   // outer as text
+	outer []string // path of the string that contains the text as JSON; nil if the text is the arguments themselves
+	base  string   // outer as a string
 
 	text  []byte
 	stack []container
 	file  fileOf
 }
 
-// container is an object or a list around a place of the text.
+// container is an object or list that encloses the current position.
 type container struct {
-	from   int // offset of its bracket
+	from   int // offset of its opening bracket
 	object bool
-	index  int // index of the item
+	index  int // index of the current item
 	key    string
 	isKey  bool // the next string is a key
 }
 
-// fileOf is the file that an object names.
+// fileOf is the name of the file that an object refers to.
 type fileOf struct {
-	from int // offset of the object's bracket; -1: none was looked at
+	from int // offset of the object's bracket; -1 before any object was examined
 	name string
 }
 
 var errEnough = errors.New("no more places are wanted")
 
-// write restores in a valid JSON text.
+// write restores the tokens in a valid JSON text.
 func (w *argumentWriter) write(raw []byte) ([]byte, error) {
 	w.text, w.file = raw, fileOf{from: -1}
 	out, done := make([]byte, 0, len(raw)+len(raw)/4), 0
@@ -147,7 +147,7 @@ func (w *argumentWriter) write(raw []byte) ([]byte, error) {
 	return append(out, raw[done:]...), nil
 }
 
-// string restores in a string of the text, quotes included.
+// string restores the tokens in a string of the text, quotes included.
 func (w *argumentWriter) string(raw []byte) ([]byte, error) {
 	var text string
 	if err := json.Unmarshal(raw, &text); err != nil {
@@ -187,10 +187,10 @@ func (w *argumentWriter) string(raw []byte) ([]byte, error) {
 	return w.json(string(raw)), nil
 }
 
-// code restores in a text of a language.
+// code restores the tokens in a string of a programming language.
 func (w *argumentWriter) code(l language.Language, text string, places []place) ([]byte, error) {
 	in := make([]language.Place, len(places))
-	asIs := func(p place) bool { // the program has written it for its place
+	asIs := func(p place) bool { // the program has already written the value for this place
 		return w.madeHere(p.tok) || l == language.URL && strings.Contains(text[p.start:p.end], "%")
 	}
 	for i, p := range places {
@@ -220,7 +220,7 @@ func (w *argumentWriter) code(l language.Language, text string, places []place) 
 			return nil, err
 		}
 		if used := w.used[p.tok]; written[i] != p.text && !slices.Contains(used, written[i]) {
-			w.used[p.tok] = append(used, written[i]) // an answer may have it so
+			w.used[p.tok] = append(used, written[i]) // an answer may repeat it in this form
 		}
 		out.WriteString(text[done:p.start])
 		out.WriteString(written[i])
@@ -230,14 +230,14 @@ func (w *argumentWriter) code(l language.Language, text string, places []place) 
 	return journal.Encode(out.String())
 }
 
-// madeHere reports whether a value is from programs alone, their literals or what they have put together: they saw it as they wrote the text around it.
+// madeHere reports whether a value comes only from programs, as a literal or composed: they knew it when they wrote the text around it.
 func (w *argumentWriter) madeHere(tok *token) bool {
 	w.table.mu.Lock()
 	defer w.table.mu.Unlock()
 	return !slices.ContainsFunc(tok.judged(), func(from string) bool { return Origin(from).foreign() })
 }
 
-// add notes a place.
+// add records a replacement if w.note is set.
 func (w *argumentWriter) add(text string, p place, written string, l language.Language, isKey bool) error {
 	if !w.note {
 		return nil
@@ -256,7 +256,7 @@ func (w *argumentWriter) add(text string, p place, written string, l language.La
 	return nil
 }
 
-// path is where the string stands.
+// path returns the path of the current string.
 func (w *argumentWriter) path() []string {
 	steps := slices.Clone(w.outer)
 	for _, c := range w.stack {
@@ -269,7 +269,7 @@ func (w *argumentWriter) path() []string {
 	return steps
 }
 
-// at is path as text.
+// at returns path as a string.
 func (w *argumentWriter) at() string {
 	at := w.base
 	for _, c := range w.stack {
@@ -285,7 +285,7 @@ func (w *argumentWriter) at() string {
 	return at
 }
 
-// fileName is the file that the object around the string names.
+// fileName returns the name of the file that the object around the string refers to.
 func (w *argumentWriter) fileName() string {
 	last := len(w.stack) - 1
 	if last < 0 || !w.stack[last].object {
@@ -302,7 +302,7 @@ func (w *argumentWriter) fileName() string {
 	return w.file.name
 }
 
-// codeMarks are texts that may end a text in code, by what they are called.
+// codeMarks are the texts that may end a string in code, and their names.
 var codeMarks = []struct{ mark, name string }{
 	{"'", "a quote"},
 	{`"`, "a quote"},
@@ -314,7 +314,7 @@ var codeMarks = []struct{ mark, name string }{
 	{"${", "${"},
 }
 
-// Marks are the names of what may end a text in code, if the value has such and stands as it is within a longer text.
+// Marks returns the names of the codeMarks in the value, if it was inserted unchanged into a longer text.
 func (r Replacement) Marks() (names []string) {
 	for _, m := range codeMarks {
 		if r.Embedded && r.Written == r.Value && strings.Contains(r.Value, m.mark) && !slices.Contains(names, m.name) {

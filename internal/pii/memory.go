@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Memory is a vault that ends with the process.
+// Memory is a vault in the memory of this process.
 type Memory struct {
-	first    int // number of a new token
+	first    int // lowest number of a new token
 	mu       sync.Mutex
 	sessions map[string]map[string]*memorySession // sessions by user, then by session
 }
@@ -19,7 +19,7 @@ type Memory struct {
 var _ Vault = (*Memory)(nil)
 
 type memorySession struct {
-	entries []Entry // none is ever changed
+	entries []Entry // existing elements are never changed
 	tokens  map[memoryToken]bool
 	keys    map[string]bool
 	types   map[string]int64
@@ -31,13 +31,14 @@ type memoryToken struct {
 	n   int
 }
 
-// NewMemory returns an empty vault whose tokens have numbers from first on. Where sessions outlive the process, it differs from process to
-// process, or a text with a token of an earlier one would be restored as another value.
+// NewMemory returns an empty vault whose tokens have numbers from first on. If sessions outlive the process, each process needs a
+// different first; otherwise a token from an earlier process would be restored to another value.
 func NewMemory(first int) *Memory {
 	return &Memory{first: first, sessions: map[string]map[string]*memorySession{}}
 }
 
-// NewMemoryApart returns an empty vault whose tokens are others than those of earlier processes. Their numbers leave room for a billion.
+// NewMemoryApart returns an empty vault whose first token number is random, so that tokens differ from those of earlier processes. A
+// billion numbers stay free.
 func NewMemoryApart() *Memory { return NewMemory(1 + rand.IntN(1<<30)) }
 
 // Load implements Vault.
@@ -47,7 +48,7 @@ func (m *Memory) Load(ctx context.Context, s Scope) (loaded Loaded, err error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	loaded.First = m.first // Add finds clashes
+	loaded.First = m.first // the numbers of other processes are not known here; Add detects conflicts
 	for name, session := range m.sessions[s.User] {
 		if name == s.Session {
 			loaded.Entries = slices.Clip(session.entries)
@@ -85,7 +86,7 @@ func (m *Memory) Add(ctx context.Context, s Scope, entries []Entry) error {
 	return nil
 }
 
-// clashes says whether a token or a value among entries has a meaning already, or two.
+// clashes reports whether entries contain a token or value twice, or one that the session already has.
 func (s *memorySession) clashes(entries []Entry) bool {
 	tokens, keys := map[memoryToken]bool{}, map[string]bool{}
 	for _, e := range entries {
@@ -112,7 +113,7 @@ func (s *memorySession) add(e Entry) {
 	s.bytes += int64(len(e.Sealed))
 }
 
-// Shared implements Vault: a memory is of one process.
+// Shared implements Vault: only this process uses the vault.
 func (m *Memory) Shared() bool { return false }
 
 // Since implements Vault.
@@ -120,7 +121,7 @@ func (m *Memory) Since(context.Context, Scope, int64) (entries []Entry, next int
 	return nil, 0, nil
 }
 
-// Sync implements Vault: nothing in a memory is durable.
+// Sync implements Vault: nothing here is durable.
 func (m *Memory) Sync(ctx context.Context) error { return ctx.Err() }
 
 // Delete implements Vault.

@@ -14,25 +14,27 @@ import (
 	"mcp-code-exec-harness/internal/pii/detect"
 )
 
-// The natural form of the token of an e-mail address is pii_1e@d2.pii.invalid. pii_1e stands for the part before the @, d2.pii.invalid for the
-// domain, which is a value with a token of its own: addresses of one domain share it. A program may take the parts from each other, and each is
-// restored by itself. The case of a token's letters is that of the value, so that a program which changes the one changes the other:
+// The natural form of the token of an e-mail address is pii_1e@d2.pii.invalid. pii_1e stands for the part before the @, d2.pii.invalid for
+// the domain, which is a value with its own token: addresses of one domain share it. A program may separate the parts, and each is
+// restored on its own. The case of a token's letters encodes the case of the value, so that a program which changes the token's case
+// changes the value's:
 //
 //	pii_1e  d2.pii.invalid  the value in lower case
 //	PII_1E  D2.PII.INVALID  in upper case
-//	Pii_1e  D2.pii.invalid  in lower case, but for the first letter
-//	pii_1E  d2.pii.inValid  in its first spelling that is none of these; 12 other patterns stand for further ones
+//	Pii_1e  D2.pii.invalid  in lower case, except for the first letter
+//	pii_1E  d2.pii.inValid  in its first other spelling; 12 more patterns stand for further spellings
 //
-// A domain that a program names before the session has an address of it stays as it is: pii_1e@acme.com.
+// If a program names a domain before the session has an address in it, the domain stays as it is: pii_1e@acme.com.
 //
-// The natural form of the token of a secret with the prefix of its service, such as ghp_, is the prefix and pii_1s, which stands for the rest.
+// The natural form of the token of a secret that begins with a service's prefix, such as ghp_, is the prefix and pii_1s, which stands for
+// the rest.
 const (
 	secretKind   = "SECRET"
 	addressKind  = "EMAIL"
 	domainKind   = "EMAIL_DOMAIN"
-	spellingKind = "EMAIL.SPELLING" // type of entries in the vault that spell has made
-	formKind     = "TOKENS"         // type of the entry in the vault of a session whose tokens have natural forms
-	plainKind    = "EMAIL.PLAIN"    // type of domains that a program names before the session has an address of them; see plainDomains
+	spellingKind = "EMAIL.SPELLING" // type of vault entries that spell adds
+	formKind     = "TOKENS"         // type of the vault entry that marks a session with natural tokens
+	plainKind    = "EMAIL.PLAIN"    // type of domains that a program names before the session has an address in them; see plainDomains
 
 	localStart = "pii_"
 	localEnd   = 'e'
@@ -40,31 +42,30 @@ const (
 	domainEnd  = ".pii.invalid"
 )
 
-// addressPart is which part of a value a text stands for.
+// addressPart is the part of a value that a text stands for.
 type addressPart byte
 
 const (
 	wholePart  addressPart = iota
 	localPart              // text before the @ of an address
-	domainPart             // text behind the @
-	secretPart             // text behind the prefix of a secret
+	domainPart             // text after the @
+	secretPart             // text after the prefix of a secret
 )
 
-// letterCase is which case the letters of a value have. From oddCase on it is the place of a spelling among those of a token that have none of the
-// other cases.
+// letterCase is the case of a value's letters. oddCase+i is the i-th spelling of the token in none of the other cases.
 type letterCase int
 
 const (
 	lowerCase letterCase = iota
 	upperCase
-	capitalCase // lower case, but for the first letter
+	capitalCase // lower case, except for the first letter
 	oddCase
 )
 
-// masks are, by case, which of four letters of a token are in upper case. The first one is the highest bit.
+// masks tells for each case which of four letters of a token are upper case. The highest bit is the first letter.
 var masks = [...]byte{0b0000, 0b1111, 0b1000, 0b0001, 0b0010, 0b0011, 0b0100, 0b0101, 0b0110, 0b0111, 0b1001, 0b1010, 0b1011, 0b1100, 0b1101, 0b1110}
 
-// caseIn reads the case from four letters of a token.
+// caseIn decodes the case from four letters of a token.
 func caseIn(letters ...byte) letterCase {
 	mask := byte(0)
 	for _, c := range letters {
@@ -76,7 +77,7 @@ func caseIn(letters ...byte) letterCase {
 	return letterCase(slices.Index(masks[:], mask))
 }
 
-// letter is a letter in the case that a token has at a place, of 0 to 3.
+// letter returns a lower-case letter in the case that the token has at place, from 0 to 3.
 func (c letterCase) letter(letter byte, place int) byte {
 	if masks[c]&(0b1000>>place) != 0 {
 		return letter - 'a' + 'A'
@@ -84,7 +85,7 @@ func (c letterCase) letter(letter byte, place int) byte {
 	return letter
 }
 
-// caseOf is the case that turns any spelling of a value into text; oddCase if none does.
+// caseOf returns the case of a text; oddCase if it is in no regular case.
 func caseOf(text string) letterCase {
 	for c := range oddCase {
 		if c.of(text) == text {
@@ -94,7 +95,7 @@ func caseOf(text string) letterCase {
 	return oddCase
 }
 
-// of is a text in a case that is not odd.
+// of converts a text to a case other than an odd one.
 func (c letterCase) of(text string) string {
 	switch c {
 	case lowerCase:
@@ -108,10 +109,10 @@ func (c letterCase) of(text string) string {
 	return text
 }
 
-// separators are what may stand between the parts of an address.
+// separators are the texts that may separate the parts of an address.
 var separators = [...]string{"@", "%40"}
 
-// splitAddress splits an address whose token has a natural form. %40 in place of the @ says that it is a part of a URL.
+// splitAddress splits an address whose token has a natural form. %40 instead of @ means that the address is part of a URL.
 func splitAddress(spelling string) (local, separator, domain string, ok bool) {
 	for _, separator = range separators {
 		if strings.Count(spelling, separator) != 1 {
@@ -131,13 +132,13 @@ func splitAddress(spelling string) (local, separator, domain string, ok bool) {
 	return "", "", "", false
 }
 
-// unnatural reports whether a character has to be written in another way in some texts, so that a value with it cannot be put in place of a name.
+// unnatural reports whether some formats have to encode a character, so that a value with it cannot replace a name.
 func unnatural(c rune) bool {
 	return c <= ' ' || c == 0x7F || strings.ContainsRune("\"'\\<>&%@", c) || unicode.IsSpace(c)
 }
 
-// inPercent is the text of the token of a value that stood percent-encoded, as in a URL: %5BPHONE_1%5D, which a program may decode. ok is false where that
-// is not restored as raw.
+// inPercent returns the percent-encoded token of a percent-encoded value, as in a URL: %5BPHONE_1%5D, which a program may decode. ok is
+// false if that would not be restored to raw.
 func (t *table) inPercent(v value, raw string, from Origin, canonical string) (text string, ok bool, err error) {
 	if !t.natural() || v.form != asSpelled || !strings.Contains(raw, "%") {
 		return "", false, nil
@@ -154,13 +155,13 @@ func (t *table) inPercent(v value, raw string, from Origin, canonical string) (t
 	return encodeComponent(tok.text), true, nil
 }
 
-// naturalAddress is an address in the spelling that its token has, which is with an @, if it has a natural form.
+// naturalAddress returns an address with @ as its separator, the spelling of its token. ok reports whether it has a natural form.
 func naturalAddress(raw string) (spelling string, ok bool) {
 	local, separator, domain, ok := splitAddress(raw)
 	return local + "@" + domain, ok && (separator == "@" || encodeComponent(local)+separator+domain == raw)
 }
 
-// localName is the first part of the token of an address.
+// localName returns the first part of the token of address n.
 func localName(n int, c letterCase) string {
 	if c == upperCase {
 		return fmt.Sprintf("PII_%dE", n)
@@ -168,7 +169,7 @@ func localName(n int, c letterCase) string {
 	return fmt.Sprintf("%c%c%c_%d%c", c.letter('p', 0), c.letter('i', 1), c.letter('i', 2), n, c.letter(localEnd, 3))
 }
 
-// domainName is the token of a domain.
+// domainName returns the token of domain n.
 func domainName(n int, c letterCase) string {
 	if c == upperCase {
 		return fmt.Sprintf("D%d.PII.INVALID", n)
@@ -176,7 +177,7 @@ func domainName(n int, c letterCase) string {
 	return fmt.Sprintf("%c%d.pii.%c%c%calid", c.letter('d', 0), n, c.letter('i', 1), c.letter('n', 2), c.letter('v', 3))
 }
 
-// encodeComponent is a text as encodeURIComponent of JavaScript writes it.
+// encodeComponent encodes a text as encodeURIComponent of JavaScript does.
 func encodeComponent(text string) string {
 	var out strings.Builder
 	for _, c := range []byte(text) {
@@ -189,13 +190,13 @@ func encodeComponent(text string) string {
 	return out.String()
 }
 
-// spelledPart is a token, and how a text spells its named part.
+// spelledPart is a token and a spelling of its named part.
 type spelledPart struct {
 	of   *token
 	text string
 }
 
-// name is the part of a natural token.
+// name returns the part as it appears in a natural token.
 func (p spelledPart) name() string {
 	switch p.of.kind {
 	case plainKind:
@@ -206,8 +207,8 @@ func (p spelledPart) name() string {
 	return localName(p.of.n, p.of.caseOf(p.text))
 }
 
-// parts are those of a natural token where its value stood as raw, and what stands between two of them; none if it has no natural form. A server may
-// have answered with the first part of an address alone.
+// parts returns the parts of a natural token whose value was spelled raw, and the separator between them; nil if there is no natural form.
+// raw may be the first part of an address alone, if a server returned that.
 func (t *table) parts(tok *token, raw string) (parts []spelledPart, separator string) {
 	if !t.natural() || tok.form != asText {
 		return nil, ""
@@ -232,7 +233,7 @@ func (t *table) parts(tok *token, raw string) (parts []spelledPart, separator st
 	return nil, ""
 }
 
-// name is the text of a token where its value stood as raw, in its natural form, if it has one. A spelling that the token does not have is taken for
+// name returns the text of a token whose value was spelled raw, in natural form if there is one. A spelling unknown to the token counts as
 // its first one.
 func (t *table) name(tok *token, raw string) string {
 	if text, ok := t.ipName(tok, raw); ok {
@@ -252,7 +253,8 @@ func (t *table) name(tok *token, raw string) string {
 	return strings.Join(names, separator)
 }
 
-// secretRest is what the natural token of a secret stands for besides the prefix of its service. ok is false if it has none.
+// secretRest splits the value of a secret with a natural token into the service's prefix and the rest. ok is false if there is no natural
+// form.
 func (t *token) secretRest() (prefix, rest string, ok bool) {
 	if t.kind != secretKind || t.form != asText {
 		return "", "", false
@@ -262,7 +264,7 @@ func (t *token) secretRest() (prefix, rest string, ok bool) {
 	return prefix, rest, prefix != "" && encodeComponent(t.spelling) == t.spelling
 }
 
-// secretName is the text of the token of a secret where its value stood as raw, in its natural form, if it has one.
+// secretName returns the natural text of the token of a secret whose value was spelled raw, if there is one.
 func (t *table) secretName(tok *token, raw string) (text string, ok bool) {
 	prefix, rest, ok := tok.secretRest()
 	if !ok || !t.natural() {
@@ -278,14 +280,14 @@ func (t *table) secretName(tok *token, raw string) (text string, ok bool) {
 	return "", false
 }
 
-// spell is name for a new place of a value, whose spelling the token has from then on. It is stored as an entry of its own.
+// spell is name for a new occurrence of a value. It adds the spelling to the token and stores it as a separate entry.
 func (t *table) spell(tok *token, raw string) (string, error) {
 	parts, _ := t.parts(tok, raw)
 	for _, p := range parts {
 		if p.of.kind == plainKind || caseOf(p.text) != oddCase || slices.Contains(p.of.odd(), p.text) || !strings.EqualFold(p.text, p.of.named()) {
 			continue
 		}
-		if len(p.of.odd()) == len(masks)-int(oddCase) { // no pattern is left: the spelling becomes a value of its own
+		if len(p.of.odd()) == len(masks)-int(oddCase) { // if no pattern is left, the spelling becomes a separate value
 			own, err := t.tokenOf(value{kind: tok.kind, form: asSpelled, made: tok.made, canonical: raw, spelling: raw}, tok.origins[0])
 			if err != nil {
 				return "", err
@@ -301,7 +303,7 @@ func (t *table) spell(tok *token, raw string) (string, error) {
 	return t.name(tok, raw), nil
 }
 
-// spellingOf reads an entry that spell has stored. of is nil if the session does not have the token.
+// spellingOf decodes an entry that spell has stored. of is nil if the session does not have the token.
 func (t *table) spellingOf(entry *token) (of *token, spelling string) {
 	kind, rest, _ := strings.Cut(entry.canonical, " ")
 	number, spelling, _ := strings.Cut(rest, " ")
@@ -309,7 +311,7 @@ func (t *table) spellingOf(entry *token) (of *token, spelling string) {
 	return t.byName[name{kind, n}], spelling
 }
 
-// named is the part of a value that has the number of its token in the natural form: of an address, what stands before the @.
+// named returns the part of a value that the token's number stands for in the natural form: for an address, the text before the @.
 func (t *token) named() string {
 	if t.kind == addressKind {
 		local, _, _, _ := splitAddress(t.spelling)
@@ -318,7 +320,7 @@ func (t *token) named() string {
 	return t.spelling
 }
 
-// odd are the spellings of the named part that have an odd case, in the order in which they came.
+// odd returns the spellings of the named part in an odd case, in order of occurrence.
 func (t *token) odd() []string {
 	if first := t.named(); caseOf(first) == oddCase {
 		return append([]string{first}, t.spellings...)
@@ -326,7 +328,7 @@ func (t *token) odd() []string {
 	return t.spellings
 }
 
-// caseOf is the case of a spelling of the named part.
+// caseOf returns the case of a spelling of the named part.
 func (t *token) caseOf(text string) letterCase {
 	c := caseOf(text)
 	if c == oddCase {
@@ -335,7 +337,7 @@ func (t *token) caseOf(text string) letterCase {
 	return c
 }
 
-// in is the named part in a case. ok is false for an odd case that no spelling has.
+// in returns the named part in a case. ok is false for an odd case without a spelling.
 func (t *token) in(c letterCase) (text string, ok bool) {
 	if c < oddCase {
 		return c.of(t.named()), true
@@ -347,7 +349,7 @@ func (t *token) in(c letterCase) (text string, ok bool) {
 	return odd[c-oddCase], true
 }
 
-// domainOf is the token of the domain of an address, or its entry of plainKind; nil if it has none.
+// domainOf returns the token of an address's domain, or its entry of plainKind, or nil if there is neither.
 func (t *table) domainOf(address *token) *token {
 	_, _, domain, ok := splitAddress(address.spelling)
 	if !ok || address.kind != addressKind || address.form != asText {
@@ -359,13 +361,13 @@ func (t *table) domainOf(address *token) *token {
 	return t.byValue[plainValue(domain).shared()]
 }
 
-// hasPlain reports whether a text stands as itself for the domain of an address in the address's token.
+// hasPlain reports whether text is the domain of an address and appears unchanged in the address's token.
 func (t *table) hasPlain(address *token, text string) bool {
 	domain := t.domainOf(address)
 	return domain != nil && domain.kind == plainKind && strings.EqualFold(domain.spelling, text)
 }
 
-// hasDomain reports whether an address has the domain that a token stands for.
+// hasDomain reports whether the domain of an address is the value of the token of.
 func (t *table) hasDomain(address *token, of name) bool {
 	_, _, domain, ok := splitAddress(address.spelling)
 	known := t.byName[of]
@@ -381,7 +383,8 @@ func plainValue(domain string) value {
 	return value{kind: plainKind, form: asText, canonical: domain, spelling: domain}
 }
 
-// localAt reads the first part of a natural address, or the token of a secret without its prefix, whose underscore is at i. It is zero if there is none.
+// localAt parses the first part of a natural address, or the token of a secret without its prefix, whose underscore is at i. It returns
+// zero if there is none.
 func localAt(text string, i int) (f found) {
 	start := i + 1 - len(localStart)
 	if start < 0 || !strings.EqualFold(text[start:i+1], localStart) {
@@ -399,7 +402,7 @@ func localAt(text string, i int) (f found) {
 	return found{start: start, end: end + 1, name: name{addressKind, n}, part: localPart, letters: caseIn(text[start], text[start+1], text[start+2], text[end])}
 }
 
-// domainAt reads the token of a domain, whose first dot is at i. It is zero if there is none.
+// domainAt parses the token of a domain whose first dot is at i. It returns zero if there is none.
 func domainAt(text string, i int) (f found) {
 	if len(text)-i < len(domainEnd) || text[i+1]|0x20 != 'p' || !strings.EqualFold(text[i:i+len(domainEnd)], domainEnd) {
 		return f
@@ -418,10 +421,10 @@ func domainAt(text string, i int) (f found) {
 	}
 }
 
-// maxDigits is how many digits the number of a token has at most.
+// maxDigits is the maximum number of digits in the number of a token.
 const maxDigits = 10
 
-// number reads the number of a token; 0 if there is none.
+// number parses the number of a token at i; n is 0 if there is none.
 func number(text string, i int) (n, end int) {
 	for end = i; end < len(text) && end-i < maxDigits && text[end] >= '0' && text[end] <= '9'; end++ {
 	}
@@ -435,7 +438,7 @@ func number(text string, i int) (n, end int) {
 	return int(parsed), end
 }
 
-// hasNatural reports whether a value, or base64 or hexadecimal digits of one, has a part of a natural token.
+// hasNatural reports whether a value contains a part of a natural token, also encoded in base64 or hexadecimal.
 func (f *Filter) hasNatural(value string) bool {
 	if !strings.Contains(value, "@") {
 		if plain, err := hex.DecodeString(value); err == nil {
@@ -447,7 +450,7 @@ func (f *Filter) hasNatural(value string) bool {
 	return mayHaveNatural(value) && len(f.tokensIn(value)) > 0
 }
 
-// mayHaveNatural is quick, and right where it says no.
+// mayHaveNatural reports whether a text may contain a part of a natural token. It is quick, and false is always right.
 func mayHaveNatural(text string) bool {
 	for at := 0; ; at++ {
 		i := strings.IndexByte(text[at:], '_')

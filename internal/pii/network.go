@@ -9,44 +9,45 @@ import (
 	"strings"
 )
 
-// The natural form of the token of an IP address is an address of a range that routes nowhere: 240.117.103.142 (240.0.0.0/4, RFC 1112) or
-// 3fff:1a2:3b4c:5d6e::7f8a (3fff::/20, RFC 9637). Addresses of one network have tokens that begin alike, and addresses of two networks have tokens that
-// do not: /8, /16 and /24 of IPv4, /32, /48 and /64 of IPv6. The numbers are random. Each network is a value with a token of its own, IP_NETWORK. What
-// follows is a token too, and is restored as the same of the value:
+// The natural form of the token of an IP address is an address in an unrouted range: 240.117.103.142 (240.0.0.0/4, RFC 1112) or
+// 3fff:1a2:3b4c:5d6e::7f8a (3fff::/20, RFC 9637). The tokens of two addresses share a prefix exactly if the addresses share a network: /8,
+// /16 and /24 in IPv4, /32, /48 and /64 in IPv6. The numbers are random. Each network is a value with its own token, of type IP_NETWORK.
+// The following forms are tokens too, and are restored to the same form of the value:
 //
 //	240.117.103.142                          an address
 //	3fff:01A2:3B4C:5D6E:0000:0000:0000:7F8A  an address, in full and in upper case
-//	240.117.103, 3fff:1a2:3b4c               the numbers that a /24 and a /48 begin with
+//	240.117.103, 3fff:1a2:3b4c               the first numbers of a /24 and of a /48
 //	240.117.103.0/24, 240.117.0.0/16         a network
 //	240.117.103.1, if no address has it      a network, followed by a number that a program chose
 //
-// The first numbers of a /8 or a /16 of IPv4, 240 or 240.117, may be any number of a text and are none.
+// The first numbers of an IPv4 /8 or /16 alone, 240 or 240.117, are not tokens, because any text may contain such numbers.
 const (
 	ipKind      = "IP_ADDRESS"
 	networkKind = "IP_NETWORK"
-	placeKind   = "IP_ADDRESS.PLACE" // type of entries in the vault: the number is the code of the address that stands for a value
+	placeKind   = "IP_ADDRESS.PLACE" // type of vault entries whose number is the code of the token address of a value
 )
 
-// FirstCode is the least number of an entry that is the code of an IP address. Smaller numbers count tokens.
+// FirstCode is the lowest number of an entry that is the code of an IP address. Lower numbers count tokens.
 const FirstCode = 1 << 40
 
 const codeOfSix = 1 << 60
 
-// tokenIP is an address that stands for a value, or the network of such addresses, by its parts: the four numbers of IPv4, or the second to
-// fourth and the last group of IPv6. The parts that a network leaves open are 0.
+// tokenIP is an address that stands for a value, or a network of such addresses. parts are the four numbers of an IPv4 address, or the
+// second to fourth and the last group of an IPv6 address. Parts that a network leaves open are 0.
 type tokenIP struct {
 	six   bool
 	parts [4]uint16
 }
 
-// ranges are the least and the largest value of each part, for IPv4 and IPv6. All have the same length, but for the last numbers of IPv4: 100 and
-// more are too few for the addresses of a network. No part can be the beginning of an address, so that a row of addresses can be read from any place.
+// ranges holds the minimum and maximum of each part, for IPv4 and IPv6. All values of a part have the same number of digits, except for
+// the last number of IPv4, where 100 and above are too few for a network. No part can be the start of an address, so a series of addresses
+// can be parsed from any position.
 var ranges = [2][4][2]uint16{
 	{{240, 254}, {100, 239}, {100, 239}, {1, 239}},
 	{{0x100, 0xFFF}, {0x1000, 0xFFFF}, {0x1000, 0xFFFF}, {0x1000, 0xFFFF}},
 }
 
-// networkBits are the lengths of the networks of an address.
+// networkBits returns the prefix lengths of the networks of an address.
 func networkBits(six bool) [3]int {
 	if six {
 		return [3]int{32, 48, 64}
@@ -54,7 +55,7 @@ func networkBits(six bool) [3]int {
 	return [3]int{8, 16, 24}
 }
 
-// level is how many parts are given.
+// level returns the number of parts that are set.
 func (a tokenIP) level() int {
 	if i := slices.Index(a.parts[:], 0); i >= 0 {
 		return i
@@ -70,7 +71,7 @@ func (a tokenIP) code() int {
 	return FirstCode | int(p[0])<<24 | int(p[1])<<16 | int(p[2])<<8 | int(p[3])
 }
 
-// tokenIPOf reads a code.
+// tokenIPOf decodes a code.
 func tokenIPOf(code int) (a tokenIP, ok bool) {
 	if code <= FirstCode {
 		return a, false
@@ -85,13 +86,13 @@ func tokenIPOf(code int) (a tokenIP, ok bool) {
 	return a, true
 }
 
-// network is the network of an address up to a level.
+// network returns the network of an address at a level.
 func (a tokenIP) network(level int) tokenIP {
 	clear(a.parts[level:])
 	return a
 }
 
-// addr is the address itself, or the first one of the network.
+// addr returns the address itself, or the first address of a network.
 func (a tokenIP) addr() netip.Addr {
 	if !a.six {
 		return netip.AddrFrom4([4]byte{byte(a.parts[0]), byte(a.parts[1]), byte(a.parts[2]), byte(a.parts[3])})
@@ -103,13 +104,13 @@ func (a tokenIP) addr() netip.Addr {
 	return netip.AddrFrom16(out)
 }
 
-// prefix is a network among the tokens.
+// prefix returns a token network as a netip.Prefix.
 func (a tokenIP) prefix() netip.Prefix {
 	bits := networkBits(a.six)
 	return netip.PrefixFrom(a.addr(), bits[min(max(a.level(), 1), len(bits))-1])
 }
 
-// name is what finds the entry of an address or a network.
+// name returns the key under which the table has the entry of an address or network.
 func (a tokenIP) name() name {
 	if a.level() == len(a.parts) {
 		return name{placeKind, a.code()}
@@ -117,13 +118,13 @@ func (a tokenIP) name() name {
 	return name{networkKind, a.code()}
 }
 
-// isFree reports whether an address or a network stands for nothing, and never did.
+// isFree reports whether an address or network has never stood for a value.
 func (t *table) isFree(a tokenIP) bool {
-	const begins = 0x3FFF // see ranges
+	const begins = 0x3FFF // the start of an address; see ranges
 	return !slices.Contains(a.parts[:], begins) && t.byName[a.name()] == nil && !t.retired[a.name()]
 }
 
-// below is a free address or network in a network: one of those that programs do not write themselves, such as x.1 and x.100, if there is any.
+// below returns a free address or network in a network. It prefers those that programs rarely write themselves, unlike x.1 and x.100.
 func (t *table) below(a tokenIP) (_ tokenIP, ok bool) {
 	level := a.level()
 	limits := ranges[0][level]
@@ -158,7 +159,7 @@ func (t *table) below(a tokenIP) (_ tokenIP, ok bool) {
 	return a, true
 }
 
-// anywhere is a free network of a level.
+// anywhere returns a free network of a level.
 func (t *table) anywhere(six bool, level int) (tokenIP, bool) {
 	const tries = 100
 	for range tries {
@@ -186,8 +187,8 @@ func placeValue(addr string, made bool) value {
 	return value{kind: placeKind, form: asText, made: made, canonical: addr, spelling: addr}
 }
 
-// networkOf is the token of a network of an address, whose larger networks get tokens too. Its text is in brackets where no network among the
-// tokens is left: fifteen /8 of IPv4 have their own, and more share the numbers of others.
+// networkOf returns the token of a network of an address, and creates tokens for the larger networks too. The token is in brackets if no
+// token network is free. Fifteen IPv4 /8 networks have their own; further ones share the numbers of others.
 func (t *table) networkOf(addr netip.Addr, bits int, made bool, origin string) (tok *token, err error) {
 	larger, known := tokenIP{six: addr.Is6()}, t.whole
 	for level, size := range networkBits(addr.Is6()) {
@@ -217,10 +218,10 @@ func (t *table) networkOf(addr netip.Addr, bits int, made bool, origin string) (
 	return tok, nil
 }
 
-// locate gives an address a place among the tokens, where there is one left.
+// locate assigns a token address to an address, if one is free.
 func (t *table) locate(v value, origin string) error {
 	addr, err := netip.ParseAddr(v.canonical)
-	if err != nil || !t.whole { // base64 and the like
+	if err != nil || !t.whole { // base64 or another encoding
 		return nil
 	}
 	if known := t.byValue[v.shared()]; known != nil && slices.Contains(known.origins, origin) {
@@ -247,7 +248,7 @@ func (t *table) locate(v value, origin string) error {
 	return err
 }
 
-// placeOf is the address that stands for that of a token.
+// placeOf returns the token address that stands for the address of a token.
 func (t *table) placeOf(tok *token) (a tokenIP, ok bool) {
 	place := t.byValue[placeValue(tok.canonical, tok.made).shared()]
 	if place == nil || tok.form != asText {
@@ -256,7 +257,7 @@ func (t *table) placeOf(tok *token) (a tokenIP, ok bool) {
 	return tokenIPOf(place.n)
 }
 
-// ipName is the text of the token of an address or a network where its value stood as raw, in its natural form, if it has one.
+// ipName returns the natural text of the token of an address or network whose value was spelled raw, if there is one.
 func (t *table) ipName(tok *token, raw string) (text string, ok bool) {
 	switch tok.kind {
 	case ipKind:
@@ -284,28 +285,28 @@ func (t *table) ipName(tok *token, raw string) (text string, ok bool) {
 	return "", false
 }
 
-// ipSpelling is how a text has an address. The zero ipSpelling is the canonical one, of RFC 5952.
+// ipSpelling is the way in which a text writes an address. The zero ipSpelling is the canonical one, of RFC 5952.
 type ipSpelling struct {
-	before string // ::ffff: before an address of IPv4
+	before string // ::ffff: before an IPv4 address
 	form   ipForm
 	upper  bool
-	colon  string // %3A in place of : ; "" for the colon
+	colon  string // %3A if that replaces the colon; "" for a colon
 }
 
-// ipForm is how an address of IPv6 is written.
+// ipForm is the form of an IPv6 address.
 type ipForm byte
 
 const (
-	shortForm  ipForm = iota // zeros are left out
-	groupsForm               // eight groups without zeros before them
+	shortForm  ipForm = iota // zeros are compressed
+	groupsForm               // eight groups without leading zeros
 	fullForm                 // eight groups of four digits
 	ipForms
 )
 
-// colons are what a text may have for a colon.
+// colons are the ways to write a colon.
 var colons = [...]string{":", "%3A", "%3a"}
 
-// plainColons is a text with colons, and what it had for them; ok is false for a text with other percent signs.
+// plainColons returns a text with plain colons, and what the text had in their place. ok is false for a text with other percent signs.
 func plainColons(raw string) (text, colon string, ok bool) {
 	for _, colon := range colons[1:] {
 		if text := strings.ReplaceAll(raw, colon, ":"); text != raw {
@@ -315,7 +316,8 @@ func plainColons(raw string) (text, colon string, ok bool) {
 	return raw, "", !strings.Contains(raw, "%")
 }
 
-// ipSpellingOf reads how a text has an address. ok is false if it has it in another way than programs write: it is a spelling of its own.
+// ipSpellingOf determines how a text writes an address. ok is false for a spelling that programs do not write; it becomes a separate
+// value.
 func ipSpellingOf(raw string, addr netip.Addr) (s ipSpelling, ok bool) {
 	text, colon, ok := plainColons(raw)
 	if !ok {
@@ -343,7 +345,7 @@ func ipSpellingOf(raw string, addr netip.Addr) (s ipSpelling, ok bool) {
 	return ipSpelling{}, false
 }
 
-// of is an address in the spelling.
+// of writes an address in the spelling.
 func (s ipSpelling) of(addr netip.Addr) string {
 	if addr.Is4() {
 		return s.before + addr.String()
@@ -358,7 +360,7 @@ func (s ipSpelling) of(addr netip.Addr) string {
 	return s.dress(text)
 }
 
-// dress is a text in lower case and with colons in the spelling.
+// dress applies the case and the colons of the spelling to a lower-case text with plain colons.
 func (s ipSpelling) dress(text string) string {
 	if s.upper {
 		text = strings.ToUpper(text)
@@ -369,7 +371,7 @@ func (s ipSpelling) dress(text string) string {
 	return text
 }
 
-// groupsOf are the first groups of an address.
+// groupsOf returns the first count groups of an address.
 func groupsOf(addr netip.Addr, count int, format string) string {
 	bytes, groups := addr.As16(), make([]string, count)
 	for i := range groups {
@@ -378,7 +380,7 @@ func groupsOf(addr netip.Addr, count int, format string) string {
 	return strings.Join(groups, ":")
 }
 
-// networkText is a network as another one is written: 198.51.100 like 240.117.103, 198.51.100.0/24 like 240.117.103.0/24.
+// networkText formats a network like another text: 198.51.100 like 240.117.103, 198.51.100.0/24 like 240.117.103.0/24.
 func networkText(network netip.Prefix, like string) string {
 	body, _, hasBits := strings.Cut(like, "/")
 	bits := ""
@@ -404,7 +406,7 @@ func networkText(network netip.Prefix, like string) string {
 	return s.dress(groupsOf(network.Addr(), network.Bits()/16, format)) + bits
 }
 
-// ipValue is the value of an address in the spelling that its token has. One that is spelled in another way than programs write is a value of its own.
+// ipValue returns the value of an address in the spelling that its token has. An address in an unusual spelling is a separate value.
 func ipValue(v value, raw string) value {
 	addr, err := netip.ParseAddr(v.canonical)
 	if err != nil {
@@ -420,8 +422,8 @@ func ipValue(v value, raw string) value {
 	return v
 }
 
-// restoredIP is what an address or a network among the tokens stands for, and where the text that is replaced ends. tok is nil if it stands for
-// nothing. Of an address that stands for nothing, the network may.
+// restoredIP returns the token and value of a token address or network, and the end of the replaced text. tok is nil if it stands for
+// nothing. If an address stands for nothing, its network may still be replaced.
 func (t *table) restoredIP(at found, text string) (tok *token, restored string, end int) {
 	entry := t.byName[at.name]
 	if entry != nil && entry.kind == placeKind {
@@ -447,14 +449,15 @@ func (t *table) restoredIP(at found, text string) (tok *token, restored string, 
 	return entry, networkText(prefix, text[at.start:end]), end
 }
 
-// mayRunOn is quick, and right where it says no: what stands behind a name does not change how it is read. All addresses but those with a short last
-// number are of one length.
+// mayRunOn reports whether the text after a name may change how the name is parsed. It is quick, and false is always right. All addresses have
+// the same length, except those with a short last number.
 func mayRunOn(kind, name string) bool {
 	dot := strings.LastIndexByte(name, '.')
 	return kind == networkKind || kind == ipKind && dot >= 0 && len(name)-dot <= len(".99")
 }
 
-// endsAt reports whether a name that is the token of an address or a network is read as such before another text. Other names are always.
+// endsAt reports whether a name that is the token of an address or network is parsed as such before the text after. For other names it is
+// true.
 func (f *Filter) endsAt(name, after string) bool {
 	all := f.tokensIn(name + after)
 	last := len(all) - 1
@@ -464,12 +467,12 @@ func (f *Filter) endsAt(name, after string) bool {
 	return last < 0 || all[last].ip == tokenIP{} || all[last].end == len(name)
 }
 
-// mayBeIP4 is quick, and right where it says no: no address among the tokens has its first dot at i.
+// mayBeIP4 reports whether a token address may have its first dot at i. It is quick, and false is always right.
 func mayBeIP4(text string, i int) bool {
 	return i >= 3 && text[i-3] == '2' && (text[i-2] == '4' || text[i-2] == '5') && i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '2'
 }
 
-// mayHaveIP6 is quick, and right where it says no.
+// mayHaveIP6 reports whether a text may contain a token address of IPv6. It is quick, and false is always right.
 func mayHaveIP6(text string) bool {
 	return strings.Contains(text, "3fff") || strings.Contains(text, "3FFF")
 }
@@ -478,7 +481,7 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// ip4At reads an address or a network among the tokens, whose first dot is at i; whatever stands before it. It is zero if there is none.
+// ip4At parses a token address or network whose first dot is at i, whatever precedes it. It returns zero if there is none.
 func ip4At(text string, i int) (f found) {
 	start := i - 3
 	if !mayBeIP4(text, i) {
@@ -513,7 +516,7 @@ func ip4At(text string, i int) (f found) {
 	return f
 }
 
-// lastNumber reads the last number of an address and the dot before it; 0 if there is none. A program appended a fourth digit.
+// lastNumber parses a dot and the last number of an address; n is 0 if there is none. A fourth digit is one that a program appended.
 func lastNumber(text string, i int) (n uint16, end int) {
 	if i+1 >= len(text) || text[i] != '.' || text[i+1] == '0' {
 		return 0, i
@@ -529,7 +532,7 @@ func lastNumber(text string, i int) (n uint16, end int) {
 
 func startsWithDigit(text string) bool { return text != "" && isDigit(text[0]) }
 
-// withBits is the end of a network that ends at i, with its suffix /24 if it has one.
+// withBits returns the end of a network that ends at i, including a suffix such as /24.
 func withBits(text string, i, bits int) int {
 	if suffix := "/" + strconv.Itoa(bits); strings.HasPrefix(text[i:], suffix) && !startsWithDigit(text[i+len(suffix):]) {
 		return i + len(suffix)
@@ -537,7 +540,7 @@ func withBits(text string, i, bits int) int {
 	return i
 }
 
-// colonAt is the length of a colon at i; 0 if there is none.
+// colonAt returns the length of a colon at i; 0 if there is none.
 func colonAt(text string, i int) int {
 	for _, colon := range colons {
 		if strings.HasPrefix(text[i:], colon) {
@@ -547,7 +550,8 @@ func colonAt(text string, i int) int {
 	return 0
 }
 
-// group reads a group of exactly so many hexadecimal digits behind a colon. Its first digit is not 0, but where another one stands before it.
+// group parses a colon and a group of the given number of hexadecimal digits. The first digit is not 0, except for a leading zero before a
+// group of three.
 func group(text string, i, digits int) (n uint16, end int) {
 	size := colonAt(text, i)
 	if size == 0 {
@@ -567,7 +571,7 @@ func group(text string, i, digits int) (n uint16, end int) {
 	return uint16(parsed), i + digits
 }
 
-// ip6At reads an address or a network among the tokens that begins at i; whatever stands before it. It is zero if there is none.
+// ip6At parses a token address or network that begins at i, whatever precedes it. It returns zero if there is none.
 func ip6At(text string, i int) (f found) {
 	if !strings.EqualFold(text[i:min(len(text), i+4)], "3fff") {
 		return f
@@ -609,7 +613,7 @@ func ip6At(text string, i int) (f found) {
 	return f
 }
 
-// sameColons is where a text ends that stands at i, with any kind of colons.
+// sameColons returns the end of the text what at i, where any kind of colon matches. ok reports whether it is there.
 func sameColons(text string, i int, what string) (end int, ok bool) {
 	for _, c := range []byte(what) {
 		size := 1

@@ -13,20 +13,20 @@ import (
 	"mcp-code-exec-harness/internal/pii/detect"
 )
 
-// Scope is the owner of tokens: a token has a meaning only in the session that it was made for.
+// Scope identifies the owner of tokens: a token has a meaning only in the session that it was made for.
 type Scope struct {
 	User, Session string
 }
 
-// Origin is where a value came from: the full name of a tool, the name of a server, or one of the constants.
+// Origin is the source of a value: the full name of a tool, the name of a server, or one of the constants.
 type Origin string
 
-// Origins that are no tools or servers.
+// Origins other than tools and servers.
 const (
 	FromTask    Origin = "task"    // texts of requests
-	FromFile    Origin = "file"    // files as their users have put them into sessions and skills
+	FromFile    Origin = "file"    // files as users put them into sessions and skills
 	FromSkill   Origin = "skill"   // files of skills that programs wrote
-	FromInput   Origin = "input"   // files that runs are given, from outside
+	FromInput   Origin = "input"   // files that runs receive from outside
 	FromCode    Origin = "code"    // literals of programs
 	FromProgram Origin = "program" // results of a program, files that it wrote, and what a model writes
 	FromCatalog Origin = "catalog" // descriptions of tools by servers
@@ -35,39 +35,39 @@ const (
 // foreign reports whether a text of this origin was written without knowledge of the session's tokens.
 func (o Origin) foreign() bool { return o != FromCode && o != FromProgram }
 
-// made reports whether a program put the values of this origin together.
+// made reports whether a program composed the values of this origin.
 func (o Origin) made() bool { return o == FromProgram || o == FromSkill }
 
-// OfPrograms is the origin of what programs wrote into a tree of files, and of what stands in the tree of the servers.
+// OfPrograms returns the origin of files that programs wrote in a tree, or FromCatalog for the tree servers, which programs do not write.
 func OfPrograms(tree string) Origin {
 	switch tree {
 	case "skills":
-		return FromSkill // no token is written there
+		return FromSkill // skills contain no tokens
 	case "servers":
 		return FromCatalog
 	}
 	return FromProgram
 }
 
-// Token is a token in a text, as policy judges it.
+// Token is a token in a text, as the policy judges it.
 type Token struct {
 	Text    string // [EMAIL_1], or the natural form
 	Type    string // EMAIL
 	Origins []string
 	of      *token
-	others  []string // parts and spellings that were restored in place of the first spelling
+	others  []string // texts other than the first spelling that were restored
 }
 
-// Session is the filter in one scope. It is safe for concurrent use. The zero Session changes nothing.
+// Session is the filter for one scope. It is safe for concurrent use. The zero Session changes nothing.
 type Session struct {
 	filter *Filter
 	scope  Scope
 }
 
-// Hide replaces the values in a text by tokens. Tokens in texts of programs and files stay. The values of sent are found wherever
-// they are, also where they do not look like personal data: the receiver may repeat them.
+// Hide replaces the values in a text by tokens. Tokens in texts of programs and files stay. The values of sent are found everywhere, even
+// where they do not look like personal data, because the receiver may repeat them.
 //
-// New tokens are durable before anything that is committed to the harness's store afterwards.
+// New tokens are durable before anything that the harness's store commits later.
 func (s Session) Hide(ctx context.Context, from Origin, text string, sent ...Token) (string, error) {
 	if s.filter == nil || text == "" {
 		return text, nil
@@ -79,7 +79,7 @@ func (s Session) Hide(ctx context.Context, from Origin, text string, sent ...Tok
 	return hidden, nil
 }
 
-// HidePieces is Hide for a text in pieces. A value that is split between pieces becomes a token in that in which it ends.
+// HidePieces is Hide for a text in pieces. A value that spans several pieces becomes a token in the piece where it ends.
 func (s Session) HidePieces(ctx context.Context, from Origin, pieces []string) ([]string, error) {
 	if s.filter == nil {
 		return pieces, nil
@@ -92,7 +92,7 @@ func (s Session) HidePieces(ctx context.Context, from Origin, pieces []string) (
 	start := 0
 	for i, piece := range pieces {
 		end := start + len(piece)
-		var inside []detect.Span // places of values, and of parts of values, in the piece
+		var inside []detect.Span // ranges in the piece that are values or parts of values
 		var texts []string
 		for j, span := range spans {
 			if span.Start >= end || span.End <= start {
@@ -116,8 +116,8 @@ func (s Session) HidePieces(ctx context.Context, from Origin, pieces []string) (
 // On reports whether the filter changes texts at all.
 func (s Session) On() bool { return s.filter != nil }
 
-// HideJSON replaces the values in the strings, keys and numbers of a JSON text. The rest of its bytes stays, but for \u escapes
-// of ASCII characters. A text that is not JSON is hidden as a whole.
+// HideJSON replaces the values in the strings, keys and numbers of a JSON text. All other bytes stay, except for \u escapes of ASCII
+// characters. A text that is not JSON is treated as plain text.
 func (s Session) HideJSON(ctx context.Context, from Origin, raw json.RawMessage, sent ...Token) (json.RawMessage, error) {
 	if s.filter == nil || len(raw) == 0 {
 		return raw, nil
@@ -129,8 +129,8 @@ func (s Session) HideJSON(ctx context.Context, from Origin, raw json.RawMessage,
 	return hidden, nil
 }
 
-// HideFile is HideJSON for the arguments and answers of file calls: where their member base64 is the base64 of a text, values are
-// hidden in that text as HideContent does, and it stays base64.
+// HideFile is HideJSON for the arguments and answers of file calls. If their member base64 holds encoded text, values in that text are
+// replaced as HideContent does, and it is encoded again.
 func (s Session) HideFile(ctx context.Context, from Origin, raw json.RawMessage) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	var encoded string
@@ -163,7 +163,7 @@ func (s Session) HideFile(ctx context.Context, from Origin, raw json.RawMessage)
 	return json.Marshal(members)
 }
 
-// Restore replaces the tokens of the session by their values. Other tokens stay.
+// Restore replaces the session's tokens by their values. Other tokens stay.
 func (s Session) Restore(ctx context.Context, text string) (string, error) {
 	if s.filter == nil || !mayHaveToken(text) {
 		return text, nil
@@ -175,8 +175,8 @@ func (s Session) Restore(ctx context.Context, text string) (string, error) {
 	return r.text(text), nil
 }
 
-// RestoreSome is Restore for the beginning of a text that comes in parts: as much of it as can be restored whatever follows, and all of it if
-// nothing does, which last says. used is the number of bytes of text that were restored: more than none of 1 KiB and more.
+// RestoreSome is Restore for the beginning of a text that arrives in parts. It restores as much as does not depend on what follows, or
+// everything if last is set. used is the number of bytes of text that were restored; for a text of at least 1 KiB it is not 0.
 func (s Session) RestoreSome(ctx context.Context, text string, last bool) (restored string, used int, err error) {
 	used = len(text)
 	if s.filter == nil {
@@ -189,8 +189,8 @@ func (s Session) RestoreSome(ctx context.Context, text string, last bool) (resto
 	return restored, used, err
 }
 
-// RestoreKept is Restore for a text that outlives the session, in the place of old. A token whose value stood in old is restored; the
-// error names another one.
+// RestoreKept is Restore for a text that outlives the session and replaces old. It restores only tokens whose values are in old; if there
+// is another token, the error names it.
 func (s Session) RestoreKept(ctx context.Context, old, text string) (string, error) {
 	if s.filter == nil || !mayHaveToken(text) {
 		return text, nil
@@ -208,15 +208,16 @@ func (s Session) RestoreKept(ctx context.Context, old, text string) (string, err
 	return text, nil
 }
 
-// UnknownTokenError says that the arguments of a tool have a token that is none of the session.
+// UnknownTokenError reports that the arguments of a tool contain a token that the session does not have.
 type UnknownTokenError struct{ Token string }
 
 func (e *UnknownTokenError) Error() string {
 	return e.Token + " is not a token of this session (pii.unknownTokens: fail)"
 }
 
-// RestoreArguments is RestoreJSON for the arguments of a tool: a value in a string that languages says is code is written for its place there. An unknown
-// token is an *UnknownTokenError where Options say so, a value that cannot be written a *CodeError.
+// RestoreArguments is RestoreJSON for the arguments of a tool. If languages returns a language for a string, it escapes the values in it for
+// that language. It returns an *UnknownTokenError for an unknown token if Options.FailUnknown is set, and a *CodeError for a value that cannot
+// be escaped.
 func (s Session) RestoreArguments(ctx context.Context, raw json.RawMessage, languages Languages) (json.RawMessage, []Token, error) {
 	restored, tokens, unknown, err := s.restoreJSON(ctx, raw, languages)
 	if err == nil && unknown != "" && s.filter.opt.FailUnknown {
@@ -225,7 +226,7 @@ func (s Session) RestoreArguments(ctx context.Context, raw json.RawMessage, lang
 	return restored, tokens, err
 }
 
-// RestoreJSON restores in every string of a JSON text, keys included: a string that is the token of a number becomes the number.
+// RestoreJSON restores the tokens in every string and key of a JSON text. A string that is only the token of a number becomes the number.
 // It returns the tokens that it replaced, each once.
 func (s Session) RestoreJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, []Token, error) {
 	restored, tokens, _, err := s.restoreJSON(ctx, raw, nil)
@@ -258,7 +259,7 @@ func (s Session) restoreJSON(ctx context.Context, raw json.RawMessage, languages
 	return raw, r.tokens(), r.unknown, nil
 }
 
-// Translate replaces the tokens of the session by those that another session has for their values. Other tokens stay.
+// Translate replaces the session's tokens by the tokens of another session for the same values. Other tokens stay.
 func (s Session) Translate(ctx context.Context, to Session, text string) (string, error) {
 	if s.filter == nil || !mayHaveToken(text) {
 		return text, nil
@@ -275,14 +276,14 @@ type Detector interface {
 	FindWith(text string, known detect.Known) []detect.Span
 }
 
-// isLocal reports whether a value is an address that every machine has, such as 127.0.0.1. It is no personal data, and a log needs it.
+// isLocal reports whether a value is an address that every machine has, such as 127.0.0.1. It is not personal data, and logs need it.
 func isLocal(value string) bool {
 	addr, err := netip.ParseAddr(value)
 	return err == nil && (addr.IsLoopback() || addr.IsUnspecified())
 }
 
-// Redact is for texts without an owner, such as lines of the log: the name of the type stands in place of each value, and nothing
-// can be restored. For nil it is nil.
+// Redact returns a function for texts without an owner, such as log lines: it replaces each value by the name of its type, irreversibly.
+// For a nil Detector, Redact returns nil.
 func Redact(d Detector) func(string) string {
 	if d == nil {
 		return nil

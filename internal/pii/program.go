@@ -12,15 +12,15 @@ import (
 	"mcp-code-exec-harness/internal/pii/detect"
 )
 
-// HideProgram is Hide for the source of a program, JavaScript or TypeScript. Numbers outside of literals and comments stay, which would be
-// other programs with a token in their place, and so does the address of the machine itself. A number as long as that of a card is replaced
-// if it is one: such a program fails, and no journal has the number.
+// HideProgram is Hide for the source of a program in JavaScript or TypeScript. Numbers outside of literals and comments stay, because a
+// token would change the program; so do addresses of the local machine. A number with the length of a card number is replaced if it is
+// one: the program then fails, but no journal contains the number.
 func (s Session) HideProgram(ctx context.Context, code string) (string, error) {
 	return s.hideProgram(ctx, FromCode, code)
 }
 
-// HideModule is HideProgram for a module of which the first border bytes have another origin than the rest. A text that looks like a token
-// outside of literals and comments, such as row[EMAIL_1], is none.
+// HideModule is HideProgram for a module whose first border bytes have another origin than the rest. Outside of literals and comments, a
+// text that looks like a token, such as row[EMAIL_1], is not one.
 func (s Session) HideModule(ctx context.Context, code string, border int64, first, rest Origin) (string, error) {
 	at := int(min(max(0, border), int64(len(code))))
 	head, err := s.hideProgram(ctx, first, code[:at])
@@ -54,14 +54,14 @@ func (s Session) hideProgram(ctx context.Context, from Origin, code string) (str
 	return string(splice(code, spans, tokens)), nil
 }
 
-// codeDomain is a domain that is all of a literal of a program, or stands behind an @ there, also in an expression.
+// codeDomain matches a domain that is a whole string literal of a program, or follows an @ there or in a regular expression.
 var codeDomain = regexp.MustCompile("(?i)(?:['\"`]@?|(?:^|[^\\w.+-]|[\\])wS.]\\+)@)((?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\\\\{0,2}\\.)+[a-z]{2,})")
 
 const quotes = "'\"`"
 
-// plainDomains has the session know the domains that a program names, so that the program may compare them with those of addresses. A domain of which the
-// session has addresses already is replaced by its token; any other stays as it is, and does so in tokens of addresses that come later: pii_1e@acme.com. The
-// program finds out which addresses have the domain, as it does of any literal that it compares (see maxCoded).
+// plainDomains registers the domains that a program names, so that the program can compare them with the domains of addresses. It replaces
+// a domain of which the session already has addresses by its token. Any other domain stays as it is, also in the tokens of later
+// addresses: pii_1e@acme.com. The program learns which addresses have the domain, as for any literal that it compares (see maxCoded).
 func (s Session) plainDomains(ctx context.Context, code string) (string, error) {
 	var places []detect.Span
 	for _, at := range codeDomain.FindAllStringSubmatchIndex(code, -1) {
@@ -108,7 +108,8 @@ func (s Session) plainDomains(ctx context.Context, code string) (string, error) 
 	return string(splice(code, spans, names)), err
 }
 
-// isPattern reports whether what looks like an address in a program has no first part of its own: ${name}@acme.com, or an expression such as \S+@acme\.com.
+// isPattern reports whether a text that looks like an address has no real first part: ${name}@acme.com, or an expression such as
+// \S+@acme\.com.
 func isPattern(code string, span detect.Span) bool {
 	local, _, _ := strings.Cut(code[span.Start:span.End], "@")
 	return strings.ContainsAny(local, "{}$*?^|\\") && !strings.Contains(local, `\.`) || strings.HasSuffix(local, "+") || span.Start > 0 && code[span.Start-1] == '\\'
@@ -116,14 +117,14 @@ func isPattern(code string, span detect.Span) bool {
 
 const loopback = "127.0.0.1"
 
-// cardDigits is how many digits a number has that may be that of a card.
+// cardDigits is the minimum number of digits in a number that may be a card number.
 const cardDigits = 15
 
-// maskNumbers replaces the digits of shorter numbers outside of literals and comments by letters. The text keeps its length.
+// maskNumbers replaces the digits of shorter numbers outside of literals and comments by letters. The length of the text stays the same.
 func maskNumbers(code string) string {
 	out := []byte(code)
-	var templates []int // braces that are open in each ${ that is
-	value := false      // a value ends here, so that a slash divides
+	var templates []int // number of open braces in each open ${
+	value := false      // a value ends here, so that a slash is a division
 	for i := 0; i < len(code); {
 		c := code[i]
 		switch {
@@ -181,7 +182,7 @@ func maskNumbers(code string) string {
 	return string(out)
 }
 
-// mask masks the digits of a number.
+// mask replaces the digits of a number by letters, unless it is long enough for a card number.
 func mask(digits []byte) {
 	if len(digits) < cardDigits {
 		for i := range digits {
@@ -190,14 +191,14 @@ func mask(digits []byte) {
 	}
 }
 
-// beforeValues are the words after which a slash begins a regular expression.
+// beforeValues are the keywords after which a slash begins a regular expression.
 var beforeValues = []string{"return", "typeof", "case", "in", "of", "delete", "void", "throw", "new", "do", "else", "instanceof", "yield", "await"}
 
 func isWord(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '$' || c >= 0x80
 }
 
-// upTo is the length of a text up to the end of a mark in it, or all of it.
+// upTo returns the length of text up to the end of mark, or of all of text if mark is not in it.
 func upTo(text, mark string) int {
 	before, _, found := strings.Cut(text, mark)
 	if !found {
@@ -206,7 +207,7 @@ func upTo(text, mark string) int {
 	return len(before) + len(mark)
 }
 
-// endOfQuoted is the end of the string literal that begins at i. A literal without a closing quote ends at its line break.
+// endOfQuoted returns the end of the string literal that begins at i. A literal without a closing quote ends at the line break.
 func endOfQuoted(code string, i int) int {
 	quote := code[i]
 	for i++; i < len(code); i++ {
@@ -222,7 +223,7 @@ func endOfQuoted(code string, i int) int {
 	return len(code)
 }
 
-// endOfTemplate is where the text of a template ends that goes on at i; open, if an expression follows.
+// endOfTemplate returns the end of the template text at i; open reports whether an expression follows.
 func endOfTemplate(code string, i int) (end int, open bool) {
 	for ; i < len(code); i++ {
 		switch {
@@ -237,7 +238,7 @@ func endOfTemplate(code string, i int) (end int, open bool) {
 	return len(code), false
 }
 
-// endOfRegExp is where the regular expression ends that begins at i; 0 if none does.
+// endOfRegExp returns the end of the regular expression that begins at i, or 0 if there is none.
 func endOfRegExp(code string, i int) int {
 	class := false
 	for i++; i < len(code) && code[i] != '\n'; i++ {

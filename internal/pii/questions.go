@@ -15,16 +15,16 @@ import (
 	"mcp-code-exec-harness/internal/pii/seal"
 )
 
-// A question is asked about tokens; its answer tells a part of a value, or how two values compare. The answers about one token never
-// change, so that asking again tells nothing more. No answer depends on a value that the program chooses, but for that of same, which
-// is bounded by maxGuesses.
+// A question asks about tokens; its answer reveals a part of a value, or how two values compare. The answers about a token never change,
+// so repeating a question reveals nothing more. No answer depends on a value that the program chooses, except for same, which maxGuesses
+// limits.
 type question struct {
 	tokens int
-	types  []string // types of the token; nil for any
+	types  []string // permitted types of the token; nil means any
 	answer func(t *table, of []*token) (any, error)
 }
 
-// networkQuestion has the length of a network besides its token: see Session.Network.
+// networkQuestion needs the prefix length of a network besides the token: see Session.Network.
 const networkQuestion = "network"
 
 var questions = map[string]question{
@@ -42,7 +42,7 @@ func IsQuestion(name string) bool {
 	return ok || name == networkQuestion
 }
 
-// QuestionError says why a question has no answer. The message names tokens, and no values.
+// QuestionError explains why a question has no answer. The message contains tokens but no values.
 type QuestionError struct{ message string }
 
 func (e *QuestionError) Error() string { return e.message }
@@ -51,25 +51,25 @@ func unanswerable(format string, args ...any) error {
 	return &QuestionError{fmt.Sprintf(format, args...)}
 }
 
-// maxGuesses is how many questions in a session may compare a value that a program made with one from outside. Each tells the program
-// whether it has guessed a value. The count is in memory: it starts at 0 when the process does, or after the session's tokens were
-// dropped from memory because the session was idle.
+// maxGuesses is the number of questions per session that may compare a value made by a program with one from outside. Each tells the
+// program whether its guess is right. The count is in memory. It restarts at 0 with the process, or after the tokens of an idle session
+// were dropped from memory.
 const maxGuesses = 100
 
-// ErrGuesses is the error of a question beyond maxGuesses.
+// ErrGuesses is the error of a question that exceeds maxGuesses.
 var ErrGuesses = fmt.Errorf("programs of this session have compared values of their own with personal data %d times, and may not do so again", maxGuesses)
 
-// Ask answers a question about tokens of the session, each the whole of a text:
+// Ask answers a question about tokens of the session. Each text must be exactly a token:
 //
 //   - kind: the type, such as EMAIL
-//   - domain, of an EMAIL or an EMAIL_DOMAIN: the domain that its owner has registered, such as example.co.uk for grace@mail.example.co.uk
+//   - domain, of an EMAIL or an EMAIL_DOMAIN: the registered domain, such as example.co.uk for grace@mail.example.co.uk
 //   - last4, of a CREDIT_CARD, an IBAN, a PHONE, or a US_SSN: the last four characters; a PHONE counts without its extension
 //   - country, of an IBAN: the country it begins with; of a PHONE: the main country of its calling code
-//   - same, of two tokens: whether both have one type and stand for one value, however it was written
-//   - sortKey: 16 letters that are the same for the same value in this session. Their order says nothing about the order of values:
-//     a key that did would spell values out. Values that programs made have other keys than equal values from outside
+//   - same, of two tokens: whether both have the same type and value, whatever the spelling
+//   - sortKey: 16 letters that are equal for equal values in this session. Their order is unrelated to the order of the values,
+//     because otherwise it would reveal them. Values made by programs have other keys than equal values from outside
 //
-// The answer is a string or a bool. A *QuestionError, or ErrGuesses, is the asker's fault.
+// The answer is a string or a bool. *QuestionError and ErrGuesses are mistakes of the caller.
 func (s Session) Ask(ctx context.Context, ask string, texts ...string) (any, error) {
 	q, ok := questions[ask]
 	if !ok {
@@ -78,8 +78,8 @@ func (s Session) Ask(ctx context.Context, ask string, texts ...string) (any, err
 	return s.ask(ctx, ask, q, texts)
 }
 
-// Network is the token of the network of an IP address, or of a smaller network, with so many bits: 8, 16 or 24 of IPv4, 32, 48 or 64 of IPv6. It is
-// restored as 198.51.0.0/16. Its errors are those of Ask.
+// Network returns the token of the network that contains an IP address or a smaller network. bits is 8, 16 or 24 for IPv4, and 32, 48 or
+// 64 for IPv6. The token is restored to a text such as 198.51.0.0/16. The errors are those of Ask.
 func (s Session) Network(ctx context.Context, bits int, texts ...string) (any, error) {
 	return s.ask(ctx, networkQuestion, question{1, []string{ipKind, networkKind}, func(t *table, of []*token) (any, error) {
 		return network(t, of[0], bits)
@@ -124,7 +124,8 @@ func (s Session) ask(ctx context.Context, ask string, q question, texts []string
 	return answer, err
 }
 
-// wholeToken reads a text that is a token: its parts, if it is natural and has two, and the domain, if that stands there as itself.
+// wholeToken parses a text that is exactly a token. parts are its parts, two for a natural address; domain is set if the domain is not
+// replaced by a token.
 func (f *Filter) wholeToken(text string) (parts []found, domain string, ok bool) {
 	parts = f.tokensIn(text[:min(len(text), maxName+1)])
 	last := len(parts) - 1
@@ -140,7 +141,7 @@ func (f *Filter) wholeToken(text string) (parts []found, domain string, ok bool)
 	return parts, domain, begins && (last == 0 || last == 1 && parts[1].joins)
 }
 
-// plain is the canonical form of a value. That of a number, or of an encoded spelling, is what the detector reads in it.
+// plain returns the canonical form of a value. For a number or an encoded spelling, it is the form that the detector finds in it.
 func (t *table) plain(v *value) string {
 	if v.form == asText {
 		return v.canonical
@@ -161,16 +162,16 @@ const upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 func domain(t *table, of []*token) (any, error) {
 	address := t.plain(&of[0].value)
 	host := address[strings.LastIndexByte(address, '@')+1:]
-	if host == address && of[0].kind == addressKind || strings.HasPrefix(host, "[") { // base64, and an IP address in place of a domain
+	if host == address && of[0].kind == addressKind || strings.HasPrefix(host, "[") { // the address is in base64, or has an IP address instead of a domain
 		return nil, unanswerable("%s has no domain that can be told", of[0])
 	}
 	if registered, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
 		return registered, nil
 	}
-	return host, nil // a domain that others register theirs under
+	return host, nil // a public suffix, under which others register domains
 }
 
-// minHidden is how many characters last4 leaves unsaid at least: with fewer, the rest could be guessed.
+// minHidden is the minimum number of characters that last4 must not reveal: fewer could be guessed.
 const minHidden = 4
 
 func last4(t *table, of []*token) (any, error) {
@@ -179,7 +180,7 @@ func last4(t *table, of []*token) (any, error) {
 	if of[0].kind == "IBAN" {
 		characters += upper
 	}
-	if len(text) < 4+minHidden || strings.Trim(text, characters) != "" { // base64 has only these characters
+	if len(text) < 4+minHidden || strings.Trim(text, characters) != "" { // in base64, other characters occur
 		return nil, unanswerable("%s has no last four characters that can be told", of[0])
 	}
 	return text[len(text)-4:], nil
@@ -200,7 +201,7 @@ func country(t *table, of []*token) (any, error) {
 	return found, nil
 }
 
-// named is the token with a name, or with the place of an IP address.
+// named returns the token with a name, or the token of the IP address for which the name is a place.
 func (t *table) named(n name) *token {
 	tok := t.byName[n]
 	if tok == nil || tok.kind != placeKind {
@@ -244,12 +245,13 @@ func same(t *table, of []*token) (any, error) {
 	return a.kind == b.kind && t.plain(&a.value) == t.plain(&b.value), nil
 }
 
-// sortKey depends on whether a program made the value, or else it would tell a program whether it has guessed one.
+// sortKey returns a key that also depends on whether a program made the value. Otherwise it would tell a program whether its guess is
+// right.
 func sortKey(t *table, of []*token) (any, error) {
 	v := value{kind: of[0].kind, form: asText, made: of[0].made, canonical: t.plain(&of[0].value)}
-	sum := t.keys.Key(seal.Scope(t.scope), "sortKey", v.key()) // no type of values has this name
+	sum := t.keys.Key(seal.Scope(t.scope), "sortKey", v.key()) // no type of value has the name sortKey
 	letters := make([]byte, 16)
-	for i, bits := 0, binary.BigEndian.Uint64(sum[:]); i < len(letters); i++ { // digits could look like a number of a card
+	for i, bits := 0, binary.BigEndian.Uint64(sum[:]); i < len(letters); i++ { // letters, because digits could look like a card number
 		letters[i] = 'a' + byte(bits>>60)
 		bits <<= 4
 	}

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/pii/seal"
 )
 
-// form says what a value is restored as.
+// form is the form to which a token is restored.
 type form byte
 
 const (
@@ -24,16 +24,16 @@ const (
 	asSpelled form = 'e' // an encoded spelling, which is a value of its own
 )
 
-// value is what a token stands for.
+// value is the value of a token.
 type value struct {
 	kind      string // EMAIL
 	form      form
-	made      bool   // a program put it together
-	canonical string // the same for all spellings
+	made      bool   // composed by a program
+	canonical string // equal for all spellings
 	spelling  string // restored text
 }
 
-// valueOf is the value of a span, and how the text has it: strings of JSON are written with escapes, which are no part of the value.
+// valueOf returns the value of a span and its spelling in the text. Escapes in JSON strings are decoded first.
 func valueOf(raw string, span detect.Span, isJSON, natural bool) (v value, spelled string) {
 	if isJSON && !span.Number {
 		raw = unquote(raw)
@@ -55,18 +55,18 @@ func valueOf(raw string, span detect.Span, isJSON, natural bool) (v value, spell
 	return v, raw
 }
 
-// plusForSpace reports whether a number is written as in the query of an address, with + in place of spaces.
+// plusForSpace reports whether a number has + in place of spaces, as in the query of a URL.
 func plusForSpace(raw string) bool {
 	return len(raw) > 3 && strings.Contains(raw[3:], "+") && strings.Trim(raw, "0123456789+-./()") == ""
 }
 
-// shared is equal for values that share a token.
+// shared returns a value that is equal for all values with the same token.
 func (v value) shared() value {
 	v.spelling = ""
 	return v
 }
 
-// key is shared as a text.
+// key returns shared as a string.
 func (v *value) key() string {
 	made := "o"
 	if v.made {
@@ -75,7 +75,7 @@ func (v *value) key() string {
 	return v.kind + "\x00" + string(v.form) + made + v.canonical
 }
 
-// encode is the value as it is sealed.
+// encode returns the value as a string to be sealed.
 func (v *value) encode() string {
 	made := byte(0)
 	if v.made {
@@ -115,7 +115,7 @@ type token struct {
 	text    string // [EMAIL_1], or 240.117.103.0/24
 	origins []string
 
-	spellings []string // see odd
+	spellings []string // see (*token).odd
 }
 
 func newToken(v value, n int, origin string) *token {
@@ -128,19 +128,19 @@ func newToken(v value, n int, origin string) *token {
 
 func (t *token) String() string { return t.text }
 
-// name finds a token.
+// name identifies a token.
 type name struct {
 	kind string
 	n    int
 }
 
-// table has the tokens of one session.
+// table holds the tokens of one session.
 type table struct {
 	f       *Filter
 	scope   Scope
 	dropped atomic.Bool
 	used    time.Time // guarded by f.mu
-	counted int       // tokens in f.size, guarded by f.mu
+	counted int       // number of tokens counted in f.size, guarded by f.mu
 
 	mu        sync.Mutex
 	loaded    bool
@@ -150,20 +150,20 @@ type table struct {
 	keys      *seal.Keys
 	byValue   map[value]*token // see shared
 	byName    map[name]*token
-	isNatural bool           // the session has the entry that says so
-	last      map[string]int // the highest number of each type, without codes
-	retired   map[name]bool  // codes that stood for values which the session has forgotten
-	whole     bool           // no text of the session has a code that is not known here
+	isNatural bool           // the session has the entry of type formKind
+	last      map[string]int // highest number of each type, codes excluded
+	retired   map[name]bool  // codes of values that the session has forgotten
+	whole     bool           // every code in the session's texts is known here
 	first     int
-	tokens    int64 // tokens of the user
+	tokens    int64 // number of tokens of the user
 	bytes     int64
-	coded     int           // values that share their token with literals of programs
+	coded     int           // number of values that share a token with literals of programs
 	guesses   int           // see maxGuesses
-	words     *detect.Words // the values of fields
+	words     *detect.Words // values of fields
 	added     []addition
 }
 
-// addition is a token or an origin that the vault does not have yet.
+// addition is a token or an origin that is not in the vault yet.
 type addition struct {
 	token  *token
 	origin string
@@ -182,7 +182,7 @@ func (t *table) use(ctx context.Context, do func(*table) error) error {
 		if err := t.load(ctx); err != nil {
 			return err
 		}
-		t.touched = t.f.opt.Now() // Load restarts the session's time
+		t.touched = t.f.opt.Now() // Load also marks the session as used
 	}
 	if err := t.touch(ctx); err != nil {
 		return err
@@ -204,7 +204,7 @@ func (t *table) use(ctx context.Context, do func(*table) error) error {
 	return nil
 }
 
-// learn adds a value of a field to the words. What a program put together is no such value.
+// learn adds the value of a field to the words. Values composed by a program are not added.
 func (t *table) learn(tok *token) {
 	if t.f.words[tok.kind] && !tok.made {
 		t.words.Add(tok.spelling, tok.kind)
@@ -238,11 +238,11 @@ func (t *table) load(ctx context.Context) error {
 	return nil
 }
 
-// take adds stored entries to the table, but for what it has already.
+// take adds stored entries to the table, except for those that it has.
 func (t *table) take(entries []Entry) error {
 	for _, e := range entries {
 		known := t.byName[name{e.Type, e.N}]
-		// The next numbers of a session whose vault has lost tokens do not begin at 1.
+		// A vault that has lost the session's tokens does not number from 1 again.
 		t.whole = t.whole || e.N == 1 || e.N >= FirstCode || e.Origin == cleared
 		switch {
 		case known != nil:
@@ -270,7 +270,7 @@ func (t *table) take(entries []Entry) error {
 				of.spellings = append(of.spellings, spelling)
 			}
 		}
-		if t.byValue[tok.shared()] != nil { // two processes gave the value a token at the same time
+		if t.byValue[tok.shared()] != nil { // two processes made a token for the value at the same time
 			t.byName[name{tok.kind, tok.n}] = tok
 		} else {
 			t.put(tok)
@@ -286,7 +286,7 @@ func (t *table) take(entries []Entry) error {
 	return nil
 }
 
-// refresh learns what other processes have added since the table was loaded.
+// refresh adds tokens that other processes have stored since the table was loaded.
 func (t *table) refresh(ctx context.Context) error {
 	entries, next, err := t.vault.Since(ctx, t.scope, t.mark)
 	if err != nil || len(entries) == 0 {
@@ -308,11 +308,11 @@ func (t *table) put(tok *token) {
 	}
 }
 
-// maxCoded is how many values of literals in programs share their tokens with values from outside. A program that lists values
-// to see which of them the session knows learns no more than that.
+// maxCoded is the maximum number of values from literals in programs that share tokens with values from outside. This limits what a
+// program learns by listing values to see which of them the session knows.
 const maxCoded = 100
 
-// token is the token of a value, a new one if it has none.
+// token returns the token of a value; it creates the token if there is none.
 func (t *table) token(v value, from Origin) (*token, error) {
 	v.made = from.made()
 	if known := t.byValue[v.shared()]; from == FromCode && (known == nil || !slices.Contains(known.origins, string(from))) {
@@ -323,7 +323,7 @@ func (t *table) token(v value, from Origin) (*token, error) {
 	return t.tokenOf(v, string(from))
 }
 
-// tokenOf is the token of a value, a new one if it has none; it has the origin from then on.
+// tokenOf returns the token of a value and adds the origin to it; it creates the token if there is none.
 func (t *table) tokenOf(v value, origin string) (*token, error) {
 	if t.natural() && !t.isNatural {
 		if _, err := t.numbered(value{kind: formKind, form: asText, canonical: "natural", spelling: "natural"}, origin, 1); err != nil {
@@ -347,11 +347,11 @@ func (t *table) tokenOf(v value, origin string) (*token, error) {
 	return t.numbered(v, origin, 0)
 }
 
-// natural reports whether the session's tokens have natural forms. All of them have, or none: a program compares tokens of new answers with those in files
-// and conversations, whatever the configuration was then.
+// natural reports whether the session's tokens have natural forms. That is the same for all tokens of a session, because a program
+// compares new tokens with those in files and conversations, which may come from a time with another configuration.
 func (t *table) natural() bool { return t.isNatural || t.f.opt.Natural && len(t.byName) == 0 }
 
-// numbered is tokenOf with the number of a new token; 0 for the next one.
+// numbered is tokenOf with the number for a new token; 0 means the next number.
 func (t *table) numbered(v value, origin string, n int) (*token, error) {
 	if known := t.byValue[v.shared()]; known != nil {
 		if !slices.Contains(known.origins, origin) && len(known.origins) < maxOrigins {
@@ -367,14 +367,14 @@ func (t *table) numbered(v value, origin string, n int) (*token, error) {
 		n = max(t.first, t.last[v.kind]+1)
 	}
 	tok := newToken(v, n, origin)
-	tok.canonical, tok.spelling = strings.Clone(v.canonical), strings.Clone(v.spelling) // the text is not kept
+	tok.canonical, tok.spelling = strings.Clone(v.canonical), strings.Clone(v.spelling) // clones, so that the text is not kept in memory
 	t.put(tok)
 	t.added = append(t.added, addition{tok, origin, true})
 	return tok, nil
 }
 
-// derived is the token of a value that a receiver made of other values. It came from where they came from, too, so that sending values
-// through a tool does not change where they may go.
+// derived returns the token of a value that a receiver made from other values. It also gets their origins, so that passing values through
+// a tool does not change where they may be sent.
 func (t *table) derived(v value, from Origin, of []any) (tok *token, err error) {
 	origins := []string{string(from)}
 	for _, ref := range of {
@@ -391,7 +391,7 @@ func (t *table) derived(v value, from Origin, of []any) (tok *token, err error) 
 	return tok, nil
 }
 
-// copy is the token of a value of another session, with the same origins.
+// copy returns the token for a value of another session, with the same origins.
 func (t *table) copy(of *token) (tok *token, err error) {
 	for _, origin := range of.origins {
 		if tok, err = t.tokenOf(of.value, origin); err != nil {
@@ -401,11 +401,11 @@ func (t *table) copy(of *token) (tok *token, err error) {
 	return tok, nil
 }
 
-// maxOrigins is how many origins a token remembers. A token with as many is one of unknown origin for policy, which judges that most
-// strictly: an origin that a rule is about could be missing.
+// maxOrigins is the maximum number of origins that a token records. The policy treats a token with so many as one of unknown origin, the
+// strictest case, because an origin that a rule names could be missing.
 const maxOrigins = 64
 
-// judged are the origins that policy judges; nil if they are not known.
+// judged returns the origins that the policy judges; nil if they are not all known.
 func (t *token) judged() []string {
 	if len(t.origins) >= maxOrigins {
 		return nil
@@ -413,7 +413,7 @@ func (t *token) judged() []string {
 	return slices.Clone(t.origins)
 }
 
-// store gives the vault what was added.
+// store writes the additions to the vault.
 func (t *table) store(ctx context.Context) error {
 	entries := make([]Entry, len(t.added))
 	var bytes int64
@@ -450,15 +450,15 @@ func (t *table) store(ctx context.Context) error {
 	return nil
 }
 
-// clear forgets the tokens of a session that goes on. Texts may still mention them, so that their numbers are not given again: the vault
-// keeps the last number of each type, as an entry without a token.
+// clear forgets the tokens of a session that continues. Their numbers are not reused, because texts may still mention them: the vault
+// keeps the last number of each type in an entry without a token.
 func (t *table) clear(ctx context.Context) error {
 	last := make([]Entry, 0, len(t.last))
 	for kind, n := range t.last {
 		last = append(last, Entry{Type: kind, N: n, Origin: cleared})
 	}
 	for at := range t.byName {
-		if at.kind == networkKind && at.n >= FirstCode { // with all addresses in it
+		if at.kind == networkKind && at.n >= FirstCode { // this retires all addresses in the network, too
 			t.retired[at] = true
 		}
 	}
@@ -468,7 +468,7 @@ func (t *table) clear(ctx context.Context) error {
 	if err := t.vault.Delete(ctx, t.scope); err != nil || len(last) == 0 {
 		return err
 	}
-	if _, err := t.vault.Load(ctx, t.scope); err != nil { // before Add
+	if _, err := t.vault.Load(ctx, t.scope); err != nil { // Load must precede Add
 		return err
 	}
 	return errors.Join(t.vault.Add(ctx, t.scope, last), t.vault.Sync(ctx))
@@ -476,7 +476,7 @@ func (t *table) clear(ctx context.Context) error {
 
 const cleared = "cleared"
 
-// undo removes what was added and not stored. Numbers are not used again: a text with one may be on its way.
+// undo removes the additions that were not stored. Their numbers are not reused, because a text with one may already be on its way.
 func (t *table) undo() {
 	for _, a := range slices.Backward(t.added) {
 		if a.is {

@@ -19,23 +19,23 @@ import (
 // literal is the type of texts from outside that look like tokens.
 const literal = "LITERAL"
 
-// maxName is the length of the longest text that may be a token.
+// maxName is the maximum length of a text that may be a token.
 const maxName = 80
 
-// found is a text that looks like a token, or like a part of a natural one.
+// found is a text that looks like a token or like a part of a natural token.
 type found struct {
 	start, end int
 	name       name
 	part       addressPart
 	letters    letterCase
-	joins      bool // a domain directly behind the first part of an address
-	percent    bool // the brackets are written with percent signs, as in a URL
-	form       bool // they are written with %5b and %5d, as URLSearchParams of programs does: the value is one of a form
+	joins      bool // a domain that directly follows the first part of an address
+	percent    bool // the brackets are percent-encoded, as in a URL
+	form       bool // the brackets are %5b and %5d, as URLSearchParams writes them: the value is form-encoded
 	ip         tokenIP
 	networkEnd int // end of the network of an IP address
 }
 
-// shifted is the same in a text that has so many bytes before it.
+// shifted returns t with its offsets increased by the given number of bytes.
 func (t found) shifted(by int) found {
 	t.start, t.end, t.networkEnd = t.start+by, t.end+by, t.networkEnd+by
 	return t
@@ -45,7 +45,7 @@ func (t found) literal(text string) detect.Span {
 	return detect.Span{Start: t.start, End: t.end, Type: literal, Value: text[t.start:t.end]}
 }
 
-// mayHaveToken is quick, and right where it says no.
+// mayHaveToken reports whether a text may contain a token. It is quick, and false is always right.
 func mayHaveToken(text string) bool {
 	return (strings.Contains(text, "[") || strings.Contains(text, "%5")) && strings.Contains(text, "_") || strings.Contains(text, `\u00`) || mayHaveNatural(text)
 }
@@ -99,8 +99,8 @@ func (f *Filter) tokensIn(text string) (all []found) {
 	}
 }
 
-// Tokens are the types of the texts in a value that look like tokens, with the offset of the first of each. The parts of natural tokens are those of
-// an EMAIL or an IP_ADDRESS.
+// Tokens returns the types of the texts in a value that look like tokens, with the offset of the first of each type. Parts of natural
+// tokens count as EMAIL or IP_ADDRESS.
 func (s Session) Tokens(value []byte) map[string]int {
 	if s.filter == nil {
 		return nil
@@ -125,10 +125,10 @@ func (s Session) Tokens(value []byte) map[string]int {
 	return first
 }
 
-// maxQuote is the length of the longest quote beside a token that is looked for where texts are parted.
+// maxQuote is the maximum length of the quotes beside a token for which between leaves room.
 const maxQuote = 16
 
-// between is a place in a text, at or before an offset, that is in no token and in no quotes around one.
+// between returns an offset in a text, at or before at, that is outside of all tokens and of the quotes around them.
 func (f *Filter) between(text string, at int) int {
 	at -= maxQuote
 	if at <= 0 {
@@ -148,7 +148,7 @@ func (f *Filter) between(text string, at int) int {
 	return at
 }
 
-// parseToken reads the token that a text begins with. end is 0 if it begins with none.
+// parseToken parses the token at the start of a text. end is 0 if there is none.
 func parseToken(text string) (n name, end int) {
 	open, closed := "[", "]"
 	if strings.HasPrefix(text, "%") {
@@ -178,14 +178,14 @@ func parseToken(text string) (n name, end int) {
 type restorer struct {
 	f     *Filter
 	table *table
-	used  map[*token][]string // restored tokens, and the texts other than their first spelling that they were restored as
+	used  map[*token][]string // restored tokens, and the texts other than their first spelling to which they were restored
 	order []*token
 
-	unknown string // the first text that looks like a token, and is none of the session
+	unknown string // first text that looks like a token but is not one of the session
 }
 
-// restorer restores texts of a session, with the tokens in text. Where one of them is not known, or other processes may add to the session,
-// what those have added is learned first.
+// restorer returns a restorer for the tokens in text. If one of them is unknown, or other processes may add tokens to the session, it
+// refreshes the table first.
 func (f *Filter) restorer(ctx context.Context, s Scope, text string) (*restorer, error) {
 	r := &restorer{f: f, used: map[*token][]string{}}
 	return r, f.use(ctx, s, func(t *table) error {
@@ -194,7 +194,7 @@ func (f *Filter) restorer(ctx context.Context, s Scope, text string) (*restorer,
 	})
 }
 
-// current refreshes the table if a token is not known, or may have more origins by now.
+// current refreshes the table if a token is unknown or may have new origins.
 func (t *table) current(ctx context.Context, tokens []found) error {
 	unknown := slices.ContainsFunc(tokens, func(of found) bool { return t.byName[of.name] == nil })
 	if !unknown && (len(tokens) == 0 || !t.vault.Shared()) {
@@ -203,15 +203,15 @@ func (t *table) current(ctx context.Context, tokens []found) error {
 	return t.refresh(ctx)
 }
 
-// place is a token in a text, and what it is replaced by.
+// place is a token in a text, and its replacement.
 type place struct {
 	start, end int
 	tok        *token
-	text       string // the value in the spelling of the place
-	number     bool   // the value is a number where the token is all of a string
+	text       string // the value in the spelling for this place
+	number     bool   // a string that consists of the token becomes a number
 }
 
-// places finds the tokens of the session in a text. The two parts of an address that stand together are one place.
+// places finds the session's tokens in a text. The two adjacent parts of an address are one place.
 func (r *restorer) places(text string) []place {
 	all := r.f.tokensIn(text)
 	if len(all) == 0 {
@@ -241,7 +241,7 @@ func (r *restorer) places(text string) []place {
 			continue
 		}
 		if last := len(places) - 1; at.joins && last >= 0 && r.table.hasDomain(places[last].tok, at.name) {
-			// The first part is the last place, but if the session does not know it.
+			// The first part is the last element of places, unless the session does not know it.
 			if separator := text[places[last].end:at.start]; slices.Contains(separators[:], separator) {
 				places[last].join(separator, restored, at.end)
 				continue
@@ -260,7 +260,7 @@ func (r *restorer) places(text string) []place {
 	return places
 }
 
-// join makes the place of the first part of an address that of all of it.
+// join extends the place of an address's first part to the whole address.
 func (p *place) join(separator, domain string, end int) {
 	if separator != "@" {
 		p.text = encodeComponent(p.text)
@@ -268,7 +268,7 @@ func (p *place) join(separator, domain string, end int) {
 	p.text, p.end = p.text+separator+domain, end
 }
 
-// restored is what a token, or a part of one, stands for.
+// restored returns the value of a token, or of a part of it.
 func (t found) restored(tok *token) (text string, ok bool) {
 	switch {
 	case t.form:
@@ -287,10 +287,10 @@ func (t found) restored(tok *token) (text string, ok bool) {
 	return text, ok && text != "" && tok.form == asText
 }
 
-// inForm makes of a text that encodeComponent has written one as forms have it.
+// inForm converts a text encoded by encodeComponent to form encoding.
 var inForm = strings.NewReplacer("%20", "+", "!", "%21", "'", "%27", "(", "%28", ")", "%29", "~", "%7E")
 
-// tokens are those that were replaced.
+// tokens returns the tokens that were replaced.
 func (r *restorer) tokens() []Token {
 	r.table.mu.Lock()
 	defer r.table.mu.Unlock()
@@ -301,7 +301,7 @@ func (r *restorer) tokens() []Token {
 	return all
 }
 
-// text restores a text. A token of a number loses the quotes around it: they were put there for it.
+// text restores the tokens in a text. It removes the quotes around the token of a number, because they were added for the token.
 func (r *restorer) text(text string) string {
 	var out strings.Builder
 	done := 0
@@ -321,7 +321,7 @@ func (r *restorer) text(text string) string {
 	return out.String()
 }
 
-// translate replaces the tokens of one session by those of another one.
+// translate replaces the tokens of one session by those of another.
 func (f *Filter) translate(ctx context.Context, from, to Scope, text string) (string, error) {
 	r, err := f.restorer(ctx, from, text)
 	if err != nil {
@@ -347,7 +347,7 @@ func (f *Filter) translate(ctx context.Context, from, to Scope, text string) (st
 	return string(splice(text, spans, texts)), nil
 }
 
-// unquoted is the range of a token with the same quotes on both sides, the quotes included.
+// unquoted extends the range of a token by equal quotes on both sides, if there are any.
 func unquoted(text string, start, end int) (int, int) {
 	from := start
 	if from == 0 || text[from-1] != '"' {
@@ -362,7 +362,8 @@ func unquoted(text string, start, end int) (int, int) {
 	return from, end + len(quote)
 }
 
-// json restores in each string of a JSON text. A string that is the token of a number becomes the number; a key does not.
+// json restores the tokens in the strings of a JSON text. A string that is only the token of a number becomes the number, unless it is a
+// key.
 func (r *restorer) json(raw string) []byte {
 	text := plainEscapes(raw)
 	isJSON := sync.OnceValue(func() bool { return json.Valid([]byte(raw)) })
@@ -382,7 +383,7 @@ func (r *restorer) json(raw string) []byte {
 	return append(out, text[done:]...)
 }
 
-// quote is a text as a part of a JSON string.
+// quote encodes a text as a part of a JSON string.
 func quote(text string) string {
 	for _, c := range []byte(text) {
 		if c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {
@@ -399,11 +400,11 @@ func isKey(text string, i int) bool {
 	return rest != "" && rest[0] == ':'
 }
 
-// changeStrings replaces each string of a valid JSON text by what change makes of it. All other bytes stay: the order of keys, and how
-// numbers are written.
+// changeStrings replaces each string of a valid JSON text by the result of change. All other bytes stay, including the order of keys and
+// the form of numbers.
 func changeStrings(raw []byte, change func(string) string) ([]byte, error) {
-	var out []byte // nil while nothing has changed
-	done := 0      // length of raw that is in out
+	var out []byte // nil until something changes
+	done := 0      // length of the part of raw that is in out
 	for at := 0; ; {
 		from := bytes.IndexByte(raw[at:], '"')
 		if from < 0 {
@@ -432,7 +433,7 @@ func changeStrings(raw []byte, change func(string) string) ([]byte, error) {
 	return append(out, raw[done:]...), nil
 }
 
-// unquote decodes a part of a JSON string. A part that is none stays.
+// unquote decodes a part of a JSON string. It returns an invalid part unchanged.
 func unquote(raw string) string {
 	if !strings.Contains(raw, `\`) {
 		return raw
@@ -444,8 +445,8 @@ func unquote(raw string) string {
 	return text
 }
 
-// plainEscapes writes the visible ASCII characters of a JSON text as themselves, so that a token is visible. Quotes and
-// backslashes stay escaped.
+// plainEscapes decodes the escapes of visible ASCII characters in a JSON text, so that tokens become visible. Quotes and backslashes stay
+// escaped.
 func plainEscapes(raw string) string {
 	if !strings.Contains(raw, `\u00`) {
 		return raw
@@ -466,7 +467,7 @@ func plainEscapes(raw string) string {
 				continue
 			}
 		}
-		i++ // the character behind the backslash is no backslash of its own
+		i++ // skip the character after the backslash, which may be a backslash
 	}
 	if done == 0 {
 		return raw

@@ -20,17 +20,17 @@ import (
 // condition is a compiled condition.
 type condition struct {
 	Condition
-	at      string // path as it is written
+	at      string // path as written in the rule
 	path    []jsonpath.Step
-	pattern *regexp.Regexp           // nil: none
-	from    patterns                 // origins; nil: any
-	allows  bool                     // condition of a rule that allows
-	trusts  func(origin string) bool // whether an origin is trusted, of a destination; nil: none
-	// defaults says that the condition is at each destination of the tool. It has no path of its own.
+	pattern *regexp.Regexp           // nil if the condition has no pattern
+	from    patterns                 // accepted origins of the value; nil accepts any
+	allows  bool                     // whether the rule's action is allow
+	trusts  func(origin string) bool // reports whether an origin is trusted; nil unless the condition is of a destination
+	// defaults is true if the condition applies to each destination of the tool. Such a condition has no path of its own.
 	defaults bool
 }
 
-// holds judges a value that is no object: text is its text, or its literal.
+// holds reports whether a value that is not an object satisfies Equals, Pattern, Min and Max. text is the value of a string, or the literal of another value.
 func (c *condition) holds(text string) bool {
 	if c.pattern != nil && !c.pattern.MatchString(text) {
 		return false
@@ -48,30 +48,30 @@ func (c *condition) holds(text string) bool {
 	})
 }
 
-// number reads a number; one that is too large is infinite.
+// number parses a number. A number that is too large becomes infinite.
 func number(text string) (n float64, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	return n, (err == nil || errors.Is(err, strconv.ErrRange)) && !math.IsNaN(n)
 }
 
-// seen is what was found at the path of a condition, and at paths whose names a server may take for those of the path.
+// seen counts the values found at the path of a condition, including paths whose names a server may take for those of the path.
 type seen struct {
 	values, holding, alike int
-	misplaced              int // values whose origin alone is not what the condition wants
+	misplaced              int // values that satisfy the condition except for their origin
 }
 
-// found is what look found: for each condition, and at each path with an origin.
+// found is the result of look: counts for each condition, and the traced values with their paths and origins.
 type found struct {
 	conditions map[*condition]seen
 	values     []Value
 }
 
-// holds reports whether the arguments are what a rule wants; found is nil if they are not JSON.
+// holds reports whether the arguments satisfy the conditions of a rule. found is nil if the arguments are not JSON.
 func (r *rule) holds(found *found) bool {
 	if found == nil && len(r.conditions) > 0 {
 		return r.Action != Allow
 	}
-	astray := r.Action == Allow || len(r.Destinations) == 0 // One destination is enough for a rule that asks or denies.
+	astray := r.Action == Allow || len(r.Destinations) == 0 // A rule that asks or denies needs only one destination that matches.
 	for _, c := range r.conditions {
 		switch suffices := r.suffices(c, found.conditions[c], 0); {
 		case c.trusts != nil && !c.allows:
@@ -83,15 +83,15 @@ func (r *rule) holds(found *found) bool {
 	return astray
 }
 
-// suffices reports whether what was found for a condition is what the rule wants. So many values more are taken for what the condition wants. A call need
-// not have a value at each destination of a rule that allows.
+// suffices reports whether the counts of a condition satisfy the rule. The number more is added to the values that hold. A rule that allows does not
+// require a value at each of its destinations.
 func (r *rule) suffices(c *condition, s seen, more int) bool {
 	holding := s.holding + more
 	optional := c.trusts != nil && c.allows && s.values == 0
 	return (holding > 0 || optional) && (r.Action != Allow || holding == s.values && s.alike == 0)
 }
 
-// missed is the first condition of a rule that would match if the values came from elsewhere; nil if there is none.
+// missed returns the first condition that only the origins of values keep from holding, if all other conditions of the rule hold; otherwise nil.
 func (r *rule) missed(found *found) (first *condition) {
 	for _, c := range r.conditions {
 		s := found.conditions[c]
@@ -105,7 +105,7 @@ func (r *rule) missed(found *found) (first *condition) {
 	return first
 }
 
-// look judges the conditions of rules in one pass over the arguments of a call.
+// look evaluates the conditions of rules in one pass over the arguments of a call. It returns nil if the arguments are not one JSON value.
 func look(call *Call, rules []*rule) *found {
 	l := &looker{dec: json.NewDecoder(bytes.NewReader(call.Args)), origin: call.Origin, found: &found{conditions: map[*condition]seen{}}}
 	l.dec.UseNumber()
@@ -130,23 +130,23 @@ func look(call *Call, rules []*rule) *found {
 	return l.found
 }
 
-// looker reads JSON value by value. An object may name a property twice, and then both count. A name that differs from that of a path only in case or
-// in what is neither letter nor digit counts too, because servers read names that tolerantly: it never helps a rule that allows.
+// looker reads JSON value by value. If an object has a property twice, both count. A name also counts if it differs from that in a path only in case or in
+// characters that are neither letters nor digits, because servers may read names that tolerantly. Such a name never makes a rule that allows match.
 type looker struct {
 	dec    *json.Decoder
-	origin func(value string) ValueOrigin // nil: they are not known
+	origin func(value string) ValueOrigin // nil if origins are not known
 	found  *found
 }
 
-// cursor is a condition, and the steps of its path that are left.
+// cursor is a condition with the steps of its path that are left.
 type cursor struct {
 	*condition
-	path  string // path as it is written
+	path  string // path as written
 	rest  []jsonpath.Step
-	alike bool // a name on the way was not that of the path
+	alike bool // whether a name on the way only resembled that of the path
 }
 
-// value reads a value that the cursors are at. One without steps left is judged; elements of a list are judged in its place.
+// value reads a value that the cursors have reached. It judges the value for each cursor without steps left; of a list, it judges the elements instead.
 func (l *looker) value(at []cursor) error {
 	token, err := l.dec.Token()
 	if err != nil {
@@ -182,14 +182,14 @@ func (l *looker) value(at []cursor) error {
 	if token == nil {
 		text = "null"
 	}
-	if token == nil || text == "" { // neither is a destination
+	if token == nil || text == "" { // neither null nor the empty string is a destination
 		at = slices.DeleteFunc(slices.Clone(at), func(c cursor) bool { return c.trusts != nil })
 	}
 	l.judge(at, &text)
 	return nil
 }
 
-// property says which steps lead to a property of this name, or to one that it may be taken for.
+// property returns a function that reports whether a step leads to the property called name (fits), and whether the names are only similar (alike).
 func property(name string) func(jsonpath.Step) (fits, alike bool) {
 	folded := fold(name)
 	return func(s jsonpath.Step) (fits, alike bool) {
@@ -202,11 +202,11 @@ func property(name string) func(jsonpath.Step) (fits, alike bool) {
 	}
 }
 
-// fold reduces the name of a property to what servers tell it by that do not read it exactly: letters and digits without case, or, where it has
-// none, itself.
+// fold reduces the name of a property to its letters and digits in lower case, because some servers do not compare names exactly. A name without letters and
+// digits stays as it is.
 func fold(name string) string {
 	return cmp.Or(strings.Map(func(r rune) rune {
-		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) { // the Kelvin sign is a k
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) { // such as k for the Kelvin sign
 			if next < r {
 				r = next
 			}
@@ -218,7 +218,7 @@ func fold(name string) string {
 	}, name), name)
 }
 
-// enter are the cursors after a step into an element; those at their end stay there if ended is set.
+// enter returns the cursors after a step into an element. It keeps cursors without steps left if ended is true.
 func enter(at []cursor, fits func(jsonpath.Step) (fits, alike bool), ended bool) (in []cursor) {
 	for _, c := range at {
 		if len(c.rest) == 0 {
@@ -234,7 +234,7 @@ func enter(at []cursor, fits func(jsonpath.Step) (fits, alike bool), ended bool)
 	return in
 }
 
-// judge judges the value at cursors without steps left; text is nil for an object, which only a condition without parts matches.
+// judge judges a value for the cursors without steps left. text is nil for an object, which matches only a condition without parts.
 func (l *looker) judge(at []cursor, text *string) {
 	for _, c := range at {
 		if len(c.rest) > 0 {
@@ -256,7 +256,7 @@ func (l *looker) judge(at []cursor, text *string) {
 	}
 }
 
-// skip reads the rest of a value that begins with a token.
+// skip reads the rest of a value whose first token has been read.
 func (l *looker) skip(token json.Token) (err error) {
 	depth := 0
 	for {

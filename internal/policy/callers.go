@@ -7,13 +7,13 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 )
 
-// Callers are some of those who ask for calls and runs: users by patterns, and one of several roles; an empty list stands for all.
+// Callers selects callers by patterns of users and by a list of roles, one of which is enough. An empty list selects all.
 type Callers struct {
 	users patterns
 	roles []string
 }
 
-// NewCallers compiles callers. An error is about roles.
+// NewCallers compiles Callers. The error is about roles.
 func NewCallers(users, roles []string) (Callers, error) {
 	c := Callers{roles: roles}
 	for _, text := range users {
@@ -31,7 +31,7 @@ func checkRoles(roles []string) error {
 	return nil
 }
 
-// Have reports whether a caller is one of them. Roles that are not known (nil) might be any.
+// Have reports whether a caller is selected. Unknown roles (nil) match every list of roles.
 func (c Callers) Have(user string, roles []auth.Role) bool {
 	if len(c.users) > 0 && !c.users.match(user) {
 		return false

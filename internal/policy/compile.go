@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/jsonpath"
 )
 
-// add compiles rules and appends them; the error joins every mistake.
+// add compiles rules and appends them to p. The error joins all mistakes.
 func (p *Policy) add(rules []Rule, preset string, trusts func(origin string) bool) error {
 	var problems []error
 	for i, spec := range rules {
@@ -65,7 +65,7 @@ func (r *rule) compile(report func(err error, keys ...string)) {
 	}
 }
 
-// trusting makes the judgement of whether an origin is trusted: the user is, and so are all tools but some.
+// trusting returns a function that reports whether an origin is trusted: the user and all tools are, except untrusted tools.
 func trusting(untrusted []string) func(origin string) bool {
 	var others patterns
 	for _, tools := range untrusted {
@@ -102,7 +102,7 @@ func (r *rule) compileTokens(report func(err error, keys ...string)) {
 	r.from = compileFrom(r.Tokens.From, origins, func(err error) { report(err, "tokens", "from") })
 }
 
-// compileFrom compiles names of origins: of tools, or of those that are none.
+// compileFrom compiles names of origins: tools, or one of others.
 func compileFrom(texts, others []string, report func(error)) (from patterns) {
 	for _, text := range texts {
 		if !strings.Contains(text, "__") && !strings.Contains(text, "*") && !slices.Contains(others, text) {

@@ -9,36 +9,36 @@ import (
 	"mcp-code-exec-harness/internal/approval"
 )
 
-// Unconfirmed is the reason why a call that the policy allows asks: the policy is not confirmed.
+// Unconfirmed is the reason of a verdict that asks only because no person has confirmed the policy.
 const Unconfirmed = "no person has confirmed the policy as it is now, so every call asks"
 
-// lookForConfirmation is how soon a process notices that its policy was confirmed.
+// lookForConfirmation is the interval at which a process checks whether its policy was confirmed.
 const lookForConfirmation = 2 * time.Second
 
-// Confirmation is what a person confirms of the policy of a configuration file.
+// Confirmation identifies the policy of a configuration file that a person confirms.
 type Confirmation struct {
 	Presence *approval.Presence
 	File     string
-	// Hash identifies everything that says which calls a person is asked about.
+	// Hash identifies all settings that determine which calls a person is asked about.
 	Hash string
 }
 
 func (c Confirmation) subject() string { return "policy " + c.File }
 
-// Confirm keeps that a person has confirmed the policy in effect.
+// Confirm records that a person has confirmed the policy in effect.
 func (c Confirmation) Confirm(ctx context.Context, sign approval.Sign) error {
 	return c.Presence.Confirm(ctx, sign, c.subject(), c.Hash)
 }
 
-// Confirmed reports whether a person has confirmed the policy in effect, where that has to be.
+// Confirmed reports whether a person has confirmed the policy in effect, or need not confirm it.
 func (c Confirmation) Confirmed(ctx context.Context) (bool, error) {
 	return c.Presence.Confirmed(ctx, c.subject(), c.Hash)
 }
 
-// Decider decides about calls; *Policy does. It is safe for concurrent use.
+// Decider decides about calls. *Policy implements it. It is safe for concurrent use.
 type Decider interface{ Decide(c Call) Verdict }
 
-// AskUntilConfirmed returns a policy that puts every call that p allows to a person until the confirmation is there.
+// AskUntilConfirmed returns a policy that asks a person about every call that p allows, until the policy is confirmed.
 func AskUntilConfirmed(p Decider, confirmation Confirmation, logger *slog.Logger) Decider {
 	return &unconfirmed{Decider: p, confirmation: confirmation, logger: logger}
 }

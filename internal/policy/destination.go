@@ -13,24 +13,24 @@ import (
 	"mcp-code-exec-harness/internal/jsonpath"
 )
 
-// Default stands, among the destinations of a rule, for those of each tool: what its definition says (package destination), or Servers.Destinations.
+// Default stands, in the destinations of a rule, for the destinations of each tool: those of its definition (package destination) or of Servers.Destinations.
 const Default = "default"
 
-// Servers is what a policy knows of servers.
+// Servers is the configuration of servers that a policy needs.
 type Servers struct {
-	// Untrusted are full names of tools of which others decide what they say, such as mail__*: what they alone say is no destination.
+	// Untrusted are patterns of full names of tools, such as mail__*, whose answers others can influence. A value from them alone is no trusted destination.
 	Untrusted []string
-	// Destinations are paths by full names of tools; * stands for any text. They replace what the definition of a tool says, and none says that it has none.
+	// Destinations are paths by full name of a tool; * stands for any text. They replace the destinations of the tool's definition; an empty list means none.
 	Destinations map[string][]string
 }
 
-// override is the destinations that the configuration gives to tools.
+// override replaces the destinations of tools by configured ones.
 type override struct {
 	tools        pattern
 	destinations []destination.Destination
 }
 
-// overrides are the destinations of a configuration, the longest pattern first.
+// overrides returns the overrides of a configuration, the longest pattern first.
 func overrides(of map[string][]string) (all []override) {
 	longest := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }
 	for _, tools := range slices.SortedFunc(maps.Keys(of), longest) {
@@ -45,7 +45,7 @@ func overrides(of map[string][]string) (all []override) {
 	return all
 }
 
-// CheckDestinations reports a mistake in the paths of a tool.
+// CheckDestinations returns an error if a path of a tool's destinations is invalid.
 func CheckDestinations(paths []string) error {
 	for _, path := range paths {
 		if _, err := jsonpath.Parse(path); err != nil {
@@ -55,7 +55,7 @@ func CheckDestinations(paths []string) error {
 	return nil
 }
 
-// Destinations are the destinations of a tool for rules with Default: those that its definition says, unless the configuration says others.
+// Destinations returns the destinations of a tool for rules with Default: configured ones if there are any, else those of its definition.
 func (p *Policy) Destinations(tool string, defined []destination.Destination) []destination.Destination {
 	if len(p.destinations) == 0 {
 		return defined
@@ -69,11 +69,11 @@ func (p *Policy) Destinations(tool string, defined []destination.Destination) []
 	return defined
 }
 
-// asDestination is what Tokens.As can be.
+// asDestination is the only value of Tokens.As.
 const asDestination = "destination"
 
-// addressed reports whether the user said a token, and each place of it in the arguments is a whole value at a destination of the tool: it says where the
-// call sends something, and is not what is sent.
+// addressed reports whether the user said a token and each occurrence of the token in the arguments is a whole value at a destination of the tool. Such a
+// token says where the call sends something; it is not what is sent.
 func (c *Call) addressed(token string) bool {
 	if c.Origin == nil || !slices.Contains(c.Origin(token).Said, userOrigin) {
 		return false
@@ -84,10 +84,10 @@ func (c *Call) addressed(token string) bool {
 		return false
 	}
 	places := 0
-	for dec := json.NewDecoder(bytes.NewReader(c.Args)); ; { // names are among them
+	for dec := json.NewDecoder(bytes.NewReader(c.Args)); ; { // names of properties are read too
 		next, err := dec.Token()
 		if err != nil {
-			break // the end: look has read it to there
+			break // the end of the arguments, because look has already parsed them
 		}
 		if text, ok := next.(string); ok {
 			places += strings.Count(text, token)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Limit bounds the calls of a user that a rule allows or asks about. Calls count that were sent to their servers.
+// Limit bounds the calls of a user that a rule allows or asks about. Only calls that were sent to their servers count.
 type Limit struct {
 	Calls int    `json:"calls" key:"calls" required:"true" min:"1" doc:"So many calls."`
 	Per   string `json:"per" key:"per" required:"true" doc:"Of one run, of one task, or in each such time: run, task, 1h, 1d. Times begin at multiples of their length since 1970 in UTC; a run of no task is one."`
@@ -19,20 +19,20 @@ type Limit struct {
 
 func (l Limit) String() string { return fmt.Sprintf("limit %d calls per %s", l.Calls, l.Per) }
 
-// What limits are counted per, besides times.
+// The values of Limit.Per that are not durations.
 const (
 	perRun  = "run"
 	perTask = "task"
 )
 
-// Bounds of a limit's time, and how long the count of a run or task is kept after its last call.
+// Bounds of a limit's duration, and the time for which the count of a run or task is kept after its last call.
 const (
 	minWindow = time.Second
 	maxWindow = 366 * 24 * time.Hour
 	keepCount = 30 * 24 * time.Hour
 )
 
-// window is the time that a limit counts in; 0 for run and task.
+// window returns the duration of a limit's period; 0 for a limit per run or task.
 func (l Limit) window() (time.Duration, error) {
 	if l.Per == perRun || l.Per == perTask {
 		return 0, nil
@@ -50,14 +50,14 @@ func (l Limit) window() (time.Duration, error) {
 	return d, nil
 }
 
-// Count is what a call of a user counts for.
+// Count identifies the counter of a call, with its limit.
 type Count struct {
-	Key     string    // names the rule, and the run, task or time
-	Limit   int       // calls under the key
-	Expires time.Time // end of the last period that needs the count
+	Key     string    // identifies the rule and the run, task or period
+	Limit   int       // maximum number of calls under the key
+	Expires time.Time // time after which the count is no longer needed
 }
 
-// Count says what a call with this verdict counts for, in a run and task (empty: none) at a time; ok is false if it counts for nothing.
+// Count returns the counter of a call with this verdict, in a run and task (empty: no task) at a time. ok is false if the call is not counted.
 func (v Verdict) Count(run, task string, now time.Time) (c Count, ok bool) {
 	if v.by == nil || v.Action == Deny {
 		return Count{}, false
@@ -75,7 +75,7 @@ func (v Verdict) Count(run, task string, now time.Time) (c Count, ok bool) {
 	return c, true
 }
 
-// Exceeded is the verdict on a call of a tool whose count has reached its limit.
+// Exceeded returns the verdict on a call of a tool whose limit is reached.
 func (v Verdict) Exceeded(tool string) Verdict {
 	denied := Verdict{Action: Deny, Rule: v.by.number, Preset: v.by.preset}
 	denied.Reason = v.by.named() + " denies " + tool + ": the calls of its limit were made"
@@ -85,7 +85,7 @@ func (v Verdict) Exceeded(tool string) Verdict {
 	return denied
 }
 
-// compileLimit checks a rule's limit.
+// compileLimit checks a rule's limit and computes its window and the rule's identity.
 func (r *rule) compileLimit(report func(err error, keys ...string)) {
 	var err error
 	if r.window, err = r.Limit.window(); err != nil {
@@ -99,7 +99,7 @@ func (r *rule) compileLimit(report func(err error, keys ...string)) {
 	case r.Tokens != nil:
 		report(errors.New("a limit counts calls; leave tokens out, and write a rule of its own for them"), "limit")
 	}
-	text, _ := json.Marshal(r.Rule) // texts and numbers
+	text, _ := json.Marshal(r.Rule) // cannot fail: a rule has only texts and numbers
 	sum := sha256.Sum256(text)
 	r.identity = hex.EncodeToString(sum[:16])
 }

@@ -8,11 +8,11 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// separator stands between server and tool in the normalized form of a full name. No folded name has it, so that crm__*
+// separator separates server and tool in the normalized form of a full name. No folded name contains it, so crm__*
 // does not match crm2__search.
 const separator = "\x00"
 
-// single normalizes a name that has one part. One without letters and digits is itself.
+// single normalizes a name that has one part. A name without letters and digits stays as it is.
 func single(name string) string {
 	if fold := ident.Fold(name); fold != "" {
 		return fold
@@ -20,7 +20,7 @@ func single(name string) string {
 	return strings.ReplaceAll(name, separator, "")
 }
 
-// full normalizes the full name of a tool of a server; without a server, the server is what stands before the first __.
+// full normalizes the full name of a tool of a server. If server is empty, the text before the first __ is the server.
 // A name without __ has one part.
 func full(server, name string) string {
 	tool, ok := strings.CutPrefix(name, server+"__")
@@ -32,11 +32,11 @@ func full(server, name string) string {
 	return single(server) + separator + single(tool)
 }
 
-// pattern is a text with wildcards, as the texts between them.
+// pattern is a text with wildcards, split at the wildcards.
 type pattern []string
 
-// singlePattern, fullPattern and exactPattern compile patterns for names that single and full normalize, and for names that
-// are compared as they are.
+// singlePattern, fullPattern and exactPattern compile patterns for names that are normalized by single, normalized by full, and
+// compared unchanged.
 func singlePattern(text string) pattern {
 	if !strings.Contains(text, "*") {
 		return pattern{single(text)}
@@ -61,7 +61,7 @@ func fullPattern(text string) pattern {
 
 func exactPattern(text string) pattern { return strings.Split(text, "*") }
 
-// match takes linear time: what stands between two wildcards may as well be found at its first place.
+// match reports whether a name matches. It takes linear time: a part between two wildcards can be matched at its first occurrence.
 func (p pattern) match(name string) bool {
 	if len(p) == 1 {
 		return name == p[0]
@@ -76,7 +76,7 @@ func (p pattern) match(name string) bool {
 	return ok && strings.HasSuffix(name, p[len(p)-1])
 }
 
-// Tools compiles a pattern of full names of tools, such as crm__*, as rules have it.
+// Tools compiles a pattern of full names of tools, such as crm__*, as written in rules.
 func Tools(text string) (match func(name string) bool, err error) {
 	if err := checkTools(text); err != nil {
 		return nil, err

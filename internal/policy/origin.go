@@ -5,37 +5,37 @@ import (
 	"strings"
 )
 
-// ValueOrigin is where a value in the arguments of a call comes from.
+// ValueOrigin says where a value in the arguments of a call comes from.
 type ValueOrigin struct {
-	// Said are who said the value as a whole: "user", and full names of tools; "code" alone, if only the program's text has it, or "computed" alone,
-	// if nothing has it. Empty: that is not known.
+	// Said are the sources of the whole value: "user" and full names of tools. It is only "code" if the value is in nothing but the program's text, and only
+	// "computed" if the value is in no source. It is empty if the origin is not known.
 	Said []string `json:"from"`
-	// Parts are who said parts of a value that is computed or of the code.
+	// Parts are the sources of parts of a value that is computed or in the code.
 	Parts []string `json:"parts,omitempty"`
-	// More says that further tools said it, which are not known.
+	// More is true if further tools, which are not known, said the value.
 	More bool `json:"more,omitempty"`
 }
 
-// Value is a value at a path that a rule names with from.
+// Value is the path and origin of a value that a traced condition of a rule judged.
 type Value struct {
 	Path string `json:"path" example:"$.iban"`
 	ValueOrigin
 
-	Destination bool `json:"-"` // it is at a destination of the tool
+	Destination bool `json:"-"` // whether the value is at a destination of the tool
 }
 
-// at reports whether a condition is about a value.
+// at reports whether a condition applies to a value.
 func (v Value) at(c *condition) bool { return c.at == v.Path || c.defaults && v.Destination }
 
-// maxValues is how many values a verdict names.
+// maxValues is the maximum number of values in a verdict.
 const maxValues = 100
 
-// The user's word.
+// userOrigin is the origin of the user's words.
 const userOrigin = "user"
 
-// comes reports whether a value with an origin is what a condition is about. A rule that allows needs one origin of the whole value: a source that
-// repeats a value takes nothing from it. For a rule that asks or denies, parts count too, and what is not known; a value of the user stays the user's,
-// also where other sources repeat it.
+// comes reports whether the origin of a value satisfies a condition. A rule that allows needs one matching source of the whole value: that other sources
+// repeat the value does not matter. For a rule that asks or denies, parts and unknown origins match too. A value of the user remains the user's
+// even if other sources repeat it.
 func (c *condition) comes(from ValueOrigin) bool {
 	switch {
 	case c.trusts != nil:
@@ -53,10 +53,10 @@ func (c *condition) comes(from ValueOrigin) bool {
 	return len(from.Said) == 0 || from.More || slices.ContainsFunc(from.Said, named) || slices.ContainsFunc(from.Parts, named)
 }
 
-// traced reports whether a condition is about where values come from.
+// traced reports whether a condition depends on where values come from.
 func (c *condition) traced() bool { return len(c.from) > 0 || c.trusts != nil }
 
-// from is where a value comes from that a condition judges; nothing is known of an object.
+// from returns the origin of the value that a condition judges, and records it. The origin of an object is not known.
 func (l *looker) from(c cursor, text *string) (from ValueOrigin) {
 	if !c.traced() {
 		return from
@@ -78,7 +78,7 @@ func (o ValueOrigin) same(other ValueOrigin) bool {
 	return o.More == other.More && slices.Equal(o.Said, other.Said) && slices.Equal(o.Parts, other.Parts)
 }
 
-// String says where a value comes from: "comes from mail__read".
+// String describes the origin of a value: "comes from mail__read".
 func (o ValueOrigin) String() string {
 	var text string
 	switch {
@@ -100,7 +100,7 @@ func (o ValueOrigin) String() string {
 	return text
 }
 
-// missed names the first rule that would allow a call if its values came from elsewhere, and where they come from; "" if there is none.
+// missed names the first rule that would allow a call if its values came from elsewhere, with the actual origin; it returns "" if no such rule exists.
 func (p *Policy) missed(c *Call, found *found) string {
 	if found == nil || len(found.values) == 0 {
 		return ""

@@ -20,7 +20,7 @@ const (
 	Deny  Action = "deny"
 )
 
-// StricterThan compares actions.
+// StricterThan reports whether a is stricter than b.
 func (a Action) StricterThan(b Action) bool { return a.rank() > b.rank() }
 
 func (a Action) rank() int {
@@ -36,18 +36,18 @@ func (a Action) rank() int {
 // Call is a tool call as policy sees it.
 type Call struct {
 	Server, Tool string // Tool is the full name, such as crm__search
-	ReadOnly     bool   // annotations, as the server or the configuration claims them
+	ReadOnly     bool   // annotations of the server or the configuration
 	Destructive  bool
 	Idempotent   bool
 	OpenWorld    bool
 	User         string
 	Roles        []auth.Role     // roles of the caller; nil if unknown
-	Sandbox      string          // tier that the program runs in; empty if it is not known
+	Sandbox      string          // tier that the program runs in; empty if unknown
 	Args         json.RawMessage // arguments with tokens in place of values
 	Tokens       []Token         // tokens in Args, each once
-	// Destinations are the arguments of the tool that say where it sends something, as its definition has them.
+	// Destinations are the destinations that the definition of the tool names: the arguments that say where it sends something.
 	Destinations []destination.Destination
-	// Origin says where a string, or the text of a number, in Args comes from; nil: that is not known.
+	// Origin returns the origin of a string, or of the literal of a number, in Args; nil if origins are not known.
 	Origin func(value string) ValueOrigin
 }
 
@@ -55,35 +55,35 @@ type Call struct {
 type Token struct {
 	Text    string   // [EMAIL_1]
 	Type    string   // EMAIL
-	Origins []string // where values came from: full names of tools, "task", "file", "input", "program"; empty if it is not known
+	Origins []string // where values came from: full names of tools, "task", "file", "input", "program"; empty if unknown
 }
 
 // Verdict is the decision on a call, or one judgement of it.
 type Verdict struct {
 	Action Action `json:"action"`
-	Rule   int    `json:"rule"`             // number of the rule in the policy, from 1; 0 where no rule matched
-	Preset string `json:"preset,omitempty"` // preset of the rule; empty: one of the policy's own
-	Reason string `json:"reason"`           // for people and programs: names the rule, and the token it is about; never a value
-	Token  string `json:"token,omitempty"`  // deciding token; empty where the call itself decided
+	Rule   int    `json:"rule"`             // number of the rule in the policy, from 1; 0 if no rule matched
+	Preset string `json:"preset,omitempty"` // preset of the rule; empty for a rule of the policy's own
+	Reason string `json:"reason"`           // text for people and programs; names the rule and the token, never a value
+	Token  string `json:"token,omitempty"`  // deciding token; empty if the call itself decided
 	Origin string `json:"origin,omitempty"` // origin of the token; empty if unknown
-	// Values are where the values come from at the paths that rules about the call name with from.
+	// Values are the origins of the values at the paths that traced conditions of rules name.
 	Values []Value `json:"values,omitempty"`
 
-	by     *rule  // rule with a limit that decided the call as a whole
-	missed string // why a rule does not allow the call that would, if its values came from elsewhere
+	by     *rule  // rule with a limit that decided the call as a whole; nil if none did
+	missed string // text about a rule that would allow the call if its values came from elsewhere
 }
 
 // Policy is a list of compiled rules. It is safe for concurrent use.
 type Policy struct {
 	rules []*rule
-	args  bool // rules look at arguments
-	// origins says that rules look at where values of arguments come from.
+	args  bool // whether rules have conditions on arguments
+	// origins is true if rules depend on where values of arguments come from.
 	origins      bool
 	destinations []override
 	trusts       func(origin string) bool
 }
 
-// New compiles a policy: its own rules, and behind them those of a preset. The error joins one *RuleError for each mistake in its own rules.
+// New compiles a policy: its own rules, followed by those of a preset. The error joins one *RuleError for each mistake in its own rules.
 func New(own []Rule, preset string, presetRules []Rule, of Servers) (*Policy, error) {
 	trusts := trusting(of.Untrusted)
 	p := &Policy{destinations: overrides(of.Destinations), trusts: trusts}
@@ -94,7 +94,7 @@ func New(own []Rule, preset string, presetRules []Rule, of Servers) (*Policy, er
 	return p, err
 }
 
-// Decide returns the verdict on a call. It takes time linear in rules times origins of tokens, and in the arguments.
+// Decide returns the verdict on a call. Its time is linear in the rules times the origins of tokens, and in the size of the arguments.
 func (p *Policy) Decide(c Call) Verdict {
 	c.Destinations = p.Destinations(c.Tool, c.Destinations)
 	verdict, rule, call := Verdict{}, (*rule)(nil), (*rule)(nil)
@@ -104,7 +104,7 @@ func (p *Policy) Decide(c Call) Verdict {
 		if v.Token == "" && by != nil && by.Limit != nil {
 			call = by
 		}
-		// Of a token and a destination that are judged alike, the token is named: its value is what would be lost.
+		// If a token and a destination are judged alike, the verdict names the token: its value is what would be disclosed.
 		instead := v.Token != "" && verdict.Token == "" && v.Action == verdict.Action && rule != nil && rule != by && len(rule.Destinations) > 0
 		if verdict.Action == "" || v.Action.StricterThan(verdict.Action) || instead && v.Action != Allow {
 			verdict, rule = v, by
@@ -114,7 +114,7 @@ func (p *Policy) Decide(c Call) Verdict {
 	return verdict
 }
 
-// Judgements returns every judgement of a call: first of the call itself, then of each origin of each token.
+// Judgements returns every judgement of a call: first that of the call itself, then one for each origin of each token.
 func (p *Policy) Judgements(c Call) (all []Verdict) {
 	c.Destinations = p.Destinations(c.Tool, c.Destinations)
 	for v, by := range p.judge(&c) {
@@ -124,13 +124,13 @@ func (p *Policy) Judgements(c Call) (all []Verdict) {
 	return all
 }
 
-// Trusts reports whether what a tool says can be a destination.
+// Trusts reports whether a value from a tool can be a trusted destination.
 func (p *Policy) Trusts(tool string) bool { return p.trusts(tool) }
 
-// Origins reports whether rules look at where values of arguments come from.
+// Origins reports whether rules depend on where values of arguments come from.
 func (p *Policy) Origins() bool { return p.origins }
 
-// judge yields every judgement, without its reason, and the rule that decided it; nil if none matched.
+// judge yields every judgement, without its reason, with the rule that decided it; the rule is nil if none matched.
 func (p *Policy) judge(c *Call) iter.Seq2[Verdict, *rule] {
 	return func(yield func(Verdict, *rule) bool) {
 		fitting, found := p.fitting(c)

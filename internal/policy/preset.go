@@ -8,7 +8,7 @@ import (
 //go:embed presets/*.yaml
 var presets embed.FS
 
-// Presets are the names of the presets, the least strict first.
+// Presets returns the names of the presets, the least strict first.
 func Presets() []string { return []string{"open", "guarded", "careful", "strict"} }
 
 // Preset returns the file of a preset: a list of rules, in YAML.

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 )
 
-// Rule is a rule as it is written. The tags are those of package config.
+// Rule is a rule as written in the configuration. The tags are those of package config.
 type Rule struct {
 	Tools   []string             `json:"tools" key:"tools" required:"true" doc:"Full names of tools, such as mailer__send; * stands for any text; case, - and _ do not count."`
 	When    When                 `json:"when,omitzero" key:"when" doc:"What the tool's annotations must say."`
@@ -18,8 +18,8 @@ type Rule struct {
 	Roles   []string             `json:"roles,omitempty" key:"roles" doc:"Roles of the caller, one of which is enough: user, approver, admin, anonymous."`
 	Sandbox []string             `json:"sandbox,omitempty" key:"sandbox" doc:"Tiers of the sandbox that the calling program runs in: wasm, process, docker."`
 	Args    map[string]Condition `json:"args,omitempty" key:"args" doc:"What the arguments must be, by path: $.to, $.items[*].to."`
-	// Destinations are conditions of their own: a rule that allows is about calls all of whose values at these paths are trusted, a rule that asks or
-	// denies about the others.
+	// Destinations act as conditions: a rule that allows matches calls whose values at these paths are all trusted; a rule that asks or denies matches
+	// calls with a value that is not trusted.
 	Destinations []string `json:"destinations,omitempty" key:"destinations" doc:"Paths of where a call sends something, such as $.to, $.cc[*]; default stands for those of the tool, which harness policy destinations shows. A rule that allows wants each value there to come from the user or a server that is not untrusted; one that asks or denies is about calls where one does not."`
 	Tokens       *Tokens  `json:"tokens,omitempty" key:"tokens" doc:"The rule is about tokens in the arguments, not about the call as a whole."`
 	Limit        *Limit   `json:"limit,omitempty" key:"limit" doc:"How many calls of a user the rule allows or asks about; further ones are denied."`
@@ -27,7 +27,7 @@ type Rule struct {
 	Reason       string   `json:"reason,omitempty" key:"reason" doc:"Why, in words for people and programs."`
 }
 
-// When is what the annotations of a tool must say; nil: anything. A tool that says nothing is destructive, open-world,
+// When is the required annotations of a tool; nil accepts any value. A tool without annotations counts as destructive, open-world,
 // and neither read-only nor idempotent.
 type When struct {
 	ReadOnly    *bool `json:"readOnly,omitempty" key:"readOnly" doc:"It changes nothing."`
@@ -36,7 +36,7 @@ type When struct {
 	OpenWorld   *bool `json:"openWorld,omitempty" key:"openWorld" doc:"It deals with the world outside of its server."`
 }
 
-// Condition is what a value of the arguments must be; all its parts must hold. One without parts matches any value.
+// Condition is a condition on a value of the arguments; all its parts must hold. A condition without parts matches any value.
 type Condition struct {
 	Equals  []string `json:"equals,omitempty" key:"equals" doc:"The value, or several possible ones."`
 	Pattern string   `json:"pattern,omitempty" key:"pattern" doc:"A regular expression (RE2) that is found in the value."`
@@ -45,21 +45,21 @@ type Condition struct {
 	From    []string `json:"from,omitempty" key:"from" doc:"Where the value came from, one of which is enough: user, code, computed, or full names of tools such as contacts__*; resource is what servers answer but by tools."`
 }
 
-// Tokens is which tokens a rule is about; an empty list stands for any.
+// Tokens selects the tokens that a rule is about; an empty list selects any.
 type Tokens struct {
 	Type []string `json:"type,omitempty" key:"type" doc:"Types of tokens, such as email; * stands for any text."`
 	From []string `json:"from,omitempty" key:"from" doc:"Where the value came from: full names of tools such as crm__*, task, file, program; resource is what servers answer but by tools."`
-	// As limits a rule that allows to tokens that say where the call sends something, in the words of the user.
+	// As restricts a rule that allows to tokens which the user said and which only name a destination of the call.
 	As string `json:"as,omitempty" key:"as" oneof:"destination" doc:"destination: only a token that the user said and that is, as a whole value, nothing but a destination of the call, such as a recipient; wherever else its value came from. For rules that allow."`
 }
 
 // origins are the names of origins that are not tools.
 var origins = []string{"task", "file", "skill", "input", "code", "program", "catalog", "resource"}
 
-// valueOrigins are the names of origins of values that are not tools.
+// valueOrigins are the names of the origins of values that are not tools.
 var valueOrigins = []string{"user", "code", "computed", "resource"}
 
-// fetched are the origins that the name resource stands for: what servers answer to requests that are no calls of tools.
+// fetched are the origins that the name resource stands for: answers of servers to requests other than tool calls.
 var fetched = []string{"*__resources/*", "*__prompts/*", "*__completion/*"}
 
 // tiers are the tiers of the sandbox.
@@ -68,7 +68,7 @@ var tiers = []string{"wasm", "process", "docker"}
 // RuleError is a mistake in a rule.
 type RuleError struct {
 	Rule int      // number from 1
-	Keys []string // the way to the value: args, $.to, pattern
+	Keys []string // path of keys to the value: args, $.to, pattern
 	Err  error
 }
 
@@ -78,7 +78,7 @@ func (e *RuleError) Error() string {
 
 func (e *RuleError) Unwrap() error { return e.Err }
 
-// String names a rule by what it is about: tools mailer__*, tokens email from crm__*.
+// String describes the calls that a rule is about: tools mailer__*, tokens email from crm__*.
 func (r Rule) String() string {
 	parts := []string{"tools " + either(r.Tools)}
 	for _, a := range r.When.named() {
@@ -114,7 +114,7 @@ func (r Rule) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// paths are the paths of arguments, with where their values come from.
+// paths returns the paths of arguments, each with the origins that its condition names.
 func (r Rule) paths() []string {
 	all := slices.Sorted(maps.Keys(r.Args))
 	for i, path := range all {
@@ -145,7 +145,7 @@ func (w When) named() [4]annotation {
 type rule struct {
 	Rule
 	number int
-	preset string // empty: a rule of the policy itself
+	preset string // empty for a rule of the policy's own
 
 	annotations  [4]annotation
 	tools, users patterns
@@ -155,7 +155,7 @@ type rule struct {
 	identity     string        // hash of a rule with a limit
 }
 
-// fitting returns the rules that match all of a call but its tokens, in order. found is what their conditions found in the arguments.
+// fitting returns the rules whose conditions other than tokens match a call, in order. found is what their conditions found in the arguments.
 func (p *Policy) fitting(c *Call) (all []*rule, found *found) {
 	tool := full(c.Server, c.Tool)
 	for _, r := range p.rules {
@@ -170,7 +170,7 @@ func (p *Policy) fitting(c *Call) (all []*rule, found *found) {
 	return slices.DeleteFunc(all, func(r *rule) bool { return !r.holds(found) }), found
 }
 
-// fits judges everything but arguments and tokens.
+// fits reports whether a rule matches a call apart from its arguments and tokens.
 func (r *rule) fits(c *Call, tool string) bool {
 	if !r.tools.match(tool) || len(r.Users) > 0 && !r.users.match(c.User) {
 		return false
@@ -195,8 +195,8 @@ func (r *rule) fits(c *Call, tool string) bool {
 	return slices.ContainsFunc(c.Roles, func(role auth.Role) bool { return slices.Contains(r.Roles, string(role)) })
 }
 
-// flows reports whether a rule counts for a token of a type and an origin, both normalized; an empty origin is not known. addressed reports whether the
-// user said the token, which is nothing but a destination of the call.
+// flows reports whether a rule counts for a token of a type and an origin, both normalized; an empty origin is unknown. addressed reports whether the
+// user said the token and it only names a destination of the call.
 func (r *rule) flows(kind, from string, addressed func() bool) bool {
 	switch {
 	case r.Tokens == nil:
@@ -213,7 +213,7 @@ func (r *rule) flows(kind, from string, addressed func() bool) bool {
 	return r.from.match(from)
 }
 
-// numbered is a rule's number.
+// numbered returns a rule's number, with its preset.
 func (r *rule) numbered() string {
 	text := fmt.Sprintf("rule %d", r.number)
 	if r.preset != "" {
@@ -222,10 +222,10 @@ func (r *rule) numbered() string {
 	return text
 }
 
-// named is a rule's number, with what it is about.
+// named returns a rule's number and description.
 func (r *rule) named() string { return r.numbered() + fmt.Sprintf(" (%s)", r.Rule) }
 
-// explain is the reason of a judgement; r is nil if no rule matched.
+// explain returns the reason of a judgement; r is nil if no rule matched.
 func (r *rule) explain(v *Verdict, tool string) string {
 	about := tool
 	if v.Token != "" {
@@ -244,7 +244,7 @@ func (r *rule) explain(v *Verdict, tool string) string {
 	return text + r.origins(v)
 }
 
-// origins is what a reason says of where values come from: of the rule's own, or of those of a rule that would have allowed the call.
+// origins returns the part of a reason that says where a value comes from: one that a condition of r matched, else one that kept another rule from allowing.
 func (r *rule) origins(v *Verdict) (text string) {
 	if r.Action == Allow || v.Token != "" {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Child is a process that one talks with.
+// Child is a child process with pipes for its standard files.
 type Child struct {
 	Process *os.Process
 	Stdin   *os.File
@@ -16,11 +16,11 @@ type Child struct {
 	Stderr  Tail
 
 	errors *os.File
-	read   chan struct{} // closed when errors was read to its end
+	read   chan struct{} // closed when errors was read to the end
 	wait   func() *os.ProcessState
 }
 
-// Open starts cmd, which has no standard files yet, by start, which sets cmd.Process. Call Wait.
+// Open starts cmd, whose standard files must not be set, by calling start, which must set cmd.Process. The caller must call Wait.
 func Open(cmd *exec.Cmd, start func(*exec.Cmd) error) (*Child, error) {
 	var all []*os.File
 	pipe := func() (r, w *os.File, err error) {
@@ -63,12 +63,12 @@ func Open(cmd *exec.Cmd, start func(*exec.Cmd) error) (*Child, error) {
 	return c, nil
 }
 
-// Wait waits for the end of the process and of what it writes to its standard error, and closes the pipes. It is safe for
+// Wait waits for the end of the process and of its standard error, and then closes the pipes. It is safe for
 // concurrent use.
 func (c *Child) Wait() *os.ProcessState { return c.wait() }
 
 func (c *Child) end() *os.ProcessState {
-	state, _ := c.Process.Wait() // a child can be waited for once
+	state, _ := c.Process.Wait() // fails only if the child was waited for before
 	<-c.read
 	for _, f := range []*os.File{c.Stdin, c.Stdout, c.errors} {
 		f.Close()

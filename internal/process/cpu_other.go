@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// CPU is errors.ErrUnsupported: this system does not say what a process has used.
+// CPU returns errors.ErrUnsupported, because this system does not report the processor time of a process.
 func CPU(int) (time.Duration, error) { return 0, errors.ErrUnsupported }

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Find returns the absolute path of the program that a child with the environment env ("NAME=value") and the working
-// directory dir (empty: this process's own) means by command: looked up in the child's PATH, or, with a separator in
-// it, relative to dir. exec.LookPath looks in this process's instead. On Windows the extensions of PATHEXT are tried,
-// and the working directory is not searched, where a data file could pass for a program; nor are relative entries of
-// PATH anywhere. The error is an *[exec.Error] with [exec.ErrNotFound] or [fs.ErrPermission].
+// Find returns the absolute path of the program that command names for a child with the environment env ("NAME=value") and the working
+// directory dir (empty: that of this process). Find looks command up in the child's PATH, or relative to dir if it contains a
+// separator; exec.LookPath would use this process's PATH. On Windows, Find tries the extensions of PATHEXT,
+// and does not search the working directory, where a data file could pass for a program. On all systems, it skips relative entries of
+// PATH. The error is an *[exec.Error] with [exec.ErrNotFound] or [fs.ErrPermission].
 func Find(command, dir string, env []string) (string, error) {
 	return find(command, dir, env, runtime.GOOS == "windows")
 }
@@ -52,7 +52,7 @@ func find(command, dir string, env []string, windows bool) (string, error) {
 	return "", failure
 }
 
-// program is the first of path with each extension that can be executed.
+// program returns path with the first extension for which there is an executable file.
 func program(path, command string, extensions []string, windows bool) (string, error) {
 	err := exec.ErrNotFound
 	for _, extension := range extensions {
@@ -68,7 +68,7 @@ func program(path, command string, extensions []string, windows bool) (string, e
 	return "", &exec.Error{Name: command, Err: err}
 }
 
-// suffixes are what may follow a command: nothing if it has an extension, and the extensions of programs.
+// suffixes returns the suffixes to try for a command: none if it has an extension, and the extensions of programs.
 func suffixes(command, list string) []string {
 	list = cmp.Or(list, ".COM;.EXE;.BAT;.CMD")
 	var all []string
@@ -83,7 +83,7 @@ func suffixes(command, list string) []string {
 	return all
 }
 
-// variable is the value of an environment variable; the last one of a name counts.
+// variable returns the value of an environment variable; the last entry with the name counts.
 func variable(env []string, name string, windows bool) (value string) {
 	for _, entry := range env {
 		if key, v, ok := strings.Cut(entry, "="); ok && (key == name || windows && strings.EqualFold(key, name)) {

@@ -1,5 +1,5 @@
-// Package process starts child processes that do not outlive this one, finds the programs they run, and keeps the end
-// of what they write.
+// Package process starts child processes that do not outlive this one, finds the programs that they run, and keeps the end
+// of their standard error.
 package process
 
 import (
@@ -7,11 +7,11 @@ import (
 	"os/exec"
 )
 
-// Start starts cmd, which has no SysProcAttr, like cmd.Start, in a process group of its own. What ends it when this process dies, even by SIGKILL:
+// Start starts cmd, whose SysProcAttr must be nil, like cmd.Start, in its own process group. If this process dies, even by SIGKILL, the child ends as follows:
 //
-//   - Linux: the kernel kills it (PR_SET_PDEATHSIG). Its own children are not covered.
-//   - Windows: it is in a job that the kernel closes with this process, as are its children.
-//   - elsewhere: nothing but the end of its standard input, which it must heed.
+//   - Linux: the kernel kills the child (PR_SET_PDEATHSIG), but not the child's own children.
+//   - Windows: the child and its children are in a job, which the kernel closes with this process.
+//   - elsewhere: only the child's standard input ends, and the child must react to that.
 //
 // It is safe for concurrent use.
 func Start(cmd *exec.Cmd) error {

@@ -7,12 +7,12 @@ import (
 	"syscall"
 )
 
-// starter is the one thread that starts children. A child's death signal is tied to the thread that started it, not to
-// the process: were it sent by a goroutine's passing thread, the end of that thread would end the child.
+// starter is the only thread that starts children. The kernel sends a child's death signal when the thread that started the child ends, not the
+// process. If any thread of the Go runtime started the child, the end of that thread would end the child.
 var starter = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
-		runtime.LockOSThread() // for ever: this goroutine has no end, as the thread must have none
+		runtime.LockOSThread() // never unlocked: neither the goroutine nor its thread ends
 		for f := range work {
 			f()
 		}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// shared is the job of everything that Start starts.
+// shared is the job of all processes that Start starts.
 var shared = sync.OnceValues(NewJob)
 
 func start(cmd *exec.Cmd) error {
@@ -21,13 +21,13 @@ func start(cmd *exec.Cmd) error {
 	return job.Start(cmd)
 }
 
-// Job is a Windows job object: its processes and all that they start end with it, and it ends with this process.
+// Job is a Windows job object. Its processes and their descendants end with it, and it ends with this process.
 type Job struct {
 	mu     sync.Mutex
-	handle windows.Handle // only handle of the job; 0 once it was killed
+	handle windows.Handle // the only handle of the job; 0 after Kill
 }
 
-// NewJob makes a job without processes. Kill it.
+// NewJob creates a job without processes. The caller must call Kill.
 func NewJob() (*Job, error) {
 	handle, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -46,8 +46,8 @@ func NewJob() (*Job, error) {
 	return &Job{handle: handle}, nil
 }
 
-// Start starts cmd in the job, without a window and in a console group of its own. It is created suspended, so that it
-// cannot start anything before it is in the job. Safe for concurrent use.
+// Start starts cmd in the job, without a window and in its own console process group. It creates the process suspended, so that the process
+// cannot start others before it is in the job. Start is safe for concurrent use.
 func (j *Job) Start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{HideWindow: true, CreationFlags: windows.CREATE_SUSPENDED | windows.CREATE_NEW_PROCESS_GROUP}
 	if err := cmd.Start(); err != nil {
@@ -69,7 +69,7 @@ func (j *Job) adopt(pid uint32) error {
 	}
 	defer func() { _ = windows.CloseHandle(h) }()
 	j.mu.Lock()
-	err = windows.AssignProcessToJobObject(j.handle, h) // fails for a job that was killed
+	err = windows.AssignProcessToJobObject(j.handle, h) // fails if the job was killed
 	j.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("assign process: %w", err)
@@ -77,7 +77,7 @@ func (j *Job) adopt(pid uint32) error {
 	return resume(pid)
 }
 
-// resume lets the main thread of a suspended process run; it has no other yet.
+// resume resumes the main thread of a suspended process, which is its only thread.
 func resume(pid uint32) error {
 	snapshot, err := windows.CreateToolhelp32Snapshot(windows.TH32CS_SNAPTHREAD, 0)
 	if err != nil {
@@ -103,7 +103,7 @@ func resume(pid uint32) error {
 	return fmt.Errorf("find the main thread: %w", err)
 }
 
-// Kill ends everything in the job now, and the job. It is idempotent and safe for concurrent use.
+// Kill ends the job and all its processes now. It is idempotent and safe for concurrent use.
 func (j *Job) Kill() {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lower is the niceness of processes that execute or compile what others wrote.
+// lower is the niceness of processes that execute or compile code that others wrote.
 const lower = 5
 
-// Lower lets other processes have the processors before this child. Threads that it starts later are like those that start them.
+// Lower lowers the priority of a child's threads. Threads that it starts later inherit the priority.
 func Lower(p *os.Process) {
 	unix.Setpriority(unix.PRIO_PROCESS, p.Pid, lower)
 	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", p.Pid)) // only Linux has a priority for each thread
@@ -25,7 +25,7 @@ func Lower(p *os.Process) {
 	}
 }
 
-// Freeze stops a process for a while, or lets it go on. It reports whether that was done.
+// Freeze stops a process, or continues it if stop is false. It reports whether that succeeded.
 func Freeze(p *os.Process, stop bool) bool {
 	if stop {
 		return p.Signal(syscall.SIGSTOP) == nil

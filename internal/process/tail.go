@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	tailBytes = 8 << 10 // kept
-	tailShown = 4 << 10 // limit, so that one endless line does not fill a message
+	tailBytes = 8 << 10 // maximum number of bytes kept
+	tailShown = 4 << 10 // maximum number of bytes shown, so that one endless line does not fill a message
 	tailLines = 20
 )
 
-// Tail keeps the end of what a child writes to its standard error, to explain its death. The zero value is ready; it is
+// Tail keeps the end of a child's standard error, which explains why the child died. The zero value is ready; it is
 // safe for concurrent use.
 type Tail struct {
 	mu     sync.Mutex
@@ -22,17 +22,17 @@ type Tail struct {
 	memory bool
 }
 
-// outOfMemory is what Go, Node.js and the C library say of themselves, before many lines about where.
+// outOfMemory are the messages of Go, Node.js and the C library about missing memory, which many lines of stack traces may follow.
 var outOfMemory = [...][]byte{[]byte("out of memory"), []byte("cannot allocate memory"), []byte("std::bad_alloc")}
 
-// OutOfMemory reports whether the child has ever said that the system or a limit refused it memory.
+// OutOfMemory reports whether the child has ever written that the system or a limit refused it memory.
 func (t *Tail) OutOfMemory() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.memory
 }
 
-// Write never fails.
+// Write implements io.Writer. It never fails.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,7 +47,7 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is the last lines, at most 20 and 4 KiB, without escape sequences or other control characters that could act
+// String returns the last lines, at most 20 and 4 KiB, without escape sequences or other control characters that could act
 // on a terminal.
 func (t *Tail) String() string {
 	t.mu.Lock()

@@ -2,5 +2,5 @@
 
 package process
 
-// TryWrite writes nothing: a write to a pipe of this system waits.
+// TryWrite writes nothing, because writes to a pipe block on this system.
 func (*Child) TryWrite([]byte) int { return 0 }

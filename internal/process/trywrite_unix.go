@@ -4,7 +4,7 @@ package process
 
 import "syscall"
 
-// TryWrite writes to the standard input what its pipe has room for, and returns how much that was. It does not wait.
+// TryWrite writes as much to the standard input as its pipe has room for, and returns the number of bytes. It does not wait.
 func (c *Child) TryWrite(text []byte) (n int) {
 	pipe, err := c.Stdin.SyscallConn()
 	if err != nil {
@@ -12,7 +12,7 @@ func (c *Child) TryWrite(text []byte) (n int) {
 	}
 	err = pipe.Write(func(fd uintptr) bool {
 		n, err = syscall.Write(int(fd), text)
-		return true // whether or not it could
+		return true // do not wait, even if nothing could be written
 	})
 	return max(n, 0)
 }

@@ -11,15 +11,15 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Messages that name the expression they are about; see subject.
+// Messages of the engines that name the expression they are about (subject adds it).
 var (
 	notFunction = startup.Regexp(`^(.*?)([\w$]+) is not a function`)
 	isNothing   = startup.Regexp(`[pP]ropert.*: (.*?)([\w$]+) is (?:undefined|null)$`)
 	notIterable = startup.Regexp(`^(.*?)([\w$]+) is not iterable: it is (?:undefined|null)$`)
 )
 
-// contextual is advice that follows from the expression that an error is about, and from what the program does with it. It is "" where the table
-// of hints has to do.
+// contextual returns advice that follows from the expression that an error is about, and from what the program does with it. It returns "" if
+// the table of hints has to give the advice.
 func contextual(e frame.Error, message, code string) string {
 	if e.Kind != frame.KindRuntime || e.Name != "TypeError" || len(code) > maxHinted {
 		return ""
@@ -53,13 +53,13 @@ func contextual(e frame.Error, message, code string) string {
 	return base + " has no " + member + ": print it with console.log(" + base + "), or write ?. where it may be absent"
 }
 
-// adviseCall is advice about a member that is no function, or about a variable if there is no base.
+// adviseCall returns advice about a member that is not a function, or about a variable if base is empty.
 func adviseCall(base, member, code string) string {
 	switch {
 	case unawaited(code, rootOf(base, member)):
 		return rootOf(base, member) + " is a promise: write await before the call that it comes from"
 	case base == "":
-		return "" // the table knows some names
+		return "" // the table of hints knows some names
 	case base == "input" && member == "toArray":
 		return "the input was read as one value: --input-format csv, ndjson or lines (input.format over HTTP) makes rows of it"
 	case newer[base+"."+member] != "":
@@ -85,10 +85,10 @@ func adviseCall(base, member, code string) string {
 	return base + " has no function " + member + ": print it with console.log(" + base + ")"
 }
 
-// envelope are the members of an answer of the protocol, which programs do not see, and of those of other products.
+// envelope lists the members that an MCP answer has in the protocol or in other products. Programs here do not see them.
 var envelope = strings.Fields("content structuredContent text result isError")
 
-// newer are parts of the language that one of the engines lacks, by their names, and what to write for them. A method's begins with a dot.
+// newer maps names of language features that one of the engines lacks to what to write instead. A method's name begins with a dot.
 var newer = map[string]string{
 	"Object.groupBy":        "(groups[key(x)] ??= []).push(x) in a loop",
 	"Map.groupBy":           "a loop with has, get and set",
@@ -118,16 +118,16 @@ var newer = map[string]string{
 	"SuppressedError":       "AggregateError",
 }
 
-// textMethods are methods of texts that bytes have not.
+// textMethods are methods that strings have and buffers lack.
 var textMethods = strings.Fields("split trim match matchAll replace replaceAll startsWith endsWith toLowerCase toUpperCase substring charAt padStart")
 
-// readsBytes is a read of a file without an encoding, in one of Node's forms.
+// readsBytes matches a read of a file without an encoding, in one of Node's forms.
 var readsBytes = startup.Regexp(`readFileSync\([^,()]*\)|(?s)(promises|fs/promises)\b.*\breadFile\([^,()]*\)`)
 
-// ofIterator is a call that gives an iterator, whose methods one of the engines lacks.
+// ofIterator matches a call that returns an iterator; one of the engines lacks the methods of iterators.
 var ofIterator = startup.Regexp(`\.(values|keys|entries|matchAll|\[Symbol\.iterator\])\((\.\.\.)?\)$`)
 
-// rootOf is the variable that an expression begins with, "" if it begins with something else.
+// rootOf returns the variable that an expression begins with, or "" if it begins with something else.
 func rootOf(base, member string) string {
 	if base == "" {
 		base = member
@@ -138,7 +138,7 @@ func rootOf(base, member string) string {
 	return ""
 }
 
-// unawaited reports whether a variable gets a promise where it is declared: what a host call returns, without await.
+// unawaited reports whether a variable is declared with the promise of a host call, without await.
 func unawaited(code, name string) bool {
 	if name == "" || isReservedCall(name) {
 		return false
@@ -150,7 +150,7 @@ func unawaited(code, name string) bool {
 			continue
 		}
 		if found || !s.is(i+1, "=") {
-			return false // two variables have that name
+			return false // two variables have this name
 		}
 		next := i + 2
 		switch {
@@ -172,10 +172,10 @@ func unawaited(code, name string) bool {
 	return found
 }
 
-// isReservedCall reports whether a name is one of the runtime's own, which no promise is.
+// isReservedCall reports whether a name belongs to the runtime. Such a name never holds a promise.
 func isReservedCall(name string) bool { return slices.Contains(guestNames, name) }
 
-// endsThen reports whether the program reads a member of the result of the call at token i, other than then, catch and finally.
+// endsThen reports whether the program reads a member other than then, catch or finally of the result of the call at token i.
 func (s *scan) endsThen(i int) bool {
 	for !s.is(i, "(") {
 		i++
@@ -184,7 +184,7 @@ func (s *scan) endsThen(i int) bool {
 	return end <= i || s.is(end+1, ".") && !s.is(end+2, "then") && !s.is(end+2, "catch") && !s.is(end+2, "finally") || s.is(end+1, "[")
 }
 
-// isOwnMethod reports whether a program defines a member of a name.
+// isOwnMethod reports whether a program defines a member with this name.
 func isOwnMethod(code, member string) bool {
 	s := tokenize(code)
 	for i := range s.tokens {
@@ -195,7 +195,7 @@ func isOwnMethod(code, member string) bool {
 	return false
 }
 
-// similar is the name most like one among candidates, "" if none is like it. Names of the program count as well.
+// similar returns the candidate that is most like name, or "" if none is similar. more holds further candidates, the names of the program.
 func similar(name string, candidates []string, more map[string]bool) string {
 	all := slices.Concat(candidates, slices.Sorted(maps.Keys(more)))
 	if len(name) < 3 || slices.Contains(candidates, name) {
@@ -210,7 +210,7 @@ func similar(name string, candidates []string, more map[string]bool) string {
 	return ""
 }
 
-// namesIn are the members that a program names more than once, besides one.
+// namesIn returns the names that occur in a program, except besides.
 func namesIn(code, besides string) map[string]bool {
 	s := tokenize(code)
 	count := map[string]int{}
@@ -226,17 +226,17 @@ func namesIn(code, besides string) map[string]bool {
 	return names
 }
 
-// listMethods are the methods of arrays that programs call on what is no array.
+// listMethods are the methods of arrays that programs often call on other values.
 var listMethods = strings.Fields("map filter reduce forEach find findIndex some every flatMap flat slice sort join push includes indexOf concat reverse splice at")
 
-// methods are properties of the language's values that may be misspelt.
+// methods are properties of built-in values that may be misspelt.
 var methods = slices.Concat(listMethods, strings.Fields("length size name message concat copyWithin entries fill findLast findLastIndex keys lastIndexOf pop "+
 	"reduceRight shift unshift toReversed toSorted toSpliced values with charAt charCodeAt codePointAt endsWith localeCompare match matchAll normalize padEnd padStart "+
 	"repeat replace replaceAll search split startsWith substring toLowerCase toUpperCase toLocaleString trim trimEnd trimStart toFixed toPrecision toString valueOf "+
 	"getTime getFullYear getMonth getDate getDay getHours getMinutes getSeconds toISOString toLocaleDateString toLocaleTimeString getTimezoneOffset "+
 	"setFullYear setMonth setDate setHours getUTCFullYear getUTCMonth getUTCDate has get set add delete clear then catch finally exec test hasOwnProperty"))
 
-// members are the functions of globals, by their names.
+// members maps globals to the names of their functions.
 var members = map[string]string{
 	"fs":      "readFile writeFile appendFile listFiles readdir exists deleteFile mkdir rename copyFile stat rm unlink access",
 	"utils":   "sleep parseJSON timestamp requireServer",
@@ -250,14 +250,14 @@ var members = map[string]string{
 	"console": "log error warn info debug table group groupEnd time timeEnd count dir assert trace",
 }
 
-// guestNames are names that programs have from the start and that may be misspelt.
+// guestNames are the predefined names of programs that may be misspelt.
 var guestNames = strings.Fields("callMCPTool search_mcp_tools list_mcp_tools get_mcp_tool_details introspect_servers tools fs utils pii env input " +
 	"console require Buffer URL URLSearchParams TextEncoder TextDecoder AbortController AbortSignal structuredClone setTimeout clearTimeout " +
 	"setInterval clearInterval queueMicrotask Object Array String Number Boolean Promise Math JSON Date Intl RegExp Symbol BigInt Error TypeError " +
 	"RangeError Map Set WeakMap WeakSet Proxy Reflect Uint8Array ArrayBuffer undefined isNaN isFinite parseInt parseFloat " +
 	"fetch Headers Request Response encodeURIComponent decodeURIComponent encodeURI decodeURI crypto performance atob btoa globalThis")
 
-// misspelt is advice for a name that nothing defines: what is named like it in the program or in the sandbox.
+// misspelt returns advice for a name that nothing defines. It suggests similar names of the program or the sandbox.
 func misspelt(name, source string) string {
 	known := map[string]bool{}
 	for _, text := range guestNames {
@@ -301,14 +301,14 @@ func misspelt(name, source string) string {
 		"fs.writeFile('/workspace/" + name + ".json', JSON.stringify(" + name + ")) and read them back"
 }
 
-// sameLetters reports whether two names have the same letters, in any order and case.
+// sameLetters reports whether two names consist of the same letters, in any order and case.
 func sameLetters(a, b string) bool {
 	letters := func(s string) []rune { return slices.Sorted(slices.Values([]rune(strings.ToLower(s)))) }
 	return slices.Equal(letters(a), letters(b))
 }
 
-// CallOf is what a program writes behind the first use of a name that is no member: the names of the members, and the texts among the arguments of the
-// call, at most maxWritten of both. called reports whether it is called, or a member of it.
+// CallOf returns what a program writes after the first use of a name that is not a member: the names of the members, and the string literals among
+// the arguments of the call, at most maxWritten in all. called reports whether the program calls the name or a member of it.
 func CallOf(code, name string) (written []string, called bool) {
 	s := tokenize(clip.Head(code, maxHinted))
 	for i := range s.tokens {
@@ -340,8 +340,8 @@ func CallOf(code, name string) (written []string, called bool) {
 	return nil, false
 }
 
-// maxWritten is how many names and texts CallOf finds.
+// maxWritten is the maximum number of names and strings that CallOf returns.
 const maxWritten = 12
 
-// maxKnown is how many names of a program are compared.
+// maxKnown is the maximum number of names of a program that are compared.
 const maxKnown = 500

@@ -8,14 +8,15 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// missingName has the engines' messages about a name that has no value, which is the first or the second group.
+// missingName matches the engines' messages about a name without a value. The name is the first or the second group.
 var missingName = startup.Regexp(`^(?:'?([\w$]+)'? is not (?:defined|initialized)|Cannot access '([\w$]+)' before initialization)`)
 
-// maxAnchor is how many tokens behind an engine's place a name is looked for.
+// maxAnchor is the number of tokens after an engine's position that are searched for a name.
 const maxAnchor = 200
 
-// Anchor is the place at which an error of the program is shown, in every engine the same: engines name the beginning of an expression, a part of it, or of
-// the statement. It is the name that has no value, the beginning of the expression before a missing property, or new. Explain needs the engine's own.
+// Anchor returns the position at which an error of the program is shown, the same for every engine. Engines report the beginning of an expression, a
+// part of it, or the statement. Anchor returns the position of the name without a value, of the expression before a missing property, or of the word
+// new. Explain needs the engine's own position.
 func (c *Compiled) Anchor(e frame.Error, at Position) Position {
 	if at.File != c.Source.name() || len(c.Source.Code) > maxHinted {
 		return at
@@ -37,7 +38,8 @@ func (c *Compiled) Anchor(e frame.Error, at Position) Position {
 	return at
 }
 
-// anchor is the token of an error's place, -1 for the engine's. i is the token of that, and thrown reports whether the error was thrown there.
+// anchor returns the token at which to show an error, or -1 to keep the engine's position. i is the token at that position; thrown reports whether the error
+// was thrown there.
 func (s *scan) anchor(i int, message string, thrown bool) int {
 	var start int
 	noValue := thrown && (ofNothing().MatchString(message) || ofNothingV8().MatchString(message))
@@ -65,7 +67,8 @@ func (s *scan) anchor(i int, message string, thrown bool) int {
 	return start
 }
 
-// propertyAt is the token of the property that a message of V8 is about, or its bracket, where the place is another one beside it. i is the token of that.
+// propertyAt returns the token of the property that a message of V8 is about, or its bracket, if V8 reports the token beside it. i is the token that V8
+// reports.
 func (s *scan) propertyAt(i int, message string) int {
 	switch {
 	case !ofNothingV8().MatchString(message):

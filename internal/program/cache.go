@@ -35,16 +35,17 @@ func keyOf(parts ...string) cacheKey {
 	h := sha256.New()
 	for _, part := range parts {
 		_, _ = h.Write([]byte(part))
-		_, _ = h.Write([]byte{0xff}) // occurs in no UTF-8 text
+		_, _ = h.Write([]byte{0xff}) // never occurs in UTF-8 text
 	}
 	return cacheKey(h.Sum(nil))
 }
 
-// failureBytes is the size that a Cache counts for a failure.
+// failureBytes is the size that a Cache counts for a stored error.
 const failureBytes = 4 << 10
 
-// remembered returns what is stored under key, or else makes it, with its size, and stores it. A failure that follows from
-// the text alone is stored too, so that a text that cannot be compiled costs its time once.
+// remembered returns the value stored under key. If there is none, it calls make, which returns the value and its size,
+// and stores the value. It also stores an error that follows from the text alone, so that a text that cannot be compiled
+// is compiled only once.
 func remembered[T any](c *Cache, key cacheKey, make func() (T, int, error)) (T, error) {
 	if value, ok := get[T](c, key); ok {
 		return value, nil

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// regexEnd is the end of the regular expression that begins at i, 0 if its line ends first.
+// regexEnd returns the end of the regular expression that begins at i, or 0 if its line ends first.
 func regexEnd(code string, i int) int {
 	brackets := false
 	for j := i + 1; j < len(code); j++ {
@@ -31,7 +31,7 @@ func regexEnd(code string, i int) int {
 	return 0
 }
 
-// numberEnd is the end of the number that begins at i, with the members that are read from it.
+// numberEnd returns the end of the number that begins at i, including members that are read from it.
 func numberEnd(code string, i int) int {
 	hex := strings.HasPrefix(code[i:], "0x") || strings.HasPrefix(code[i:], "0X")
 	for i++; i < len(code); i++ {

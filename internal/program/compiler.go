@@ -14,12 +14,12 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// Compiler runs esbuild. esbuild cannot be stopped, and for some short texts it takes hours or all memory. So it runs in
-// processes of its own, which are killed when their compilation is cancelled, and which end themselves when they use too much
-// time or memory. It is safe for concurrent use.
+// Compiler runs esbuild. esbuild cannot be stopped, and some short texts cost it hours or all memory. So it runs in separate
+// processes. They are killed when their compilation is cancelled, and exit when they use too much time or memory. A Compiler
+// is safe for concurrent use.
 type Compiler struct {
-	slots *slots.Slots              // slots for compilations under way, abandoned ones included
-	do    func(task) product        // runs esbuild in this process, if command is nil
+	slots *slots.Slots              // slots for running compilations, including abandoned ones
+	do    func(task) product        // runs esbuild in this process if start is nil
 	start func() (*compiler, error) // starts a process
 	jail  *jail.Launcher
 
@@ -28,26 +28,26 @@ type Compiler struct {
 	closed bool
 }
 
-// maxIdle is how many processes wait for the next compilation.
+// maxIdle is the maximum number of idle processes.
 const maxIdle = 2
 
-// Time that one run of esbuild may take, however busy the machine is; see also maxTextCPU. A megabyte of ordinary code
+// Time limits of one run of esbuild, however busy the machine is; see also maxTextCPU. A megabyte of ordinary code
 // takes some tenths of a second.
 const (
 	maxTextTime    = time.Minute
 	maxPackageTime = 3 * time.Minute
 )
 
-// here compiles where no Compiler is given. A cancelled compilation goes on in the background and holds its slot until it ends.
+// here is the compiler for Options without one. A cancelled compilation goes on in the background and holds its slot until it ends.
 var here = newCompiler()
 
 func newCompiler() *Compiler {
-	most := max(2, runtime.GOMAXPROCS(0)) // most of one owner, which leaves a slot to the others
+	most := max(2, runtime.GOMAXPROCS(0)) // limit of one owner; one slot remains for the others
 	return &Compiler{slots: slots.New(slots.Limits{All: most + 1, Each: most}, "texts", "compiled"), do: task.do}
 }
 
-// NewCompiler makes a compiler whose processes are the given executable with args and CompilerCommand. They start when
-// they are needed. Close must be called.
+// NewCompiler returns a compiler whose processes run executable with args and CompilerCommand. They start on demand.
+// The caller must call Close.
 func NewCompiler(executable string, args ...string) *Compiler {
 	c := newCompiler()
 	args = append(slices.Clone(args), CompilerCommand)
@@ -56,7 +56,7 @@ func NewCompiler(executable string, args ...string) *Compiler {
 	return c
 }
 
-// Close ends the processes. Compilations under way go on; their processes end with them.
+// Close ends the idle processes. Running compilations go on, and their processes end afterwards.
 func (c *Compiler) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,14 +70,14 @@ func (c *Compiler) Close() {
 	}
 }
 
-// outcome is how a task ended.
+// outcome is the result of a task.
 type outcome struct {
 	product product
 	err     error
 }
 
-// run runs a task for the file with that name and charges its owner. The error wraps ctx's or that of the charge, or is an
-// *Error without a position if the task costs too much, or says why no process starts.
+// run runs a task for the file called name and charges its owner. The error wraps that of ctx or of the charge, or is an
+// *Error without a position if the task costs too much, or tells why no process starts.
 func (o Options) run(ctx context.Context, name string, t task) (product, error) {
 	c := cmp.Or(o.Compiler, here)
 	release, err := c.slots.Acquire(ctx, o.Owner, 1)
@@ -134,18 +134,18 @@ func tooCostly(name, what string, cause error) *Error {
 	}
 }
 
-// lasting reports whether an error of a compilation follows from the text alone, so that it need not be tried again.
+// lasting reports whether a compilation error follows from the text alone, so that compiling again is useless.
 func lasting(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.cause == nil || errors.Is(e.cause, errSlow) || errors.Is(e.cause, errLarge))
 }
 
-// work runs a task in a process, or in this one. It returns when the task ends, or is killed because ctx ended.
+// work runs a task in a compiler process, or in this process. It returns when the task has ended, or when ctx ended and the process is killed.
 func (c *Compiler) work(ctx context.Context, t task) (product, error) {
 	if c.start == nil {
 		return c.do(t), nil
 	}
-	if t.Package != "" { // its process has no walls and serves nothing else
+	if t.Package != "" { // the process of a package has no walls and serves no other task
 		p, err := c.start()
 		if err != nil {
 			return product{}, err
@@ -169,7 +169,7 @@ func (c *Compiler) work(ctx context.Context, t task) (product, error) {
 	}
 }
 
-// take returns an idle process, or a new one. used reports that it was idle, so that it may have died since.
+// take returns an idle process or a new one. used reports whether the process was idle and so may have died since.
 func (c *Compiler) take() (p *compiler, used bool, err error) {
 	c.mu.Lock()
 	if last := len(c.idle) - 1; last >= 0 {
@@ -182,7 +182,7 @@ func (c *Compiler) take() (p *compiler, used bool, err error) {
 	return p, false, err
 }
 
-// give makes a process idle until the next task.
+// give returns a process to the idle ones, or ends it if there are enough.
 func (c *Compiler) give(p *compiler) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

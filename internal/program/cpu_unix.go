@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime is the computing time of this process on all processors; 0 if the system does not say.
+// cpuTime returns the computing time of this process on all processors, or 0 if the system call fails.
 func cpuTime() time.Duration {
 	var used syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &used) != nil {

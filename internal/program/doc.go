@@ -1,31 +1,31 @@
-// Package program turns agent code, JavaScript or TypeScript as a model writes it, into a frame.Program that any runner
-// can execute, with a source map that leads every position back to the code as written.
+// Package program compiles agent code, JavaScript or TypeScript as a model writes it, into a frame.Program that any
+// runner can execute. A source map leads every position back to the code as written.
 //
-// The code may use top-level await and return, import statements, and may come in a markdown fence. Its import
-// declarations are found by a tokenizer and blanked in place, so that nothing moves; the rest becomes an async arrow
-// function whose parameters bind the imports. Imports of skills, workspace files, servers, packages and built-in
-// modules are resolved when it is compiled; require and import() are resolved while it runs, by CompileModule.
+// The code may use top-level await and return and import statements, and may come in a markdown fence. A tokenizer
+// finds its import declarations, which are blanked in place, so that no position changes. The rest becomes an async
+// arrow function whose parameters bind the imports. Imports of skills, workspace files, servers, packages and
+// built-in modules are resolved at compile time; CompileModule resolves require and import() at run time.
 //
-// A program that is plain JavaScript reaches the engine as it is written. Others are printed by esbuild, whose renamed variables get their
+// A program that is plain JavaScript reaches the engine as written. esbuild prints the others, and the variables that it renamed get their
 // names back. A program with import or export declarations, or with "use strict", is strict; others are sloppy, as in Node.js.
 //
-// As in TypeScript, an import none of whose names is used as a value is dropped without being resolved.
+// As in TypeScript, an import is dropped without being resolved if none of its names is used as a value.
 //
-// # What the engine gets of a program
+// # What the engine receives
 //
-// A program is compiled inside an async function, for its top-level await and return. esbuild parses it. If esbuild prints it without types
-// and without lowering as it does with both, the program is plain JavaScript and reaches the engine as it is written, so that names,
-// toString and messages are those of the source. Otherwise the engine gets what esbuild prints; variables that esbuild renamed get their
-// names back by its source map (program/unrename.go). A program with namespaces, which TypeScript allows at the top level only, is compiled
-// as a module whose return is written throw, and put into the function afterwards (program/namespace.go). import and export declarations or
-// "use strict" make a program strict.
+// A program is compiled inside an async function, for its top-level await and return. esbuild parses it and prints it twice: with types
+// removed and new syntax lowered, and without both steps. If the two texts are equal, the program is plain JavaScript and reaches the
+// engine as written, so that names, toString and messages are those of the source. Otherwise the engine gets esbuild's output; variables
+// that esbuild renamed get their names back by its source map (unrename.go). TypeScript allows namespaces at the top level only. So a
+// program with namespaces is compiled as a module in which throw replaces return, and put into the function afterwards (namespace.go).
+// import and export declarations or "use strict" make a program strict.
 //
 // # Programs are checked before they run
 //
-// With the code compiled, the compiler's process reads what the program does with tools (program/uses): a list of values, each made of
-// earlier ones, such as a call of a member of tools, an awaited call, a field of that. It knows no tool, so that the list is cached with
-// the compiled program. program/check holds the list against the catalog, in the types that declarations are written from (catalog/dts),
-// and reports what does not exist. What either does not understand is unknown, and unknown is silence. The list comes from a process that
-// reads hostile text, so the check trusts no number in it, and its work is bounded. Warnings stand in the start record: replay and resume
-// show those.
+// With the code compiled, the compiler process reads how the program uses tools (program/uses): a list of values, each derived from
+// earlier ones, such as a call of a member of tools, an awaited call, a field of its result. The list does not depend on the tools, so it
+// is cached with the compiled program. program/check compares the list with the catalog, using the types that declarations are written
+// from (catalog/dts), and reports what does not exist. What either does not understand is unknown, and is not reported. The list comes
+// from a process that reads hostile text, so the check trusts no number in it, and its work is bounded. Warnings are recorded in the
+// start record; replay and resume show those.
 package program

@@ -10,14 +10,14 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Error is what is wrong with a program or a module, and where.
+// Error is an error in a program or a module, with its position.
 type Error struct {
 	Message    string
 	File       string // name of the program as given, or the id of a module
-	Line       int    // line from 1; 0: no position
+	Line       int    // line from 1; 0 if there is no position
 	Column     int    // column from 1, in UTF-16 units
-	SourceLine string // the offending line as written; of a long one, what is around Column
-	Hint       string // remedy, possibly empty
+	SourceLine string // the offending line as written; only the part around Column if it is long
+	Hint       string // suggested remedy, possibly empty
 
 	cause error
 }
@@ -38,19 +38,19 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.cause }
 
-// errorf is an error without a position; format is that of fmt.Errorf.
+// errorf returns an error without a position. It formats like fmt.Errorf.
 func errorf(hint, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Message: err.Error(), Hint: hint, cause: errors.Unwrap(err)}
 }
 
-// syntaxError is an error at a byte offset of the text of a file.
+// syntaxError returns a syntax error at a byte offset of the text of a file.
 func syntaxError(file, text string, offset int, message string) *Error {
 	e := &Error{Message: message, Hint: Hint(frame.KindSyntax, "SyntaxError", message, text)}
 	return e.at(file, text, offset)
 }
 
-// at places an error at a byte offset of the text of a file.
+// at sets the position of an error to a byte offset of the text of a file.
 func (e *Error) at(file, text string, offset int) *Error {
 	e.File = file
 	e.Line, e.Column = position(text, offset)
@@ -58,7 +58,7 @@ func (e *Error) at(file, text string, offset int) *Error {
 	return e
 }
 
-// cutLine cuts the first line off a text. Lines end where JavaScript's do: \n, \r, \r\n, U+2028 and U+2029.
+// cutLine cuts off the first line of a text. Lines end as in JavaScript: with \n, \r, \r\n, U+2028 or U+2029.
 func cutLine(text string) (line, rest string, found bool) {
 	i := strings.IndexAny(text, "\n\r\u2028\u2029")
 	if i < 0 {
@@ -71,7 +71,7 @@ func cutLine(text string) (line, rest string, found bool) {
 	return text[:i], text[i+size:], true
 }
 
-// position is the line and column, both from 1, of a byte offset. Columns count UTF-16 units, as engines and editors do.
+// position returns the line and column, both from 1, of a byte offset. Columns count UTF-16 units, as in engines and editors.
 func position(text string, offset int) (line, column int) {
 	offset = min(max(offset, 0), len(text))
 	for line, start := 1, 0; ; line++ {
@@ -84,7 +84,7 @@ func position(text string, offset int) (line, column int) {
 	}
 }
 
-// offsetOf is the byte offset of a line from 1 and a byte column from 0.
+// offsetOf returns the byte offset of a line (from 1) and a byte column (from 0).
 func offsetOf(text string, line, column int) int {
 	rest, found := text, true
 	for ; line > 1 && found; line-- {
@@ -93,8 +93,8 @@ func offsetOf(text string, line, column int) int {
 	return min(len(text)-len(rest)+column, len(text))
 }
 
-// sourceLine is a line, from 1, of a text; of a long one it is the part around a column, with … where it was cut. A part cut at
-// its beginning is shorter than the column, so that the column cannot be mistaken for a place in it.
+// sourceLine returns a line, from 1, of a text. Of a long line it returns the part around a column, with … where it was cut. A
+// part cut at its beginning is shorter than the column, so that no one mistakes the column for a position in it.
 func sourceLine(text string, line, column int) string {
 	const around = 80 // UTF-16 units on each side
 	found := true

@@ -17,53 +17,53 @@ import (
 	"mcp-code-exec-harness/internal/program/uses"
 )
 
-// task is what esbuild is asked: to transform a text, or to bundle a package. Or it is a compiled program whose uses of tools are
-// read. It goes to another process as it is.
+// task is a request to esbuild to transform a text or to bundle a package, or a request to read the uses of tools in a compiled
+// program. It is sent to a compiler process unchanged.
 type task struct {
 	Text     string
 	Language api.Loader
 	Format   api.Format
-	Compare  bool // whether Text is plain JavaScript
+	Compare  bool // asks whether Text is plain JavaScript
 
-	Package  string // specifier; "" is a text
-	Packages string // the directory to find it in, absolute
+	Package  string // specifier of the package to bundle; "" if the task is about Text
+	Packages string // absolute path of the directory that has the package
 
-	ReadUses bool // asks for the uses of Text, a compiled program; Imports are its parameters
+	ReadUses bool // asks for the uses of tools in Text, a compiled program whose parameters are Imports
 	Imports  map[string]uses.Import
 }
 
-// product is what esbuild made of a task.
+// product is the result of a task.
 type product struct {
 	Code     string
-	Mappings string // source map of a text, version 3
+	Mappings string // version 3 source map of a transformed text
 	Failures []failure
-	Plain    bool // reports that a compared text has no types and no syntax newer than the engines
+	Plain    bool // reports whether a text with Compare has no types and no syntax newer than the engines
 
 	ESM      bool     // the package's entry is an ES module
 	Builtins []string // the built-in modules that the package uses
 
-	Uses uses.Uses // uses of a compiled program
+	Uses uses.Uses // uses of tools in a compiled program
 
-	TooLarge bool // more than maxProduct; of the above nothing is set
+	TooLarge bool // the result exceeds maxProduct; the fields above are empty
 
 	CPU time.Duration // processor time; 0 if it was not measured
 }
 
-// failure is an error of esbuild's.
+// failure is an error that esbuild reports.
 type failure struct {
 	Text         string
-	Line, Column int // line from 1 and byte from 0; 0 for packages
+	Line, Column int // line from 1 and byte column from 0; both 0 for packages
 }
 
 func (f *failure) Error() string { return fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Text) }
 
-// awaits reports whether all that is wrong is a top-level await, which functions that are not async cannot have.
+// awaits reports whether the error is only a top-level await, which a function that is not async cannot contain.
 func (f *failure) awaits() bool {
 	return strings.HasPrefix(f.Text, "Top-level await is currently not supported")
 }
 
-// languages are the syntaxes that a file is read as, the likely one first. They disagree about very little JavaScript
-// (`a<b>(c)`).
+// languages returns the loaders to parse a file with, the likelier one first. They disagree about very little
+// JavaScript (`a<b>(c)`).
 func languages(name string) []api.Loader {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".js", ".mjs", ".cjs":
@@ -72,8 +72,8 @@ func languages(name string) []api.Loader {
 	return []api.Loader{api.LoaderTS, api.LoaderJS}
 }
 
-// transform makes JavaScript for the engines out of the text of a task, which is of the file with that name. The error is a *failure, or
-// Options.run's.
+// transform compiles the text of a task, which belongs to the file called name, to JavaScript for the engines. The error is a *failure,
+// or that of Options.run.
 func (o Options) transform(ctx context.Context, name string, t task) (product, error) {
 	p, err := o.run(ctx, name, t)
 	if err == nil && len(p.Failures) > 0 {
@@ -84,11 +84,11 @@ func (o Options) transform(ctx context.Context, name string, t task) (product, e
 	return p, err
 }
 
-// maxProduct is the size of code with its source map, in bytes. Code can grow without bounds: esbuild writes out the
-// values of enums and the names of namespaces wherever they are used.
+// maxProduct is the maximum size of code with its source map, in bytes. Code can grow without bounds: esbuild
+// inlines the values of enums and the names of namespaces at every use.
 const maxProduct = 32 << 20
 
-// do runs esbuild. What that may cost is for the caller to bound.
+// do performs the task. The caller bounds its cost.
 func (t task) do() product {
 	var p product
 	switch {
@@ -105,7 +105,7 @@ func (t task) do() product {
 	return p
 }
 
-// transform strips types and lowers what an engine of ES2023 lacks. Both engines know the `v` flag of regular
+// transform strips types and lowers syntax that an engine of ES2023 lacks. Both engines know the `v` flag of regular
 // expressions; dynamic imports keep their attributes, because the guest's own function reads them.
 func (t task) transform() product {
 	options := api.TransformOptions{
@@ -136,7 +136,7 @@ func (t task) transform() product {
 	}
 	p := product{Mappings: sourceMap.Mappings}
 	if t.Compare && len(result.Code) <= 2*maxText {
-		// What comes out the same without types and without lowering needs neither.
+		// A text whose output is the same without removing types and without lowering is plain.
 		options.Loader, options.Target, options.Sourcemap = api.LoaderJS, api.ESNext, api.SourceMapNone
 		plain := api.Transform(t.Text, options)
 		p.Plain = len(plain.Errors) == 0 && bytes.Equal(plain.Code, result.Code)
@@ -156,16 +156,16 @@ func failures(messages []api.Message) []failure {
 	return all
 }
 
-// bundle makes one CommonJS module of a package and what it imports.
+// bundle bundles a package and its imports into one CommonJS module.
 func (t task) bundle() product {
 	result := api.Build(api.BuildOptions{
 		EntryPoints:      []string{t.Package},
 		AbsWorkingDir:    filepath.Dir(t.Packages),
 		NodePaths:        []string{t.Packages},
-		Outfile:          filepath.Join(t.Packages, "bundle.js"), // named only: Write is false
+		Outfile:          filepath.Join(t.Packages, "bundle.js"), // only a name: Write is false
 		Bundle:           true,
 		Format:           api.FormatCommonJS,
-		Platform:         api.PlatformBrowser, // packages bring replacements of Node's modules for it
+		Platform:         api.PlatformBrowser, // packages bring replacements of Node's modules for browsers
 		Target:           api.ES2023,
 		MinifyWhitespace: true,
 		MinifySyntax:     true,
@@ -184,8 +184,8 @@ func (t task) bundle() product {
 	return p
 }
 
-// resolvePlugin finds the entry as an import of it would, never as a file beside the packages directory, and leaves
-// the modules that the guest has to the guest.
+// resolvePlugin resolves the entry as an import of it would, never as a file beside the packages directory. It
+// leaves the built-in modules of the guest external.
 func resolvePlugin(dir string) api.Plugin {
 	return api.Plugin{Name: "resolve", Setup: func(build api.PluginBuild) {
 		build.OnResolve(api.OnResolveOptions{Filter: "."}, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
@@ -201,7 +201,7 @@ func resolvePlugin(dir string) api.Plugin {
 	}}
 }
 
-// readMeta reads from esbuild's metafile whether the entry is an ES module, and which of the guest's modules it uses.
+// readMeta reads from esbuild's metafile whether the entry is an ES module, and which of the guest's modules the package uses.
 func (p *product) readMeta(metafile string) {
 	var meta struct {
 		Inputs  map[string]struct{ Format string }
@@ -213,10 +213,10 @@ func (p *product) readMeta(metafile string) {
 	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {
 		return
 	}
-	for _, output := range meta.Outputs { // one output
+	for _, output := range meta.Outputs { // there is one output
 		p.ESM = meta.Inputs[output.EntryPoint].Format == "esm"
 		for _, i := range output.Imports {
-			if slices.Contains(builtins, i.Path) { // a missing module is reported too, if the package handles that
+			if slices.Contains(builtins, i.Path) { // esbuild also reports a missing module if the package handles its absence
 				p.Builtins = append(p.Builtins, i.Path)
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Explain returns what to say of an error that a runner reported, which was at a place: its message, with the expression as the program has it
-// where the engine names none, and advice, which may be empty. It takes time in proportion to the beginning of the program, which it reads.
+// Explain returns the message to show for an error that a runner reported at a position, and advice, which may be empty. The message contains the
+// expression as the program writes it if the engine names none. Explain reads only the beginning of the program, in linear time.
 func (c *Compiled) Explain(e frame.Error, at Position) (message, advice string) {
 	const loading = "(while loading module "
 	code, message := c.Source.Code, strings.Replace(e.Message, loading+LocalRoot, loading, 1)
@@ -24,16 +24,16 @@ func (c *Compiled) Explain(e frame.Error, at Position) (message, advice string) 
 	return message, advice
 }
 
-// maxSubject is the longest expression that is named, in bytes.
+// maxSubject is the length limit of an expression in a message, in bytes.
 const maxSubject = 80
 
-// The engines' messages about a property of undefined or null, QuickJS's and V8's.
+// The messages of QuickJS and of V8 about a property of undefined or null.
 var (
 	ofNothing   = startup.Regexp(`^cannot (?:read|set) property '([\w$.]+)' of (undefined|null)$`)
 	ofNothingV8 = startup.Regexp(`^Cannot (?:read|set) properties of (undefined|null) \((?:reading|setting) '([\w$.]+)'\)$`)
 )
 
-// subject is an engine's message about the expression at an offset with the expression in it, or "".
+// subject returns an engine's message with the expression at an offset added, or "".
 func subject(code string, offset int, message string) string {
 	nothing := ofNothing().FindStringSubmatch(message)
 	if v8 := ofNothingV8().FindStringSubmatch(message); v8 != nil {
@@ -47,7 +47,7 @@ func subject(code string, offset int, message string) string {
 	if ok && nothing != nil {
 		i = s.propertyAt(i, message)
 	}
-	if ok && nothing != nil && s.is(i, "[") && i > 0 && s.tokens[i-1].operand { // V8's place is the bracket
+	if ok && nothing != nil && s.is(i, "[") && i > 0 && s.tokens[i-1].operand { // V8 reports the bracket
 		return about(code[s.tokens[s.operandStart(i-1)].start:s.tokens[i-1].end], message+": %s is "+nothing[2])
 	}
 	if !ok || !s.isKind(i, word) {
@@ -56,10 +56,10 @@ func subject(code string, offset int, message string) string {
 	if nothing == nil {
 		return s.uncallable(i, message)
 	}
-	// The place is the beginning of the expression, or a name in it. What is iterated is the whole of it.
+	// The position is the beginning of the expression, or a name in it. The value that is iterated is the whole expression.
 	first, base := s.chainStart(i), -1
 	if !s.isKind(first, word) {
-		if before := i - 2; s.isMember(i) && s.text(i) == nothing[1] && first < before { // V8's place is the property
+		if before := i - 2; s.isMember(i) && s.text(i) == nothing[1] && first < before { // V8 reports the property
 			return about(code[s.tokens[first].start:s.tokens[before].end], message+": %s is "+nothing[2])
 		}
 		first = i
@@ -89,7 +89,7 @@ func subject(code string, offset int, message string) string {
 		}
 		if property == nothing[1] {
 			if base >= 0 {
-				return "" // both are possible
+				return "" // the property occurs twice, so the message is ambiguous
 			}
 			base = j
 		}
@@ -97,15 +97,15 @@ func subject(code string, offset int, message string) string {
 	}
 }
 
-// uncallable is the engine's message about the call at token i with the expression in it, or "". The token is the last name before the arguments, or
-// the first word in them.
+// uncallable returns the engine's message about the call at token i with the expression added, or "". Token i is the last name before the arguments,
+// or the first word in them.
 func (s *scan) uncallable(i int, message string) string {
 	first := s.chainStart(i)
 	if s.is(first-1, "new") {
 		for s.is(i+1, ".") && s.isName(i+2) {
 			i += 2
 		}
-		if strings.HasSuffix(s.text(i), "Error") { // the program's own words
+		if strings.HasSuffix(s.text(i), "Error") { // the message is the program's own
 			return ""
 		}
 		return about(s.code[s.tokens[first].start:s.tokens[i].end], "%s is not a constructor")
@@ -133,7 +133,7 @@ func (s *scan) uncallable(i int, message string) string {
 	return about(outer+" or "+inner, "%s is not a function")
 }
 
-// isFunction reports whether a name is that of a function of the program's or of the runtime's.
+// isFunction reports whether a function of the program or of the runtime has this name.
 func (s *scan) isFunction(name string) bool {
 	if slices.Contains(guestNames, name) {
 		return true
@@ -156,7 +156,7 @@ func (s *scan) isFunction(name string) bool {
 	return false
 }
 
-// about is a format with an expression in place of %s, "" for one that is too long to be read.
+// about returns format with an expression in place of %s, or "" if the expression is too long.
 func about(expression, format string) string {
 	expression = strings.Join(strings.Fields(expression), " ")
 	if len(expression) > maxSubject {
@@ -165,7 +165,7 @@ func about(expression, format string) string {
 	return strings.Replace(format, "%s", expression, 1)
 }
 
-// operandStart is the first token of the operand that the token i ends.
+// operandStart returns the first token of the operand whose last token is i.
 func (s *scan) operandStart(i int) int {
 	for s.is(i, ")") || s.is(i, "]") {
 		open := s.tokens[i].match
@@ -177,7 +177,7 @@ func (s *scan) operandStart(i int) int {
 	return max(0, s.chainStart(i))
 }
 
-// chainStart is the first token of the chain of members and calls that the token i belongs to.
+// chainStart returns the first token of the chain of members and calls that token i belongs to.
 func (s *scan) chainStart(i int) int {
 	for s.isMember(i) {
 		j := i - 2
@@ -187,7 +187,7 @@ func (s *scan) chainStart(i int) int {
 				return i
 			}
 			if j = open; open == 0 || !s.tokens[open-1].operand {
-				return j // a bracket of its own
+				return j // the bracket begins an expression
 			}
 			j--
 		}
@@ -199,7 +199,7 @@ func (s *scan) chainStart(i int) int {
 	return i
 }
 
-// offsetAt is the byte offset of a line and a column in UTF-16 units, both from 1.
+// offsetAt returns the byte offset of a line and a column in UTF-16 units, both from 1.
 func offsetAt(text string, line, column int) int {
 	start := offsetOf(text, line, 0)
 	rest, _, _ := cutLine(text[start:])

@@ -6,11 +6,11 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// declaring are the words between export and the name that it declares.
+// declaring lists the words that may stand between export and the declared name.
 var declaring = []string{"abstract", "async", "class", "const", "enum", "function", "let", "var", "*"}
 
-// Exports are the names that the text of a module exports, sorted. It neither executes nor parses the text, so it misses names
-// that are computed or not identifiers of ASCII. Its time is linear in the length of the text.
+// Exports returns the sorted names that the text of a module exports. It neither executes nor parses the text, so it misses
+// names that are computed and names that are not ASCII identifiers. Its time is linear in the length of the text.
 func Exports(code string) []string {
 	s := tokenize(code)
 	var names []string
@@ -25,7 +25,7 @@ func Exports(code string) []string {
 			}
 		}
 	}
-	object := -1 // the brace of the last object that is assigned to module.exports
+	object := -1 // opening brace of the last object assigned to module.exports
 	inObject := []bool{false}
 	for i, t := range s.tokens {
 		ofModule := s.is(i-1, ".") && s.is(i-2, "module")
@@ -52,7 +52,7 @@ func Exports(code string) []string {
 	return slices.Compact(names)
 }
 
-// isProperty reports whether token i, in an object literal, is the name of a property or a method.
+// isProperty reports whether token i names a property or a method of an object literal.
 func (s *scan) isProperty(i int) bool {
 	before := i - 1
 	for slices.Contains([]string{"async", "get", "set", "*"}, s.text(before)) {

@@ -2,15 +2,15 @@ package program
 
 import "slices"
 
-// asExpression reports whether code, without its lifted declarations, may be a single expression, whose value is then
-// the program's result. It returns the semicolons that end it, to be blanked. The parser has the last word: a text
-// that does not parse as an expression is compiled as statements.
+// asExpression reports whether code, without its lifted declarations, may be a single expression. The value of that
+// expression is then the program's result. It returns the semicolons at the end, which the caller blanks. The parser
+// decides: a text that does not parse as an expression is compiled as statements.
 //
-// A lone function declaration counts as one, since it can only be meant to be called. So does `{a: 1}`: what could be
-// an object literal with at least one property is one, not a block. The value of the last of several statements is not
-// a result.
+// A lone function declaration counts as an expression, since its author can only mean it to be called. So does
+// `{a: 1}`: a text that could be an object literal with at least one property is taken as an object, not a block. The
+// value of the last of several statements is not a result.
 func (s *scan) asExpression(lifted []decl) (semicolons []int, ok bool) {
-	var rest []int // tokens outside the declarations, at the top level
+	var rest []int // tokens at the top level outside the declarations
 	for i, t := range s.tokens {
 		for len(lifted) > 0 && t.start >= lifted[0].end {
 			lifted = lifted[1:]
@@ -32,11 +32,11 @@ func (s *scan) asExpression(lifted []decl) (semicolons []int, ok bool) {
 	switch first := rest[0]; s.text(first) {
 	case "{":
 		switch s.text(first + 1) {
-		case "if", "for", "while", "with", "switch": // a method of such a name is not what is meant
+		case "if", "for", "while", "with", "switch": // nobody means a method with such a name
 			return semicolons, len(rest) == 2 && !s.is(first+2, "(")
 		}
 		return semicolons, len(rest) == 2 && rest[1] > first+1
-	case "class", "@": // these would parse as expressions
+	case "class", "@": // these would parse as expressions, but are declarations
 		return nil, false
 	case "function":
 		return semicolons, s.endsWithBody(rest)
@@ -50,11 +50,11 @@ func (s *scan) asExpression(lifted []decl) (semicolons []int, ok bool) {
 	return semicolons, true
 }
 
-// endsWithBody reports whether nothing follows the function declaration that a program begins with. A parenthesis behind its body would
-// call it where the parser takes the program for an expression.
+// endsWithBody reports whether nothing follows the function declaration that a program begins with. Parentheses after its body would
+// call it if the parser took the program for an expression.
 func (s *scan) endsWithBody(rest []int) bool {
 	for k, i := range rest[:len(rest)-1] {
-		if s.is(i, "}") && !s.is(rest[k+1], "{") { // the bracket would end a type
+		if s.is(i, "}") && !s.is(rest[k+1], "{") { // a brace followed by another one ends a type
 			return false
 		}
 	}

@@ -7,12 +7,12 @@ import (
 
 // fenced is a code block of a markdown text: text[start:end].
 type fenced struct {
-	info       string // the first word behind the opening fence, lower case
+	info       string // first word after the opening fence, in lower case
 	start, end int
 }
 
-// fences finds the code blocks of a markdown text. In JavaScript a line that begins with three backticks can stand in a
-// comment only, so a text whose first fence lies in one is code and has no blocks.
+// fences returns the code blocks of a markdown text. In JavaScript only a comment can contain a line that begins with
+// three backticks. So a text whose first fence lies in a comment is code and has no blocks.
 func fences(text string) []fenced {
 	var blocks []fenced
 	open := false
@@ -23,7 +23,7 @@ func fences(text string) []fenced {
 		if strings.HasPrefix(trimmed, "```") {
 			info := strings.Trim(strings.TrimLeft(trimmed, "`"), " \t{}.")
 			switch {
-			case strings.Contains(info, "`"): // a span within one line
+			case strings.Contains(info, "`"): // an inline code span
 			case open && info == "":
 				blocks[len(blocks)-1].end = pos
 				open = false
@@ -41,8 +41,8 @@ func fences(text string) []fenced {
 	return blocks
 }
 
-// unfence blanks everything but the code of a markdown text with a fenced block of JavaScript or TypeScript. A text
-// without fences is code as it stands.
+// unfence blanks everything except the code in a markdown text with a fenced block of JavaScript or TypeScript. It
+// returns a text without fences unchanged.
 func unfence(text string) (string, *Error) {
 	if !strings.Contains(text, "```") {
 		return text, nil
@@ -66,7 +66,7 @@ func unfence(text string) (string, *Error) {
 		}
 		e := &Error{Hint: hint, Message: "the code block is " + blocks[0].info + ", not JavaScript or TypeScript"}
 		return "", e.at("", text, blocks[0].start)
-	case len(code) > 1 && len(labelled(code)) == 1: // the others are what it prints
+	case len(code) > 1 && len(labelled(code)) == 1: // the others are its output
 		code = labelled(code)
 	case len(code) > 1:
 		e := &Error{Hint: "send one program in one block", Message: "the text has several code blocks"}
@@ -78,7 +78,7 @@ func unfence(text string) (string, *Error) {
 	return string(blanked), nil
 }
 
-// labelled are the blocks that say what they are.
+// labelled returns the blocks that name their language.
 func labelled(blocks []fenced) []fenced {
 	return slices.DeleteFunc(slices.Clone(blocks), func(b fenced) bool { return b.info == "" })
 }

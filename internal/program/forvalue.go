@@ -7,7 +7,8 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// Words of the names of functions. One that begins with a word of reading is called for its value; another with a word of acting is called for its effect.
+// Words in names of functions. A function whose name begins with a reading word is called for its value; any other with an acting word is called for its
+// effect.
 var (
 	readingWords = strings.Fields("get list search find read fetch query count describe show lookup look check compute calculate sum is has can to parse " +
 		"format select load extract summarize analyze compare validate view browse preview diff exists stat")
@@ -20,10 +21,10 @@ var (
 	changing = strings.Fields("forEach push pop shift unshift splice fill copyWithin set add delete clear")
 )
 
-// maxJudged is how many tokens of an expression are looked at; a longer one is taken to be meant for its value.
+// maxJudged is the maximum number of tokens of an expression that is examined. A longer one counts as meant for its value.
 const maxJudged = 2000
 
-// isForValue reports whether the expression between two tokens is likely meant for its value, and not for its effect.
+// isForValue reports whether the expression between two tokens is likely meant for its value rather than its effect.
 func (s *scan) isForValue(first, last int) bool {
 	if last-first > maxJudged {
 		return true
@@ -44,7 +45,7 @@ func (s *scan) isForValue(first, last int) bool {
 		return true
 	}
 	depth := s.tokens[first].depth
-	branch, operand, operator := -1, -1, false // a question mark, the last operand of a logical operator, and whether there is any other operator
+	branch, operand, operator := -1, -1, false // index of a question mark, of the last operand of a logical operator, and whether there is another operator
 	for i := first; i <= last; i++ {
 		if s.tokens[i].depth != depth || s.tokens[i].kind > word {
 			continue
@@ -96,7 +97,7 @@ func (s *scan) isForValue(first, last int) bool {
 	return s.isChainForValue(first, last)
 }
 
-// isComparison reports whether an equals sign is part of an operator that compares.
+// isComparison reports whether an equals sign is part of a comparison operator.
 func (s *scan) isComparison(i int) bool {
 	beside := func(i int, text string) bool { return s.is(i, text) && s.tokens[i].end == s.tokens[i+1].start }
 	switch {
@@ -110,7 +111,7 @@ func (s *scan) isComparison(i int) bool {
 	return false
 }
 
-// isChainForValue is isForValue for an expression without operators: members and calls.
+// isChainForValue does what isForValue does, for a chain of members and calls without operators.
 func (s *scan) isChainForValue(first, last int) bool {
 	for last > first && s.is(last, "!") {
 		last--
@@ -128,13 +129,13 @@ func (s *scan) isChainForValue(first, last int) bool {
 	default:
 		return true
 	}
-	if name < first { // parentheses around all
+	if name < first { // parentheses around the whole chain
 		return true
 	}
 	if s.isSettled(name) && name-2 >= first {
 		return s.isForValue(first, name-2)
 	}
-	if s.is(name, ")") && s.tokens[name].match == first { // a function that is called where it is written
+	if s.is(name, ")") && s.tokens[name].match == first { // an immediately invoked function
 		return s.givesValue(first+1, name-1)
 	}
 	if s.is(name, "]") {
@@ -158,8 +159,8 @@ func (s *scan) givesValue(first, last int) bool {
 	return false
 }
 
-// isForEffect reports whether the call of a function is likely meant for its effect. name is the token of its name, or the text in brackets that is; first
-// is the first of the chain that it is a member of.
+// isForEffect reports whether the call of a function is likely meant for its effect. name is the token of the function's name, possibly a string in
+// brackets; first is the first token of its chain of members.
 func (s *scan) isForEffect(name, first int) bool {
 	text := strings.Trim(s.text(name), "'\"`")
 	open := name + 1
@@ -187,20 +188,20 @@ func (s *scan) isForEffect(name, first int) bool {
 	return isActing(text)
 }
 
-// hasEffect reports whether tokens call what has an effect beyond the program.
+// hasEffect reports whether the tokens contain a call that has an effect outside the program.
 func (s *scan) hasEffect(first, last int) bool {
 	for i := first; i < last; i++ {
 		if !s.isName(i) || !s.is(i+1, "(") || s.is(i-1, "function") || slices.Contains(methods, s.text(i)) || slices.Contains(changing, s.text(i)) {
 			continue
 		}
-		if root := s.chainStart(i); !s.is(root, "Promise") && s.isForEffect(i, root) { // arguments are among the tokens
+		if root := s.chainStart(i); !s.is(root, "Promise") && s.isForEffect(i, root) { // the loop visits the arguments too
 			return true
 		}
 	}
 	return false
 }
 
-// isActing reports whether the name of a function says that it acts.
+// isActing reports whether the name of a function suggests an effect.
 func isActing(name string) bool {
 	words := ident.Words(name)
 	for i := range words {

@@ -10,18 +10,18 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// hint is one row of the table: what kind and message of error it is about, and the advice. A row applies if all of its
-// patterns that are given match.
+// hint is one row of the table: a kind and message of error, and the advice for it. A row applies if all patterns that
+// it has match.
 type hint struct {
 	kind    string // kind of the frame.Error
 	message string // regular expression
-	source  string // regular expression, of the program as written
-	advice  string // $1 is the message's first group
+	source  string // regular expression for the program as written
+	advice  string // advice; $1 is the first group of message
 }
 
-// hints are tried in order; the first that applies is the advice.
+// hints are tried in order. The first that applies gives the advice.
 var hints = []hint{
-	// Programs that something escaped on their way, or put text around.
+	// Programs that were escaped on their way, or that have text around them.
 	{kind: frame.KindSyntax, source: `\A\s*<(!\[CDATA\[|(code|script|program|tool_call|execute\w*|javascript|typescript|js|ts)\b[^<>]*>)`, advice: "send the program alone, without tags around it"},
 	{kind: frame.KindSyntax, source: `&(lt|gt|amp|quot|apos|nbsp|#\d+|#x[0-9a-fA-F]+);`, advice: htmlHint},
 	undefined(`lt|gt|amp|quot|apos|nbsp`, htmlHint),
@@ -32,14 +32,14 @@ var hints = []hint{
 	{kind: frame.KindSyntax, message: `[“”‘’«»„]`, advice: `write quotes as " or ', and not as typographic ones`},
 	{kind: frame.KindSyntax, source: proseFirst + "|" + proseLast, advice: "send the program alone, or in a code block: there is text before or behind it"},
 
-	// Python, most of which is a syntax error before anything else can be.
+	// Python. Most of it is a syntax error first.
 	{kind: frame.KindSyntax, source: `(?m)^\s*(def \w+\(.*|class \w+(\(.*\))?|elif .*|else|try|except\b.*|for \w+(, *\w+)* in .+|` +
 		`(if|while) [^({].*|with .+ as \w+):\s*(#.*)?$`, advice: pythonHint},
 	{kind: frame.KindSyntax, source: `(?m)^\s*(from [\w.]+ import \S|import \w+( as \w+)?\s*$|print\s+["'\w])`, advice: pythonHint},
 	{kind: frame.KindSyntax, source: `(?m)^\s*(async def \w|await asyncio\.)|\b(None|True|False)\b.*\n?.*\bprint\(`, advice: pythonHint},
 	undefined(`print|None|True|False|len|str|dict|range|elif|asyncio|json`, pythonHint),
 
-	// What Node.js, browsers and others have and the sandbox has not.
+	// What Node.js, browsers and other platforms have and the sandbox lacks.
 	says(`^'?(XMLHttpRequest|WebSocket|axios|EventSource)'? is not (defined|a function)`, noNetwork),
 	undefined(`process`, "the sandbox has no process: configured values are in env.NAME; return ends a program"),
 	undefined(otherProducts, toolsHint),
@@ -86,7 +86,7 @@ var hints = []hint{
 		advice: "braces at the beginning of a statement are a block: to return an object, write return {…}",
 	},
 
-	// Slips with tools and their results.
+	// Mistakes with tools and their results.
 	says(`\[object Promise\]`,
 		"a promise was used as a value: put await before the call, and Promise.all around an array of promises"),
 	{
@@ -141,7 +141,7 @@ var hints = []hint{
 		advice: "keep less in memory: read files in ranges, page through results, and save partial results to /workspace",
 	},
 	{kind: frame.KindOutputLimit, advice: "return a summary, and write the whole to a file in /workspace"},
-	{kind: frame.KindCallLimit, message: `\(pii\.maxTokens\)`, advice: ""}, // the message says what to do
+	{kind: frame.KindCallLimit, message: `\(pii\.maxTokens\)`, advice: ""}, // the message contains the advice
 	{kind: frame.KindCallLimit, advice: "fetch more per call, or filter on the server's side"},
 	says(`(?i)maximum call stack|stack overflow|too much recursion`,
 		"the recursion has no end, or is too deep: use a loop"),
@@ -161,7 +161,7 @@ var hints = []hint{
 	},
 }
 
-// A line of prose at the beginning or the end of a program: words, and a mark at the end.
+// Patterns of a line of prose at the beginning or the end of a program: words, and a punctuation mark at the end.
 const (
 	proseFirst = `\A\s*[A-Z][a-z]*('[a-z]+)?,?( [\w'’"()./-]+,?){2,}[:.!?]+[ \t]*\r?\n`
 	proseLast  = `\n[A-Z][a-z]*('[a-z]+)?,?( [\w'’"()./-]+,?){3,}[:.!?]+\s*\z`
@@ -172,24 +172,24 @@ const htmlHint = "the program is escaped as HTML: send > for &gt;, < for &lt;, &
 const toolsHint = "tools are called with await tools.SERVER.TOOL({…}), or await callMCPTool('SERVER__TOOL', {…}); " +
 	"await search_mcp_tools('what you need') finds their names"
 
-// otherProducts are the globals by which programs of other products call tools.
+// otherProducts matches the globals by which programs of other products call tools.
 const otherProducts = `codemode|mcp|MCP|mcp_?servers?|mcp_?tools?|servers?|toolbox|(mcp_?|MCP)?[cC]lient|mcp\w*Client|session|mcp_?[sS]ession|use_mcp_\w+|` +
 	`_*(call|invoke|execute|run|use)_?(mcp_?)?tools?|(call|invoke|execute|run|use)(MCP|Mcp)?Tools?|call(MCP|Mcp)|call_mcp|mcp_?[cC]all|toolCall|tool_call`
 
 const pythonHint = "this looks like Python: write JavaScript or TypeScript"
 
-// says is the row for errors with a message.
+// says returns a row for errors with this message.
 func says(message, advice string) hint { return hint{message: message, advice: advice} }
 
-// undefined is the row for names that nothing defines.
+// undefined returns a row for names that nothing defines.
 func undefined(names, advice string) hint {
 	return says("^'?("+names+")'? is not defined", advice)
 }
 
-// pattern is what message and source of a row are matched with; an empty one matches everything.
+// pattern holds the compiled expressions of a row. An empty expression matches everything.
 type pattern struct{ message, source *regexp.Regexp }
 
-// patterns are those of the table, made when the first error needs advice.
+// patterns returns the patterns of the table. They are compiled when the first error needs advice.
 var patterns = sync.OnceValue(func() []pattern {
 	compiled := make([]pattern, len(hints))
 	for i, h := range hints {
@@ -198,13 +198,13 @@ var patterns = sync.OnceValue(func() []pattern {
 	return compiled
 })
 
-// maxHinted is how much of a program is searched for what may be wrong with it, in bytes.
+// maxHinted is the number of bytes of a program that are searched for the cause of an error.
 const maxHinted = 64 << 10
 
-// Hint is advice for an error of a program, or "". kind and message are frame.Error's, name the JavaScript class, source
-// the program as written. It looks at the beginning of each only, and takes time in proportion to that.
+// Hint returns advice for an error of a program, or "". kind and message are those of frame.Error, name is the
+// JavaScript class, and source is the program as written. Hint reads only the beginning of each, in linear time.
 func Hint(kind, name, message, source string) string {
-	if kind == frame.KindTool || kind == frame.KindDenied || kind == frame.KindInDoubt { // the words are the server's, not the engine's
+	if kind == frame.KindTool || kind == frame.KindDenied || kind == frame.KindInDoubt { // the message is the server's, not the engine's
 		return ""
 	}
 	message, source = clip.Head(message, maxMessage), clip.Head(source, maxHinted)
@@ -226,12 +226,12 @@ func Hint(kind, name, message, source string) string {
 	return ""
 }
 
-// IsOtherProducts reports whether a name that nothing defines is the global by which programs of other products call tools.
+// IsOtherProducts reports whether name is undefined here and a global by which programs of other products call tools.
 func IsOtherProducts(name string) bool {
 	return Hint(frame.KindRuntime, "ReferenceError", name+" is not defined", "") == toolsHint
 }
 
-// IsKnownAbsent reports whether a name is one of what other platforms have and programs have not, or a name that is like one they have.
+// IsKnownAbsent reports whether the table of hints knows a name that other platforms define and programs here lack.
 func IsKnownAbsent(name string) bool {
 	advice := Hint(frame.KindRuntime, "ReferenceError", name+" is not defined", "")
 	return advice != "" && advice != toolsHint && advice != misspelt(name, "")

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// tokenKind says what a token is.
+// tokenKind is the kind of a token.
 type tokenKind uint8
 
 const (
@@ -22,29 +22,29 @@ const (
 type token struct {
 	start, end int
 	kind       tokenKind
-	newline    bool // a line break stands before it
-	operand    bool // reports that the token can end an operand, so that a slash after it divides
-	depth      int  // brackets and template substitutions around it
-	match      int  // partner of a bracket
+	newline    bool // reports whether a line break stands before the token
+	operand    bool // reports whether the token can end an operand, so that a slash after it divides
+	depth      int  // number of brackets and template substitutions around the token
+	match      int  // index of a bracket's partner
 }
 
-// problem is a bracket, template, string or comment without an end, or a closing bracket without its partner.
+// problem is an unterminated bracket, template, string or comment, or a closing bracket without a partner.
 type problem struct {
 	pos      int
 	message  string
-	unclosed bool // the code ends before it does
+	unclosed bool // the end of the code leaves it open
 }
 
 // scan is code cut into tokens.
 type scan struct {
 	code    string
 	tokens  []token
-	problem *problem // the first one
-	guess   int      // position of a slash that may be read wrongly; 0: there is none
+	problem *problem // the first problem, or nil
+	guess   int      // position of a slash that may be misread; 0 if there is none
 }
 
-// explain is where an error is and what is wrong there: the scan's problem, if the parser has met it before offset or at the
-// end of the code.
+// explain returns the position and the message of an error: those of the scan's problem if the parser failed after it or at
+// the end of the code, or else the given ones.
 func (s *scan) explain(offset, end int, message string) (int, string) {
 	if p := s.problem; p != nil && (offset >= end || !p.unclosed && p.pos <= offset) {
 		return p.pos, p.message
@@ -73,26 +73,26 @@ func (s *scan) isMember(i int) bool { return s.is(i-1, ".") || s.is(i-1, "?.") }
 
 // nest is an open bracket or template substitution.
 type nest struct {
-	open  byte // a backtick for a substitution
+	open  byte // the opening bracket; a backtick for a substitution
 	token int
 	pos   int
-	head  bool // the parenthesis of if, for, while or with
+	head  bool // reports whether it is the parenthesis of if, for, while or with
 }
 
-// lexer cuts JavaScript and TypeScript (no JSX) into tokens without parsing it. Whether a slash divides or begins a regular
-// expression follows from the token before it, except behind a closing brace, where its surroundings decide (see regexBegins).
+// lexer cuts JavaScript and TypeScript (no JSX) into tokens without parsing it. The token before a slash decides whether the
+// slash divides or begins a regular expression, except after a closing brace, where the surroundings decide (see regexBegins).
 type lexer struct {
 	scan
 	pos         int
 	nests       []nest
-	lostRegexes int // slashes that would begin a regular expression if there were a second one in their line
+	lostRegexes int // slashes that begin no regular expression because no second slash follows in their line
 }
 
-// maxLostRegexes bounds how often a line is searched in vain for the end of a regular expression.
+// maxLostRegexes bounds the number of futile searches for the end of a regular expression.
 const maxLostRegexes = 20
 
-// tokenize cuts code into tokens. It never fails: problem notes what it cannot read, and the real parser reports it. Its time
-// is linear in the length of the code.
+// tokenize cuts code into tokens. It never fails: problem records what it cannot read, and the parser reports it. Its time is
+// linear in the length of the code.
 func tokenize(code string) *scan {
 	l := &lexer{scan: scan{code: code, tokens: make([]token, 0, min(len(code)/4+8, firstTokens))}}
 	for l.next() {
@@ -114,7 +114,7 @@ func (l *lexer) fail(pos int, message string, unclosed bool) {
 	}
 }
 
-// next reads one token; false at the end.
+// next reads one token. It returns false at the end of the code.
 func (l *lexer) next() bool {
 	newline := l.trivia()
 	if l.pos >= len(l.code) {
@@ -147,14 +147,14 @@ func (l *lexer) next() bool {
 	return true
 }
 
-// firstTokens is how many tokens there is room for at first. The code of some megabytes may be one text, or brackets only.
+// firstTokens is the initial capacity for tokens. The code of some megabytes may be one string, or only brackets.
 const firstTokens = 4096
 
-// emit ends a token at the current position.
+// emit appends a token that ends at the current position.
 func (l *lexer) emit(t token, kind tokenKind, operand bool) {
 	t.kind, t.end, t.operand = kind, l.pos, operand
 	if n := len(l.tokens); n == cap(l.tokens) && n >= firstTokens {
-		l.tokens = slices.Grow(l.tokens, n/8+int(float64(n)*float64(len(l.code)-l.pos)/float64(l.pos+1))) // assumes the density so far
+		l.tokens = slices.Grow(l.tokens, n/8+int(float64(n)*float64(len(l.code)-l.pos)/float64(l.pos+1))) // assumes that the rest has the same density
 	}
 	l.tokens = append(l.tokens, t)
 }
@@ -162,7 +162,7 @@ func (l *lexer) emit(t token, kind tokenKind, operand bool) {
 // afterOperand reports whether the last token can end an operand.
 func (l *lexer) afterOperand() bool { return len(l.tokens) > 0 && l.tokens[len(l.tokens)-1].operand }
 
-// top is the innermost open bracket.
+// top returns the innermost open bracket.
 func (l *lexer) top() nest {
 	if len(l.nests) == 0 {
 		return nest{}
@@ -170,7 +170,7 @@ func (l *lexer) top() nest {
 	return l.nests[len(l.nests)-1]
 }
 
-// isOperand reports whether a word ends an operand, unlike a keyword that an expression or a statement follows.
+// isOperand reports whether a word can end an operand. A keyword before an expression or a statement cannot.
 func (l *lexer) isOperand(text string) bool {
 	switch text {
 	case "if", "while", "for", "with", "case", "default", "do", "else", "break", "continue", "return", "throw", "typeof",
@@ -182,8 +182,8 @@ func (l *lexer) isOperand(text string) bool {
 	return true
 }
 
-// regexBegins reports whether the slash at the current position begins a regular expression. A closing brace before it
-// ends a block or an operand. After a brace, the slash is a division if it is on the same line and a space follows it.
+// regexBegins reports whether the slash at the current position begins a regular expression. A closing brace ends a
+// block or an operand. After a brace, the slash divides if it is on the same line and a space follows it.
 func (l *lexer) regexBegins(newline bool) bool {
 	last := len(l.tokens) - 1
 	begins := !l.afterOperand()
@@ -206,7 +206,7 @@ func (l *lexer) regexBegins(newline bool) bool {
 	return false
 }
 
-// opensHead reports whether a parenthesis behind the last token belongs to if, for, while or with.
+// opensHead reports whether a parenthesis after the last token belongs to if, for, while or with.
 func (l *lexer) opensHead() bool {
 	i := len(l.tokens) - 1
 	if l.is(i, "await") { // for await (
@@ -250,7 +250,7 @@ func (l *lexer) readPunct(t token) {
 	case ')', ']', '}':
 		l.pos++
 		operand = l.close(&t, c)
-	case '!': // after an operand in the same line it is TypeScript's "not null"
+	case '!': // after an operand on the same line this is TypeScript's non-null assertion
 		l.pos++
 		operand = l.afterOperand() && !t.newline && !strings.HasPrefix(rest, "!=")
 	default:
@@ -269,7 +269,7 @@ func (l *lexer) readPunct(t token) {
 	l.emit(t, punct, operand)
 }
 
-// close ends the innermost bracket with the token t and reports whether that ends an operand.
+// close ends the innermost bracket with the token t and reports whether t ends an operand.
 func (l *lexer) close(t *token, c byte) bool {
 	top := l.top()
 	if "([{"[strings.IndexByte(")]}", c)] != top.open {
@@ -286,7 +286,7 @@ func (l *lexer) close(t *token, c byte) bool {
 	return !top.head
 }
 
-// trivia skips spaces and comments and reports whether they hold a line break.
+// trivia skips spaces and comments and reports whether they contain a line break.
 func (l *lexer) trivia() (newline bool) {
 	if l.pos == 0 {
 		l.pos = len(l.code) - len(strings.TrimPrefix(l.code, "\ufeff"))

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// declKind says what a lifted declaration is.
+// declKind is the kind of a lifted declaration.
 type declKind uint8
 
 const (
@@ -14,30 +14,30 @@ const (
 	exportFrom                    // export ... from 'x'
 	exportList                    // export {a, b}
 	exportDefault                 // export default <expression>
-	exportNamed                   // export default function f, export default class C: f is the result
-	exportKeyword                 // export before a declaration
+	exportNamed                   // export default function f, export default class C; the result is f or C
+	exportKeyword                 // the keyword export before a declaration
 )
 
 // decl is an import or export declaration at the top level of a file.
 type decl struct {
 	kind       declKind
-	start, end int // range of the declaration; for exportDefault and exportKeyword, of the keywords
+	start, end int // range of the declaration, or of the keywords for exportDefault and exportKeyword
 	specifier  string
 	pos        int // position of the specifier
 	typeOnly   bool
 	bindings   []binding
-	name       string // exportNamed: the declared name
+	name       string // declared name for exportNamed
 }
 
 // binding is one imported or re-exported name.
 type binding struct {
-	name  string // as exported; "default"; "*" for the namespace
-	local string // imported name
+	name  string // name before "as"; "default" for a default import, "*" for the namespace
+	local string // name after "as", or name without it; "" for export *
 	pos   int
 }
 
-// declarations finds the import and export declarations of a file. It leaves out a declaration that it cannot read: the
-// parser finds it in place and reports what is wrong with it.
+// declarations returns the import and export declarations of a file. It omits a declaration that it cannot read: the
+// parser then finds it in place and reports the error.
 func (s *scan) declarations() []decl {
 	var found []decl
 	for i := 0; i < len(s.tokens); i++ {
@@ -61,7 +61,7 @@ func (s *scan) declarations() []decl {
 }
 
 // beginsDeclaration reports whether the statement before token i has ended, so that a declaration can begin there. import and
-// export are reserved words: where an operand ends in the line before, they cannot continue it.
+// export are reserved words, so they cannot continue an operand on the line before.
 func (s *scan) beginsDeclaration(i int) bool {
 	if i == 0 || s.is(i-1, ";") || s.is(i-1, "}") {
 		return true
@@ -70,7 +70,7 @@ func (s *scan) beginsDeclaration(i int) bool {
 	if s.is(i-1, ")") && s.is(before.match-1, "while") { // the loop is a do statement
 		return true
 	}
-	ended := before.operand || s.is(i-1, ">") || s.is(i-1, "void") // types end with these two
+	ended := before.operand || s.is(i-1, ">") || s.is(i-1, "void") // types can end with these two
 	decorated := s.is(i, "export") && (s.is(i+1, "class") || s.is(i+1, "default"))
 	return ended && (s.tokens[i].newline || decorated)
 }
@@ -109,7 +109,7 @@ func (s *scan) readImport(i int) (d decl, next int, ok bool) {
 	return s.readFromClause(d, j)
 }
 
-// isTypeOnly reports whether the word `type` at token j is the modifier rather than the name of a default import.
+// isTypeOnly reports whether the word `type` at token j is the modifier and not the name of a default import.
 func (s *scan) isTypeOnly(j int) bool {
 	switch {
 	case s.is(j+1, "{"), s.is(j+1, "*"):
@@ -154,12 +154,12 @@ func (s *scan) readNames(d *decl, j int) (next int, ok bool) {
 		}
 	}
 	if len(d.bindings) == 0 && j-1 > 0 && !s.is(j-1, "{") {
-		d.typeOnly = true // only types were named
+		d.typeOnly = true // all names are types
 	}
 	return j + 1, true
 }
 
-// name is an export's name: a word or a string.
+// name returns an export's name, which is a word or a string.
 func (s *scan) name(i int) string {
 	if s.isKind(i, str) {
 		return unquote(s.code[s.tokens[i].start:s.tokens[i].end])
@@ -174,7 +174,7 @@ func (s *scan) readFromClause(d decl, j int) (decl, int, bool) {
 	return s.readFrom(d, j+1)
 }
 
-// readFrom reads the specifier at token j, import attributes and the end of the statement.
+// readFrom reads the specifier at token j, the import attributes and the end of the statement.
 func (s *scan) readFrom(d decl, j int) (decl, int, bool) {
 	d.pos = s.tokens[j].start
 	d.specifier = unquote(s.code[s.tokens[j].start:s.tokens[j].end])
@@ -187,7 +187,7 @@ func (s *scan) readFrom(d decl, j int) (decl, int, bool) {
 	return s.readEnd(d, j)
 }
 
-// readEnd ends a declaration before token j: at a semicolon, a line break or the end of the code.
+// readEnd ends a declaration before token j, at a semicolon, a line break or the end of the code.
 func (s *scan) readEnd(d decl, j int) (decl, int, bool) {
 	d.end = s.tokens[j-1].end
 	switch {
@@ -264,7 +264,7 @@ func (s *scan) readExportDefault(d decl, j int) (decl, int, bool) {
 	return d, j, true
 }
 
-// unquote is the value of a string literal. Escapes that cannot be read stand for themselves.
+// unquote returns the value of a string literal. It keeps escapes that it cannot decode.
 func unquote(literal string) string {
 	body := strings.TrimSuffix(literal[1:], literal[:1])
 	before, rest, found := strings.Cut(body, `\`)
@@ -280,7 +280,7 @@ func unquote(literal string) string {
 	return b.String()
 }
 
-// unescape decodes the escape sequence behind a backslash, and returns how many bytes it has. A malformed one stands for itself.
+// unescape decodes the escape sequence after a backslash and returns its length in bytes. It keeps a malformed sequence.
 func unescape(text string) (char string, size int) {
 	switch {
 	case text[0] == '\n': // a line continuation
@@ -291,7 +291,7 @@ func unescape(text string) (char string, size int) {
 				return string(rune(r)), len("u{}") + len(digits)
 			}
 		}
-	case strings.IndexByte("ntrxu", text[0]) >= 0: // escapes that Go has too
+	case strings.IndexByte("ntrxu", text[0]) >= 0: // Go has the same escapes
 		head := text[:min(len(text), len("u0000"))]
 		if r, _, rest, err := strconv.UnquoteChar(`\`+head, 0); err == nil {
 			return string(r), len(head) - len(rest)
@@ -301,11 +301,11 @@ func unescape(text string) (char string, size int) {
 	return text[:size], size
 }
 
-// maxEscape bounds the digits of an escape sequence, in bytes.
+// maxEscape bounds the length of an escape sequence, in bytes.
 const maxEscape = 32
 
-// blank overwrites code[start:end] with spaces. Line breaks stay, and every character becomes spaces of the same
-// number of bytes and of UTF-16 units, so that the text after it stays in place in any unit that an engine counts columns in.
+// blank overwrites code[start:end] with spaces. It keeps line breaks. The spaces for a character have the same number of
+// bytes and of UTF-16 units, so that the columns of the text after it stay the same in every unit that engines count in.
 func blank(code []byte, start, end int) {
 	for i := start; i < end; {
 		r, size := utf8.DecodeRune(code[i:end])
@@ -324,8 +324,8 @@ func blank(code []byte, start, end int) {
 	}
 }
 
-// blank overwrites a declaration in code. A semicolon takes its place: without it, the statement before could continue
-// after it.
+// blank overwrites a declaration in code with a semicolon and spaces. Without the semicolon, the statement before
+// could continue after it.
 func (d *decl) blank(code []byte) {
 	blank(code, d.start, d.end)
 	code[d.start] = ';'

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// finish settles which modules are async, checks what is imported from where, and returns the modules.
+// finish determines which modules are async, checks the imported names, and returns the modules.
 func (l *loader) finish() ([]frame.Module, error) {
 	if err := l.spreadAsync(); err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (l *loader) finish() ([]frame.Module, error) {
 	return modules, nil
 }
 
-// spreadAsync makes async every module that imports an async one.
+// spreadAsync makes every module async that imports an async one.
 func (l *loader) spreadAsync() error {
 	for changed := true; changed; {
 		changed = false
@@ -74,7 +74,7 @@ func (l *loader) reaches(from, to *unit, seen map[*unit]bool) bool {
 	return false
 }
 
-// exportsOf is what a module exports, nil if that cannot be known before it runs.
+// exportsOf returns the names that a module exports, or nil if they are not known before it runs.
 func (l *loader) exportsOf(u *unit, seen map[*unit]bool) map[string]bool {
 	if u == nil || u.script == nil || u.script.exports == nil || seen[u] {
 		return nil
@@ -98,7 +98,7 @@ func (l *loader) exportsOf(u *unit, seen map[*unit]bool) map[string]bool {
 	return all
 }
 
-// checkNames reports the first name that a module is known not to export.
+// checkNames returns an error about the first name that a module is known not to export.
 func (l *loader) checkNames(id, specifier string, names []string) *Error {
 	if len(names) == 0 {
 		return nil

@@ -14,23 +14,23 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// What one program, or one import while it runs, may load.
+// Limits of what one program, or one import at run time, may load.
 const (
 	maxModules = 200
-	maxTexts   = 8 << 20 // bytes of its files
+	maxTexts   = 8 << 20 // total size of its files, in bytes
 )
 
-// Loaded is the answer to a module host call: its JSON is what the guest takes, and the map rides along, so that a run
-// replayed from its journal can still place errors.
+// Loaded is the answer to a module host call. The guest reads its JSON. The map is part of it, so that a run replayed
+// from its journal can still locate errors.
 type Loaded struct {
 	ID      string         `json:"id"`
-	Modules []frame.Module `json:"modules"` // modules with their imports, dependencies first
+	Modules []frame.Module `json:"modules"` // the module and its imports, dependencies first
 	Map     SourceMap      `json:"map"`
 }
 
-// CompileModule compiles what a running program, or the module with id from, requires or imports. The error is an
-// *Error, or wraps ctx's, naming the file, or says why no compiler process starts. CompileModule is safe for concurrent
-// use.
+// CompileModule compiles a module that a running program, or the module with the id from, requires or imports. The
+// error is an *Error, or wraps that of ctx and names the file, or tells why no compiler process starts. CompileModule
+// is safe for concurrent use.
 func CompileModule(ctx context.Context, specifier, from string, opts Options) (*Loaded, error) {
 	l := newLoader(ctx, opts)
 	id, err := l.load(specifier, from)
@@ -44,23 +44,23 @@ func CompileModule(ctx context.Context, specifier, from string, opts Options) (*
 	return &Loaded{ID: id, Modules: modules, Map: l.maps}, nil
 }
 
-// loader collects modules and what they import.
+// loader collects modules and their imports.
 type loader struct {
 	ctx   context.Context //nolint:containedctx // a loader lives as long as one call
 	opts  Options
 	units map[string]*unit
 	order []*unit // dependencies first
 	maps  SourceMap
-	texts int // bytes of files loaded
+	texts int // total bytes of loaded files
 
-	exports map[string]map[string]bool // see exportsOf, by id, of modules that are loaded with all they import
+	exports map[string]map[string]bool // results of exportsOf by id, for modules whose imports are all loaded
 }
 
-// unit is a module on its way.
+// unit is a module that is being loaded.
 type unit struct {
 	frame.Module
 	text   string
-	script *script // nil if the module is no JavaScript of the user's
+	script *script // nil unless the module is JavaScript of the user
 }
 
 func newLoader(ctx context.Context, opts Options) *loader {
@@ -70,7 +70,7 @@ func newLoader(ctx context.Context, opts Options) *loader {
 	}
 }
 
-// add registers a module before its imports are loaded, so that cycles end.
+// add registers a module before its imports are loaded, so that import cycles end.
 func (l *loader) add(u *unit) error {
 	if len(l.units) == maxModules {
 		return errorf("join small modules into larger ones", "more than %d modules are imported", maxModules)
@@ -79,13 +79,13 @@ func (l *loader) add(u *unit) error {
 	return nil
 }
 
-// addLoaded registers a module that imports nothing that is not loaded yet.
+// addLoaded registers a module whose imports are all loaded.
 func (l *loader) addLoaded(u *unit) error {
 	l.order = append(l.order, u)
 	return l.add(u)
 }
 
-// builtin adds a module that the guest's runtime has under a name.
+// builtin adds a module that the guest's runtime provides under a name.
 func (l *loader) builtin(id, name string) string {
 	if l.units[id] == nil {
 		u := &unit{Module: frame.Module{ID: id, Kind: "builtin", Server: name}}
@@ -95,7 +95,7 @@ func (l *loader) builtin(id, name string) string {
 	return id
 }
 
-// server makes the module of an MCP server or of one of its functions.
+// server adds the module of an MCP server or of one of its functions.
 func (l *loader) server(specifier, name string) (string, error) {
 	if name == "" {
 		return l.builtin("./servers", "servers"), nil
@@ -133,7 +133,7 @@ func (l *loader) server(specifier, name string) (string, error) {
 	return m.ID, l.addLoaded(&unit{Module: m})
 }
 
-// wrap makes an error of the resolver one of ours.
+// wrap converts an error of the resolver.
 func (l *loader) wrap(err error, specifier string) error {
 	if ctxErr := l.ctx.Err(); ctxErr != nil {
 		return ctxErr
@@ -141,7 +141,7 @@ func (l *loader) wrap(err error, specifier string) error {
 	return errorf("", "cannot import %q: %w", specifier, err)
 }
 
-// file loads the first file that one of the names can mean, of /skills, /workspace or beside the program.
+// file loads the first existing file among those that the names can mean, in /skills, in /workspace or beside the program.
 func (l *loader) file(specifier string, names ...string) (string, error) {
 	var ids []string
 	for _, name := range names {
@@ -173,11 +173,11 @@ func (l *loader) file(specifier string, names ...string) (string, error) {
 	return "", e
 }
 
-// candidates are the files that a path can mean, in the order in which they are tried.
+// candidates returns the files that a path can mean, in the order of the attempts.
 func candidates(name string) []string {
 	ids := []string{name}
 	if ending := path.Ext(name); ending == ".js" {
-		return append(ids, strings.TrimSuffix(name, ".js")+".ts") // TypeScript sources name their neighbours with .js
+		return append(ids, strings.TrimSuffix(name, ".js")+".ts") // TypeScript sources import their neighbours as .js
 	} else if slices.Contains([]string{".ts", ".mjs", ".cjs", ".mts", ".cts", ".json"}, ending) {
 		return ids
 	}
@@ -187,7 +187,7 @@ func candidates(name string) []string {
 	return ids
 }
 
-// addFile adds the module made of a file's text.
+// addFile adds the module with a file's text.
 func (l *loader) addFile(id, text string) error {
 	if len(text) > maxText {
 		hint := "read data with fs.readFile"
@@ -225,7 +225,7 @@ func (l *loader) addJSON(id, text string) error {
 	return l.addLoaded(&unit{Module: frame.Module{ID: id, Kind: "json", Code: text}})
 }
 
-// listed joins names, the first twenty of them.
+// listed joins the first twenty names.
 func listed(names []string) string {
 	const most = 20
 	if len(names) > most {

@@ -10,14 +10,14 @@ import (
 	"syscall"
 )
 
-// LocalRoot begins the ids of modules that lie beside the program, in its folder or below. What follows is their path from there, and their name for
+// LocalRoot begins the ids of modules in the program's folder or below. The rest of an id is the path relative to that folder, and the name shown to
 // people.
 const LocalRoot = "/program/"
 
-// shownName is what people know a module by.
+// shownName returns the name of a module that people know.
 func shownName(id string) string { return strings.TrimPrefix(id, LocalRoot) }
 
-// shownError is an error with the names of modules that people know.
+// shownError returns an error in which modules have the names that people know.
 func shownError(err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -29,7 +29,7 @@ func shownError(err error) error {
 	return &shown
 }
 
-// local resolves a relative path in the program or in a module beside it. A file that is not there is looked for in /workspace.
+// local resolves a relative path in the program or in a module beside it. If the file does not exist, local looks for it in /workspace.
 func (l *loader) local(specifier, name, from string) (string, error) {
 	at := path.Join(LocalRoot, name)
 	if strings.HasPrefix(from, LocalRoot) {
@@ -47,12 +47,12 @@ func (l *loader) local(specifier, name, from string) (string, error) {
 	return l.file(specifier, at, "/workspace/"+rest)
 }
 
-// isLocal reports whether relative paths in a module may mean files beside the program.
+// isLocal reports whether relative paths in the module from may mean files beside the program.
 func (l *loader) isLocal(from string) bool {
 	return l.opts.Local && from == ProgramFile || strings.HasPrefix(from, LocalRoot)
 }
 
-// LocalFile reads a module from the program's folder, by its id. The error wraps fs.ErrNotExist if it is no file, and names no path of the host.
+// LocalFile reads a module from the program's folder by its id. The error wraps fs.ErrNotExist if no such file exists. It contains no path of the host.
 func LocalFile(dir fs.FS, id string) ([]byte, error) {
 	name := strings.TrimPrefix(id, LocalRoot)
 	text, err := readLocal(dir, name)
@@ -75,7 +75,7 @@ func readLocal(dir fs.FS, name string) ([]byte, error) {
 		return nil, err
 	case info.IsDir():
 		return nil, fs.ErrNotExist
-	case !info.Mode().IsRegular(): // reading a pipe would wait
+	case !info.Mode().IsRegular(): // reading a pipe would block
 		return nil, errors.New("it is neither a file nor a directory")
 	}
 	f, err := dir.Open(name)

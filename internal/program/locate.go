@@ -10,34 +10,34 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Position is a place in code as written.
+// Position is a position in the code as written.
 type Position struct {
 	File       string // the program's name, or the id of a module
-	Line       int    // line from 1; 0: the error has no place
+	Line       int    // line from 1; 0 if the position is unknown
 	Column     int    // column from 1, in UTF-16 units
 	SourceLine string // line as written; the part around Column of a long one
 	// Stack is the engine's stack with the positions of code as written, one "    at function (file:line:column)" a
 	// line. Frames of other code, such as the guest's runtime, are left out.
 	Stack string
-	// thrown says that the code at the place threw the error, and not a function that it called.
+	// thrown reports whether the code at the position threw the error itself, and not a function that it called.
 	thrown bool
 }
 
-// A guest may report errors of any size. Longer texts are cut; lengths are in bytes.
+// Limits for errors, since a guest may report errors of any size. Longer texts are cut; lengths are in bytes.
 const (
 	maxMessage  = 16 << 10
 	maxStack    = 64 << 10
-	maxName     = 256      // longest name of an error or function in stacks
-	maxFrames   = 50       // most frames that Locate maps
-	maxFrame    = 4096     // a longer one is left out
-	maxMappings = 32 << 20 // most bytes of mappings that Locate reads, once for each frame
+	maxName     = 256      // length of the name of an error, or of a function in stacks
+	maxFrames   = 50       // number of frames that Locate maps
+	maxFrame    = 4096     // a longer frame is left out
+	maxMappings = 32 << 20 // total size of the mappings that Locate reads, counted once per frame
 )
 
-// Locate finds the place of an error that a runner reported.
+// Locate returns the position of an error that a runner reported.
 func (c *Compiled) Locate(e frame.Error) Position {
 	var p Position
 	var stack strings.Builder
-	// An engine that begins a stack with the message must not have the message's lines taken for frames.
+	// Some engines begin a stack with the message. The lines of the message must not be taken for frames.
 	text, message := clip.Head(e.Stack, maxStack), clip.Head(e.Message, maxMessage)
 	if i := strings.Index(text, message); i >= 0 && message != "" {
 		text = text[i+len(message):]
@@ -62,7 +62,7 @@ func (c *Compiled) Locate(e frame.Error) Position {
 			p = Position{File: source.Name, Line: at[0], Column: at[1], SourceLine: sourceLine(source.Code, at[0], at[1]), thrown: !foreign}
 		}
 		place := fmt.Sprintf("%s:%d:%d", source.Name, at[0], at[1])
-		if function == resultName { // engines name the function that is the default export after our variable
+		if function == resultName { // engines give a function that is the default export the name of our variable
 			function = "default"
 		}
 		if function != "" && function != "<anonymous>" {
@@ -77,7 +77,7 @@ func (c *Compiled) Locate(e frame.Error) Position {
 	return p
 }
 
-// loop is the place of the only loop outside of functions, none if there are several: engines do not say where the code around the program loops.
+// loop returns the position of the only loop outside of functions, or none if there are several. Engines do not report which top-level loop runs.
 func (c *Compiled) loop() Position {
 	code, err := unfence(strings.ToValidUTF8(c.Source.Code, "?"))
 	s := tokenize(code)
@@ -91,7 +91,7 @@ func (c *Compiled) loop() Position {
 	return p
 }
 
-// readFrame reads a line of a stack, "at function (file:line:column)" or "at file:line:column", and maps its position.
+// readFrame parses a line of a stack, "at function (file:line:column)" or "at file:line:column", and maps its position.
 func (c *Compiled) readFrame(line string) (function, id string, at [2]int, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(line), "at ")
 	if !ok || len(rest) > maxFrame {
@@ -104,7 +104,7 @@ func (c *Compiled) readFrame(line string) (function, id string, at [2]int, ok bo
 	if !ok {
 		return "", "", at, false
 	}
-	// Functions and files may contain " (" themselves: the first reading that names a known file is right.
+	// Names of functions and files may contain " (" too. The first split that yields a known file is right.
 	for i := 0; ; {
 		next := strings.Index(inner[i:], " (")
 		if next < 0 {
@@ -118,7 +118,7 @@ func (c *Compiled) readFrame(line string) (function, id string, at [2]int, ok bo
 	}
 }
 
-// readPlace reads "file:line:column" of a file that the map knows.
+// readPlace parses "file:line:column" of a file that the map contains.
 func (c *Compiled) readPlace(text string) (id string, at [2]int, ok bool) {
 	for i := 1; i >= 0; i-- {
 		colon := strings.LastIndexByte(text, ':')
@@ -131,7 +131,7 @@ func (c *Compiled) readPlace(text string) (id string, at [2]int, ok bool) {
 		}
 		at[i], text = n, text[:colon]
 	}
-	// The guest shows programs their stacks with places of the source.
+	// The guest shows programs their stacks with positions in the source.
 	if name, ok := strings.CutPrefix(text, "file://"); ok {
 		if name = strings.TrimPrefix(name, "/workspace/"+ProgramFile); name == "" {
 			name = ProgramFile
@@ -144,14 +144,14 @@ func (c *Compiled) readPlace(text string) (id string, at [2]int, ok bool) {
 	}
 	line, column, ok := file.original(at[0]-1, at[1]-1)
 	if !ok && text == ProgramFile && at[0] == 1 {
-		// An engine that has no place for an operation names the beginning of its function, here of the one around the program.
+		// An engine without a position for an operation reports the beginning of its function, here of the function around the program.
 		at = c.first()
 		return text, at, at[0] > 0
 	}
 	return text, [2]int{line + 1, column + 1}, ok
 }
 
-// first is the line and column of the program's first token, both from 1; 0 if there is none.
+// first returns the line and column of the program's first token, both from 1, or 0 if it has no tokens.
 func (c *Compiled) first() [2]int {
 	if c.begins == nil {
 		c.begins = new([2]int)
@@ -163,8 +163,8 @@ func (c *Compiled) first() [2]int {
 	return *c.begins
 }
 
-// Result is the position of the program's value, for errors of the value itself: its last return statement outside of functions,
-// or else its first token.
+// Result returns the position of the program's value, for errors about the value: the last return statement outside of
+// functions, or else the first token.
 func (c *Compiled) Result() Position {
 	code, err := unfence(strings.ToValidUTF8(c.Source.Code, "?"))
 	if err != nil {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// fresh is a name for ours that text does not contain: the preferred one, else one of the same shape. It has six
-// bytes, as the keywords import and export have, so that it can take their place without moving what stands behind.
+// fresh returns an identifier that text does not contain: the preferred one, or else one of the same shape. It has
+// six bytes, like the keywords import and export, so that it can replace them without moving the text after them.
 func fresh(text, preferred string) string {
 	if !strings.Contains(text, preferred) {
 		return preferred
 	}
-	// Beginning at a hash of the text keeps a text full of such names from making this slow.
+	// The search begins at a hash of the text, so that a text full of such names cannot make it slow.
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(text))
 	const names = 36 * 36 * 36 * 36 * 36

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// hasNamespaces reports whether the program declares a namespace, or an alias of a part of one, at its top level. TypeScript allows neither in a
-// function.
+// hasNamespaces reports whether the program declares a namespace, or an alias for a part of a namespace, at its top level. TypeScript allows
+// neither in a function.
 func (s *scan) hasNamespaces() bool {
 	for i, t := range s.tokens {
 		if t.depth != 0 || !s.isName(i) || s.isMember(i) {
@@ -30,8 +30,9 @@ func (s *scan) hasNamespaces() bool {
 	return false
 }
 
-// throwReturns writes throw for return where a value follows, and the given name, which has six bytes, where none does: at the top
-// level of a module esbuild takes these. It returns where it wrote throw. ok is false if the text would mean something else then.
+// throwReturns replaces return by throw if a value follows, and by bare, a name of six bytes, otherwise: esbuild accepts these at
+// the top level of a module. It returns the offsets of the throws. ok is false if the replacement would change the meaning of the
+// text.
 func (s *scan) throwReturns(text []byte, bare string) (thrown []int, ok bool) {
 	for i, t := range s.tokens {
 		if t.kind != word || s.text(i) != "return" || s.isMember(i) || s.isKey(i) {
@@ -51,8 +52,8 @@ func (s *scan) throwReturns(text []byte, bare string) (thrown []int, ok bool) {
 	return thrown, true
 }
 
-// returnThrows undoes throwReturns in what esbuild made of source. thrown are the offsets there. Columns behind a return at the beginning of a line are
-// one too large then.
+// returnThrows undoes throwReturns in esbuild's output for source. thrown holds the offsets in source. In the output, the columns after a return at
+// the beginning of a line are then one too large.
 func (p *product) returnThrows(source string, thrown []int, bare string) {
 	in, out := newLines(source), newLines(p.Code)
 	var places []int
@@ -68,7 +69,7 @@ func (p *product) returnThrows(source string, thrown []int, bare string) {
 	last := 0
 	for _, at := range slices.Compact(places) {
 		before := p.Code[last:at]
-		b.WriteString(strings.TrimSuffix(before, " ")) // the indentation stays
+		b.WriteString(strings.TrimSuffix(before, " ")) // return is one character longer than throw
 		b.WriteString("return")
 		last = at + len("throw")
 	}

@@ -16,10 +16,10 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// maxPackage is the size of a bundled package, in bytes.
+// maxPackage is the maximum size of a bundled package, in bytes.
 const maxPackage = 4 << 20
 
-// npm bundles a package of the packages directory.
+// npm bundles and adds a package of the packages directory.
 func (l *loader) npm(specifier string) (string, error) {
 	id := "npm:" + specifier
 	if l.units[id] != nil {
@@ -43,7 +43,7 @@ func (l *loader) npm(specifier string) (string, error) {
 	return id, l.addLoaded(u)
 }
 
-// packageName is the package that a specifier names, "" if it cannot name one.
+// packageName returns the package that a specifier names, or "" if it cannot name one.
 func packageName(specifier string) string {
 	if !fs.ValidPath(specifier) || strings.ContainsAny(specifier, "\\:\x00") || strings.HasPrefix(specifier, ".") {
 		return ""
@@ -63,7 +63,7 @@ func isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// unavailable is the error for a package that cannot be imported; it lists what can.
+// unavailable returns the error for a package that cannot be imported. It lists what can be imported.
 func (l *loader) unavailable(specifier string) error {
 	e := &Error{Message: fmt.Sprintf("package %q is not available", specifier), cause: fs.ErrNotExist}
 	names := append([]string{"fs"}, modules()...)
@@ -84,10 +84,10 @@ func (l *loader) unavailable(specifier string) error {
 	return e
 }
 
-// maxAsked is how long servers that are starting are waited for, so that an error can name the one that was meant.
+// maxAsked is the time to wait for servers that are starting, so that an error can name the server that was meant.
 const maxAsked = 3 * time.Second
 
-// meantServer is the server that a specifier which names no package may stand for, "" if there is none.
+// meantServer returns the server that a specifier may mean if it names no package, or "" if there is none.
 func (l *loader) meantServer(specifier string) string {
 	prefixed := false
 	name := specifier
@@ -97,7 +97,7 @@ func (l *loader) meantServer(specifier string) string {
 		}
 	}
 	if strings.HasPrefix(name, "@modelcontextprotocol/") {
-		name, prefixed = "server", false // a client, or a server as a package
+		name, prefixed = "server", false // a client, or a server's npm package
 		if rest, ok := strings.CutPrefix(specifier, "@modelcontextprotocol/server-"); ok {
 			name, prefixed = rest, true
 		}
@@ -120,7 +120,7 @@ func (l *loader) meantServer(specifier string) string {
 // installed lists the packages of a directory.
 func installed(dir string) []string {
 	var names []string
-	entries, _ := os.ReadDir(dir) // a directory that cannot be read has nothing to offer
+	entries, _ := os.ReadDir(dir) // a directory that cannot be read offers no packages
 	for _, entry := range entries {
 		switch name := entry.Name(); {
 		case strings.HasPrefix(name, "@"):
@@ -135,7 +135,7 @@ func installed(dir string) []string {
 	return names
 }
 
-// bundle makes one CommonJS module of a package and what it imports. See Cache for when it is made again.
+// bundle bundles a package and its imports into one CommonJS module. Cache tells when a package is bundled again.
 func (l *loader) bundle(specifier, name string) (b product, err error) {
 	manifest, err := os.ReadFile(filepath.Join(l.opts.Packages, filepath.FromSlash(name), "package.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +166,7 @@ func (l *loader) bundle(specifier, name string) (b product, err error) {
 	return b, nil
 }
 
-// unbundled is the error for a package that esbuild cannot bundle.
+// unbundled returns the error for a package that esbuild cannot bundle.
 func unbundled(specifier string, failures []failure) error {
 	var missing []string
 	unresolved := regexp.MustCompile(`^Could not resolve "(.+)"`)

@@ -17,11 +17,11 @@ import (
 	"mcp-code-exec-harness/internal/process"
 )
 
-// CompilerCommand is the hidden command that makes this binary a compiler process.
+// CompilerCommand is the hidden command that runs this binary as a compiler process.
 const CompilerCommand = "__compiler"
 
-// Bounds of a compiler process, beyond those of any code written by hand. They bound computing time, which does not depend on
-// how busy the machine is.
+// Limits of a compiler process, higher than any code written by hand needs. They bound computing time, which does not depend
+// on how busy the machine is.
 const (
 	maxMemory        = 1 << 30   // bytes
 	maxCompilerStack = 256 << 20 // bytes
@@ -39,12 +39,12 @@ var (
 
 // Exit codes of a compiler process.
 const (
-	exitStack = 2 // Go's, of a stack beyond its bound
+	exitStack = 2 // exit code of Go's runtime after a stack overflow
 	exitSlow  = 3
 	exitLarge = 4
 )
 
-// compiler is a process that runs esbuild, one task after another.
+// compiler is a process that runs tasks with esbuild, one after another.
 type compiler struct {
 	child *process.Child
 	send  *gob.Encoder
@@ -53,7 +53,7 @@ type compiler struct {
 
 func startCompiler(executable string, args []string, start func(*exec.Cmd) error) (*compiler, error) {
 	cmd := exec.Command(executable, args...)
-	cmd.Env = []string{} // esbuild reads some of it
+	cmd.Env = []string{} // esbuild reads some variables
 	child, err := process.Open(cmd, start)
 	if err != nil {
 		return nil, fmt.Errorf("start a compiler: %w", err)
@@ -62,8 +62,8 @@ func startCompiler(executable string, args []string, start func(*exec.Cmd) error
 	return &compiler{child: child, send: gob.NewEncoder(child.Stdin), take: gob.NewDecoder(child.Stdout)}, nil
 }
 
-// call has the process do a task; when ctx ends, the process is killed. After an error the process has ended: the error is
-// ctx's, errGone if the process took no task, errSlow, errLarge, or else errDied.
+// call sends a task to the process and waits for its product. If ctx ends, it kills the process. After an error the
+// process has ended. The error is ctx's, errGone if the process took no task, errSlow, errLarge, or else errDied.
 func (c *compiler) call(ctx context.Context, t task) (product, error) {
 	stop := context.AfterFunc(ctx, c.kill)
 	var p product
@@ -92,19 +92,19 @@ func (c *compiler) call(ctx context.Context, t task) (product, error) {
 
 func (c *compiler) kill() { c.child.Process.Kill() }
 
-// end kills the process if it still exists, waits for its end, and returns its exit code.
+// end kills the process if it still runs, waits for its end, and returns its exit code.
 func (c *compiler) end() int {
 	c.kill()
 	return c.child.Wait().ExitCode()
 }
 
-// CompilerMain runs a compiler process until its standard input ends, and returns the exit code. args are those behind
+// CompilerMain runs a compiler process until its standard input ends, and returns the exit code. args are those after
 // CompilerCommand.
 func CompilerMain(args []string, in io.Reader, out io.Writer) int {
 	if len(args) == 1 && args[0] == jail.LauncherCommand {
 		return jail.LauncherMain()
 	}
-	debug.SetMaxStack(maxCompilerStack) // beyond it the runtime ends the process
+	debug.SetMaxStack(maxCompilerStack) // the runtime ends the process on overflow
 	walls := sync.OnceFunc(func() { jail.Enter() })
 	send, take := gob.NewEncoder(out), gob.NewDecoder(in)
 	for {
@@ -112,7 +112,7 @@ func CompilerMain(args []string, in io.Reader, out io.Writer) int {
 		if err := take.Decode(&t); err != nil {
 			return 0
 		}
-		if t.Package == "" { // packages are the operator's, and files
+		if t.Package == "" { // the operator provides packages, and they are read from files
 			walls()
 		}
 		done := make(chan struct{})
@@ -128,7 +128,7 @@ func CompilerMain(args []string, in io.Reader, out io.Writer) int {
 	}
 }
 
-// limits are how long a process may compute for a task, and how long a task may take.
+// limits returns the maximum computing time and the maximum elapsed time of a task.
 func (t task) limits() (cpu, wall time.Duration) {
 	switch {
 	case t.Package != "":
@@ -139,7 +139,7 @@ func (t task) limits() (cpu, wall time.Duration) {
 	return maxTextCPU, maxTextTime
 }
 
-// watch ends the process when it holds too much memory, or its computing time is beyond limit.
+// watch ends the process when it uses too much memory or its computing time exceeds limit.
 func watch(limit time.Duration, done <-chan struct{}) {
 	held := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -16,13 +16,13 @@ import (
 	"mcp-code-exec-harness/internal/program/uses"
 )
 
-// Source is a text with the name that its user knows it by.
+// Source is a source text with the name that its user knows.
 type Source struct {
-	Name string // "analysis.ts"; "" is ProgramFile
+	Name string // such as "analysis.ts"; "" means ProgramFile
 	Code string
 }
 
-// ReadSources reads files of source text.
+// ReadSources reads source files.
 func ReadSources(files []string) (all []Source, err error) {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -36,21 +36,21 @@ func ReadSources(files []string) (all []Source, err error) {
 
 func (s Source) name() string { return cmp.Or(s.Name, ProgramFile) }
 
-// Options are what a program may import. The zero value allows the built-in modules only.
+// Options tell what a program may import and how it is compiled. The zero value allows the built-in modules only.
 type Options struct {
-	Resolver Resolver // skills, workspace and servers; nil: there are none
-	Local    bool     // Resolver also has files beside the program, below LocalRoot
-	Packages string   // a node_modules directory whose packages may be imported; "" is none
-	// Prelude is the user's own runtime functions: modules that are evaluated before the program, and before
-	// everything it imports; their named exports become global variables.
+	Resolver Resolver // resolver of skills, workspace and servers; nil if there are none
+	Local    bool     // reports whether Resolver also has files beside the program, below LocalRoot
+	Packages string   // node_modules directory whose packages may be imported; "" if there is none
+	// Prelude is the user's own runtime functions: modules that are evaluated before the program and everything it
+	// imports. Their named exports become global variables.
 	Prelude  []Source
-	Cache    *Cache    // results of earlier compilations; nil: none are kept
-	Compiler *Compiler // nil: esbuild runs in this process, for texts that are trusted; what it does then cannot be bounded
-	Owner    string    // owners take turns where many compile
-	// Charge gets the computing time of each compilation, in the goroutine that waits for it; its error ends the compilation
-	// of the program. nil: no charge.
+	Cache    *Cache    // earlier compilations; nil if none are kept
+	Compiler *Compiler // compiler to use; if nil, esbuild runs in this process without bounds, for trusted texts
+	Owner    string    // owner of the compilation; owners take turns
+	// Charge receives the computing time of each compilation, in the goroutine that waits for it. An error of it ends the
+	// compilation of the program. It may be nil.
 	Charge func(time.Duration) error
-	// ReadUses reads what the program does with tools, too.
+	// ReadUses asks to read also how the program uses tools.
 	ReadUses bool
 }
 
@@ -59,12 +59,12 @@ type Compiled struct {
 	Program frame.Program
 	Map     SourceMap // source maps of the program and its modules; AddMap adds those loaded while it runs
 	Source  Source
-	Uses    uses.Uses // use of tools, if requested and known
+	Uses    uses.Uses // uses of tools, if ReadUses was set and they are known
 
 	begins *[2]int // see first
 }
 
-// AddMap takes the map of modules that were loaded while the program ran.
+// AddMap adds the map of modules that were loaded while the program ran.
 func (c *Compiled) AddMap(m SourceMap) {
 	if c.Map == nil {
 		c.Map = SourceMap{}
@@ -72,11 +72,11 @@ func (c *Compiled) AddMap(m SourceMap) {
 	maps.Copy(c.Map, m)
 }
 
-// maxText is the size of a program or of a module of the user's, in bytes.
+// maxText is the maximum size of a program or of a user's module, in bytes.
 const maxText = 1 << 20
 
-// Compile compiles a program and everything that it imports. The error is an *Error, or wraps ctx's, naming the file, or
-// says why no compiler process starts. When ctx ends, Compile returns at once. It is safe for concurrent use.
+// Compile compiles a program and everything that it imports. The error is an *Error, or wraps that of ctx and names the
+// file, or tells why no compiler process starts. When ctx ends, Compile returns at once. It is safe for concurrent use.
 func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	c, err := compile(ctx, src, opts)
 	return c, shownError(err)
@@ -138,7 +138,7 @@ func compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	return c, nil
 }
 
-// placed puts an error without a position at the import that led to it.
+// placed sets the position of an error without one to the import that caused it.
 func placed(err error, file, text string, offset int) error {
 	var e *Error
 	if errors.As(err, &e) && e.File == "" {
@@ -147,8 +147,8 @@ func placed(err error, file, text string, offset int) error {
 	return err
 }
 
-// patterns are the parameters that bind an import: one, or two if it has both a namespace and other names. names are
-// the exports that must exist.
+// patterns returns the parameters that bind an import: one, or two if it has both a namespace and other names. names
+// are the exports that must exist.
 func (d *decl) patterns() (patterns, names []string) {
 	var properties []string
 	for _, b := range d.bindings {
@@ -176,18 +176,18 @@ func (d *decl) patterns() (patterns, names []string) {
 	return patterns, names
 }
 
-// parsed is a compiled program but for its imports: everything that follows from its text alone.
+// parsed is what a program's text alone determines: the compiled program without its imports.
 type parsed struct {
 	imports []decl // resolved imports, with the bindings that are used
-	head    string // up to the parameters
-	dynamic string // the parameter that stands for dynamic import
+	head    string // code before the parameters
+	dynamic string // parameter that stands for dynamic import
 	code    string // code after the parameters
 	file    *fileMap
 
 	unreturned string
 }
 
-// parse compiles the text of a program. The error is an *Error, or Options.run's.
+// parse compiles the text of a program. The error is an *Error, or that of Options.run.
 func (o Options) parse(ctx context.Context, src Source) (*parsed, error) {
 	if len(src.Code) > maxText {
 		return nil, &Error{

@@ -9,17 +9,17 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Resolver finds what programs import from the sandbox. Its methods may be called from several goroutines.
+// Resolver finds the modules that programs import from the sandbox. Its methods may be called concurrently.
 type Resolver interface {
-	// Module returns the text of a file by its sandbox path, which begins with /skills/, /workspace/ or LocalRoot and is clean.
-	// The error wraps fs.ErrNotExist if the file does not exist or is a directory.
+	// Module returns the text of a file by its path in the sandbox. The path is clean and begins with /skills/, /workspace/ or
+	// LocalRoot. The error wraps fs.ErrNotExist if the file does not exist or is a directory.
 	Module(ctx context.Context, id string) ([]byte, error)
-	// Server returns the functions of an MCP server by its name, matched tolerantly, or if name is ambiguous or
-	// unknown an error that lists the closest. Server is the name to use.
+	// Server returns the functions of the MCP server that matches name tolerantly. The module's Server field is
+	// the name to use. If name is ambiguous or unknown, the error lists the closest names.
 	Server(ctx context.Context, name string) (frame.Module, error)
 }
 
-// load resolves a specifier in the module `from`, loads it with everything it imports, and returns its id.
+// load resolves a specifier in the module from, loads the module with everything it imports, and returns its id.
 func (l *loader) load(specifier, from string) (string, error) {
 	if err := l.ctx.Err(); err != nil {
 		return "", err
@@ -62,7 +62,7 @@ func (l *loader) load(specifier, from string) (string, error) {
 	return l.npm(specifier)
 }
 
-// serverPath cuts the way to the servers off a specifier.
+// serverPath cuts the path prefix of the servers off a specifier.
 func serverPath(name string) (string, bool) {
 	name = strings.TrimPrefix(name, "/home/sandboxuser")
 	switch {
@@ -89,18 +89,18 @@ func serverPath(name string) (string, bool) {
 	return strings.TrimSuffix(name, "/index"), true
 }
 
-// builtins are Node's modules that the guest has, besides fs and fs/promises, which are its own file functions.
+// builtins are Node's modules that the guest provides, besides fs and fs/promises, which are its own file functions.
 var builtins = []string{
 	"assert", "assert/strict", "buffer", "crypto", "events", "os", "path", "path/posix", "querystring", "string_decoder", "timers",
 	"timers/promises", "url", "util", "util/types",
 }
 
-// modules are the names of Node's modules for messages, without those that are parts of others.
+// modules returns the names of Node's modules for messages, without submodules.
 func modules() []string {
 	return slices.DeleteFunc(slices.Clone(builtins), func(name string) bool { return strings.Contains(name, "/") })
 }
 
-// absent says what to use instead of a module that models know and that the sandbox does not have.
+// absent returns what to use instead of a module that models know and that the sandbox lacks.
 func absent(name string) string {
 	base, _, _ := strings.Cut(name, "/")
 	switch base {

@@ -13,25 +13,25 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// script is a compiled JavaScript module but for what it imports: everything that follows from its text alone.
+// script is what a JavaScript module's text alone determines: the compiled module without its imports.
 type script struct {
-	code    string // the module's function
+	code    string // function of the module
 	file    *fileMap
 	esm     bool
-	async   bool           // marks top-level await
+	async   bool           // reports whether the module is compiled as an async function, for top-level await
 	imports []staticImport // import declarations whose bindings are used as values
 	exports map[string]bool
 	stars   []string // specifiers of export * from
 }
 
-// staticImport is what a module takes from another one.
+// staticImport is an import declaration with the names that it takes from another module.
 type staticImport struct {
 	specifier string
 	pos       int // position in the text
 	names     []string
 }
 
-// addScript adds a JavaScript or TypeScript module and what it imports.
+// addScript adds a JavaScript or TypeScript module and its imports.
 func (l *loader) addScript(id, text string) error {
 	u := &unit{Module: frame.Module{ID: id, Kind: "js"}, text: text}
 	if err := l.add(u); err != nil {
@@ -56,7 +56,7 @@ func (l *loader) addScript(id, text string) error {
 	return nil
 }
 
-// prelude adds a file of the user's own runtime functions and returns its id.
+// prelude adds a file of the user's runtime functions and returns its id.
 func (l *loader) prelude(source Source) (string, error) {
 	id := "prelude:" + source.name()
 	if l.units[id] != nil {
@@ -71,10 +71,10 @@ func (l *loader) prelude(source Source) (string, error) {
 	return id, nil
 }
 
-// globals ends a prelude module: its named exports become global variables.
+// globals is the last line of a prelude module. It makes the module's named exports global variables.
 const globals = "\n;(({ default: _, ...names }) => Object.assign(globalThis, names))(module.exports);"
 
-// compile compiles a module's text, as an async function if wanted or if it uses top-level await.
+// compile compiles a module's text. The result is an async function if async is set or the module uses top-level await.
 func (l *loader) compile(u *unit, async bool) (*script, error) {
 	key := keyOf("module", u.ID, u.text, fmt.Sprint(async))
 	return remembered(l.opts.Cache, key, func() (*script, int, error) {
@@ -86,7 +86,7 @@ func (l *loader) compile(u *unit, async bool) (*script, error) {
 	})
 }
 
-// script compiles a module's text. The error is an *Error, or Options.run's.
+// script compiles a module's text. The error is an *Error, or that of Options.run.
 func (o Options) script(ctx context.Context, id, text string, async bool) (*script, error) {
 	blanked := []byte(text)
 	in := tokenize(text)
@@ -102,7 +102,7 @@ func (o Options) script(ctx context.Context, id, text string, async bool) (*scri
 	}
 	var out product
 	var err error
-	var worst *failure // the one further down
+	var worst *failure // failure that is further down in the text
 	for _, lang := range languages(id) {
 		var failed *failure
 		out, err = o.transform(ctx, id, task{Text: code, Language: lang, Format: format})
@@ -183,7 +183,7 @@ func (s *scan) isESM(ending string, decls []decl) bool {
 	return true
 }
 
-// readCommonJS finds, in what esbuild made of an ES module, what is imported and exported.
+// readCommonJS finds the imports and exports of an ES module in what esbuild compiled it to.
 func (s *script) readCommonJS(code string, decls []decl) {
 	if !s.esm {
 		for _, d := range decls {
@@ -194,7 +194,7 @@ func (s *script) readCommonJS(code string, decls []decl) {
 	}
 	out := tokenize(code)
 	taken := map[string]map[string]bool{} // specifier -> names
-	variables := map[string]string{}      // holding a module -> its specifier
+	variables := map[string]string{}      // variable that holds a module -> its specifier
 	s.exports = map[string]bool{}
 	for i, t := range out.tokens {
 		switch {
@@ -227,7 +227,7 @@ func (s *script) readCommonJS(code string, decls []decl) {
 	s.collect(decls, taken)
 }
 
-// collect notes the imports among declarations that are used, with the names that are taken of each specifier.
+// collect records the used imports among declarations. taken holds the names that are used, by specifier.
 func (s *script) collect(decls []decl, taken map[string]map[string]bool) {
 	if !s.esm {
 		s.exports = nil
@@ -247,7 +247,7 @@ func (s *script) collect(decls []decl, taken map[string]map[string]bool) {
 	}
 }
 
-// readModule does what readCommonJS does, in what esbuild made of an ES module that stays one.
+// readModule does what readCommonJS does, for a module that esbuild left an ES module.
 func (s *script) readModule(code string, decls []decl) {
 	taken := map[string]map[string]bool{} // specifier -> names
 	s.exports = map[string]bool{}
@@ -271,8 +271,8 @@ func (s *script) readModule(code string, decls []decl) {
 	s.collect(decls, taken)
 }
 
-// asyncBody makes an async function of a module that esbuild left as an ES module, whose declarations it prints in few
-// shapes. Unlike those of other modules, its imports are not live: they are taken when it begins.
+// asyncBody turns a module that esbuild left an ES module into an async function. esbuild prints declarations in few
+// shapes. Unlike in other modules, the imports are not live bindings: their values are taken when the function begins.
 func (s *script) asyncBody(code, dynamic string) string {
 	text := []byte(code)
 	var imports, exports, stars strings.Builder

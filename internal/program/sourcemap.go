@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// ProgramFile is the file name under which engines run a program, and the `from` of what a program imports.
+// ProgramFile is the name of the file under which engines run a program, and the value of from for the program's imports.
 const ProgramFile = "program.js"
 
-// SourceMap says where the compiled text of a program and of its modules comes from, by file. It is not safe for concurrent use.
+// SourceMap maps the compiled text of a program and of its modules to their sources, by file. It is not safe for concurrent use.
 type SourceMap map[string]*fileMap
 
 // fileMap is the map of one compiled file.
 type fileMap struct {
-	// Text is the file as written; empty for the program, whose text is kept beside the map anyway.
+	// Text is the file as written; empty for the program, whose text Compiled keeps in Source.
 	Text     string `json:"text,omitempty"`
-	Mappings string `json:"mappings"` // esbuild's, from its output to its input
-	// Moved is how many lines of esbuild's output, from the first, stand one line further down in the compiled text.
+	Mappings string `json:"mappings"` // mappings of esbuild, from its output to its input
+	// Moved is the number of lines of esbuild's output, from the first, that stand one line further down in the compiled text.
 	Moved int `json:"moved"`
-	// Before is how many lines stand before the text as written in esbuild's input. The last of them is ours.
+	// Before is the number of lines before the text as written in esbuild's input. The last of them is ours.
 	Before int `json:"before,omitempty"`
-	// Plain is how many lines of the compiled text, behind the lines Before, are as written; there are no mappings then. 0: the
-	// text has mappings.
+	// Plain is the number of lines of the compiled text, after the lines Before, that are as written. There are no mappings
+	// then. It is 0 if the text has mappings.
 	Plain int `json:"plain,omitempty"`
 }
 
-// everyLine is Moved for a file all of whose lines moved.
+// everyLine is the value of Moved if all lines of a file moved.
 const everyLine = 1 << 30
 
-// ParseMap reads what String wrote.
+// ParseMap parses what String returned.
 func ParseMap(text string) (SourceMap, error) {
 	m := SourceMap{}
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
@@ -38,7 +38,7 @@ func ParseMap(text string) (SourceMap, error) {
 	return m, nil
 }
 
-// String is the map as one line of JSON.
+// String returns the map as one line of JSON.
 func (m SourceMap) String() string {
 	text, err := json.Marshal(m)
 	if err != nil { // strings and integers always marshal
@@ -47,7 +47,7 @@ func (m SourceMap) String() string {
 	return string(text)
 }
 
-// original maps a line and column of the compiled text, both from 0, to the text as written, both from 0.
+// original maps a line and column of the compiled text to those of the text as written. All count from 0.
 func (f *fileMap) original(line, column int) (int, int, bool) {
 	if f.Plain > 0 {
 		return line - f.Before, column, line >= f.Before && line < f.Before+f.Plain
@@ -62,15 +62,15 @@ func (f *fileMap) original(line, column int) (int, int, bool) {
 	return line, column, ok
 }
 
-// maxLines bounds what lines returns. In longer texts that esbuild printed, lines beyond are not exact.
+// maxLines is the maximum number of pairs that lines returns. In longer texts that esbuild printed, later lines are inexact.
 const maxLines = 2000
 
-// lines says where the lines of the compiled text come from, as frame.Program does.
+// lines returns pairs of lines of the compiled text and of its source, in the format of frame.Program.
 func (f *fileMap) lines() (pairs [][2]int) {
 	if f.Plain > 0 {
 		return [][2]int{{f.Before + 1, 1}}
 	}
-	last := -1 // line of the output that has been seen
+	last := -1 // line of the output seen last
 	eachSegment(f.Mappings, func(s segment) {
 		if s.line == last || s.sourceLine < f.Before || len(pairs) == maxLines {
 			return
@@ -88,8 +88,8 @@ func (f *fileMap) lines() (pairs [][2]int) {
 	return pairs
 }
 
-// lookup finds the last segment of version 3 mappings at or before a generated position, or else the first one after it in
-// that line, all from 0. It skips segments that lead to the line ours, which the author did not write.
+// lookup finds the last segment of version 3 mappings at or before a generated position, or else the first segment after
+// it on that line. All numbers count from 0. It skips segments that lead to the line ours, which the author did not write.
 func lookup(mappings string, line, column, ours int) (origLine, origColumn int, ok bool) {
 	source := [2]int{} // line and column of the last segment
 	for current := 0; ; current++ {
@@ -116,7 +116,7 @@ func lookup(mappings string, line, column, ours int) (origLine, origColumn int, 
 	}
 }
 
-// vlq decodes the up to five numbers of a segment.
+// vlq decodes the numbers of a segment, at most five.
 func vlq(segment string) (fields [5]int, n int) {
 	value, shift := 0, 0
 	for i := 0; i < len(segment) && n < len(fields); i++ {
@@ -139,14 +139,14 @@ func vlq(segment string) (fields [5]int, n int) {
 	return fields, n
 }
 
-// segment leads from a place in esbuild's output to one in its input; all from 0.
+// segment maps a position in esbuild's output to one in its input. All numbers count from 0.
 type segment struct {
 	line, column             int
 	sourceLine, sourceColumn int
-	name                     int // index of the variable's name in the input, if the output has another one; else -1
+	name                     int // index of the variable's name in the input if the output has another name; else -1
 }
 
-// eachSegment passes on the segments of version 3 mappings, in order.
+// eachSegment calls visit for the segments of version 3 mappings, in order.
 func eachSegment(mappings string, visit func(segment)) {
 	var s segment
 	name := 0

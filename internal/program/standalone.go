@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// standardNames are globals that every engine has, and that no other program's world needs the harness for. input is the parameter.
+// standardNames are the globals that a program has outside of the harness too. input is the parameter of the standalone function.
 var standardNames = setOfNames(`AggregateError Array ArrayBuffer BigInt BigInt64Array BigUint64Array Boolean DataView Date Error EvalError Float32Array
 	Float64Array Infinity Int16Array Int32Array Int8Array Intl JSON Map Math NaN Number Object Promise Proxy RangeError ReferenceError Reflect RegExp Set String
 	Symbol SyntaxError TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakSet arguments console decodeURI decodeURIComponent
@@ -28,7 +28,7 @@ func setOfNames(names string) map[string]bool {
 	return all
 }
 
-// linker joins the modules of a program as its runtime does. An async function follows it.
+// linker is JavaScript that joins the modules of a program as the runtime does. An async function follows it.
 const linker = `const load = (id) => {
   const m = modules[id];
   if (!m.module) {
@@ -45,8 +45,9 @@ const names = (id) => {
 
 var requires = startup.Regexp(`\brequire\s*\(\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')\s*\)`)
 
-// Standalone makes of a program an expression of JavaScript, an async function whose parameter the program reads as input. needs is what the
-// program has of the harness, by which it cannot stand alone; then there is no code. It takes time in proportion to the program.
+// Standalone returns a program as a JavaScript expression, an async function whose parameter the program reads as input. needs lists what
+// the program uses of the harness. If it uses anything, it cannot stand alone, and code is empty. Its time is linear in the length of the
+// program.
 func Standalone(p frame.Program) (code string, needs []string) {
 	var modules, params []string
 	for _, m := range p.Modules {
@@ -70,7 +71,7 @@ func Standalone(p frame.Program) (code string, needs []string) {
 				needs = append(needs, "require("+found[1]+")")
 			}
 		}
-		if strings.Count(text, "require") > 1+len(requires().FindAllString(text, -1)) && m.Kind == "js" && !m.ESM { // the parameter itself, and calls of literals
+		if strings.Count(text, "require") > 1+len(requires().FindAllString(text, -1)) && m.Kind == "js" && !m.ESM { // beyond the parameter and literals
 			needs = append(needs, "require in "+m.ID)
 		}
 		if name := dynamicImport(text); name != "" && strings.Count(text, name) > 1 {
@@ -109,7 +110,7 @@ func Standalone(p frame.Program) (code string, needs []string) {
 	return code, nil
 }
 
-// dynamicImport is the name of the parameter of a module's function that stands for import().
+// dynamicImport returns the parameter of a module's function that stands for import().
 func dynamicImport(code string) string {
 	head, _, _ := strings.Cut(code, ")")
 	parts := strings.Split(head, ",")
@@ -119,7 +120,7 @@ func dynamicImport(code string) string {
 	return strings.TrimSpace(parts[3])
 }
 
-// programImport is the name of the parameter of a program's function that stands for import(): the last one.
+// programImport returns the last parameter of a program's function, which stands for import().
 func programImport(code string) string {
 	head, _, found := strings.Cut(code, ") => {")
 	if !found {
@@ -137,13 +138,13 @@ func sortedNames(m map[string]string) []string {
 	return names
 }
 
-// freeNames are the names that a text does not declare.
+// freeNames returns the names that a text uses without declaring them.
 func freeNames(code string) (names []string, ok bool) {
 	if len(code) > uses.MaxCode {
 		return nil, false
 	}
 	defer func() {
-		if recover() != nil { // the parser is not ours, the code anybody's
+		if recover() != nil { // the parser is third-party code, and the input is untrusted
 			names, ok = nil, false
 		}
 	}()

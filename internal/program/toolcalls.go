@@ -9,14 +9,14 @@ import (
 	"mcp-code-exec-harness/internal/program/uses"
 )
 
-// Bounds of reading what a program does with tools. A program that takes longer is one of which nothing is known.
+// Limits for reading how a program uses tools. Nothing is known of a program that takes longer.
 const (
 	maxUsesCPU  = 250 * time.Millisecond
 	maxUsesTime = 5 * time.Second
 )
 
-// readUses reads what a compiled program does with tools; nothing of one that cannot be read within the bounds. The error is ctx's,
-// or that of the charge.
+// readUses reads how a compiled program uses tools. It returns nothing for a program that cannot be read within the limits. The
+// error is ctx's, or that of the charge.
 func (o Options) readUses(ctx context.Context, src Source, p *parsed, code string) (uses.Uses, error) {
 	imports := p.toolImports()
 	if len(code) > uses.MaxCode || len(imports) == 1 && !mentionsTools(code) {
@@ -32,15 +32,15 @@ func (o Options) readUses(ctx context.Context, src Source, p *parsed, code strin
 	})
 }
 
-// mentionsTools reports whether a program may use tools: most of those that do not need not be read.
+// mentionsTools reports whether a program may use tools, so that most programs without them need not be read.
 func mentionsTools(code string) bool {
 	return strings.Contains(code, "tools") || strings.Contains(code, "callMCPTool") || strings.Contains(code, "servers")
 }
 
-// valueBytes is the size that a Cache counts for a value of Uses.
+// valueBytes is the size that a Cache counts for each value of Uses.
 const valueBytes = 256
 
-// toolImports are the parameters of the compiled program that stand for servers or their functions.
+// toolImports returns the parameters of the compiled program that stand for servers or their functions.
 func (p *parsed) toolImports() map[string]uses.Import {
 	names := map[string]uses.Import{p.dynamic: {Dynamic: true}}
 	for _, d := range p.imports {
@@ -57,7 +57,7 @@ func (p *parsed) toolImports() map[string]uses.Import {
 	return names
 }
 
-// PlaceOf is where something that the program does stands in the code as written.
+// PlaceOf returns the position in the code as written of a use of a tool.
 func (c *Compiled) PlaceOf(at uses.Place) Position {
 	file := c.Map[ProgramFile]
 	if file == nil || at.Line < 0 {

@@ -5,20 +5,20 @@ import (
 	"unicode/utf8"
 )
 
-// unrename gives the variables of esbuild's output the names of its input back. esbuild renames a variable that shadows another one,
-// which shows in the name property of functions and classes and in messages. The output keeps its length: a space stands for
-// each character less. names are those of the source map.
+// unrename restores the names that variables have in esbuild's input. esbuild renames a variable that shadows another one, and
+// programs see that in the name property of functions and classes and in messages. The output keeps its length: a space replaces
+// each character that a name loses. names are those of the source map.
 //
-// A name is given back if everything in the output that has the new name is known to be that variable, or one that the input has under that
-// name. So the variables that esbuild adds keep theirs, and stay apart from those of the input.
+// A name is restored if every use of the new name in the output is known to be that variable, or to have that name in the input. So the
+// variables that esbuild adds keep their names and stay distinct from those of the input.
 func unrename(source, code, mappings string, names []string) string {
 	if len(names) == 0 {
 		return code
 	}
 	in, out := newLines(source), newLines(code)
 	original := map[int]string{} // offset of a renamed variable in the output -> its name in the input
-	own := map[int]bool{}        // offsets of words that the input has, too
-	kept := map[string]bool{}    // names that stay
+	own := map[int]bool{}        // offsets of words that have the same name in the input
+	kept := map[string]bool{}    // names that are not changed
 	eachSegment(mappings, func(s segment) {
 		at, from := out.offset(s.line, s.column), in.offset(s.sourceLine, s.sourceColumn)
 		text, written := wordAt(code, at), wordAt(source, from)
@@ -46,7 +46,7 @@ func unrename(source, code, mappings string, names []string) string {
 			kept[identifier(text)] = true
 		}
 	}
-	// A name that stays, as those of esbuild's own variables do, is not given to another variable, whose new name then stays, too.
+	// If a name is kept, such as that of esbuild's own variable, no other variable may get it. The new name of such a variable is then kept too.
 	for changed := true; changed; {
 		changed = false
 		for at, name := range original {
@@ -74,7 +74,7 @@ func isRenamed(text, name string) bool {
 	return ok && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// wordAt is the word at an offset, or "".
+// wordAt returns the word at an offset, or "".
 func wordAt(text string, at int) string {
 	if at >= len(text) || !isWordStart(text, at) {
 		return ""
@@ -82,11 +82,11 @@ func wordAt(text string, at int) string {
 	return text[at:wordEnd(text, at)]
 }
 
-// lines finds offsets in a text. Asked in order, it takes time in proportion to the text.
+// lines finds offsets in a text. Queries in ascending order take linear time in total.
 type lines struct {
 	text    string
 	starts  []int
-	line    int // the last that was asked for, and how far
+	line    int // line of the last query; at and columns are its offset and column
 	at      int
 	columns int
 }
@@ -101,7 +101,7 @@ func newLines(text string) *lines {
 	return l
 }
 
-// offset is the byte offset of a line and a column in UTF-16 units, both from 0.
+// offset returns the byte offset of a line and a column in UTF-16 units, both from 0.
 func (l *lines) offset(line, column int) int {
 	if line < 0 || line >= len(l.starts) {
 		return len(l.text)

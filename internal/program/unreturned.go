@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// unreturned is what to say of a program that returns nothing although it ends with a value: an expression that is likely meant for its value,
-// a call of a function of its own, or an export. It is "" for others.
+// unreturned returns advice for a program that returns nothing although it ends with a value: an expression that is likely meant for its
+// value, a call of one of its own functions, or an export. It returns "" for other programs.
 func (s *scan) unreturned() string {
 	returns := s.outside("return")
 	if s.problem != nil || slices.ContainsFunc(returns, s.isBare) {
@@ -19,13 +19,13 @@ func (s *scan) unreturned() string {
 	return advice
 }
 
-// maxBlocks is how many blocks around its last expression a program may have for advice about it.
+// maxBlocks is the number of blocks around its last expression up to which a program gets advice about it.
 const maxBlocks = 3
 
-// unreturnedIn is unreturned for the statements between two tokens of one depth.
+// unreturnedIn does what unreturned does, for the statements between two tokens of the same depth.
 func (s *scan) unreturnedIn(from, last int) string {
 	first := s.lastStatement(from, last)
-	for first > from && s.isDeclaration(first) { // functions may be declared behind the statements that use them
+	for first > from && s.isDeclaration(first) { // functions may be declared after the statements that use them
 		last = first - 1
 		first = s.lastStatement(from, last)
 	}
@@ -72,7 +72,7 @@ func (s *scan) unreturnedIn(from, last int) string {
 	return advise(s.code[s.tokens[first].start:s.tokens[last].end])
 }
 
-// ownCall is the name in a statement that calls a function of the program's own, and does nothing with its result but wait for it, or -1.
+// ownCall returns the token of the function's name if a statement only calls a function of the program and possibly awaits it, or -1.
 func (s *scan) ownCall(first, last int) int {
 	if s.is(first, "await") {
 		first++
@@ -92,7 +92,7 @@ func (s *scan) isSettled(i int) bool {
 	return s.isMember(i) && (s.is(i, "then") || s.is(i, "catch") || s.is(i, "finally"))
 }
 
-// isShorthand reports whether tokens are the names of an object's properties, whose braces would be a block's.
+// isShorthand reports whether tokens list only names separated by commas, as in an object literal whose braces would be parsed as a block.
 func (s *scan) isShorthand(first, last int) bool {
 	for i := first; i <= last; i++ {
 		if !s.is(i, ",") && !s.isName(i) || s.is(i, ",") == s.is(i-1, ",") && i > first {
@@ -102,7 +102,7 @@ func (s *scan) isShorthand(first, last int) bool {
 	return first <= last
 }
 
-// unreturnedExport is what to say of a program that exports what may be meant as its result.
+// unreturnedExport returns advice for a program whose export may be meant as its result.
 func (s *scan) unreturnedExport() string {
 	for i := len(s.tokens) - 1; i >= 0; i-- {
 		if t := s.tokens[i]; t.depth > 0 || !s.is(i, "export") {
@@ -135,7 +135,7 @@ func advise(expression string) string {
 	return "nothing was returned: write return " + expression
 }
 
-// declares reports whether the program has a function or variable of a name.
+// declares reports whether the program declares a function or variable with this name.
 func (s *scan) declares(name string) bool {
 	for i := range s.tokens {
 		if s.isName(i) && s.text(i) == name && (s.is(i-1, "function") || s.is(i-1, "const") || s.is(i-1, "let") || s.is(i-1, "var")) {
@@ -145,14 +145,14 @@ func (s *scan) declares(name string) bool {
 	return false
 }
 
-// isBare reports whether a return statement has no value: then the program may mean to return nothing.
+// isBare reports whether a return statement has no value. The program may then mean to return nothing.
 func (s *scan) isBare(i int) bool {
 	return i+1 == len(s.tokens) || s.tokens[i+1].newline || s.is(i+1, ";") || s.is(i+1, "}")
 }
 
-// outside are the tokens outside of functions that are one of the given keywords.
+// outside returns the tokens outside of functions that are one of the keywords.
 func (s *scan) outside(keywords ...string) (found []int) {
-	var functions []int // the closing braces of those that are open
+	var functions []int // closing braces of the enclosing functions
 	for i := range s.tokens {
 		for len(functions) > 0 && i >= functions[len(functions)-1] {
 			functions = functions[:len(functions)-1]
@@ -180,12 +180,12 @@ func (s *scan) isFunctionBody(i int) bool {
 	return !slices.Contains([]string{"if", "for", "while", "switch", "catch", "with", "await"}, s.text(before)) || s.isMember(before)
 }
 
-// endsDeclaration reports whether a token is the end of the body of a function declaration.
+// endsDeclaration reports whether a token ends the body of a function declaration.
 func (s *scan) endsDeclaration(i int) bool {
 	if !s.is(i, "}") || !s.isFunctionBody(s.tokens[i].match) {
 		return false
 	}
-	head := s.tokens[s.tokens[i].match-1].match - 2 // before the name and the parameters
+	head := s.tokens[s.tokens[i].match-1].match - 2 // token before the name and the parameters
 	if s.is(head, "*") {
 		head--
 	}
@@ -198,12 +198,12 @@ func (s *scan) endsDeclaration(i int) bool {
 	return head == 0 || s.is(head-1, ";") || s.is(head-1, "}") || s.tokens[head].newline && s.tokens[head-1].operand
 }
 
-// isDeclaration reports whether a statement that begins with a token declares a function.
+// isDeclaration reports whether the statement that begins with a token declares a function.
 func (s *scan) isDeclaration(first int) bool {
 	return s.is(first, "function") || s.is(first, "async") && s.is(first+1, "function")
 }
 
-// endsBlock reports whether a token is the end of the block of a statement, which no other part of that statement follows.
+// endsBlock reports whether a token ends the block of a statement, and no other part of that statement follows.
 func (s *scan) endsBlock(i int) bool {
 	if !s.is(i, "}") || s.is(i+1, "else") || s.is(i+1, "catch") || s.is(i+1, "finally") {
 		return false
@@ -219,8 +219,8 @@ func (s *scan) endsBlock(i int) bool {
 	return s.is(before, "else") || s.is(before, "try") || s.is(before, "finally") || s.is(before, "catch")
 }
 
-// lastStatement is the first token of the last statement that ends with the token last or earlier, and begins at the token from or later in
-// the same brackets, judged by line breaks and semicolons; -1 if none is found.
+// lastStatement returns the first token of the last statement between the tokens from and last in the same brackets. Line breaks and
+// semicolons separate statements. It returns -1 if it finds none.
 func (s *scan) lastStatement(from, last int) int {
 	for last >= from && s.is(last, ";") {
 		last--

@@ -13,25 +13,25 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
-// body is a program on its way through the compiler.
+// body is a program that is being compiled.
 type body struct {
 	src    Source
-	text   []byte // the code, what is lifted out of it blanked
+	text   []byte // the code, with lifted parts blanked
 	scan   *scan
 	decls  []decl // all declarations
-	result string // the expression that is the result if nothing is returned, or ""
+	result string // expression that is the result if the program returns nothing, or ""
 
-	returned  bool // marks an expression, whose value is the result
-	directive bool // it begins with "use strict"
-	strict    bool // marks strict mode: by its directive, or because the program is an ES module
+	returned  bool // reports whether the program is an expression whose value is the result
+	directive bool // reports whether the program begins with "use strict"
+	strict    bool // reports strict mode, by a directive or because the program is an ES module
 
 	dynamic, reserved, bare string // names that the code does not contain
 }
 
-// useStrict stands before the function around a strict program: a function with patterns as parameters cannot hold it.
+// useStrict precedes the function around a strict program: a function whose parameters are patterns cannot contain it.
 const useStrict = `"use strict";`
 
-// resultName is the variable that holds a default export, unless the code has such a name.
+// resultName is the variable that holds a default export, unless the code contains this name.
 const resultName = "_reslt"
 
 func newBody(src Source, code string) *body {
@@ -44,12 +44,12 @@ func newBody(src Source, code string) *body {
 	return b
 }
 
-// fail is an error at a byte offset of the program's text.
+// fail returns an error at a byte offset of the program's text.
 func (b *body) fail(offset int, message string) *Error {
 	return syntaxError(b.src.name(), b.src.Code, offset, message)
 }
 
-// lift blanks what the function around the program cannot hold: imports, exports, a directive.
+// lift blanks the imports, exports and directive, which the function around the program cannot contain.
 func (b *body) lift() *Error {
 	s := b.scan
 	if len(s.tokens) == 0 {
@@ -104,7 +104,7 @@ func (b *body) lift() *Error {
 	return nil
 }
 
-// transform runs esbuild over the program, once if it can. The error is an *Error, or Options.run's.
+// transform compiles the program with esbuild, in one attempt if possible. The error is an *Error, or that of Options.run.
 func (b *body) transform(ctx context.Context, o Options) (product, error) {
 	languages := languages(b.src.Name)
 	single := b.result == "" && !b.directive
@@ -147,15 +147,15 @@ func (b *body) transform(ctx context.Context, o Options) (product, error) {
 	return product{}, last
 }
 
-// attempt is a way to read the program: its text between an opening and an ending, in a language.
+// attempt is one way to read the program: a text between an opening and an ending, in one language.
 type attempt struct {
 	text            []byte
 	lang            api.Loader
 	opening, ending string
-	expression      bool // the value of the text is the program's result
+	expression      bool // reports whether the value of the text is the program's result
 }
 
-// run wraps the text into the function and transforms it. The error is an *Error with a position, or Options.run's.
+// run wraps the text into the function and transforms it. The error is an *Error with a position, or that of Options.run.
 func (b *body) run(ctx context.Context, o Options, a attempt) (product, error) {
 	var in strings.Builder
 	in.Grow(len(a.text) + 256)
@@ -192,8 +192,8 @@ func (b *body) run(ctx context.Context, o Options, a attempt) (product, error) {
 	return out, err
 }
 
-// runModule transforms the text as a module, where namespaces may stand, and makes the function around it afterwards. The error is
-// an *Error with a position, or Options.run's.
+// runModule transforms the text as a module, which may contain namespaces, and wraps it into the function afterwards. The error is
+// an *Error with a position, or that of Options.run.
 func (b *body) runModule(ctx context.Context, o Options) (product, error) {
 	mark := b.dynamic + ";"
 	in := []byte(mark)
@@ -212,7 +212,7 @@ func (b *body) runModule(ctx context.Context, o Options) (product, error) {
 	text := slices.Clone(b.text)
 	thrown, ok := b.scan.throwReturns(text, b.bare)
 	if !ok {
-		thrown, text = nil, b.text // esbuild says where
+		thrown, text = nil, b.text // esbuild reports the position
 	}
 	for i := range thrown {
 		thrown[i] += start
@@ -235,22 +235,22 @@ func (b *body) runModule(ctx context.Context, o Options) (product, error) {
 	out.returnThrows(source, thrown, b.bare)
 	helpers, rest, _ := strings.Cut(out.Code, mark+"\n")
 	header, rest, _ := strings.Cut(rest, mark+"\n")
-	// The lines keep their numbers.
+	// The lines keep their numbers after this.
 	out.Code = helpers + "(async (" + b.dynamic + ") => {\n" + result + strings.Repeat("\n", strings.Count(header, "\n")+1) + rest + "})"
 	return out, nil
 }
 
-// readable reports whether the tokenizer reads the program for sure, and engines count its lines and columns alike.
+// readable reports whether the tokenizer is certain about the program, and engines agree about its lines and columns.
 func (b *body) readable() bool {
 	code := strings.ReplaceAll(b.scan.code, "\r\n", "")
 	return b.scan.problem == nil && b.scan.guess == 0 && !strings.Contains(code, "<!--") && !strings.Contains(code, "-->") &&
 		!strings.ContainsFunc(code, func(r rune) bool { return r > unicode.MaxASCII || r == '\r' })
 }
 
-// place leads an error of esbuild, in the text that it read, back to the program.
+// place maps an error of esbuild from the text that it read to the program.
 func (b *body) place(wrong *failure, wrapped string, start int) *Error {
 	offset, message := offsetOf(wrapped, wrong.Line, wrong.Column), wrong.Text
-	if offset < start { // the parameters contain an import whose name is reserved
+	if offset < start { // an import in the parameters has a reserved name
 		return b.fail(b.decls[0].pos, message)
 	}
 	offset -= start
@@ -261,9 +261,9 @@ func (b *body) place(wrong *failure, wrapped string, start int) *Error {
 	return b.fail(b.scan.explain(offset, end, message))
 }
 
-// checkClosed checks that the program does not end the function around it early, where the tokenizer found brackets without
-// a partner or may have read a slash wrongly. Such a text is valid neither in a block, whose end no ) and no comma can follow,
-// nor, if it ends the parenthesis around an expression, in an array.
+// checkClosed reports a program that ends the function around it early. It is needed only if the tokenizer found brackets
+// without a partner or may have misread a slash. Such a text is not valid inside a block, whose end neither ) nor a comma can
+// follow. If it ends the parenthesis around an expression, it is not valid inside an array.
 func (b *body) checkClosed(ctx context.Context, o Options, text []byte, expression bool) error {
 	wrong := b.scan.problem
 	if wrong == nil {
@@ -284,7 +284,7 @@ func (b *body) checkClosed(ctx context.Context, o Options, text []byte, expressi
 	return err
 }
 
-// finish cuts esbuild's output into what stands before and behind the parameters.
+// finish splits esbuild's output into the parts before and after the parameters.
 func (b *body) finish(out product) *parsed {
 	p := &parsed{dynamic: b.dynamic, head: "(async ("}
 	if !b.returned && b.result == "" {
@@ -293,11 +293,11 @@ func (b *body) finish(out product) *parsed {
 	if b.strict {
 		p.head = useStrict + p.head
 	}
-	// The function follows the helpers that esbuild needs; they move into it.
+	// esbuild puts the helpers that it needs before the function. They move into it.
 	mark := b.dynamic + ") => {"
 	at := strings.Index(out.Code, mark)
 	header := strings.LastIndexByte(out.Code[:at], '\n') + 1
-	helpers, code := strings.TrimPrefix(out.Code[:header], useStrict), out.Code[at+len(mark):] // esbuild's line break stays
+	helpers, code := strings.TrimPrefix(out.Code[:header], useStrict), out.Code[at+len(mark):] // code keeps esbuild's line break
 	code = strings.TrimSuffix(strings.TrimRight(code, "\n"), ";")
 	used, code, meta := rewriteImports(code, b.dynamic)
 	if meta != "" {

@@ -1,5 +1,5 @@
-// Package quarantine holds what servers say about their tools until a person has approved it. The rule is approval.Review; what is
-// approved is in the store, and signed where people confirm it.
+// Package quarantine holds back what servers say about their tools until a person has approved it. approval.Review decides what is
+// held. The store keeps the approvals; they are signed if people have to confirm them.
 package quarantine
 
 import (
@@ -20,38 +20,38 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// maxChosen is the most definitions that one answer of a security key approves.
+// maxChosen is the maximum number of definitions that one answer of a security key approves.
 const maxChosen = 1000
 
-// lookForReviews is how soon a process notices what another one has approved.
+// lookForReviews is the interval at which a process checks for approvals of other processes.
 const lookForReviews = 2 * time.Second
 
-// Store keeps what is known of definitions. Its methods are safe for concurrent use, and others may use the same store.
+// Store stores what is known about definitions. Its methods are safe for concurrent use, and several processes may share the store.
 type Store interface {
-	// Review compares what a server lists with what is kept of it, and keeps what it lists.
+	// Review compares what a server lists with what is stored about it, and stores the list.
 	Review(ctx context.Context, server string, mode approval.Quarantine, confirmed approval.Confirmed, listed []approval.Definition) (approval.Reviewed, error)
-	// Reviewed reports whether anything is kept of a server.
+	// Reviewed reports whether anything is stored about a server.
 	Reviewed(ctx context.Context, server string) (bool, error)
-	// Held lists the definitions that are held, of one server or, without a name, of all.
+	// Held returns the held definitions of one server, or of all servers if server is "".
 	Held(ctx context.Context, server string) ([]approval.Held, error)
-	// ApproveDefinitions approves what is held of a server in the name of by, by hashes: all of it or nothing.
+	// ApproveDefinitions approves held definitions of a server by their hashes, all or none. by is who approves them.
 	ApproveDefinitions(ctx context.Context, server, by string, hashes map[string]string) error
-	// ApprovedDefinitions lists what people have approved of a server, the latest first.
+	// ApprovedDefinitions returns what people have approved of a server, the latest approval first.
 	ApprovedDefinitions(ctx context.Context, server string, limit int) ([]approval.ApprovedDefinition, error)
-	// LastReview is when a person last approved a definition; each approval has a later time.
+	// LastReview returns the time at which a person last approved a definition. Each approval has a later time than those before.
 	LastReview(ctx context.Context) (time.Time, error)
-	// ForgetDefinitions removes what is kept of a server.
+	// ForgetDefinitions removes what is stored about a server.
 	ForgetDefinitions(ctx context.Context, server string) error
 }
 
 // Servers are the servers whose definitions are reviewed.
 type Servers interface {
 	Servers() []mcpclient.Status
-	// Review has the definitions of a server judged again.
+	// Review reviews the definitions of a server again.
 	Review(name string) error
 }
 
-// Options are what a Quarantine is made of.
+// Options configure a Quarantine.
 type Options struct {
 	Mode     approval.Quarantine
 	Store    func() (Store, error) // opens the store
@@ -60,27 +60,27 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
-// Quarantine holds definitions. Its methods are safe for concurrent use.
+// Quarantine holds back definitions. Its methods are safe for concurrent use.
 type Quarantine struct {
 	opt      Options
 	servers  Servers
-	deciding sync.Mutex // held while something is approved: what a person has confirmed is read and kept as a whole
+	deciding sync.Mutex // held during an approval, so that the confirmation of a person is read and stored as a whole
 
-	held   chan struct{} // holds a token when something has become held
-	failed atomic.Bool   // a review has failed: the store is away
+	held   chan struct{} // holds a token if definitions have become held
+	failed atomic.Bool   // reports whether a review has failed because the store was not available
 	end    context.CancelFunc
 	ended  chan struct{} // closed when Watch's goroutine has ended
 }
 
-// New returns a quarantine. Watch has to be called once the servers are known.
+// New returns a quarantine. The caller must call Watch once the servers are known.
 func New(opt Options) *Quarantine {
 	return &Quarantine{opt: opt, held: make(chan struct{}, 1), end: func() {}, ended: make(chan struct{})}
 }
 
-// off reports that nothing is held.
+// off reports whether the quarantine holds nothing back.
 func (q *Quarantine) off() bool { return q.opt.Mode == approval.HoldNone }
 
-// Reviewer is Review as mcpclient.Options.Review; nil where nothing is held.
+// Reviewer returns Review for mcpclient.Options.Review, or nil if nothing is held back.
 func (q *Quarantine) Reviewer() func(ctx context.Context, s mcpclient.Server) (held []string, fresh bool) {
 	if q.off() {
 		return nil
@@ -88,8 +88,9 @@ func (q *Quarantine) Reviewer() func(ctx context.Context, s mcpclient.Server) (h
 	return q.Review
 }
 
-// Review holds what differs from the approved definitions of a server. If the store is away, it holds everything.
-// What a server that is not known yet has said before is no list to trust.
+// Review returns the tools whose definitions differ from the approved ones. If the store is not available, it
+// returns all tools. fresh reports that s is a cached list of an unknown server. Such a list is not trusted, and
+// the server must be asked.
 func (q *Quarantine) Review(ctx context.Context, s mcpclient.Server) (held []string, fresh bool) {
 	listed := definitions(s)
 	r, err := q.compare(ctx, s, listed)
@@ -111,7 +112,7 @@ func (q *Quarantine) Review(ctx context.Context, s mcpclient.Server) (held []str
 	return r.Held, false
 }
 
-// errFresh reports a cached list of a server of which nothing is kept.
+// errFresh means that a list is cached and nothing is stored about its server.
 var errFresh = errors.New("nothing is known of the server")
 
 func (q *Quarantine) compare(ctx context.Context, s mcpclient.Server, listed []approval.Definition) (none approval.Reviewed, err error) {
@@ -135,7 +136,7 @@ func (q *Quarantine) compare(ctx context.Context, s mcpclient.Server, listed []a
 	return store.Review(ctx, s.Name, q.opt.Mode, confirmed, listed)
 }
 
-// reviewed writes the audit event of definitions that were held or approved.
+// reviewed writes the audit event for definitions that were held or approved.
 func (q *Quarantine) reviewed(ctx context.Context, server, change, by string, tools []string) {
 	if len(tools) == 0 {
 		return
@@ -151,20 +152,20 @@ func (q *Quarantine) reviewed(ctx context.Context, server, change, by string, to
 	q.opt.Audit(context.WithoutCancel(ctx), telemetry.Event{Type: telemetry.ServerChange, Severity: severity, Details: details})
 }
 
-// definitions are what a server says, about itself first.
+// definitions returns what a server says, beginning with what it says about itself.
 func definitions(s mcpclient.Server) []approval.Definition {
 	all := []approval.Definition{{Title: s.ServerInfo.Title, Description: s.Instructions}}
 	for _, t := range s.Tools {
 		d := approval.Definition{Tool: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.InputSchema, OutputSchema: t.OutputSchema}
 		if t.Annotations != (mcpclient.Annotations{}) {
-			d.Annotations, _ = json.Marshal(t.Annotations) // text and truth
+			d.Annotations, _ = json.Marshal(t.Annotations) // strings and booleans always encode
 		}
 		all = append(all, d)
 	}
 	return all
 }
 
-// Watch reviews what is held again when a person has approved something, also in another process.
+// Watch reviews servers with held definitions again after a person has approved something, also in another process.
 func (q *Quarantine) Watch(servers Servers) {
 	q.servers = servers
 	if q.off() {
@@ -191,7 +192,7 @@ func (q *Quarantine) Watch(servers Servers) {
 				if err == nil && (at.After(last) || q.failed.Swap(false)) {
 					last = at
 					for _, name := range names {
-						_ = q.servers.Review(name) // the server may have been removed
+						_ = q.servers.Review(name) // the error means that the server was removed
 					}
 				}
 				select {
@@ -204,8 +205,8 @@ func (q *Quarantine) Watch(servers Servers) {
 	}()
 }
 
-// Changed notes that a server has become one of which something is held. It is called after that can be seen: before, holding
-// would find nothing.
+// Changed notes that a server has held definitions. It must be called after the server's status shows them, because holding
+// reads the status.
 func (q *Quarantine) Changed(s mcpclient.Server) {
 	if len(s.Held) == 0 {
 		return
@@ -216,7 +217,7 @@ func (q *Quarantine) Changed(s mcpclient.Server) {
 	}
 }
 
-// holding names the servers of which something is held.
+// holding returns the names of the servers with held definitions.
 func (q *Quarantine) holding() (names []string) {
 	for _, s := range q.servers.Servers() {
 		if s.Held > 0 {
@@ -226,13 +227,13 @@ func (q *Quarantine) holding() (names []string) {
 	return names
 }
 
-// Close ends the watching.
+// Close ends the goroutine of Watch.
 func (q *Quarantine) Close() {
 	q.end()
 	<-q.ended
 }
 
-// Held lists the definitions that are held, of one server or, without a name, of all.
+// Held returns the held definitions of one server, or of all servers if server is "".
 func (q *Quarantine) Held(ctx context.Context, server string) ([]approval.Held, error) {
 	if q.off() {
 		return nil, nil
@@ -244,7 +245,7 @@ func (q *Quarantine) Held(ctx context.Context, server string) ([]approval.Held, 
 	return store.Held(ctx, server)
 }
 
-// NotHeldError is approval.ErrNotHeld of one definition, with who has approved it; By is empty if nobody has, because it is not what the server says now.
+// NotHeldError is approval.ErrNotHeld for one definition, with who has approved it. By is empty if no one has; the server then lists another definition now.
 type NotHeldError struct{ approval.ApprovedDefinition }
 
 func (e *NotHeldError) Error() string {
@@ -258,12 +259,12 @@ func (e *NotHeldError) Error() string {
 	return fmt.Sprintf("%s was approved by %s at %s", name, e.By, e.At.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
-// Is makes it an approval.ErrNotHeld.
+// Is reports whether target is approval.ErrNotHeld.
 func (e *NotHeldError) Is(target error) bool { return target == approval.ErrNotHeld }
 
-// Approve approves definitions of a server that are held, by their hashes: all of them or none. by is who approves, and sign what their passphrase
-// opens, where a person has to confirm it. The tools are offered when it returns; other processes notice it within seconds. The error wraps
-// approval.ErrNotHeld, ErrTooManyPins or ErrUnconfirmed.
+// Approve approves held definitions of a server by their hashes, all or none. by is who approves them. sign signs for a person who has entered their
+// passphrase; it may be nil if no one has to confirm. When Approve returns, the tools are offered; other processes offer them within seconds. The
+// error wraps approval.ErrNotHeld, ErrTooManyPins or ErrUnconfirmed.
 func (q *Quarantine) Approve(ctx context.Context, server, by string, hashes map[string]string, sign approval.Sign) error {
 	switch needed, err := q.opt.Presence.Required(ctx); {
 	case err != nil:
@@ -276,8 +277,8 @@ func (q *Quarantine) Approve(ctx context.Context, server, by string, hashes map[
 	return q.approve(ctx, server, by, hashes, func() error { return nil })
 }
 
-// Ask makes the question that a security key answers to approve definitions of a server that are held, by their hashes. The error is an approval.AskError, or wraps
-// approval.ErrNotHeld or ErrAssertion.
+// Ask returns the question that a security key answers to approve held definitions of a server, given by their hashes. The error is an
+// approval.AskError, or wraps approval.ErrNotHeld or ErrAssertion.
 func (q *Quarantine) Ask(ctx context.Context, server, by, origin string, hashes map[string]string) (approval.Question, error) {
 	if len(hashes) == 0 || len(hashes) > maxChosen {
 		return approval.Question{}, approval.AskError(fmt.Sprintf("one answer approves 1 to %d definitions", maxChosen))
@@ -292,7 +293,8 @@ func (q *Quarantine) Ask(ctx context.Context, server, by, origin string, hashes 
 	return q.opt.Presence.AskDefinitions(ctx, by, origin, server, hashes)
 }
 
-// Answer approves what a security key was asked about a server. An answer is taken once. Errors are those of Approve, and approval.ErrAssertion.
+// Answer approves the definitions about which a security key was asked. Each answer is accepted once. The errors are those of Approve, and
+// approval.ErrAssertion.
 func (q *Quarantine) Answer(ctx context.Context, server, by, batch string, a approval.Assertion) error {
 	given, err := q.opt.Presence.AnswerDefinitions(ctx, by, server, batch, a)
 	if errors.Is(err, approval.ErrAssertion) {
@@ -306,7 +308,7 @@ func (q *Quarantine) Answer(ctx context.Context, server, by, batch string, a app
 	return q.approve(ctx, server, by, given.Definitions, func() error { return q.opt.Presence.KeepDefinitions(ctx, server, given) })
 }
 
-// approve approves definitions that are held. confirm keeps that a person has confirmed them.
+// approve approves held definitions. It calls confirm to store that a person has confirmed them.
 func (q *Quarantine) approve(ctx context.Context, server, by string, hashes map[string]string, confirm func() error) error {
 	q.deciding.Lock()
 	defer q.deciding.Unlock()
@@ -315,7 +317,7 @@ func (q *Quarantine) approve(ctx context.Context, server, by string, hashes map[
 		err = q.check(ctx, store, server, hashes)
 	}
 	if err == nil {
-		err = confirm() // First: a process that reviews the server meanwhile takes an approval without it for none.
+		err = confirm() // First, because a process that reviews the server meanwhile ignores an approval without a confirmation.
 	}
 	if err == nil {
 		err = store.ApproveDefinitions(ctx, server, by, hashes)
@@ -325,11 +327,11 @@ func (q *Quarantine) approve(ctx context.Context, server, by string, hashes map[
 	}
 	tools := slices.Sorted(maps.Keys(hashes))
 	q.reviewed(ctx, server, "approved", by, tools)
-	_ = q.servers.Review(server) // the server may belong to another process
+	_ = q.servers.Review(server) // the error means that the server belongs to another process
 	return nil
 }
 
-// Approved lists what people have approved of a server, the latest first.
+// Approved returns what people have approved of a server, the latest approval first.
 func (q *Quarantine) Approved(ctx context.Context, server string, limit int) ([]approval.ApprovedDefinition, error) {
 	store, err := q.opt.Store()
 	if err != nil {
@@ -367,7 +369,7 @@ func (q *Quarantine) check(ctx context.Context, store Store, server string, hash
 	return nil
 }
 
-// Forget removes what was approved of a server. The next list of a server of that name counts as its first one.
+// Forget removes what was approved of a server. The next list of a server with this name counts as its first.
 func (q *Quarantine) Forget(ctx context.Context, server string) error {
 	store, err := q.opt.Store()
 	if err != nil {

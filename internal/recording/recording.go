@@ -1,4 +1,4 @@
-// Package recording records a task, and works it again from the record without its model and its servers.
+// Package recording records the execution of a task, and repeats it from the recording without the model and the servers.
 package recording
 
 import (
@@ -28,19 +28,19 @@ type Recording struct {
 	Task    string          `json:"task"`
 	Model   model.Recording `json:"model"`
 	Skills  []agent.Skill   `json:"skills"`
-	Tools   int             `json:"toolTokens"` // tokens of all tools' definitions
+	Tools   int             `json:"toolTokens"` // number of tokens of all tools' definitions
 	Answers []string        `json:"answers"`    // answers of the catalog, in order
 	Runs    []Run           `json:"runs"`
 }
 
-// Run is a program of a recorded task: its journal, or the outcome of one that has none.
+// Run is a program of a recorded task: its journal, or its outcome if it has no journal.
 type Run struct {
 	ID      string           `json:"id"`
 	Records []journal.Record `json:"records,omitempty"`
 	Outcome *run.Outcome     `json:"outcome,omitempty"`
 }
 
-// Decode reads a document.
+// Decode reads a recording.
 func Decode(rd io.Reader) (*Recording, error) {
 	rec := new(Recording)
 	if err := json.NewDecoder(rd).Decode(rec); err != nil {
@@ -55,7 +55,7 @@ func Decode(rd io.Reader) (*Recording, error) {
 	return rec, nil
 }
 
-// Recorder passes the calls of one task on and records them. It is safe for concurrent use.
+// Recorder forwards the calls of one task and records them. It is safe for concurrent use.
 type Recorder struct {
 	agent.Runs
 	agent.Catalog
@@ -65,7 +65,7 @@ type Recorder struct {
 	rec Recording
 }
 
-// NewRecorder records the work on a task with these parts.
+// NewRecorder returns a Recorder for the task text, which forwards to the given model, runs and catalog.
 func NewRecorder(text string, m model.Model, runs agent.Runs, catalog agent.Catalog) *Recorder {
 	return &Recorder{
 		Runs: runs, Catalog: catalog, Model: model.NewRecorder(m),
@@ -73,8 +73,8 @@ func NewRecorder(text string, m model.Model, runs agent.Runs, catalog agent.Cata
 	}
 }
 
-// Recording is what was recorded, with the journals of the runs. redact removes personal data of every user from the texts that
-// passed no filter yet, because the file may be passed on.
+// Recording returns the recording, with the journals of the runs. redact removes the personal data of all users from texts that no filter
+// has processed, because the file may be shared.
 func (r *Recorder) Recording(
 	ctx context.Context, redact func(string) string, journalOf func(ctx context.Context, run string) ([]journal.Record, error),
 ) (*Recording, error) {
@@ -111,7 +111,7 @@ func (r *Recorder) Recording(
 	return &rec, nil
 }
 
-// Execute implements agent.Runs. A run that waits for an approval is executed again.
+// Execute implements agent.Runs. It does not record a run that waits for an approval, because that is executed again.
 func (r *Recorder) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
 	out, err := r.Runs.Execute(ctx, p)
 	if err == nil && out.Status == run.WaitingApproval {
@@ -121,7 +121,7 @@ func (r *Recorder) Execute(ctx context.Context, p agent.Program) (*run.Outcome, 
 	return out, err
 }
 
-// record changes the recording, unless the call failed.
+// record applies change to the recording if err is nil.
 func (r *Recorder) record(err error, change func(*Recording)) {
 	if err == nil {
 		r.mu.Lock()
@@ -159,16 +159,16 @@ func (r *Recorder) Definitions() int {
 	return n
 }
 
-// Player answers the calls of a task from a recording, in its order. It is safe for concurrent use.
+// Player answers the calls of a task from a recording, in the recorded order. It is safe for concurrent use.
 type Player struct {
 	rec    *Recording
 	replay Replay
 
 	mu                  sync.Mutex
-	named, run, answers int // how many of each were given
+	named, run, answers int // number of IDs, runs and answers returned so far
 }
 
-// Replay executes a recorded run again, offline. code is "" for the recorded program.
+// Replay executes a recorded run again, offline. If code is "", it executes the recorded program.
 type Replay func(ctx context.Context, records []journal.Record, code string, observe func(run.Event)) (*run.Outcome, error)
 
 var (
@@ -176,10 +176,10 @@ var (
 	_ agent.Catalog = (*Player)(nil)
 )
 
-// NewPlayer answers from a recording.
+// NewPlayer returns a Player for a recording.
 func NewPlayer(rec *Recording, replay Replay) *Player { return &Player{rec: rec, replay: replay} }
 
-// NewID gives runs their recorded ids: the model has read them.
+// NewID returns the recorded IDs of runs in order, because the model has seen them.
 func (p *Player) NewID() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -208,7 +208,7 @@ func (p *Player) Execute(ctx context.Context, program agent.Program) (*run.Outco
 	}
 	code := program.Code
 	if code == recorded.Records[0].Start.Source {
-		code = "" // compiled as it was then
+		code = "" // compiled as in the recording
 	}
 	out, err := p.replay(ctx, recorded.Records, code, program.Observe)
 	if err != nil {
@@ -217,7 +217,7 @@ func (p *Player) Execute(ctx context.Context, program agent.Program) (*run.Outco
 	return out, err
 }
 
-// Abandon implements agent.Runs; no process dies in a replay and leaves a run.
+// Abandon implements agent.Runs. It does nothing, because no process dies during a replay.
 func (p *Player) Abandon(context.Context, agent.Program) (*run.Outcome, error) { return nil, nil }
 
 // SaveFile implements agent.Runs. It stores nothing: programs read recorded answers.

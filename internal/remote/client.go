@@ -17,25 +17,27 @@ import (
 	"time"
 )
 
-// answerTime is how long a server has to take or refuse a command; after that the client does without, and the server does not begin.
+// answerTime is the time that a server has to accept or refuse a command. After it the client gives up, and the server does not execute the
+// command.
 const answerTime = 3 * time.Second
 
 // Streams are the standard streams of a client.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Password reads a line that the terminal does not show, until ctx ends. Keyboard writes to the terminal that is the standard input. Both are nil
-	// where that is none.
+	// Password reads a line without echo, until ctx ends. Keyboard writes to the terminal that is the standard input. Both are nil if the standard
+	// input is no terminal.
 	Password func(ctx context.Context) (string, error)
 	Keyboard io.Writer
-	// Sizes gets the sizes of the terminals that are standard output and standard error whenever they change; nil: they do not.
+	// Sizes receives the sizes of the terminals that are standard output and standard error when they change. It is nil if they do not change.
 	Sizes <-chan [2]Stream
-	// Signal names what ended a context.
+	// Signal returns the name of the signal that ended a context, or "" if no signal did.
 	Signal func(cause error) string
 }
 
-// Do has the server of a state directory execute a command, and returns its exit code. An error that wraps ErrNone says that the command was not executed;
-// one that wraps ErrLost says that it may have been. When ctx ends the server cancels the command, and Do waits for the command's end. key is called when there is a server.
+// Do has the server of a state directory execute a command, and returns its exit code. An error that wraps ErrNone means that the command was not
+// executed; an error that wraps ErrLost means that it may have been. When ctx ends the server cancels the command, and Do waits for the command's end.
+// Do calls key only if a server listens.
 func Do(ctx context.Context, state string, key func() (string, error), c Command, s Streams) (code int, err error) {
 	raw, err := dial(state)
 	if err != nil {
@@ -49,12 +51,12 @@ func Do(ctx context.Context, state string, key func() (string, error), c Command
 	ctx, cancel := context.WithCancel(ctx)
 	cl := &client{conn: conn, streams: s, ctx: ctx, handles: map[int]io.Closer{}}
 	defer cl.close()
-	defer cl.asking.Wait() // the terminal shows again what is typed
+	defer cl.asking.Wait() // the terminal echoes input again
 	defer cancel()
 	return cl.serve()
 }
 
-// enter proves the client to be its user's, and has the server take the command.
+// enter authenticates both sides and waits until the server has accepted the command.
 func enter(c *conn, key func() (string, error), command Command) error {
 	none := func(err error) error { return fmt.Errorf("%w: %w", ErrNone, err) }
 	if _, err := samePeer(c.Conn); err != nil {
@@ -110,7 +112,7 @@ func enter(c *conn, key func() (string, error), command Command) error {
 	if err := c.SetDeadline(time.Time{}); err != nil {
 		return none(err)
 	}
-	if err := c.send(frameGo); err != nil { // a part of a frame is none
+	if err := c.send(frameGo); err != nil { // the server does not begin after a part of a frame
 		return none(err)
 	}
 	return nil
@@ -130,13 +132,13 @@ func dial(state string) (net.Conn, error) {
 	return net.DialTimeout("unix", strings.TrimSpace(string(elsewhere)), answerTime)
 }
 
-// client answers the server while it executes the command.
+// client answers the requests of the server while the server executes the command.
 type client struct {
 	conn    *conn
 	streams Streams
 	ctx     context.Context //nolint:containedctx // that of the command
 	stdin   sync.Mutex      // held while standard input is read
-	asking  sync.WaitGroup  // passphrases that are being read
+	asking  sync.WaitGroup  // waits for passphrases that are being read
 
 	mu      sync.Mutex
 	handles map[int]io.Closer
@@ -154,12 +156,12 @@ func (c *client) close() {
 func (c *client) serve() (int, error) {
 	defer context.AfterFunc(c.ctx, func() {
 		if signal := c.streams.Signal(context.Cause(c.ctx)); signal != "" {
-			_ = c.conn.send(frameSignal, []byte(signal)) // a server that is gone is reported below
+			_ = c.conn.send(frameSignal, []byte(signal)) // the loop below notices a server that is gone
 		}
 	})()
 	done := make(chan struct{})
 	defer close(done)
-	go func() { // ends with serve
+	go func() { // ends when serve returns
 		for {
 			select {
 			case sizes, ok := <-c.streams.Sizes:
@@ -181,7 +183,7 @@ func (c *client) serve() (int, error) {
 		case frameStdout:
 			_, err = c.streams.Stdout.Write(body)
 		case frameStderr:
-			_, _ = c.streams.Stderr.Write(body) // A command in a process of its own does not fail for standard error either.
+			_, _ = c.streams.Stderr.Write(body) // errors of standard error are ignored, as when the command runs in its own process
 		case frameKeyboard:
 			if c.streams.Keyboard != nil {
 				_, err = c.streams.Keyboard.Write(body)
@@ -195,7 +197,7 @@ func (c *client) serve() (int, error) {
 				c.asking.Go(func() { c.answer(q) })
 				continue
 			}
-			go c.answer(q) // ends with what it reads, or with the process
+			go c.answer(q) // ends with the read, or with the process
 		case frameExit:
 			if len(body) != 4 {
 				return 0, fmt.Errorf("%w: %w", ErrLost, errProtocol)
@@ -204,13 +206,13 @@ func (c *client) serve() (int, error) {
 		default:
 			return 0, fmt.Errorf("%w: %w", ErrLost, errProtocol)
 		}
-		if err != nil { // the command is cancelled with the connection
+		if err != nil { // closing the connection cancels the command
 			return 0, &WriteError{err}
 		}
 	}
 }
 
-// WriteError is an error of writing what a command prints.
+// WriteError reports that the client could not write the output of a command.
 type WriteError struct{ Err error }
 
 func (e *WriteError) Error() string { return "write the result: " + e.Err.Error() }
@@ -226,7 +228,7 @@ func (c *client) answer(q ask) {
 	} else if err != nil {
 		a.Err = failureOf(err)
 	}
-	_ = c.conn.sendJSON(frameAnswer, a, data) // a server that is gone needs none
+	_ = c.conn.sendJSON(frameAnswer, a, data) // a server that is gone needs no answer
 }
 
 func (c *client) do(q ask) (a answer, data []byte, err error) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// fileInfo is a file of the client. It implements fs.FileInfo.
+// fileInfo describes a file of the client. It implements fs.FileInfo.
 type fileInfo struct {
 	FileName string
 	FileSize int64
@@ -37,7 +37,8 @@ func (i *fileInfo) IsDir() bool { return i.FileMode.IsDir() }
 // Sys implements fs.FileInfo.
 func (i *fileInfo) Sys() any { return nil }
 
-// failure is an error of the client: the server's has the same text, and errors.Is and errors.As find the same in it.
+// failure is the JSON form of an error of the client. The server restores an error with the same text, in which errors.Is and errors.As find the
+// same errors.
 type failure struct {
 	Op    string `json:",omitempty"` // operation of a path error
 	Path  string `json:",omitempty"`
@@ -104,7 +105,7 @@ func (s *Session) openFile(q ask) (fs.File, error) {
 	return &file{s, a.Handle, a.Info}, nil
 }
 
-// Folder is a folder of the client, out of which nothing leads.
+// Folder is an open folder of the client. It gives no access to files outside the folder.
 type Folder struct {
 	s      *Session
 	handle int

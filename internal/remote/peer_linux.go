@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// samePeer checks that the other side of a connection is a process of this user, and returns its id; 0: it is not known.
+// samePeer checks that the other side of a connection is a process of this user, and returns its process ID, or 0 if the ID is not known.
 func samePeer(c net.Conn) (pid int, err error) {
 	raw, err := c.(*net.UnixConn).SyscallConn()
 	if err != nil {
@@ -26,7 +26,7 @@ func samePeer(c net.Conn) (pid int, err error) {
 	return int(peer.Pid), nil
 }
 
-// sameFiles checks that a process sees the files that this one does: a container may share no more than the state directory.
+// sameFiles checks that a process sees the same files as this process. A process in a container may share only the state directory.
 func sameFiles(pid int) error {
 	ours, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {

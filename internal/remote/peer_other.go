@@ -7,8 +7,8 @@ import (
 	"net"
 )
 
-// samePeer fails: this system does not say whose process the other side of a socket is.
+// samePeer fails because this system does not report which user's process is on the other side of a socket.
 func samePeer(net.Conn) (pid int, err error) { return 0, errors.ErrUnsupported }
 
-// sameFiles fails, too.
+// sameFiles always fails, like samePeer.
 func sameFiles(int) error { return errElsewhere }

@@ -1,7 +1,7 @@
-// Package remote has a running server execute the commands of other processes of its user, over a socket in the server's state directory. The
-// client says what the command is and what is known of its standard streams; the server executes it, asks the client for what it reads (standard
-// input, files, a passphrase), and sends what it prints and the exit code. Nothing is sent that was not asked for, so neither side holds more than one
-// piece of each stream.
+// Package remote lets a running server execute the commands of other processes of its user, over a socket in the server's state directory. The client
+// sends the command and a description of its standard streams. The server executes the command, asks the client for input (standard input, files, a
+// passphrase), and sends the output and the exit code. The client sends input only when it is asked, so neither side holds more than one piece of an
+// input.
 //
 // Both sides prove that they can read a key in the state directory, and check that the other one is a process of the same user.
 package remote
@@ -22,19 +22,19 @@ import (
 	"sync"
 )
 
-// Command is what a client wants executed.
+// Command is a command that a client wants executed.
 type Command struct {
 	Args       []string
 	Environ    []string
 	Dir        string // working directory, absolute
 	Version    string // version of the client's program
-	Executable string // identity of the client's program, see Identity
+	Executable string // identity of the client's program, as Identity returns it
 	Stdin      Stream
 	Stdout     Stream
 	Stderr     Stream
 }
 
-// Stream is what is known of a standard stream of a client.
+// Stream describes a standard stream of a client.
 type Stream struct {
 	Terminal bool `json:",omitempty"`
 	Piped    bool `json:",omitempty"` // a pipe or a file
@@ -44,33 +44,33 @@ type Stream struct {
 
 // The errors of clients.
 var (
-	// ErrNone says that no server took the command, which was not executed.
+	// ErrNone means that no server accepted the command, so it was not executed.
 	ErrNone = errors.New("no server takes commands here")
-	// ErrLost says that the connection ended while the command was executed: what it did is not known.
+	// ErrLost means that the connection ended while the command was executed. The effects of the command are unknown.
 	ErrLost = errors.New("the server ended while it executed the command")
 )
 
-// RefusedError says why the server did not execute a command. It wraps ErrNone.
+// RefusedError is the reason why the server did not execute a command. It wraps ErrNone.
 type RefusedError string
 
 func (e RefusedError) Error() string { return string(e) }
 
-// Unwrap makes errors.Is find ErrNone.
+// Unwrap returns ErrNone.
 func (RefusedError) Unwrap() error { return ErrNone }
 
 const (
-	// maxCommand bounds a command; operating systems allow 6 MiB of arguments and environment.
+	// maxCommand is the maximum size of a command; operating systems allow 6 MiB of arguments and environment.
 	maxCommand = 8 << 20
-	// maxFrame bounds every other frame.
+	// maxFrame is the maximum size of every other frame.
 	maxFrame = 128 << 10
-	// maxPiece is how much of a stream a frame carries at most.
+	// maxPiece is the maximum number of bytes of a stream in one frame.
 	maxPiece = 64 << 10
 )
 
 // kind is the kind of a frame.
 type kind byte
 
-// The handshake: client's nonce; server's nonce and proof; client's proof; command; accepted or refused; go.
+// The frames of the handshake, in order: client's nonce; server's nonce and proof; client's proof; command; accepted or refused; go.
 const (
 	frameNonce     kind = 'n'
 	frameChallenge kind = 'c'
@@ -81,7 +81,7 @@ const (
 	frameGo        kind = 'g'
 )
 
-// What the server sends while it executes a command.
+// The frames that the server sends while it executes a command.
 const (
 	frameStdout   kind = '1'
 	frameStderr   kind = '2'
@@ -90,36 +90,36 @@ const (
 	frameExit     kind = 'x'
 )
 
-// What the client sends meanwhile.
+// The frames that the client sends while the server executes its command.
 const (
 	frameAnswer kind = '!'
-	frameSignal kind = 's' // name of the signal
-	frameSizes  kind = 'z' // [2]Stream: standard output and standard error
+	frameSignal kind = 's' // name of the signal that the client got
+	frameSizes  kind = 'z' // [2]Stream: sizes of standard output and standard error
 )
 
-// ask is a question of the server.
+// ask is a request of the server to the client.
 type ask struct {
 	ID     uint32
 	Op     op
 	Handle int    `json:",omitempty"` // open file or folder
 	Path   string `json:",omitempty"`
-	N      int    `json:",omitempty"` // bytes to read at most
+	N      int    `json:",omitempty"` // maximum number of bytes to read
 }
 
 type op string
 
 const (
-	opStdin    op = "stdin"    // reads
-	opPassword op = "password" // reads a line that the terminal does not show
+	opStdin    op = "stdin"    // reads standard input
+	opPassword op = "password" // reads a line without echo
 	opOpen     op = "open"     // opens a file
-	opFolder   op = "folder"   // opens a folder, out of which nothing leads
+	opFolder   op = "folder"   // opens a folder, which gives no access to files outside it
 	opIn       op = "in"       // opens a file in a folder
-	opStatIn   op = "statIn"   // looks at a file in a folder
+	opStatIn   op = "statIn"   // returns the fs.FileInfo of a file in a folder
 	opRead     op = "read"     // reads an open file
 	opClose    op = "close"
 )
 
-// answer is that of the client; what was read follows it.
+// answer is the client's answer to an ask. In its frame, the data that was read follows the JSON.
 type answer struct {
 	ID     uint32
 	Handle int       `json:",omitempty"`
@@ -157,7 +157,7 @@ func (c *conn) send(k kind, parts ...[]byte) error {
 	return err
 }
 
-// sendJSON sends a value with its length, and what follows it.
+// sendJSON sends a frame with the length of a value's JSON, the JSON, and data.
 func (c *conn) sendJSON(k kind, v any, data []byte) error {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -166,7 +166,7 @@ func (c *conn) sendJSON(k kind, v any, data []byte) error {
 	return c.send(k, binary.BigEndian.AppendUint32(nil, uint32(len(text))), text, data)
 }
 
-// decode is the inverse of sendJSON.
+// decode splits the body of a frame that sendJSON sent into the value and the data.
 func decode(body []byte, v any) (data []byte, err error) {
 	if len(body) < 4 || uint64(binary.BigEndian.Uint32(body)) > uint64(len(body)-4) {
 		return nil, errProtocol
@@ -180,7 +180,7 @@ func decode(body []byte, v any) (data []byte, err error) {
 
 var errProtocol = errors.New("the other side sent what it may not")
 
-// receive reads a frame of at most so many bytes.
+// receive reads a frame whose body has at most the given number of bytes.
 func (c *conn) receive(most int) (kind, []byte, error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(c.in, head[:]); err != nil {
@@ -195,7 +195,7 @@ func (c *conn) receive(most int) (kind, []byte, error) {
 	return kind(head[4]), body, err
 }
 
-// expect reads a frame of one kind.
+// expect reads a frame and returns an error unless it has the wanted kind.
 func (c *conn) expect(want kind, most int) ([]byte, error) {
 	got, body, err := c.receive(most)
 	if err == nil && got != want {
@@ -204,7 +204,7 @@ func (c *conn) expect(want kind, most int) ([]byte, error) {
 	return body, err
 }
 
-// Identity tells the file of a program from others of the same version: its size and time.
+// Identity returns the size and modification time of a program's file, which distinguish it from other builds of the same version.
 func Identity(executable string) string {
 	info, err := os.Stat(executable)
 	if err != nil {
@@ -221,7 +221,7 @@ func nonce() []byte {
 	return n
 }
 
-// proof shows that a side knows the key.
+// proof returns the message authentication code that proves that a side knows the key.
 func proof(key, side string, theirs, ours []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(key))
 	for _, part := range [][]byte{[]byte("harness command socket, "), []byte(side), theirs, ours} {
@@ -230,13 +230,13 @@ func proof(key, side string, theirs, ours []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// folder is where the socket and what belongs to it are, in a state directory. Only its owner may enter it.
+// folder returns the directory of the socket and its files in a state directory. Only its owner may enter it.
 func folder(state string) string { return filepath.Join(state, "serve") }
 
 const (
 	socketName    = "socket"
-	lockName      = "lock"      // held by the server that listens
-	elsewhereName = "elsewhere" // file with the path of a socket that cannot be in the folder
+	lockName      = "lock"      // file that the listening server keeps locked
+	elsewhereName = "elsewhere" // file with the path of a socket outside the folder
 )
 
 var (

@@ -18,51 +18,51 @@ import (
 )
 
 const (
-	// enterTime is how long a client has to prove itself and to say what it wants, and then to begin.
+	// enterTime is the time that a client has from its connection until its command begins.
 	enterTime = 10 * time.Second
-	// stallTime is how long a client may read nothing of what a program prints while it runs: it holds a runner.
+	// stallTime is the maximum time that a program waits for a client that does not read its output. The program holds a runner while it waits.
 	stallTime = time.Minute
-	// lastTime is how long a client has to read the end of a command that the stop of the server ended.
+	// lastTime is the time that a client has to read the remaining output of a command that ended because the server stops.
 	lastTime = 5 * time.Second
-	// maxPrinted is how much of standard error waits for a client that does not read.
+	// maxPrinted is the maximum number of bytes of standard error that are kept for a client that does not read.
 	maxPrinted = 1 << 20
-	// DefaultCommands bounds the commands at once; the client of one more executes it itself.
+	// DefaultCommands is the default maximum number of concurrent commands. Further clients execute their commands themselves.
 	DefaultCommands = 64
 )
 
-// The causes of the end of a command.
+// The causes of the end of a command, and the error of Listen.
 var (
-	// ErrGone says that the client is gone, or broke the protocol.
+	// ErrGone means that the client has disconnected or violated the protocol.
 	ErrGone = errors.New("the client is gone")
-	// ErrStopped says that the server stops.
+	// ErrStopped means that the server stops.
 	ErrStopped = errors.New("harness serve was stopped")
-	// errStalled says that the client did not read what it was sent.
+	// errStalled means that the client did not read the output.
 	errStalled = errors.New("the client reads nothing")
-	// ErrTaken says that another server takes the commands of this state directory.
+	// ErrTaken means that another server takes the commands of this state directory.
 	ErrTaken = errors.New("another server takes the commands of this state directory")
 )
 
-// Options say how a server executes commands.
+// Options configure a server.
 type Options struct {
 	State string // state directory
-	Key   string // what clients must know
-	Most  int    // commands at once; 0: DefaultCommands
-	// Execute executes a command: it calls Accept or Refuse of the session first, and returns the exit code. The context ends with a *Signal's name as
-	// Signal made it, ErrGone or ErrStopped as its cause.
+	Key   string // key that clients have to know
+	Most  int    // maximum number of concurrent commands; 0: DefaultCommands
+	// Execute executes a command and returns its exit code. It first calls Accept or Refuse of the session. The cause of the end of ctx is an error
+	// from Signal, or ErrGone, ErrStopped or an internal error.
 	Execute func(ctx context.Context, s *Session) int
-	// Signal makes the cause for a signal that the client got; nil for an unknown name.
+	// Signal returns the cause for a signal that the client got, or nil for an unknown name.
 	Signal func(name string) error
 }
 
-// Listener takes commands.
+// Listener accepts the connections of clients.
 type Listener struct {
 	opt    Options
 	socket net.Listener
 	lock   *os.File
-	temp   string // directory of a socket that is elsewhere; empty: there is none
+	temp   string // directory of a socket outside the state directory, or ""
 }
 
-// Listen opens the socket of a state directory. The error is ErrTaken if another server has it.
+// Listen opens the socket of a state directory. The error is ErrTaken if another server already listens there.
 func Listen(opt Options) (_ *Listener, err error) {
 	if opt.Most == 0 {
 		opt.Most = DefaultCommands
@@ -90,11 +90,11 @@ func Listen(opt Options) (_ *Listener, err error) {
 	case !taken:
 		return nil, ErrTaken
 	}
-	forget(dir) // what a server that was killed left
+	forget(dir) // remove the socket of a server that was killed
 	if l.socket, err = listen(filepath.Join(dir, socketName)); err == nil {
 		return l, nil
 	}
-	// The path is too long for a socket, or the file system has none.
+	// The path is too long for a socket, or the file system does not support sockets.
 	if l.temp, err = os.MkdirTemp("", "harness-"); err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func Listen(opt Options) (_ *Listener, err error) {
 	return l, nil
 }
 
-// forget removes the socket that a server left. The caller holds the lock.
+// forget removes the socket that an earlier server left behind. The caller holds the lock.
 func forget(dir string) {
 	os.Remove(filepath.Join(dir, socketName))
 	file := filepath.Join(dir, elsewhereName)
@@ -126,7 +126,7 @@ func forget(dir string) {
 	}
 }
 
-// listen makes a socket that its owner alone may use. Its directory is the owner's alone.
+// listen creates a socket that only its owner may use, in a directory that only the owner may enter.
 func listen(path string) (net.Listener, error) {
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -139,10 +139,11 @@ func listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// Path is that of the socket.
+// Path returns the path of the socket.
 func (l *Listener) Path() string { return l.socket.Addr().String() }
 
-// Serve takes commands until ctx ends. Those under way may go on for the grace; then their contexts end. Serve returns when all have ended.
+// Serve executes commands until ctx ends. Running commands may continue for the grace period; then their contexts end. Serve returns when all have
+// ended.
 func (l *Listener) Serve(ctx context.Context, grace time.Duration) {
 	dir := folder(l.opt.State)
 	work, cut := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -165,7 +166,7 @@ func (l *Listener) Serve(ctx context.Context, grace time.Duration) {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				break
 			}
-			select { // files are short
+			select { // too few file descriptors are left
 			case <-time.After(100 * time.Millisecond):
 			case <-ctx.Done():
 			}
@@ -191,19 +192,19 @@ func (l *Listener) Serve(ctx context.Context, grace time.Duration) {
 	l.lock.Close()
 }
 
-// refuse answers a client for which there is no place.
+// refuse tells a client why the server does not take its command.
 func refuse(raw net.Conn, why string) {
 	defer raw.Close()
 	c := newConn(raw)
 	if c.SetDeadline(time.Now().Add(time.Second)) != nil {
 		return
 	}
-	if _, err := c.expect(frameNonce, nonceSize); err == nil { // a client that has not written yet would not read why
-		_ = c.send(frameRefused, []byte(why)) // the client does without in any case
+	if _, err := c.expect(frameNonce, nonceSize); err == nil { // a client that has sent nothing yet would not read the reason
+		_ = c.send(frameRefused, []byte(why)) // the client does not depend on this frame
 	}
 }
 
-// handle serves a connection until its command has ended.
+// handle executes the command of one connection.
 func (l *Listener) handle(ctx context.Context, raw net.Conn) {
 	defer raw.Close()
 	peer, err := samePeer(raw)
@@ -228,7 +229,7 @@ func (l *Listener) handle(ctx context.Context, raw net.Conn) {
 	s.sizes = [2]Stream{command.Stdout, command.Stderr}
 	s.signal = l.opt.Signal
 	defer context.AfterFunc(ctx, func() {
-		if errors.Is(context.Cause(ctx), ErrStopped) { // a client that does not read holds up no server
+		if errors.Is(context.Cause(ctx), ErrStopped) { // a client that does not read must not delay the stop of the server
 			_ = c.SetDeadline(time.Now().Add(lastTime))
 		}
 	})()
@@ -236,7 +237,7 @@ func (l *Listener) handle(ctx context.Context, raw net.Conn) {
 	s.finish(code)
 }
 
-// admit reads the command of a client that knows the key.
+// admit authenticates a client and reads its command.
 func (l *Listener) admit(c *conn) (command Command, err error) {
 	theirs, err := c.expect(frameNonce, nonceSize)
 	if err != nil {
@@ -275,27 +276,27 @@ type Session struct {
 	signal  func(name string) error
 	reading sync.WaitGroup
 	done    chan struct{} // closed when the command has ended
-	begun   bool          // the client was told that its command is accepted, and began
+	begun   bool          // Accept has succeeded
 
 	mu      sync.Mutex
-	pending map[uint32]chan answer // questions that were not answered, by number; nil: the connection has ended
+	pending map[uint32]chan answer // unanswered asks, by ID; nil: the connection has ended
 	last    uint32
 	sizes   [2]Stream
 
-	// Standard error is sent by a goroutine of its own, because a run must not wait for its observer.
-	printed *sync.Cond // its lock is for the fields below
+	// A separate goroutine sends standard error, because a run must not wait for a client that only observes it.
+	printed *sync.Cond // its lock guards the fields below
 	queue   []byte
 	sending bool
 	failed  error
 	ended   bool
 }
 
-// Refuse says why the server does not execute the command. Only one of Refuse and Accept is called, and only once.
+// Refuse tells the client why the server does not execute the command. Exactly one of Refuse and Accept is called, once.
 func (s *Session) Refuse(why string) {
-	_ = s.conn.send(frameRefused, []byte(why)) // the client does without in any case
+	_ = s.conn.send(frameRefused, []byte(why)) // the client does not depend on this frame
 }
 
-// Accept says that the server executes the command. With an error it must not: the client did not wait.
+// Accept tells the client that the server executes the command. After an error the server must not execute it, because the client did not wait.
 func (s *Session) Accept() error {
 	if err := s.conn.send(frameAccepted); err != nil {
 		return err
@@ -312,7 +313,7 @@ func (s *Session) Accept() error {
 	return nil
 }
 
-// receive reads what the client sends until the connection ends.
+// receive handles the frames of the client until the connection ends.
 func (s *Session) receive() {
 	defer func() {
 		s.cancel(ErrGone)
@@ -362,7 +363,7 @@ func (s *Session) receive() {
 	}
 }
 
-// ask asks the client and waits for the answer, until the command or the connection has ended.
+// ask sends a request to the client and waits for the answer, until the command or the connection has ended.
 func (s *Session) ask(q ask) (answer, error) {
 	answered := make(chan answer, 1)
 	s.mu.Lock()
@@ -391,7 +392,7 @@ func (s *Session) ask(q ask) (answer, error) {
 	}
 }
 
-// read reads from the client into p.
+// read asks the client for bytes and copies them into p.
 func (s *Session) read(q ask, p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -411,7 +412,7 @@ func (s *Session) read(q ask, p []byte) (int, error) {
 // Read reads the client's standard input.
 func (s *Session) Read(p []byte) (int, error) { return s.read(ask{Op: opStdin}, p) }
 
-// Password reads a line that the client's terminal does not show.
+// Password reads a line from the client's terminal without echo.
 func (s *Session) Password() (string, error) {
 	a, err := s.ask(ask{Op: opPassword})
 	return string(a.data), err
@@ -420,14 +421,15 @@ func (s *Session) Password() (string, error) {
 // Keyboard writes to the terminal that is the client's standard input.
 func (s *Session) Keyboard(p []byte) (int, error) { return s.pieces(frameKeyboard, p) }
 
-// Sizes are what is known of the client's standard output and standard error now.
+// Sizes returns what is currently known of the client's standard output and standard error.
 func (s *Session) Sizes() (stdout, stderr Stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sizes[0], s.sizes[1]
 }
 
-// Stdout writes to the client's standard output, after what was written to its standard error. It waits for the client to read.
+// Stdout writes to the client's standard output, after everything that was written to its standard error before. It waits until the connection
+// takes the bytes.
 func (s *Session) Stdout(p []byte) (int, error) {
 	if err := s.flush(); err != nil {
 		return 0, err
@@ -449,7 +451,7 @@ func (s *Session) pieces(k kind, p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Stderr writes to the client's standard error. It waits only for a client that has not read for long, and ends the command of one that does not.
+// Stderr writes to the client's standard error. It waits if the client has left maxPrinted bytes unread, and ends the command after stallTime.
 func (s *Session) Stderr(p []byte) (int, error) {
 	s.printed.L.Lock()
 	defer s.printed.L.Unlock()
@@ -471,7 +473,7 @@ func (s *Session) Stderr(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send sends standard error.
+// send sends the queue of standard error until the command has ended.
 func (s *Session) send() {
 	s.printed.L.Lock()
 	defer s.printed.L.Unlock()
@@ -498,7 +500,7 @@ func (s *Session) send() {
 	}
 }
 
-// flush waits until standard error is sent.
+// flush waits until all of standard error has been sent.
 func (s *Session) flush() error {
 	s.printed.L.Lock()
 	defer s.printed.L.Unlock()
@@ -508,11 +510,11 @@ func (s *Session) flush() error {
 	return s.failed
 }
 
-// finish sends the exit code.
+// finish sends the exit code and closes the connection.
 func (s *Session) finish(code int) {
 	if s.begun {
 		if s.flush() == nil {
-			_ = s.conn.send(frameExit, binary.BigEndian.AppendUint32(nil, uint32(code))) // a client that is gone needs none
+			_ = s.conn.send(frameExit, binary.BigEndian.AppendUint32(nil, uint32(code))) // a client that is gone needs no exit code
 		}
 		s.printed.L.Lock()
 		s.ended = true

@@ -2,5 +2,5 @@
 
 package remote
 
-// Supported reports whether this system says whose process the other side of a socket is.
+// Supported reports whether this system can tell which user's process is on the other side of a socket.
 const Supported = false

@@ -14,34 +14,34 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// hostCall is a call that the program has made and whose answer it has not got. It implements InFlight: while the gate works on the
-// call, its goroutine uses the methods and the fields asks and told, the run's goroutine the others.
+// hostCall is a call of the program whose answer the program has not got yet. It implements InFlight. While the gate works on the
+// call, the call's goroutine uses the methods of InFlight and the fields asks and told; the run's goroutine uses everything else.
 type hostCall struct {
 	loop    *loop
 	call    *journal.Call
 	state   callState
-	made    bool // The program has made it on its present runner.
+	made    bool // reports that the program has made the call on its present runner
 	perform Pending
-	release func()         // gives the memory of its arguments back
+	release func()         // gives back the memory of the arguments
 	asks    *approval.Call // the question to people; nil if there is none
 	told    Told
 }
 
-// callState is what a call waits for.
+// callState is the state of a call: whether it is answered, or else what it waits for.
 type callState string
 
 const (
 	undecided  callState = "undecided"  // The call has just been made.
-	held       callState = "held"       // It waits until the program has got the recorded answers.
-	serial     callState = "serial"     // It waits for the answer of the serial call before it.
-	inFlight   callState = "in flight"  // The gate works on it.
-	asking     callState = "asking"     // It waits for an approval.
-	timed      callState = "timed"      // It is a timer that has not fired.
-	answered   callState = "answered"   // Its answer is recorded.
-	unanswered callState = "unanswered" // The program gets no answer: the recorded run had been stopped before.
+	held       callState = "held"       // The call waits until the program has got the recorded answers.
+	serial     callState = "serial"     // The call waits for the answer of the previous serial call.
+	inFlight   callState = "in flight"  // The gate works on the call.
+	asking     callState = "asking"     // The call waits for an approval.
+	timed      callState = "timed"      // The call is a timer that has not fired.
+	answered   callState = "answered"   // The answer is recorded.
+	unanswered callState = "unanswered" // The program gets no answer, because the recorded run was stopped before the answer.
 )
 
-// callStates are the steps from each state.
+// callStates maps each state to the states that may follow it.
 var callStates = map[callState][]callState{
 	undecided: {held, serial, inFlight, timed, answered, unanswered},
 	held:      {serial, inFlight, timed},
@@ -51,16 +51,16 @@ var callStates = map[callState][]callState{
 	timed:     {answered},
 }
 
-// calls are the calls of a run whose answers the program has not got, by number. They stay when the run gives up its runner.
+// calls holds the calls of a run whose answers the program has not got yet. It stays when the run gives up its runner.
 type calls struct {
 	all    map[int]*hostCall
 	count  map[callState]int
-	serial []*hostCall // Serial calls without an answer, in order: the first is in flight or waits for an approval.
+	serial []*hostCall // serial calls without an answer, in order; the first is in flight or waits for an approval
 }
 
 func newCalls() calls { return calls{all: map[int]*hostCall{}, count: map[callState]int{}} }
 
-// in are the calls in a state, by number.
+// in returns the calls in a state, ordered by number.
 func (s *calls) in(state callState) []*hostCall {
 	if s.count[state] == 0 {
 		return nil
@@ -74,7 +74,7 @@ func (s *calls) in(state callState) []*hostCall {
 	return in
 }
 
-// made is a call that the program has made on its present runner; nil if it has not.
+// made returns the call with number n if the program has made it on its present runner, otherwise nil.
 func (s *calls) made(n int) *hostCall {
 	if c := s.all[n]; c != nil && c.made {
 		return c
@@ -82,7 +82,7 @@ func (s *calls) made(n int) *hostCall {
 	return nil
 }
 
-// make adds a call that the program makes, or finds the one that it has made before on another runner.
+// make adds a call that the program makes, or returns the existing one if the program made it before on another runner.
 func (s *calls) make(l *loop, call *journal.Call) *hostCall {
 	c := s.all[call.N]
 	if c == nil {
@@ -94,20 +94,20 @@ func (s *calls) make(l *loop, call *journal.Call) *hostCall {
 	return c
 }
 
-// forget notes that the program has begun again on another runner.
+// forget records that the program has begun again on another runner and has made no calls there.
 func (s *calls) forget() {
 	for _, c := range s.all {
 		c.made = false
 	}
 }
 
-// remove takes a call out whose answer the program has got.
+// remove removes a call whose answer the program has got.
 func (s *calls) remove(c *hostCall) {
 	s.count[c.state]--
 	delete(s.all, c.call.N)
 }
 
-// to makes a step. One that is not in the table is a fault of the loop, and fails the run.
+// to changes the state of the call. A change that callStates does not allow is a bug of the loop and fails the run.
 func (c *hostCall) to(next callState) {
 	if !slices.Contains(callStates[c.state], next) {
 		c.loop.fail(fmt.Errorf("a call that is %s cannot be %s next", c.state, next))
@@ -117,7 +117,7 @@ func (c *hostCall) to(next callState) {
 	c.state = next
 }
 
-// do has the gate answer a call.
+// do lets the gate answer a call, in another goroutine.
 func (l *loop) do(ctx context.Context, c *hostCall) {
 	c.to(inFlight)
 	job := func() {
@@ -135,8 +135,8 @@ func (l *loop) do(ctx context.Context, c *hostCall) {
 	}
 }
 
-// serve does a job, and then waits for further ones, because a goroutine whose stack has grown costs less than a new one. At most one
-// goroutine of a run waits. It ends with the run, or with a job of nil, which the run sends when it gives up its runner.
+// serve runs a job and then waits for further jobs, because reusing a goroutine whose stack has grown is cheaper than starting a new one.
+// At most one goroutine of a run waits. It ends with the run, or with a nil job, which the run sends when it gives up its runner.
 func (l *loop) serve(job func()) {
 	for job != nil {
 		job()
@@ -152,16 +152,16 @@ func (l *loop) serve(job func()) {
 	}
 }
 
-// Told is what a program gets of an answer beside its value.
+// Told is the part of an answer that a program gets in addition to the value.
 type Told struct {
-	// Exact says that the answer has numbers that no JavaScript number holds. Of these the program gets integers as BigInt, and others
-	// as strings.
+	// Exact reports that the answer has numbers that JavaScript numbers cannot represent. The program gets such integers as BigInt,
+	// and other such numbers as strings.
 	Exact bool
-	// Beside is what the answer has beside the value, as JSON. Where the value is an object or array, it is its property $content.
+	// Beside is the part of the answer that is not the value, as JSON. If the value is an object or array, Beside is its property $content.
 	Beside json.RawMessage
 	Notes  []string // lines that the program prints when it gets the answer
-	// Tokens are the types of tokens that the program gets for the first time from a source, each with the place of one: "crm__list $.cards[*]".
-	// A program that has tokens gets a notice where it does with one what cannot work, such as taking a part of it.
+	// Tokens maps the types of tokens that the program gets for the first time from a source to the place of one such token:
+	// "crm__list $.cards[*]". A program with tokens gets a notice when it uses a token in a way that cannot work, such as taking a part of it.
 	Tokens map[string]string
 }
 
@@ -191,7 +191,7 @@ func (c *hostCall) Charge(used time.Duration) error {
 	return nil
 }
 
-// appendIntent records that a write is about to be sent. Calls in flight use it at the same time.
+// appendIntent records that a write is about to be sent. Calls in flight may use it concurrently.
 func (l *loop) appendIntent(i journal.Intent) error {
 	l.intents.Lock()
 	defer l.intents.Unlock()

@@ -8,11 +8,11 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// replayTail is how long a replay computes after its last recorded answer before the recorded ending is reported, where
-// the host decided that ending.
+// replayTail is the maximum time that a replay computes after its last recorded answer, if the host decided the recorded ending.
+// The replay then reports that ending.
 const replayTail = time.Second
 
-// startClock starts the guest's clock, stopClock stops it. Time in replay, and time that the guest was frozen, count for nothing.
+// startClock starts the guest's clock; stopClock stops it. Time in replay, and time in which the guest was frozen, does not count.
 func (l *loop) startClock() {
 	l.guest.since, l.guest.frozen = time.Now(), l.spec.Turn.Frozen()
 	l.spec.Slot.Compute(true)
@@ -21,7 +21,7 @@ func (l *loop) startClock() {
 	case l.replaying():
 		left = l.spec.Limits.Timeout
 		if end := l.recordedEnd(); l.spec.Offline && end != nil && fromOutside(end.Kind) {
-			// The recorded guest may never have come to this answer.
+			// The recorded guest may never have got as far as this answer.
 			left = min(left, time.Duration(l.cursor.End().DurationUS)*time.Microsecond+replayTail)
 		}
 	case l.spec.Offline && l.recordedEnd() != nil:
@@ -31,7 +31,7 @@ func (l *loop) startClock() {
 	l.deadline.Reset(l.guest.allowed)
 }
 
-// computed is how long the guest's clock has been going.
+// computed returns the time since startClock, without the time in which the guest was frozen.
 func (l *loop) computed() time.Duration {
 	return time.Since(l.guest.since) - (l.spec.Turn.Frozen() - l.guest.frozen)
 }
@@ -47,7 +47,7 @@ func (l *loop) stopClock() {
 	l.idles()
 }
 
-// replaying reports whether the program does what it has done before.
+// replaying reports whether the program has not yet got all the answers that it got before.
 func (l *loop) replaying() bool { return l.delivered < l.replayed }
 
 func (l *loop) expired() {
@@ -66,11 +66,11 @@ func (l *loop) expired() {
 	}
 }
 
-// maxUnmetered is how many times in a row the processor time of a runner may be unknown.
+// maxUnmetered is the maximum number of times in a row that the processor time of a runner may be unknown.
 const maxUnmetered = 3
 
-// watchIdle ends a run whose runner computes although it said that it was idle. It is called each time that the runner
-// has been idle for the run's timeout.
+// watchIdle ends a run whose runner computes although it reported that it was idle. It is called each time that the runner
+// has been idle for the duration of the run's timeout.
 func (l *loop) watchIdle() {
 	meter, ok := l.guest.runner.Runner.(interface{ CPU() (time.Duration, error) })
 	if !ok {
@@ -80,7 +80,7 @@ func (l *loop) watchIdle() {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		return
-	case err != nil && l.guest.unmetered < maxUnmetered: // the time since the last look counts with the next
+	case err != nil && l.guest.unmetered < maxUnmetered: // the next successful reading includes this time
 		l.guest.unmetered++
 		l.deadline.Reset(l.spec.Limits.Timeout)
 		return
@@ -104,5 +104,5 @@ func (l *loop) endTimeout() {
 // spent reports whether the run has used up its time to compute.
 func (l *loop) spent() bool { return time.Duration(l.used.Load()) > l.spec.Limits.Timeout }
 
-// errSpent ends work of the host for a run that has used up its time.
+// errSpent is the error that ends work of the host for a run that has used up its time.
 var errSpent = errors.New("the program's time is used up (sandbox.timeout)")

@@ -13,39 +13,39 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// Detach says when a run gives up its runner because calls keep its program waiting. The calls go on; with the first answer, or when a
-// timer is due, the run gets a runner again, and the program is replayed there. It sees no difference. What the program computed in
-// all, what replaying takes for each call and byte included, must be at most a tenth of its present wait.
+// Detach configures when a run gives up its runner because its program waits for calls. The calls continue. At the first answer, or when a
+// timer is due, the run gets a runner again and the program is replayed there; the program sees no difference. The estimated time of the
+// replay, which is the time that the program computed plus a time for each call and byte, must be at most a tenth of the present wait.
 type Detach struct {
-	After time.Duration // least time that the program must have waited
-	// Places are taken while the run has no runner: one for each call in flight, at least one. Where its owner has none left, the run
-	// keeps its runner.
+	After time.Duration // minimum time that the program must have waited
+	// Places limits the calls in flight of runs without a runner. A run takes one place for each call, and at least one. If its owner has
+	// not enough places left, the run keeps its runner.
 	Places *slots.Slots
-	Forget func() // drops what the run can do without meanwhile
-	// Recall gets back what Forget dropped and returns all records of the run.
+	Forget func() // drops what the run does not need while it has no runner
+	// Recall restores what Forget dropped and returns all records of the run.
 	Recall func(ctx context.Context) ([]journal.Record, error)
 }
 
 const (
-	replayShare   = 10                     // a program must have waited for so many times what replaying it takes
-	replayCall    = 100 * time.Microsecond // estimate for replaying a call
-	replayByte    = 100 * time.Nanosecond  // estimate for replaying a byte of arguments and answers
-	maxKept       = 64 << 10               // bytes of arguments that calls in flight hold without a runner
-	keptCall      = 256                    // bytes that every call counts for besides
-	runnerRetried = time.Second            // after a runner could not be started
+	replayShare   = 10                     // minimum ratio of the program's wait to the estimated time of the replay
+	replayCall    = 100 * time.Microsecond // estimated time to replay a call
+	replayByte    = 100 * time.Nanosecond  // estimated time to replay a byte of arguments and answers
+	maxKept       = 64 << 10               // maximum bytes of arguments of the calls in flight of a run without a runner
+	keptCall      = 256                    // bytes that every call counts in addition to its arguments
+	runnerRetried = time.Second            // pause after a runner could not be started
 )
 
-// attachment is whether a run has a runner.
+// attachment is the state of a run's hold on a runner.
 type attachment string
 
 const (
 	attached    attachment = "attached"    // the program is on a runner
 	detaching   attachment = "detaching"   // the runner was told to end the program, so that it can be used again
-	detached    attachment = "detached"    // the run has no runner and wants none
+	detached    attachment = "detached"    // the run has no runner and does not wait for one
 	reattaching attachment = "reattaching" // the run waits for a runner
 )
 
-// attachments are the steps from each state. A run may end in any of them.
+// attachments maps each state to the states that may follow it. A run may end in any state.
 var attachments = map[attachment][]attachment{
 	attached:    {detaching},
 	detaching:   {detached},
@@ -53,20 +53,20 @@ var attachments = map[attachment][]attachment{
 	reattaching: {attached},
 }
 
-// detachment is what the loop knows of a run that has given up its runner, or may.
+// detachment is the part of the loop's state that concerns giving up the runner.
 type detachment struct {
 	state   attachment
-	alarm   *time.Timer // rings when the program has waited for long enough
+	alarm   *time.Timer // fires when the program has waited long enough
 	since   time.Time   // beginning of the program's wait
-	release func()      // gives the places back; nil: none is held
-	had     int         // answers delivered before detaching
-	made    int         // tool calls made before detaching
+	release func()      // gives back the places; nil if none are held
+	had     int         // number of answers delivered before detaching
+	made    int         // number of tool calls made before detaching
 
-	cancel context.CancelFunc // ends the wait for a runner, while reattaching
+	cancel context.CancelFunc // ends the wait for a runner; set while reattaching
 	back   chan returned
 }
 
-// to makes a step. One that is not in the table is a fault of the loop, and fails the run.
+// to changes the attachment. A change that attachments does not allow is a bug of the loop and fails the run.
 func (l *loop) to(next attachment) {
 	d := &l.detachment
 	if !slices.Contains(attachments[d.state], next) {
@@ -78,7 +78,7 @@ func (l *loop) to(next attachment) {
 // hasRunner reports whether the run has a runner, which may have been told to end the program.
 func (d *detachment) hasRunner() bool { return d.state == attached || d.state == detaching }
 
-// returned is a runner for a run that wanted one, or why there is none.
+// returned is the result of the wait for a runner: the runner, or an error.
 type returned struct {
 	runner *sandbox.Lease
 	err    error
@@ -90,7 +90,7 @@ func newDetachment() detachment {
 	return detachment{state: attached, alarm: alarm, back: make(chan returned, 1)}
 }
 
-// frames are those of the runner; none come while there is no runner.
+// frames returns the channel of the runner's frames, nil while the run has no runner.
 func (l *loop) frames() <-chan *frame.Frame {
 	if !l.detachment.hasRunner() {
 		return nil
@@ -106,7 +106,7 @@ func (l *loop) idle() bool {
 	return (l.guest.activity == resting || l.guest.activity == blocked) && l.calls.count[held] == 0 && l.cursor.Next() == nil
 }
 
-// idles notes that the program begins to wait.
+// idles records that the program begins to wait.
 func (l *loop) idles() {
 	if l.spec.Detach != nil {
 		l.detachment.since = time.Now()
@@ -123,7 +123,7 @@ func (l *loop) detach(ctx context.Context) {
 	for _, c := range l.calls.all {
 		switch frame.Kind(c.call.Kind) {
 		case frame.FS, frame.Load:
-			return // calls of files and modules are quick, and use the runner
+			return // calls of files and modules are quick, so the run keeps its runner
 		case frame.Timer:
 		default:
 			flying++
@@ -151,7 +151,7 @@ func (l *loop) detach(ctx context.Context) {
 	l.kill = time.After(grace)
 }
 
-// detachedNow ends the leg of a runner that was given up, and reports whether it was.
+// detachedNow ends the leg of a runner if the run is giving it up, and reports whether it did.
 func (l *loop) detachedNow() bool {
 	if l.detachment.state != detaching || l.phase != running {
 		return false
@@ -175,7 +175,7 @@ func (l *loop) detachedNow() bool {
 	return true
 }
 
-// reattach waits for a runner in the background, if the run is detached. One that is detaching does so when it is detached.
+// reattach waits for a runner in the background if the run is detached. For a run that is still detaching, detachedNow calls it later.
 func (l *loop) reattach() {
 	if l.detachment.state != detached || l.phase != running {
 		return
@@ -191,7 +191,7 @@ func (l *loop) reattach() {
 				back <- returned{runner, err}
 				return
 			}
-			select { // the other calls may end first; the run's own limits end the wait
+			select { // the run's limits end the wait
 			case <-time.After(runnerRetried):
 			case <-ctx.Done():
 			}
@@ -220,7 +220,7 @@ func (l *loop) reattached(ctx context.Context, r returned) {
 	l.fail(l.start())
 }
 
-// recall gets back what was dropped with the runner.
+// recall restores what was dropped with the runner, and returns all records of the run.
 func (l *loop) recall(ctx context.Context) ([]journal.Record, error) {
 	records, err := l.spec.Detach.Recall(context.WithoutCancel(ctx))
 	if err == nil {
@@ -233,7 +233,7 @@ func (l *loop) recall(ctx context.Context) ([]journal.Record, error) {
 	return records, nil
 }
 
-// readEnd prepares a run without a runner for its end.
+// readEnd reads the journal of a run that has no runner and is about to end.
 func (l *loop) readEnd() {
 	if l.detachment.hasRunner() || !l.again || l.phase != running {
 		return
@@ -246,7 +246,7 @@ func (l *loop) readEnd() {
 	l.cursor = journal.NewCursor(records)
 }
 
-// release gives back what a run holds that has ended without a runner.
+// release gives back the places and the runner request of a run that has ended without a runner.
 func (l *loop) release() {
 	if l.detachment.state == reattaching {
 		l.detachment.cancel()
@@ -259,7 +259,7 @@ func (l *loop) release() {
 	}
 }
 
-// printed are the lines that the program has printed, also those that a replay has not come to.
+// printed returns all lines that the program has printed, including those that a replay has not reached yet.
 func (l *loop) printed() []Log {
 	if recorded := l.cursor.Logs(); l.again && len(recorded) > len(l.logs) {
 		return append([]Log{}, recorded...)
@@ -267,5 +267,5 @@ func (l *loop) printed() []Log {
 	return append([]Log{}, l.logs...)
 }
 
-// toolCallsMade is how many tool calls the program has made, also those that a replay has not come to.
+// toolCallsMade returns the number of tool calls that the program has made, including those that a replay has not reached yet.
 func (l *loop) toolCallsMade() int { return max(l.toolCalls, l.detachment.made) }

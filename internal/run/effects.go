@@ -12,25 +12,25 @@ import (
 // Effect is a call that changed, or may have changed, the world outside the sandbox.
 type Effect struct {
 	Call  int    `json:"call"` // call number
-	Kind  string `json:"kind"` // tool, fs
+	Kind  string `json:"kind"` // tool or fs
 	Name  string `json:"name"`
-	State string `json:"state"` // done, failed, in_doubt
+	State string `json:"state"` // done, failed or in_doubt
 }
 
-// The states of an effect.
+// States of an effect.
 const (
 	effectDone    = "done"
 	effectFailed  = "failed" // the server answered with an error
 	effectInDoubt = "in_doubt"
 )
 
-// effects is a run's account of its writes. It is safe for concurrent use.
+// effects records the writes of a run. It is safe for concurrent use.
 type effects struct {
 	mu    sync.Mutex
-	calls map[int]Effect // calls that may become writes; the state of those that are
+	calls map[int]Effect // calls that are or may become writes, by number; the state is empty until a call is a write
 }
 
-// made notes a call; sent says that a dead process had already sent it as a write.
+// made records a call. sent reports that a dead process had already sent the call as a write.
 func (e *effects) made(c *journal.Call, sent bool) {
 	if c.Kind != string(frame.Tool) && c.Kind != string(frame.FS) {
 		return
@@ -46,7 +46,7 @@ func (e *effects) made(c *journal.Call, sent bool) {
 	}
 }
 
-// begin notes that a call is a write whose outcome is unknown until it is settled.
+// begin records that a call is a write. Its outcome is unknown until settle is called.
 func (e *effects) begin(n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -56,7 +56,7 @@ func (e *effects) begin(n int) {
 	}
 }
 
-// settle notes the answer of a call.
+// settle records the outcome of a call that has been answered with err.
 func (e *effects) settle(n int, err *frame.Error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,7 +80,7 @@ func (e *effects) wrote(n int) bool {
 	return e.calls[n].State != ""
 }
 
-// replayed notes the recorded answer of a call, if it has one.
+// replayed records the outcome of a recorded answer; a may be nil.
 func (e *effects) replayed(a *journal.Answer) {
 	if a == nil {
 		return

@@ -12,17 +12,17 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
-// phase is how far a run is.
+// phase is the phase of a run.
 type phase string
 
 const (
 	running  phase = "running"
 	stopping phase = "stopping" // the host has decided how the run ends, and the runner was told
 	over     phase = "over"     // the program has ended
-	failed   phase = "failed"   // the harness has failed, or hands the run over: the journal has no end
+	failed   phase = "failed"   // the harness has failed or hands the run over; the journal has no end record
 )
 
-// phases are the steps from each phase.
+// phases maps each phase to the phases that may follow it.
 var phases = map[phase][]phase{
 	running:  {stopping, over, failed},
 	stopping: {over, failed},
@@ -30,7 +30,7 @@ var phases = map[phase][]phase{
 	failed:   {failed},
 }
 
-// enter makes a step. One that is not in the table is a fault of the loop, and fails the run.
+// enter changes the phase. A change that phases does not allow is a bug of the loop and fails the run.
 func (l *loop) enter(next phase) {
 	if !slices.Contains(phases[l.phase], next) {
 		l.failure, next = fmt.Errorf("a run that is %s cannot be %s next", l.phase, next), failed
@@ -38,7 +38,7 @@ func (l *loop) enter(next phase) {
 	l.phase = next
 }
 
-// fail ends the run with a failure of the harness itself; nil is none.
+// fail ends the run with a failure of the harness itself. It does nothing if err is nil.
 func (l *loop) fail(err error) {
 	if err != nil {
 		l.failure = err
@@ -52,13 +52,13 @@ func (l *loop) finished(last *frame.Frame) {
 	l.enter(over)
 }
 
-// end stops the program for a reason of the host's.
+// end stops the program with an error that the host has decided.
 func (l *loop) end(kind, message string) {
 	l.readEnd()
 	l.stop(l.explain(kind, message))
 }
 
-// explain is the error of an ending that the host decides, with advice where the program may be changed to avoid it.
+// explain returns the error of an ending that the host decides, with advice if a change of the program may avoid the error.
 func (l *loop) explain(kind, message string) *Error {
 	message = clip.Counted(message, maxMessage)
 	if l.spec.Locate != nil && (kind == frame.KindTimeout || kind == frame.KindOutputLimit || kind == frame.KindCallLimit) {
@@ -73,7 +73,7 @@ func (l *loop) stop(reason *Error) {
 	}
 	l.reason = reason
 	l.enter(stopping)
-	l.spec.Turn.Rest() // a frozen process cannot end
+	l.spec.Turn.Rest() // thaws the process, which could not end while frozen
 	l.endCalls()
 	switch {
 	case !l.detachment.hasRunner():
@@ -82,14 +82,14 @@ func (l *loop) stop(reason *Error) {
 	case l.detachment.state == detaching:
 		return // the runner was sent the cancel frame
 	}
-	if unsent := l.guest.unsent; len(unsent) > 0 && unsent[0].T == frame.Start { // a runner without a program heeds no cancel frame
+	if unsent := l.guest.unsent; len(unsent) > 0 && unsent[0].T == frame.Start { // a runner without a program ignores a cancel frame
 		l.guest.send(unsent[0])
 	}
 	l.guest.send(&frame.Frame{T: frame.Cancel, Run: l.spec.Start.Run, Reason: reason.Kind})
 	l.kill = time.After(grace)
 }
 
-// lost handles the end of the runner's process: without a done frame the run has failed, whatever the exit code.
+// lost handles the end of the runner's process. Without a done frame the run has failed, whatever the exit code.
 func (l *loop) lost() {
 	if l.detachedNow() {
 		return

@@ -12,8 +12,8 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// maxFinish is how long an ended run waits for calls that do not return although their context has ended. A write among
-// them stays in doubt.
+// maxFinish is the maximum time that an ended run waits for calls that do not return although their context has ended. A write
+// among them stays in doubt.
 const maxFinish = 5 * time.Second
 
 // finish waits for the calls still in flight, records their answers and the outcome, and returns it.
@@ -23,7 +23,7 @@ func (l *loop) finish() (*Outcome, error) {
 		return l.waiting(), nil
 	}
 	if l.phase == failed {
-		return nil, l.failure // the same as a killed process: a resumed run makes the unanswered calls again
+		return nil, l.failure // as after the death of the process, the resumed run makes the unanswered calls again
 	}
 	out := l.outcome()
 	switch {
@@ -54,7 +54,7 @@ func (l *loop) finish() (*Outcome, error) {
 	return out, nil
 }
 
-// awaitCalls takes the answers of the calls still in flight, for a bounded time.
+// awaitCalls records the answers of the calls still in flight. It waits for at most maxFinish.
 func (l *loop) awaitCalls() {
 	defer close(l.over)
 	bound := time.After(maxFinish)
@@ -73,7 +73,7 @@ func (l *loop) awaitCalls() {
 	}
 }
 
-// outcome says how the run ended: what the host decided comes before what the guest says.
+// outcome returns the outcome of the run. An ending that the host decided overrides the one that the guest reported.
 func (l *loop) outcome() *Outcome {
 	out := &Outcome{
 		RunID: l.spec.Start.Run, Status: Succeeded, Output: json.RawMessage("null"), Logs: l.printed(), Calls: l.toolCallsMade(),
@@ -97,7 +97,7 @@ func (l *loop) outcome() *Outcome {
 	return out
 }
 
-// fail makes the outcome that of a run that failed or was cancelled.
+// fail changes the outcome to that of a run that failed or was cancelled.
 func (o *Outcome) fail(reason *Error) {
 	o.Status, o.Output, o.Error = Failed, json.RawMessage("null"), reason
 	if reason.Kind == frame.KindCancelled {
@@ -105,7 +105,7 @@ func (o *Outcome) fail(reason *Error) {
 	}
 }
 
-// interrupted is the error that the host ended the program with, and where it was, if its runner says so.
+// interrupted returns the error with which the host ended the program, with the program's position if the runner reported one.
 func (l *loop) interrupted() *Error {
 	e := l.reason
 	if e.Kind != frame.KindTimeout || l.done.Error == nil || l.done.Error.Stack == "" || l.spec.Locate == nil {
@@ -114,7 +114,7 @@ func (l *loop) interrupted() *Error {
 	return l.spec.Locate(&frame.Error{Kind: e.Kind, Message: e.Message, Stack: clip.Counted(l.done.Error.Stack, maxStack)})
 }
 
-// programError explains the error that a program ended with.
+// programError returns the error that a program ended with, clipped and with its position in the code.
 func (l *loop) programError(f *frame.Frame) *Error {
 	e := *f.Error
 	e.Name, e.Tool = clip.Counted(e.Name, maxClass), clip.Counted(e.Tool, maxName)
@@ -134,7 +134,7 @@ func (l *loop) programError(f *frame.Frame) *Error {
 	return &Error{Kind: e.Kind, Name: e.Name, Message: e.Message, Stack: e.Stack, Tool: e.Tool, Data: e.Data}
 }
 
-// claimable reports whether a program can have ended with an error of a kind: errors of calls only if an answer had one.
+// claimable reports whether a program can have ended with an error of a kind. An error kind of calls is possible only if an answer had it.
 func (l *loop) claimable(f *frame.Frame, kind string) bool {
 	switch kind {
 	case frame.KindSyntax, frame.KindRuntime, frame.KindNeverSettles, frame.KindOutputLimit, frame.KindCrash:
@@ -145,7 +145,7 @@ func (l *loop) claimable(f *frame.Frame, kind string) bool {
 	return l.raised[kind]
 }
 
-// raisedKind is the kind of the error that an answer raises in the guest.
+// raisedKind returns the kind of the error that an answer raises in the guest.
 func raisedKind(e *frame.Error) string {
 	switch {
 	case e.Kind != "":
@@ -160,7 +160,7 @@ func raisedKind(e *frame.Error) string {
 	return frame.KindTool
 }
 
-// outOfMemory recognises the engine's ways to say that an allocation failed; it can be as little as a thrown null.
+// outOfMemory reports whether an error can mean that an allocation of the engine failed; the engine may only throw null then.
 func outOfMemory(e frame.Error) bool {
 	return e.Kind == frame.KindMemory || e.Name == "InternalError" || e.Name == "RangeError" || e.Kind == frame.KindCrash ||
 		e.Message == "null was thrown" || bytes.Contains([]byte(e.Message), []byte("out of memory"))

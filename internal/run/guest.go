@@ -11,29 +11,29 @@ import (
 
 // guest is the program on one runner.
 type guest struct {
-	runner   *sandbox.Lease // nil: the run has given it up
+	runner   *sandbox.Lease // nil if the run has given it up
 	activity activity
-	unsent   []*frame.Frame // frames for the program once it has a processor
-	clean    bool           // the runner sent its done frame: it can be reset
+	unsent   []*frame.Frame // frames to send once the program has a processor
+	clean    bool           // reports that the runner sent its done frame, so that it can be reset
 
 	since     time.Time
 	allowed   time.Duration // time that the program may compute from since on
-	frozen    time.Duration // frozen time at since
-	idleSince time.Duration // processor time of the runner at the last look since it became idle; -1 before the first
-	unmetered int           // looks in a row that did not find it
+	frozen    time.Duration // total frozen time at since
+	idleSince time.Duration // processor time of the runner at the last reading since it became idle; -1 before the first
+	unmetered int           // number of consecutive readings that failed
 }
 
-// activity is what a guest does, as far as the host has heard.
+// activity is what a guest does according to its last frames.
 type activity string
 
 const (
 	resting   activity = "resting"   // The guest waits for answers, or has not begun.
-	queued    activity = "queued"    // The guest is to compute as soon as it has a processor.
-	computing activity = "computing" // The guest computes: its time counts.
+	queued    activity = "queued"    // The guest will compute as soon as it has a processor.
+	computing activity = "computing" // The guest computes, and its clock runs.
 	blocked   activity = "blocked"   // The guest waits for the answer to a synchronous call.
 )
 
-// activities are the steps from each activity. Only a hostile guest makes a synchronous call while it rests or is queued.
+// activities maps each activity to those that may follow it. Only a hostile guest makes a synchronous call while it rests or is queued.
 var activities = map[activity][]activity{
 	resting:   {queued, computing, blocked},
 	queued:    {computing, blocked},
@@ -41,7 +41,7 @@ var activities = map[activity][]activity{
 	blocked:   {queued, computing},
 }
 
-// does makes a step. One that is not in the table is a fault of the loop, and fails the run.
+// does changes the activity. A change that activities does not allow is a bug of the loop and fails the run.
 func (l *loop) does(next activity) {
 	if !slices.Contains(activities[l.guest.activity], next) {
 		l.fail(fmt.Errorf("a guest that is %s cannot be %s next", l.guest.activity, next))
@@ -49,7 +49,7 @@ func (l *loop) does(next activity) {
 	l.guest.activity = next
 }
 
-// compute lets the guest compute, which may have to wait for a processor: what is sent to it waits as well.
+// compute lets the guest compute. The guest may have to wait for a processor; frames to the guest then wait too.
 func (l *loop) compute() {
 	switch l.guest.activity {
 	case computing, queued:
@@ -62,14 +62,14 @@ func (l *loop) compute() {
 	}
 }
 
-// granted ends the wait for a processor.
+// granted lets a queued guest compute, because it has got a processor.
 func (l *loop) granted() {
 	if l.guest.activity == queued && l.phase == running {
 		l.computes()
 	}
 }
 
-// computes begins the computing of a guest that has a processor.
+// computes starts the clock of a guest that has a processor, and sends it the waiting frames.
 func (l *loop) computes() {
 	l.does(computing)
 	l.startClock()
@@ -79,7 +79,7 @@ func (l *loop) computes() {
 	l.guest.unsent = nil
 }
 
-// rest ends the computing of a guest that says it is idle.
+// rest stops the clock of a guest that has reported that it is idle.
 func (l *loop) rest() {
 	if l.guest.activity == computing {
 		l.does(resting)
@@ -87,7 +87,7 @@ func (l *loop) rest() {
 	}
 }
 
-// block ends the computing of a guest that has made a synchronous call.
+// block stops the clock of a guest that has made a synchronous call.
 func (l *loop) block() {
 	switch l.guest.activity {
 	case blocked: // A hostile guest has made a second call.
@@ -100,7 +100,7 @@ func (l *loop) block() {
 	}
 }
 
-// send gives a frame to the guest, or keeps it until the guest has a processor.
+// send sends a frame to the guest, or keeps it until the guest has a processor.
 func (l *loop) send(f *frame.Frame) {
 	if l.guest.activity == queued || len(l.guest.unsent) > 0 {
 		l.guest.unsent = append(l.guest.unsent, f)
@@ -109,10 +109,10 @@ func (l *loop) send(f *frame.Frame) {
 	}
 }
 
-// send gives a frame to the runner, which reads it when it likes: the run's goroutine keeps the run's limits, and does not wait for the
-// guest.
+// send sends a frame to the runner without waiting until the runner reads it, because the run's goroutine enforces the run's limits and
+// must not wait for the guest.
 func (g *guest) send(f *frame.Frame) {
 	if g.runner.Send(f) != nil {
-		g.runner.Kill() // Frames says why
+		g.runner.Kill() // the loop handles the error when Frames is closed
 	}
 }

@@ -7,30 +7,30 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Limits bound a run. A zero value allows none of it.
+// Limits are the limits of a run. A limit of zero allows nothing.
 type Limits struct {
-	Timeout      time.Duration `json:"timeout"`      // time the guest computes
-	MaxWall      time.Duration `json:"maxWall"`      // everything, waiting included
+	Timeout      time.Duration `json:"timeout"`      // time that the guest computes
+	MaxWall      time.Duration `json:"maxWall"`      // total time of the run, including waiting
 	Memory       int64         `json:"memory"`       // bytes of guest memory
 	MaxOutput    int           `json:"maxOutput"`    // bytes of output and logs together
-	MaxLogLines  int           `json:"maxLogLines"`  // console lines
-	MaxCalls     int           `json:"maxCalls"`     // tool calls
-	MaxHostCalls int           `json:"maxHostCalls"` // host calls of every kind
-	MaxInFlight  int           `json:"maxInFlight"`  // calls at the same time
-	MaxValue     int           `json:"maxValue"`     // bytes of one value that crosses
+	MaxLogLines  int           `json:"maxLogLines"`  // number of console lines
+	MaxCalls     int           `json:"maxCalls"`     // number of tool calls
+	MaxHostCalls int           `json:"maxHostCalls"` // number of host calls of every kind
+	MaxInFlight  int           `json:"maxInFlight"`  // number of calls in flight at the same time
+	MaxValue     int           `json:"maxValue"`     // bytes of one value between guest and host
 }
 
-// Bounds that no program needs to change.
+// Limits that cannot be configured, because no program needs more.
 const (
 	maxName    = 1 << 10   // bytes of the name of a tool or another call
-	maxCrossed = 256 << 20 // bytes of arguments and answers of one run: what its journal and its calls in flight may take
+	maxCrossed = 256 << 20 // bytes of all arguments and answers of one run, to bound its journal and its calls in flight
 	maxMessage = 16 << 10  // bytes of an error's message
 	maxClass   = 256       // bytes of an error's name
-	maxStack   = 64 << 10  // bytes of an error's stack, and of the data it carries
+	maxStack   = 64 << 10  // bytes of an error's stack, and of an error's data
 )
 
-// oversized judges a call by the limits that the guest runtime keeps by itself: a runner that breaks one is broken or
-// hostile. Arguments of synchronous calls are the exception; they are a program's own doing.
+// oversized returns an error if a call exceeds a limit that the guest runtime enforces itself: a runner that exceeds one is broken or
+// hostile. The exception are the arguments of synchronous calls, which a program itself can make too large.
 func (l *loop) oversized(f *frame.Frame) *Error {
 	limits := l.spec.Limits
 	switch {
@@ -46,10 +46,10 @@ func (l *loop) oversized(f *frame.Frame) *Error {
 	return nil
 }
 
-// counted says whether a call is one of those in flight: timers and synchronous calls are not.
+// counted reports whether a call counts towards MaxInFlight. Timers and synchronous calls do not.
 func counted(kind frame.Kind, sync bool) bool { return kind != frame.Timer && !sync }
 
-// cross counts what crosses the sandbox's wall. Both a run and its replay count the same at the same calls.
+// cross counts bytes that pass between guest and host. A run and its replay count the same at the same calls.
 func (l *loop) cross(n int) {
 	l.crossed += n
 	if l.crossed > maxCrossed {

@@ -18,10 +18,10 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
-// Execute runs the program of spec to its end and returns how it ended. The error is the harness's own failure (no
-// runner, no room for the journal); a program that fails is an outcome. Cancelling ctx ends the program as cancelled,
-// but for the cause ErrHandedOver, which leaves it to be resumed and is the error then. Execute empties spec: a run without a runner
-// holds nothing that it can read again.
+// Execute runs the program of spec to its end and returns its outcome. The error is a failure of the harness itself (no
+// runner, no space for the journal); a program that fails is an outcome. If ctx is cancelled, the program ends as cancelled. If the
+// cause is ErrHandedOver, the run is left to be resumed and Execute returns that error. Execute clears spec, so that a run without a
+// runner keeps nothing in memory that it can read again.
 func Execute(ctx context.Context, spec *Spec) (*Outcome, error) {
 	first, release := spec.only()
 	var lease *sandbox.Lease
@@ -47,28 +47,28 @@ func Execute(ctx context.Context, spec *Spec) (*Outcome, error) {
 	return l.finish()
 }
 
-// loop is one execution. Its goroutine owns every field; calls in flight report over results.
+// loop is one execution of a run. Its goroutine owns all fields; calls in flight send their answers on results.
 type loop struct {
 	spec    Spec
-	journal journal.Writer // discards when the run is offline
+	journal journal.Writer // discards all records when the run is offline
 	began   time.Time
 	leg
 
-	latest     int64 // the clock of the last answer that was recorded
-	answers    int   // asynchronous ones that were recorded
+	latest     int64 // time of the last recorded answer
+	answers    int   // number of recorded asynchronous answers
 	calls      calls
-	methods    func() []string // reads which methods the program's code names
+	methods    func() []string // returns the methods that the program's code names
 	timers     timers          // pending timers
 	results    chan result
-	jobs       chan func()       // calls for the goroutine that waits in serve
-	serving    atomic.Bool       // a goroutine waits there
-	suspended  *approval.Request // the request that the run waits for
+	jobs       chan func()       // jobs for the goroutine that waits in serve
+	serving    atomic.Bool       // reports that a goroutine waits in serve
+	suspended  *approval.Request // request that the run waits for
 	over       chan struct{}     // closed when no more results are read
-	late       []*journal.Answer // answers that came after the end; they are stored with it
+	late       []*journal.Answer // answers that came after the end; stored with the end
 	detachment detachment
 
-	used     atomic.Int64 // nanoseconds that the guest has computed, and the host for it
-	deadline *time.Timer  // deadline of the guest's computing, or of the next look at an idle runner
+	used     atomic.Int64 // nanoseconds that the guest, and the host for the guest, have computed
+	deadline *time.Timer  // deadline of the guest's computing, or time of the next check of an idle runner
 	kill     <-chan time.Time
 	unsaved  unsaved
 
@@ -78,23 +78,23 @@ type loop struct {
 	failure error        // failure of the harness itself
 
 	cancelCalls context.CancelFunc
-	intents     sync.Mutex // held by calls in flight; guards noIntents
-	noIntents   bool       // the calls have been cancelled
+	intents     sync.Mutex // held while a call records an intent; guards noIntents
+	noIntents   bool       // reports that the calls have been cancelled
 	effects     effects
 }
 
-// leg is what the loop knows of the program on one runner. A program that comes back to another one is replayed from the beginning.
+// leg is the state of the program on one runner. On another runner the program is replayed from the beginning.
 type leg struct {
 	guest    guest
 	cursor   *journal.Cursor
-	again    bool // the run has had a runner before
-	replayed int  // answers whose work counts for nothing, because the program has had them before
+	again    bool // reports that the run has had a runner before
+	replayed int  // number of answers that the program got before; computing does not count until they are delivered
 
-	now       int64 // the run's clock as the guest last got it
-	hostCalls int   // calls the guest has made
+	now       int64 // time of the run that the guest got last
+	hostCalls int   // number of calls that the guest has made
 	toolCalls int
-	busy      int // calls without an answer that count as in flight
-	delivered int // asynchronous answers given to the guest
+	busy      int // number of unanswered calls that count towards MaxInFlight
+	delivered int // number of asynchronous answers given to the guest
 	crossed   int // bytes of arguments and answers
 
 	idled  int             // number of answers that the guest had taken at its last idle frame; -1 before the first
@@ -119,7 +119,7 @@ func newLoop(spec *Spec) *loop {
 	}
 }
 
-// use begins a leg on a runner, with all that is recorded.
+// use begins a leg on a runner with the records so far.
 func (l *loop) use(runner *sandbox.Lease, records []journal.Record) {
 	l.spec.Turn.Bind(runner.Runner)
 	l.calls.forget()
@@ -135,10 +135,10 @@ func newLeg(runner *sandbox.Lease, records []journal.Record, start int64) leg {
 	}
 }
 
-// execute exchanges frames with the runner until the program has ended. first is the call of a run that begins without one.
+// execute exchanges frames with the runner until the program has ended. first is the call of a run that begins without a runner.
 func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 	l.used.Store(int64(l.spec.Computed))
-	// Calls end when the loop has decided how the run ends, not with ctx: an error of theirs would pass for an answer otherwise.
+	// Calls must not end with ctx, but when the loop has decided how the run ends: otherwise their errors would be recorded as answers.
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancelCalls = cancel
 	defer l.endCalls()
@@ -148,7 +148,7 @@ func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 	}
 	l.deadline = time.NewTimer(l.spec.Limits.Timeout)
 	defer l.deadline.Stop()
-	// Not a channel of a timer: each wait for a frame would start it again.
+	// This cannot be time.After in the select, because each iteration would start it again.
 	wall, cancelWall := context.WithTimeout(context.WithoutCancel(ctx), max(l.spec.Limits.MaxWall-l.spec.Resume.Elapsed, 0))
 	defer cancelWall()
 	defer l.timers.alarm.Stop()
@@ -200,7 +200,7 @@ func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 	}
 }
 
-// endCalls cancels the calls in flight. When it has returned, none of them records an intent any more.
+// endCalls cancels the calls in flight. After endCalls none of them records an intent.
 func (l *loop) endCalls() {
 	l.intents.Lock()
 	defer l.intents.Unlock()
@@ -208,7 +208,7 @@ func (l *loop) endCalls() {
 	l.cancelCalls()
 }
 
-// start hands the program to the runner.
+// start sends the program to the runner.
 func (l *loop) start() error {
 	var program frame.Program
 	if err := json.Unmarshal(l.spec.Start.Program, &program); err != nil {
@@ -229,7 +229,7 @@ func (l *loop) start() error {
 	return nil
 }
 
-// frame handles what the runner sends. The guest wrote it: nothing in it is believed beyond its own run.
+// frame handles a frame of the runner. The guest wrote the frame, so its content is trusted only for the guest's own run.
 func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	if f.Run != l.spec.Start.Run {
 		return
@@ -243,7 +243,7 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	case frame.Log:
 		l.log(ctx, Log{Level: f.Level, Text: f.Text})
 	case frame.Idle:
-		// A guest is idle once after its start and once after each answer: no other idle frame means anything.
+		// A guest is idle once after its start and once after each answer. Any other idle frame breaks the protocol.
 		if f.Taken <= l.idled {
 			l.end(frame.KindCrash, "the runner broke the protocol: it was idle without having taken an answer")
 			return
@@ -263,7 +263,7 @@ func (l *loop) frame(ctx context.Context, f *frame.Frame) {
 	}
 }
 
-// call takes a new host call: from the record where there is one, else through the gate.
+// call handles a new host call. The answer comes from the record if there is one, otherwise from the gate.
 func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	l.hostCalls++
 	if f.ID != l.hostCalls {
@@ -283,7 +283,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	}
 	call := &journal.Call{N: f.ID, Kind: string(f.Kind), Name: f.Name, Args: f.Args, Sync: f.Sync}
 	if f.Kind == frame.Tool {
-		call.Args = jsontext.Compact(call.Args) // removes equal keys, of which a server might read another than the gate
+		call.Args = jsontext.Compact(call.Args) // removes duplicate keys, because a server might use another one than the gate
 	}
 	recorded := l.cursor.Call(call.N)
 	if recorded != nil {
@@ -307,7 +307,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 		l.block()
 	}
 	answer := l.cursor.Answer(call.N)
-	if recorded == nil || !l.again { // else they are known
+	if recorded == nil || !l.again { // otherwise effects and observer know the call already
 		l.effects.made(call, l.cursor.Intent(call.N) != nil)
 		l.effects.replayed(answer)
 		l.observe(Event{Call: call})
@@ -315,30 +315,30 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 			l.observe(Event{Answer: answer})
 		}
 	}
-	if c.state == undecided { // else the run has had another runner when it was decided
+	if c.state == undecided { // otherwise the call was decided when the run had another runner
 		l.decide(ctx, c, answer)
 	}
 }
 
-// decide finds how a call is answered. answer is the recorded one, nil if there is none.
+// decide determines how a call is answered. answer is the recorded answer, nil if there is none.
 func (l *loop) decide(ctx context.Context, c *hostCall, answer *journal.Answer) {
 	given := answer != nil && !answer.Undelivered()
 	switch {
 	case given:
 		if c.to(answered); c.call.Sync {
 			l.deliver(answer)
-		} // else its turn comes when the guest is idle
+		} // otherwise the answer is delivered when the guest is idle
 	case l.spec.Offline && l.cursor.Call(c.call.N) == nil:
 		l.unrecorded(c.call)
 	case l.spec.Offline || answer != nil:
 		if c.to(unanswered); l.spec.Offline && c.call.Sync {
-			l.offlineEnd() // the guest will never be idle
+			l.offlineEnd() // the blocked guest will never be idle
 		}
 	case !c.call.Sync && (l.replaying() || l.calls.count[held] > 0):
 		c.to(held)
 	default:
 		if c.call.Sync {
-			l.performHeld(ctx) // the held calls were made earlier
+			l.performHeld(ctx) // the held calls come first
 		}
 		l.perform(ctx, c)
 	}
@@ -375,8 +375,8 @@ func (l *loop) perform(ctx context.Context, c *hostCall) {
 	l.do(ctx, c)
 }
 
-// answered takes answers and all others that are there by now: they have one time. Every answer is in the journal before the guest sees
-// it, and committed before anybody else sees what comes of it.
+// answered handles answers, together with all others that have arrived by now, which get the same time. Every answer is in the journal before
+// the guest sees it, and committed before anybody else sees its effects.
 func (l *loop) answered(ctx context.Context, results ...result) {
 	for more := true; more; {
 		select {
@@ -401,7 +401,7 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 		batch[i] = l.record(r)
 	}
 	if l.phase != running || len(batch) == 1 && l.returns(batch[0]) {
-		return // stored with the end
+		return // the answer is stored with the end
 	}
 	if l.save(ctx, batch); l.phase != running {
 		return
@@ -412,7 +412,7 @@ func (l *loop) answered(ctx context.Context, results ...result) {
 	}
 }
 
-// doSerial has the gate answer the next serial call, if n is the number of the one before.
+// doSerial lets the gate answer the next serial call, if n is the number of the previous one.
 func (l *loop) doSerial(ctx context.Context, n int) {
 	queue := &l.calls.serial
 	if len(*queue) == 0 || (*queue)[0].call.N != n {
@@ -423,7 +423,7 @@ func (l *loop) doSerial(ctx context.Context, n int) {
 	}
 }
 
-// give delivers a recorded answer, now or when the guest has come back so far.
+// give delivers a recorded answer, now or when the replay has got that far.
 func (l *loop) give(a *journal.Answer) {
 	switch {
 	case l.detachment.state != attached:
@@ -439,10 +439,10 @@ func (l *loop) give(a *journal.Answer) {
 	}
 }
 
-// tick moves the clock of answers on.
+// tick advances the time that the next answers get.
 func (l *loop) tick() { l.latest = max(l.spec.Now().UnixMicro(), l.now, l.latest) }
 
-// waitsForApproval notes a call that has no answer yet.
+// waitsForApproval reports whether the call of a result waits for an approval, and changes its state then.
 func (l *loop) waitsForApproval(r result) bool {
 	c := l.calls.all[r.n]
 	if c.state != inFlight || c.asks == nil {
@@ -452,18 +452,18 @@ func (l *loop) waitsForApproval(r result) bool {
 	return true
 }
 
-// record numbers an answer and puts it into the journal. One that comes after the end is stored together with the end:
-// a journal without an end has answers that the guest was given, and no others.
+// record numbers an answer and appends it to the journal. An answer that comes after the end is stored together with the end,
+// because a journal without an end must hold only answers that the guest was given.
 func (l *loop) record(r result) *journal.Answer {
 	c := l.calls.all[r.n]
 	c.to(answered)
 	a := &journal.Answer{N: r.n, Now: l.latest, Value: r.value, Exact: c.told.Exact, Beside: c.told.Beside, Notes: c.told.Notes, Tokens: c.told.Tokens}
 	if r.err != nil {
 		a.Value = nil
-		a.Error, _ = json.Marshal(r.err) // strings and JSON that was decoded before
+		a.Error, _ = json.Marshal(r.err) // cannot fail: it holds strings and valid JSON
 	}
 	if l.passes(a) {
-		a.Notes, a.Tokens = nil, nil // no program reads it
+		a.Notes, a.Tokens = nil, nil // no guest gets them
 	}
 	l.effects.settle(r.n, r.err)
 	l.unsaved.add(a)
@@ -481,7 +481,7 @@ func (l *loop) record(r result) *journal.Answer {
 	return a
 }
 
-// deliver gives an answer to the guest.
+// deliver sends an answer to the guest.
 func (l *loop) deliver(a *journal.Answer) {
 	made := l.calls.made(a.N)
 	if made == nil {
@@ -526,7 +526,7 @@ func (l *loop) deliver(a *journal.Answer) {
 	})
 }
 
-// named is the types and places of tokens, as the guest gets them.
+// named returns the methods that the program's code names, nil if the guest gets no tokens.
 func (l *loop) named(tokens map[string]string) []string {
 	if tokens == nil {
 		return nil

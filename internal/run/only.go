@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// onlyMemory is how many times the size of an answer a guest needs, at least, to take it.
+	// onlyMemory is the memory that a guest needs at least to take an answer, as a multiple of the answer's size.
 	onlyMemory = 64
-	// maxPlainDepth is how deep a value may be nested that passes without a guest. The guest runtime refuses those of more than 500.
+	// maxPlainDepth is the maximum nesting depth of a value that may pass without a guest. The guest runtime refuses depths above 500.
 	maxPlainDepth = 490
 )
 
-// Only is the tool call of a program that makes this call and returns its value, and does nothing else. Such a run begins without a
-// runner: the host makes the call, and the value is the output, byte by byte. Where the answer is an error, or has something beside its
-// value, the program is replayed on a runner. The journal is the same in both cases.
+// Only is the tool call of a program that makes only this call and returns its value. Such a run begins without a runner: the host
+// makes the call, and the value becomes the output unchanged. If the answer is an error, or has more than a value, the program is
+// replayed on a runner. The journal is the same in both cases.
 type Only struct {
 	Name string
 	Args json.RawMessage // arguments of the call's frame
 }
 
-// only is the frame of the call with which a run begins that has no runner, and gives back what the run holds without one; nil if
-// the run needs a runner.
+// only returns the frame of the call with which the run begins without a runner. release gives back the place that such a run takes.
+// Both are nil if the run needs a runner.
 func (s *Spec) only() (call *frame.Frame, release func()) {
 	if s.Only == nil || s.Detach == nil || len(s.Records) > 0 || s.Offline || len(s.Only.Name) > maxName || !utf8.ValidString(s.Only.Name) {
 		return nil, nil
@@ -44,14 +44,14 @@ func (s *Spec) only() (call *frame.Frame, release func()) {
 	return &frame.Frame{T: frame.Call, Run: s.Start.Run, ID: 1, Kind: frame.Tool, Name: s.Only.Name, Args: args}, release
 }
 
-// passes reports whether the answer to the call of a run without a runner, which has never had one, is the output.
+// passes reports whether an answer becomes the output: the run has never had a runner, and the answer is a plain value within the limits.
 func (l *loop) passes(a *journal.Answer) bool {
 	return l.guest.runner == nil && !l.again && l.spec.Only != nil && a.N == 1 && a.Error == nil && a.Beside == nil &&
 		int64(len(a.Value)) <= min(l.spec.Limits.Memory/onlyMemory, int64(l.spec.Limits.MaxValue)) && plain(a.Value)
 }
 
-// returns ends a run without a runner that has never had one, if the answer to its call is the program's output. The end is stored with
-// the answer.
+// returns ends a run that has never had a runner if the answer to its call becomes the output, and reports whether it did. The end is
+// stored with the answer.
 func (l *loop) returns(a *journal.Answer) bool {
 	if !l.passes(a) {
 		return false
@@ -64,7 +64,7 @@ func (l *loop) returns(a *journal.Answer) bool {
 	return true
 }
 
-// plain reports whether a text is JSON that a guest can have.
+// plain reports whether a text is JSON that a guest could receive.
 func plain(text json.RawMessage) bool {
 	return json.Valid(text) && utf8.Valid(text) && jsontext.Depth(text) <= maxPlainDepth
 }

@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Observe reports of a journal what an observer of its run would have seen.
+// Observe calls observe with the events that an observer of the recorded run would have seen.
 func Observe(records []journal.Record, observe func(Event)) {
 	for _, r := range records {
 		if r.Call != nil || r.Answer != nil || r.Log != nil {
@@ -18,8 +18,8 @@ func Observe(records []journal.Record, observe func(Event)) {
 	}
 }
 
-// Abandoned is the end of a run that is not resumed: its process died, and it was cancelled since. Its duration is up
-// to its last record.
+// Abandoned returns the end record of a run whose process died and which was cancelled before it was resumed. Its duration extends
+// to the last record.
 func Abandoned(records []journal.Record, now time.Time) *journal.End {
 	end := &journal.End{Status: Cancelled, Time: now.UnixMicro()}
 	var first, last int64
@@ -40,7 +40,7 @@ func Abandoned(records []journal.Record, now time.Time) *journal.End {
 	return end
 }
 
-// Recorded is the recorded outcome of a journal, without executing anything; nil if the run has not ended.
+// Recorded returns the outcome that a journal holds, nil if the run has not ended. It executes nothing.
 func Recorded(records []journal.Record) (*Outcome, error) {
 	out := &Outcome{Logs: []Log{}}
 	var done effects
@@ -80,7 +80,7 @@ func Recorded(records []journal.Record) (*Outcome, error) {
 	return out, err
 }
 
-// answerError is the error of a recorded answer, nil if it has none.
+// answerError returns the error of a recorded answer, nil if it has none.
 func answerError(a *journal.Answer) (*frame.Error, error) {
 	if a.Error == nil {
 		return nil, nil
@@ -92,7 +92,7 @@ func answerError(a *journal.Answer) (*frame.Error, error) {
 	return failed, nil
 }
 
-// endError is why a recorded run failed, nil if it succeeded.
+// endError returns the error with which a recorded run failed, nil if it succeeded.
 func endError(end *journal.End) (*Error, error) {
 	if end == nil || end.Error == nil {
 		return nil, nil

@@ -9,11 +9,11 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// A program sees tokens in place of personal data, but it can be written with values in it, or put them together. So what
-// it sends is redacted before anything else sees it. What was recorded was redacted then: a replay compares it with
-// journal.Covers and asks the filter nothing.
+// A program sees tokens in place of personal data, but its code may contain personal data or compose it. So everything that
+// it sends is redacted before anything else sees it. Recorded data is already redacted: a replay compares it with
+// journal.Covers and does not use the filter.
 
-// redactCall takes personal data out of a new call.
+// redactCall hides personal data in a new call.
 func (l *loop) redactCall(ctx context.Context, c *journal.Call) (err error) {
 	ctx = context.WithoutCancel(ctx)
 	if c.Name, err = l.spec.Privacy.Hide(ctx, pii.FromProgram, c.Name); err != nil {
@@ -27,7 +27,7 @@ func (l *loop) redactCall(ctx context.Context, c *journal.Call) (err error) {
 	return err
 }
 
-// redactLog makes a console line the recorded one, or takes personal data out of a new one.
+// redactLog replaces a console line by the recorded one, or hides personal data in a new line.
 func (l *loop) redactLog(ctx context.Context, line *Log) (err error) {
 	if recorded := l.cursor.Logs(); len(l.logs) < len(recorded) && journal.Covers(recorded[len(l.logs)].Text, line.Text) {
 		line.Text = recorded[len(l.logs)].Text
@@ -37,8 +37,8 @@ func (l *loop) redactLog(ctx context.Context, line *Log) (err error) {
 	return err
 }
 
-// redactOutcome takes personal data out of what a program returned or threw. If that fails, the run fails; but if the vault does not
-// answer, that is the error.
+// redactOutcome hides personal data in what a program returned or threw. If that fails, the run fails. If the vault does not
+// answer, redactOutcome returns that error.
 func (l *loop) redactOutcome(out *Outcome) error {
 	ctx, p := context.Background(), l.spec.Privacy
 	output, err := p.HideJSON(ctx, pii.FromProgram, out.Output)
@@ -61,7 +61,7 @@ func (l *loop) redactOutcome(out *Outcome) error {
 	return nil
 }
 
-// unredacted ends a run that sent what could not be redacted. If the vault does not answer, the run is left to be resumed.
+// unredacted ends a run because data that it sent could not be redacted. If the vault does not answer, the run is left to be resumed.
 func (l *loop) unredacted(err error) {
 	if errors.Is(err, pii.ErrUnavailable) {
 		l.fail(err)
@@ -70,12 +70,12 @@ func (l *loop) unredacted(err error) {
 	l.stop(l.unreadable(err))
 }
 
-// unreadable is the ending of a run that sent what could not be redacted.
+// unreadable returns the error of a run that sent data that could not be redacted.
 func (l *loop) unreadable(err error) *Error {
 	return l.explain(frame.KindCrash, "what the program sent cannot be shown: "+err.Error())
 }
 
-// diverged ends a replay that went another way. The message can name what the program sent.
+// diverged ends a replay that diverged from the recorded run. The message may contain what the program sent.
 func (l *loop) diverged(cause error) { l.stop(l.divergence(cause.Error())) }
 
 func (l *loop) divergence(message string) *Error {

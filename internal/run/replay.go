@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// deliverRecorded gives an idle guest the next answer of the record. When none is left, held calls go live.
+// deliverRecorded sends the next recorded answer to an idle guest. When no recorded answer is left, the held calls go live.
 func (l *loop) deliverRecorded(ctx context.Context) {
 	if a := l.cursor.Next(); a != nil {
 		if l.calls.made(a.N) == nil {
@@ -28,21 +28,21 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 		return
 	}
 	l.performHeld(ctx)
-	l.timers.step() // the guest is idle
+	l.timers.step() // the guest is idle, so its step has ended
 	if n := l.calls.count[unanswered]; n > 0 && n == len(l.calls.all) && l.phase == running {
-		// The run was ending when its process died: these calls were answered, but not to the guest.
+		// The run was ending when its process died: these calls were answered, but the guest never got the answers.
 		l.end(frame.KindCrash, "the harness stopped while this run was ending; its calls were answered after the program had been stopped")
 	}
 }
 
-// performHeld makes held calls go live.
+// performHeld performs the held calls.
 func (l *loop) performHeld(ctx context.Context) {
 	for _, c := range l.calls.in(held) {
 		l.perform(ctx, c)
 	}
 }
 
-// offlineEnd stops a replay that has used up its record: what the host decided then is reported, not reproduced.
+// offlineEnd stops a replay that has used up its record. It reports the recorded ending if the host decided it.
 func (l *loop) offlineEnd() {
 	end, missing := l.recordedEnd(), l.missing()
 	switch {
@@ -55,8 +55,8 @@ func (l *loop) offlineEnd() {
 	}
 }
 
-// unrecorded judges a replayed program's call that the record does not have: the program got further than the recorded
-// one did before the host ended it, or goes another way.
+// unrecorded handles a call of a replayed program that has no record: the program got further than the recorded one did
+// before the host ended it, or the replay has diverged.
 func (l *loop) unrecorded(c *journal.Call) {
 	if end := l.recordedEnd(); end != nil && fromOutside(end.Kind) && l.missing() == nil {
 		l.stop(end)
@@ -65,7 +65,7 @@ func (l *loop) unrecorded(c *journal.Call) {
 	l.diverged(&journal.DivergedError{N: c.N, Got: c})
 }
 
-// recordedEnd is the recorded run's error if the host decided it.
+// recordedEnd returns the recorded run's error if the host decided it, otherwise nil.
 func (l *loop) recordedEnd() *Error {
 	if recorded, _ := endError(l.cursor.End()); recorded != nil && hostDecided(recorded.Kind) {
 		return recorded
@@ -73,7 +73,7 @@ func (l *loop) recordedEnd() *Error {
 	return nil
 }
 
-// hostDecided says whether the host, not the program, ends a run with this kind.
+// hostDecided reports whether the host, not the program, decides to end a run with an error of this kind.
 func hostDecided(kind string) bool {
 	switch kind {
 	case frame.KindTimeout, frame.KindMemory, frame.KindCrash, frame.KindOutputLimit, frame.KindCancelled, frame.KindCallLimit:
@@ -82,12 +82,13 @@ func hostDecided(kind string) bool {
 	return false
 }
 
-// fromOutside says whether an ending comes at a moment that the program has no part in: it cannot be expected again.
+// fromOutside reports whether an ending of this kind comes at a moment that does not depend on the program, so that a replay cannot
+// reproduce it.
 func fromOutside(kind string) bool {
 	return kind == frame.KindTimeout || kind == frame.KindCancelled || kind == frame.KindCrash
 }
 
-// compare holds a replay's outcome against the recorded one, and makes it that where they agree.
+// compare compares the outcome of a replay with the recorded one. If they agree, it sets out to the recorded outcome.
 func (l *loop) compare(out *Outcome) {
 	end := l.cursor.End()
 	if out.Error != nil && out.Error.Kind == frame.KindDiverged {
@@ -113,10 +114,10 @@ func (l *loop) compare(out *Outcome) {
 	}
 }
 
-// report makes the recorded outcome the replay's, where the program had no part in how the run ended. It may have come
-// further now than then, or not as far.
+// report sets the outcome of a replay to the recorded one, if the recorded ending did not depend on the program. The replayed program may
+// have got further than the recorded one, or not as far.
 func (l *loop) report(out *Outcome, end *journal.End, recorded *Error) {
-	ended := l.reason == nil // the program ended by itself: everything recorded must have come before
+	ended := l.reason == nil // the program ended by itself, so it must have made all recorded calls
 	logs := l.cursor.Logs()
 	both := min(len(logs), len(out.Logs))
 	out.Status, out.Output, out.Error, out.Calls = end.Status, json.RawMessage("null"), recorded, end.Calls
@@ -129,8 +130,8 @@ func (l *loop) report(out *Outcome, end *journal.End, recorded *Error) {
 	out.Effects = l.effects.list()
 }
 
-// missing names the first recorded call that a replayed program has not made. That the program did not take a recorded
-// answer is no difference: an answer may be on its way when a program ends that does not wait for it.
+// missing returns an error that names the first recorded call that the replayed program has not made. An answer that the program did not
+// take is not a difference, because an answer may be under way when a program ends that does not wait for it.
 func (l *loop) missing() error {
 	err := l.cursor.Finish()
 	if diverged, ok := errors.AsType[*journal.DivergedError](err); ok && diverged.N <= l.hostCalls {
@@ -139,7 +140,7 @@ func (l *loop) missing() error {
 	return err
 }
 
-// difference says how a replay's outcome differs from the recorded one, if it does. recorded is nil for a run that
+// difference describes how the outcome of a replay differs from the recorded one, "" if it does not. recorded is nil for a run that
 // succeeded.
 func (l *loop) difference(end *journal.End, out *Outcome, recorded *Error) string {
 	if recorded != nil && hostDecided(recorded.Kind) && out.Error != nil && out.Error.Kind == recorded.Kind {

@@ -11,17 +11,18 @@ import (
 )
 
 const (
-	// maxBurst is how long a run that computes without a pause holds a slot. The next run may begin then, and both share the
-	// processors by Turns.
+	// maxBurst is the maximum time that a run which computes without a pause holds a slot. The next run may begin then, and both share
+	// the processors by Turns.
 	maxBurst = 50 * time.Millisecond
-	// maxPause is how long a run that waits for an answer keeps its slot. A run that calls quick tools keeps its slot to its end. A
-	// run that calls a slow tool loses it, and the next run begins.
+	// maxPause is the maximum time that a run which waits for an answer keeps its slot. A run that calls quick tools keeps its slot to its
+	// end. A run that calls a slow tool loses its slot, and the next run begins.
 	maxPause = 10 * time.Millisecond
-	// maxWait is how long no run begins while runs that have begun keep the slots.
+	// maxWait is the time since the last grant after which a waiting run begins although no slot is free.
+
 	maxWait = 250 * time.Millisecond
 )
 
-// Slots bound how many runs of tasks begin at the same time, so that started tasks end before others slow them down. A new run needs
+// Slots limits how many runs of tasks begin at the same time, so that started tasks end before others slow them down. A new run needs
 // a slot to begin. It holds the slot while it computes or waits for less than maxPause. A run that lost its slot continues without
 // one. A free slot goes to the owner with the fewest slots, then to the oldest task. All methods are safe for concurrent use.
 type Slots struct {
@@ -32,17 +33,17 @@ type Slots struct {
 	paused list.List // *Slot values whose runs wait, the longest first
 	queue  slots.Queue
 	timer  *time.Timer
-	last   time.Time // time of the last grant, or of the last empty queue
+	last   time.Time // time of the last grant, or the time when the queue was last empty
 }
 
-// NewSlots returns n slots.
+// NewSlots returns a Slots with n slots.
 func NewSlots(n int) *Slots {
 	s := &Slots{n: n, queue: slots.Queue{Earliest: true}}
 	s.timer = alarm(&s.mu, s.admit)
 	return s
 }
 
-// alarm calls f with the lock held when it is set and rings.
+// alarm returns a stopped timer that calls f with the lock held when it fires.
 func alarm(mu *sync.Mutex, f func()) *time.Timer {
 	timer := time.AfterFunc(time.Hour, func() {
 		mu.Lock()
@@ -53,17 +54,17 @@ func alarm(mu *sync.Mutex, f func()) *time.Timer {
 	return timer
 }
 
-// Slot is what one run holds while it computes. A nil slot is that of a run which waits for none. One goroutine at a time uses it.
+// Slot is the slot of one run, held or not. A nil Slot belongs to a run that needs no slot. Only one goroutine at a time may use it.
 type Slot struct {
 	place slots.Place
 	owner string
 	slots *Slots
-	since time.Time     // the run has computed or waited since
-	list  *list.List    // slots.busy or slots.paused; nil: the slot is not held
-	elem  *list.Element // element of list
+	since time.Time     // time since when the run has computed or waited
+	list  *list.List    // slots.busy or slots.paused; nil if the slot is not held
+	elem  *list.Element // element of the slot in list
 }
 
-// Acquire waits for a slot, which must be released. began orders the runs of an owner. The error is the end of ctx.
+// Acquire waits for a slot, which must be released. The runs of an owner get slots in the order of began. Acquire fails only if ctx ends.
 func (s *Slots) Acquire(ctx context.Context, owner string, began time.Time) (*Slot, error) {
 	ready := make(chan struct{})
 	slot := &Slot{owner: owner, slots: s}
@@ -87,7 +88,7 @@ func (s *Slots) Acquire(ctx context.Context, owner string, began time.Time) (*Sl
 	}
 }
 
-// admit lets the next runs begin. s.mu is held, here and below.
+// admit lets the next runs begin. The caller of admit, put or lose holds s.mu.
 func (s *Slots) admit() {
 	now := time.Now()
 	next := now.Add(maxBurst)
@@ -117,7 +118,7 @@ func (s *Slots) admit() {
 	}
 }
 
-// put puts a slot into a list, or in none.
+// put moves a slot to a list, or to no list if to is nil.
 func (s *Slots) put(slot *Slot, to *list.List) {
 	if slot.list != nil {
 		slot.list.Remove(slot.elem)
@@ -128,7 +129,7 @@ func (s *Slots) put(slot *Slot, to *list.List) {
 	}
 }
 
-// lose takes a slot from its run, if the run holds it.
+// lose takes the slot away from its run, if the run holds it.
 func (s *Slots) lose(slot *Slot) {
 	if slot.list != nil {
 		s.put(slot, nil)
@@ -136,7 +137,7 @@ func (s *Slots) lose(slot *Slot) {
 	}
 }
 
-// Compute says whether the run computes from now on, or waits.
+// Compute records whether the run computes or waits from now on.
 func (slot *Slot) Compute(computes bool) {
 	if slot == nil {
 		return
@@ -156,7 +157,7 @@ func (slot *Slot) Compute(computes bool) {
 	}
 }
 
-// Release ends the use of the slot, or the wait for it.
+// Release gives back the slot, or ends the wait for it.
 func (slot *Slot) Release() {
 	s := slot.slots
 	s.mu.Lock()

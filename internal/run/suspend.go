@@ -10,15 +10,16 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Suspension is what a run gives up its runner with: all that it needs to go on besides its journal, and what people are asked.
+// Suspension is the state of a run that waits for an approval: the questions to people, and what the run needs, besides its journal, to be
+// resumed.
 type Suspension struct {
-	Calls  []approval.Call // calls in order
-	Made   int             // tool calls
+	Calls  []approval.Call // calls that need an approval, in order
+	Made   int             // number of tool calls made
 	Done   []Effect
 	Resume approval.Resume
 }
 
-// RefusedError is the error of a Suspend that cannot have the run wait: the calls are answered with it.
+// RefusedError is the error of a Suspend that does not let the run wait. The calls are answered with Answer.
 type RefusedError struct{ Answer *frame.Error }
 
 func (e *RefusedError) Error() string { return e.Answer.Message }
@@ -56,7 +57,7 @@ func (l *loop) suspend(ctx context.Context) {
 	}
 }
 
-// refuse answers the calls that wait for an approval.
+// refuse answers the calls that wait for an approval with an error.
 func (l *loop) refuse(ctx context.Context, why *frame.Error) {
 	var answers []result
 	for _, c := range l.calls.in(asking) {
@@ -67,12 +68,12 @@ func (l *loop) refuse(ctx context.Context, why *frame.Error) {
 	l.answered(ctx, answers...)
 }
 
-// elapsed is how long the run has taken, without the time in which it waited for approvals.
+// elapsed returns the duration of the run so far, without the time in which it waited for approvals.
 func (l *loop) elapsed() time.Duration {
 	return l.spec.Resume.Elapsed + l.spec.Now().Sub(l.began).Truncate(time.Microsecond)
 }
 
-// waiting is the outcome of a run that waits for an approval.
+// waiting returns the outcome of a run that waits for an approval.
 func (l *loop) waiting() *Outcome {
 	return &Outcome{
 		RunID: l.spec.Start.Run, Status: WaitingApproval, Approval: l.suspended, Output: json.RawMessage("null"), Logs: l.printed(),
@@ -80,7 +81,7 @@ func (l *loop) waiting() *Outcome {
 	}
 }
 
-// left is what is left of the pending timers, by call; nil if there are none.
+// left returns the remaining times of the pending timers by call number, nil if there are none.
 func (t *timers) left(now time.Time) map[int]time.Duration {
 	if len(t.pending) == 0 {
 		return nil

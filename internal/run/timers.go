@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// The bounds of a timer's delay. The lower one is Node's; the upper one is longer than any run may take.
+// Bounds of a timer's delay. The minimum is that of Node; the maximum is longer than any run may take.
 const (
 	minDelay = time.Millisecond
 	maxDelay = 30 * 24 * time.Hour
@@ -20,10 +20,10 @@ const (
 // goroutine owns them.
 type timers struct {
 	pending timerHeap
-	alarm   *time.Timer // rings when the first timer is due
-	// base is the time from which the delays of one step of the guest are counted, so that equal delays are due at the
-	// same time; zero until the step's first timer. None fires before the step has ended, because the step may yet start
-	// one that is due earlier.
+	alarm   *time.Timer // fires when the first timer is due
+	// base is the time from which all delays of one step of the guest count, so that timers with equal delays are due at the
+	// same time. It is zero until the step's first timer. No timer fires before the step has ended, because the step may still
+	// start one that is due earlier.
 	base time.Time
 }
 
@@ -38,7 +38,7 @@ func newTimers() timers {
 	return timers{alarm: alarm}
 }
 
-// add starts the timer of a call; left has what is left of timers that waited with their run.
+// add starts the timer of a call. left holds the remaining times of timers that were pending when the run suspended.
 func (t *timers) add(c *journal.Call, left map[int]time.Duration) error {
 	var args struct{ MS float64 }
 	if err := json.Unmarshal(c.Args, &args); err != nil {
@@ -59,7 +59,7 @@ func (t *timers) add(c *journal.Call, left map[int]time.Duration) error {
 	return nil
 }
 
-// step notes that the guest has ended a step: later timers count from a later time.
+// step records that the guest has ended a step. Later timers count from a later time.
 func (t *timers) step() { t.base = time.Time{} }
 
 // due removes the timers whose time has come and returns their answers in the order in which they fire.

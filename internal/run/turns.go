@@ -9,57 +9,58 @@ import (
 )
 
 const (
-	// maxTurn is how long a program computes while others wait for a processor.
+	// maxTurn is the time that a program may compute while others wait for a processor.
 	maxTurn = 50 * time.Millisecond
-	// minTurn is how long a program computes while an owner waits who has at least two processors fewer than the program's owner.
+	// minTurn replaces maxTurn while a waiting owner has at least two processors fewer than the program's owner.
 	minTurn = 5 * time.Millisecond
-	// keptFor is how long an owner leaves one processor free after the program of another has computed.
+	// keptFor is the time for which an owner must leave one processor free after a program of another owner has computed.
 	keptFor = 100 * time.Millisecond
 )
 
-// Turns share the processors between programs: at most n compute at the same time. A free processor goes to the owner that has the
-// fewest; owners that have as many take turns, and so do the programs of one owner. An owner gets the last one only if no other's
-// program has computed lately: what the host does for the others needs it. A program whose turn is over is frozen while others have theirs; where the
-// system cannot freeze a process it computes on. The wait counts as no computing. All methods are safe for concurrent use.
+// Turns shares the processors between programs: at most n programs compute at the same time. A free processor goes to the owner that has the
+// fewest. Owners that have equally many take turns, and so do the programs of one owner. An owner that has all other processors gets the last
+// one only if no program of another owner has computed within keptFor, because the host needs a processor to work for the others. A program
+// whose turn is over is frozen while others compute; if the system cannot freeze a process, the program continues to compute. Waiting does not
+// count as computing. All methods are safe for concurrent use.
 type Turns struct {
 	n int
 
 	mu    sync.Mutex
-	busy  list.List // *Turn values, the longest first
+	busy  list.List // *Turn values of programs that compute, the longest first
 	queue slots.Queue
-	timer *time.Timer // rings when the first turn is over
+	timer *time.Timer // fires when the first turn is over
 
-	latest string    // the owner whose program began or ended to compute last
-	at     time.Time // when latest began or ended to compute
-	before time.Time // when another owner's program last did
+	latest string    // owner whose program was the last to begin or end computing
+	at     time.Time // time when that program did
+	before time.Time // last time when a program of any other owner did
 }
 
-// freezer is a runner whose process can be stopped for a while. Freeze reports whether that was done.
+// freezer is a runner whose process can be frozen and thawed. Freeze reports whether it succeeded.
 type freezer interface{ Freeze(stop bool) bool }
 
-// NewTurns shares n processors.
+// NewTurns returns a Turns with n processors.
 func NewTurns(n int) *Turns {
 	t := &Turns{n: n}
 	t.timer = alarm(&t.mu, t.admit)
 	return t
 }
 
-// Turn is the part of one run. A nil Turn may always compute. One goroutine at a time uses it.
+// Turn is the turn of one run. A nil Turn may always compute. Only one goroutine at a time may use it.
 type Turn struct {
 	turns   *Turns
 	owner   string
 	place   slots.Place
-	granted chan struct{} // gets a token when a wait ends that Compute began
-	runner  freezer       // nil: it cannot be frozen
-	elem    *list.Element // element of turns.busy; nil: it does not compute, or its turn is over and it could not be frozen
-	waits   bool          // for the processor that Compute asked for
-	frozen  bool          // reports that it waits for its next turn
-	since   time.Time     // beginning of its turn, or of its freezing
-	lost    time.Duration // frozen time
-	spent   time.Duration // used time of its turn
+	granted chan struct{} // receives a value when a wait that Compute began has ended
+	runner  freezer       // nil if the runner cannot be frozen
+	elem    *list.Element // element of turns.busy; nil if the program does not compute, or computes beyond its turn because it cannot be frozen
+	waits   bool          // reports that the program waits for the processor that Compute requested
+	frozen  bool          // reports that the program is frozen until its next turn
+	since   time.Time     // beginning of the turn, or time of freezing
+	lost    time.Duration // total frozen time
+	spent   time.Duration // used time of the turn
 }
 
-// Join returns the turn of a run.
+// Join returns a Turn for a run of an owner.
 func (t *Turns) Join(owner string) *Turn {
 	turn := &Turn{turns: t, owner: owner, granted: make(chan struct{}, 1)}
 	turn.place.Grant = func() {
@@ -73,14 +74,14 @@ func (t *Turns) Join(owner string) *Turn {
 	return turn
 }
 
-// Bind says which runner executes the run.
+// Bind sets the runner that executes the run.
 func (turn *Turn) Bind(runner any) {
 	if turn != nil {
 		turn.runner, _ = runner.(freezer)
 	}
 }
 
-// Granted yields once for each Compute that has returned false, when the program may compute.
+// Granted returns a channel that receives a value for each Compute that returned false, once the program may compute.
 func (turn *Turn) Granted() <-chan struct{} {
 	if turn == nil {
 		return nil
@@ -88,7 +89,7 @@ func (turn *Turn) Granted() <-chan struct{} {
 	return turn.granted
 }
 
-// Compute asks for a processor, and reports whether the program has one now.
+// Compute requests a processor, and reports whether the program has one now.
 func (turn *Turn) Compute() bool {
 	if turn == nil {
 		return true
@@ -107,7 +108,7 @@ func (turn *Turn) Compute() bool {
 	return !turn.waits
 }
 
-// Rest gives the processor back, or gives up the wait for one.
+// Rest gives back the processor, or ends the wait for one.
 func (turn *Turn) Rest() {
 	if turn == nil {
 		return
@@ -116,7 +117,7 @@ func (turn *Turn) Rest() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	select {
-	case <-turn.granted: // a turn was granted and not taken
+	case <-turn.granted: // a processor was granted, but no one has received the value
 	default:
 	}
 	switch {
@@ -133,7 +134,7 @@ func (turn *Turn) Rest() {
 	t.admit()
 }
 
-// Frozen is how long the program has been frozen.
+// Frozen returns the total time that the program has been frozen.
 func (turn *Turn) Frozen() time.Duration {
 	if turn == nil {
 		return 0
@@ -146,7 +147,7 @@ func (turn *Turn) Frozen() time.Duration {
 	return turn.lost
 }
 
-// thaw lets a frozen runner go on. turns.mu is held, here and below.
+// thaw lets a frozen runner continue. The caller of thaw, or of a method below other than Others, holds turns.mu.
 func (turn *Turn) thaw() {
 	if turn.frozen {
 		turn.runner.Freeze(false)
@@ -154,7 +155,7 @@ func (turn *Turn) thaw() {
 	}
 }
 
-// end takes a program's processor away.
+// end takes the processor away from a program.
 func (t *Turns) end(turn *Turn) {
 	t.busy.Remove(turn.elem)
 	turn.elem = nil
@@ -162,7 +163,7 @@ func (t *Turns) end(turn *Turn) {
 	t.queue.Return(&turn.place)
 }
 
-// wait queues a program: one that rested before its turn was over waits since it got that turn.
+// wait queues a program. A program that rested before its turn was over keeps the place in the queue that it had for that turn.
 func (t *Turns) wait(turn *Turn) {
 	if turn.spent >= maxTurn || turn.frozen || turn.place.Since.IsZero() {
 		turn.place.Since, turn.spent = time.Now(), 0
@@ -170,7 +171,7 @@ func (t *Turns) wait(turn *Turn) {
 	t.queue.Wait(turn.owner, 1, &turn.place)
 }
 
-// admit gives processors that are free, and those of programs whose turn is over, to programs that wait.
+// admit gives waiting programs the free processors and those of programs whose turn is over.
 func (t *Turns) admit() {
 	now := time.Now()
 	for first := t.queue.First(); first != nil; first = t.queue.First() {
@@ -200,7 +201,7 @@ func (t *Turns) admit() {
 	t.timer.Stop()
 }
 
-// active notes that an owner's program begins or ends to compute.
+// active records that a program of an owner begins or ends computing.
 func (t *Turns) active(owner string) {
 	if owner != t.latest {
 		t.latest, t.before = owner, t.at
@@ -224,7 +225,7 @@ func (t *Turns) Others(owner string) bool {
 	return time.Since(at) < keptFor
 }
 
-// keptUntil is until when the last processor is not for an owner that has all the others.
+// keptUntil returns the time until which an owner may not get the last processor; zero if the owner may get it, or does not have all others.
 func (t *Turns) keptUntil(owner string) time.Time {
 	switch {
 	case t.n == 1 || t.queue.Has(owner) < t.n-1:
@@ -236,14 +237,14 @@ func (t *Turns) keptUntil(owner string) time.Time {
 	}
 }
 
-// firstOver returns the program that has to make room for the one that waits, and when.
+// firstOver returns the program that has to give its processor to the waiting one, and when.
 func (t *Turns) firstOver(waiting *slots.Place) (first *Turn, at time.Time) {
 	for e := t.busy.Front(); e != nil; e = e.Next() {
 		turn := e.Value.(*Turn)
 		over := turn.since.Add(maxTurn)
 		switch more, same := turn.place.More(waiting); {
 		case more <= 0 && !same:
-			continue // a swap would change nothing
+			continue // taking this processor would not make the shares more equal
 		case more > 1:
 			over = turn.since.Add(minTurn)
 		}

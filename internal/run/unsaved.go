@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// saveAfter is how long records wait for a commit at most: a process that dies loses no more, and others list the run then.
+	// saveAfter is the maximum time that records wait for a commit. A process that dies loses no older records, and other processes can
+	// list the run after that time.
 	saveAfter  = time.Second
-	maxUnsaved = 256 << 10 // bytes of answers that wait for a commit
+	maxUnsaved = 256 << 10 // maximum bytes of answers that wait for a commit
 )
 
-// unsaved is what waits for a commit. The program gets an answer before it is stored, because a crash that loses the answer also loses all
-// that the program did with it: a resumed run makes the call again. What others see of a run must not depend on such an answer. So a
-// commit comes before a write is sent, a person is asked or told, a runner is given up, and the run ends.
+// unsaved tracks what waits for a commit. The program gets an answer before the answer is stored, because a crash that loses the answer also
+// loses everything that the program did with it: a resumed run makes the call again. What others see of a run must not depend on such an
+// answer. So a commit comes before a write is sent, a person is asked or told, a runner is given up, or the run ends.
 type unsaved struct {
-	due     <-chan time.Time // time of the commit; nil: nothing has to be stored
+	due     <-chan time.Time // receives at the time of the next commit; nil if nothing has to be stored
 	answers int
-	bytes   int     // bytes of answers
+	bytes   int     // bytes of the answers
 	events  []Event // events that the observer has not seen
 }
 
@@ -30,8 +31,9 @@ func (u *unsaved) add(a *journal.Answer) {
 	u.bytes += len(a.Value) + len(a.Error) + len(a.Beside)
 }
 
-// save stores answers, or lets them wait for the next commit. The outcome of a write does not wait: it would be in doubt after a crash. A run that
-// is watched shows each answer before the program has it, and one without a runner reads them from the store.
+// save commits answers, or lets them wait for the next commit. The outcome of a write does not wait, because it would be in doubt after a crash.
+// Answers do not wait either if the run has an observer, which sees each answer before the program, or has no runner, because the next leg reads
+// the answers from the store.
 func (l *loop) save(ctx context.Context, answers []*journal.Answer) {
 	wrote := func(a *journal.Answer) bool { return l.effects.wrote(a.N) }
 	if l.detachment.state != attached || l.spec.Observe != nil || l.unsaved.bytes >= maxUnsaved || slices.ContainsFunc(answers, wrote) {
@@ -41,7 +43,7 @@ func (l *loop) save(ctx context.Context, answers []*journal.Answer) {
 	}
 }
 
-// commit stores what was recorded, and shows what waited for that. It does not end with the run's context: what was answered is stored
+// commit stores the records, and shows the events that waited for the commit. It ignores the end of ctx, so that answers are stored
 // even when the run has been cancelled.
 func (l *loop) commit(ctx context.Context) {
 	if err := l.journal.Commit(context.WithoutCancel(ctx)); err != nil {
@@ -55,7 +57,7 @@ func (l *loop) commit(ctx context.Context) {
 	}
 }
 
-// observe shows an event, at once if every answer that the program has had is stored.
+// observe shows an event to the observer, at once if every answer that the program has got is stored, otherwise after the next commit.
 func (l *loop) observe(e Event) {
 	switch {
 	case l.spec.Observe == nil:

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	lookForDecisions = 2 * time.Second // interval of looking for decisions of other processes; those of this process wake the loop
-	resumeEach       = 16              // runs of a user that go on at the same time after their approval; of all users shareOfAll times as many
-	resumeAgain      = 5 * time.Second // before a run is resumed again that could not be
-	maxReason        = 1000            // bytes of a denial's reason
-	maxPreview       = 64 << 10        // bytes of arguments that a request holds
+	lookForDecisions = 2 * time.Second // interval at which decisions of other processes are looked for; those of this process wake the loop
+	resumeEach       = 16              // maximum number of runs of a user that are resumed at the same time; for all users shareOfAll times as many
+	resumeAgain      = 5 * time.Second // pause before a run that could not be resumed is tried again
+	maxReason        = 1000            // maximum bytes of a denial's reason
+	maxPreview       = 64 << 10        // maximum bytes of arguments in a request
 )
 
-// waitFor makes a spec's Suspend: the run asks, and waits with its journal alone.
+// waitFor sets spec.Suspend to a function that stores a request for an approval. While the run waits, only its journal is kept.
 func (s *Service) waitFor(spec *run.Spec, req Request) {
 	start := journal.Start{Run: spec.Start.Run, Session: spec.Start.Session, User: spec.Start.User}
 	req = Request{Task: req.Task, Principal: req.Principal}
@@ -62,12 +62,12 @@ func (s *Service) waitFor(spec *run.Spec, req Request) {
 			Type: telemetry.ApprovalRequested, Severity: telemetry.Medium, Details: map[string]any{"run": r.Run, "approval": r.ID, "calls": len(r.Calls)},
 		})
 		s.asked.Store(true)
-		wake(s.decided) // for its expiry
+		wake(s.decided) // ResumeDecided must know when the request expires
 		return &r, nil
 	}
 }
 
-// quotaText is the text of a quota's error without what the store was doing.
+// quotaText returns the text of a quota error without the description of the store's operation.
 func quotaText(err error) string {
 	for next := err; next != nil; next = errors.Unwrap(next) {
 		if !errors.Is(next, task.ErrQuota) || next == task.ErrQuota { //nolint:errorlint // the wrapped one itself
@@ -78,7 +78,7 @@ func quotaText(err error) string {
 	return err.Error()
 }
 
-// shorten leaves out arguments that are too large for a request; the first ones stay.
+// shorten removes arguments beyond maxPreview bytes from calls; those of the first calls stay.
 func shorten(calls []approval.Call) {
 	left := maxPreview
 	for i := range calls {
@@ -89,7 +89,7 @@ func shorten(calls []approval.Call) {
 	}
 }
 
-// decisions are what was decided for a run and its task.
+// decisions returns the decisions about the requests of a run and its task, which it loads on demand.
 func (s *Service) decisions(runID, of string) *approval.Decided {
 	return &approval.Decided{
 		Load: func(ctx context.Context) ([]approval.Request, error) {
@@ -99,7 +99,7 @@ func (s *Service) decisions(runID, of string) *approval.Decided {
 	}
 }
 
-// confirmed checks the signature of an approval. One without a valid signature, which was written into the store directly, is recorded.
+// confirmed checks the signature of an approval. An approval without a valid signature was written into the store directly; confirmed records it.
 func (s *Service) confirmed(ctx context.Context, r approval.Request) error {
 	err := s.opt.Presence.Check(ctx, r)
 	if errors.Is(err, approval.ErrUnconfirmed) {
@@ -112,7 +112,7 @@ func (s *Service) confirmed(ctx context.Context, r approval.Request) error {
 	return err
 }
 
-// waits returns the request that a run waits for, nil if it may continue. A request without a decision in time expires.
+// waits returns the last request of a run, or nil if it has none, and whether the run still waits for it. A request whose time is over expires.
 func (s *Service) waits(ctx context.Context, runID string) (last *approval.Request, waiting bool, err error) {
 	store, err := s.opt.Store()
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *Service) waits(ctx context.Context, runID string) (last *approval.Reque
 	return last, false, err
 }
 
-// Waiting is the outcome of a run that waits for an approval, nil of one that does not.
+// Waiting returns the outcome of a run that waits for an approval, or nil if the run does not wait.
 func (s *Service) Waiting(ctx context.Context, runID string) (*run.Outcome, error) {
 	store, err := s.opt.Store()
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Service) Waiting(ctx context.Context, runID string) (*run.Outcome, erro
 	return out, nil
 }
 
-// Approvals lists requests, newest first, as List does runs.
+// Approvals lists requests for approvals, newest first. An empty f.User is the caller's user, or every user for an admin.
 func (s *Service) Approvals(ctx context.Context, who auth.Identity, f approval.Filter) (all []approval.Request, next string, err error) {
 	if f.User == "" && !who.May(auth.Admin) {
 		f.User = who.User
@@ -185,7 +185,7 @@ func (s *Service) Approvals(ctx context.Context, who auth.Identity, f approval.F
 	return store.Approvals(ctx, f)
 }
 
-// Requests returns the requests for approvals of a run, oldest first.
+// Requests returns a run's requests for approvals, oldest first.
 func (s *Service) Requests(ctx context.Context, runID string) ([]approval.Request, error) {
 	return stored(s, func(store Store) ([]approval.Request, error) { return store.ApprovalsOf(ctx, runID, "") })
 }
@@ -199,9 +199,9 @@ func (s *Service) Approval(ctx context.Context, who auth.Identity, requestID str
 	return r, err
 }
 
-// Decide approves or denies a request. The caller needs the role approver, and cannot approve what its own credential has asked for,
-// unless it is an admin. Where a person has to confirm approvals, d.Sign signs this one, or d.Assertion has. The error wraps auth.ErrForbidden, approval.ErrNotFound,
-// approval.ErrDecided or approval.ErrUnconfirmed, or is an InvalidError.
+// Decide approves or denies a request. The caller needs the role approver. Unless it is an admin, it cannot approve a request of its own credential.
+// Where a person has to confirm approvals, d.Sign signs the approval, or d.Assertion confirms it. The error wraps auth.ErrForbidden,
+// approval.ErrNotFound, approval.ErrDecided or approval.ErrUnconfirmed, or is an InvalidError.
 func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID string, d approval.Decision) (approval.Request, error) {
 	r, err := s.Approval(ctx, who, requestID)
 	if err == nil {
@@ -263,7 +263,7 @@ func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID strin
 	return r, nil
 }
 
-// mayDecide returns why a caller cannot decide a request so, nil if they can.
+// mayDecide returns an error if a caller may not make the decision d about a request.
 func mayDecide(who auth.Identity, r approval.Request, d approval.Decision) error {
 	switch {
 	case !who.May(auth.Approver):
@@ -280,7 +280,8 @@ func mayDecide(who auth.Identity, r approval.Request, d approval.Decision) error
 	return nil
 }
 
-// Hold leaves a run to the caller, which resumes it when its request is decided: ResumeDecided of this process does not. release ends that, and is idempotent.
+// Hold reserves a run for the caller, who resumes it when its request is decided. ResumeDecided of this process skips the run until release is
+// called. release is idempotent.
 func (s *Service) Hold(runID string) (release func()) {
 	s.holding.Lock()
 	defer s.holding.Unlock()
@@ -295,20 +296,20 @@ func (s *Service) Hold(runID string) (release func()) {
 	})
 }
 
-// isHeld reports whether a caller resumes a run, and how many runs have such callers.
+// isHeld reports whether Hold has reserved a run, and returns the number of reserved runs.
 func (s *Service) isHeld(runID string) (held bool, all int) {
 	s.holding.Lock()
 	defer s.holding.Unlock()
 	return s.held[runID] > 0, len(s.held)
 }
 
-// ResumeDecided resumes runs without a task whose requests were decided or have expired, also by other processes, until ctx
-// ends. changed is called when there was a decision, or a run of this process began to wait. Only the process that works the queue calls it.
+// ResumeDecided resumes runs without a task whose requests were decided, by any process, or have expired. It returns when ctx ends. It calls changed
+// after a decision and after a run of this process began to wait. Only the process that works the queue calls ResumeDecided.
 func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	var mu sync.Mutex
-	busy, each := map[string]bool{}, map[string]int{} // runs that are being resumed, and how many each user has
+	busy, each := map[string]bool{}, map[string]int{} // runs that are being resumed, and their number by user
 	var last time.Time
 	for ctx.Err() == nil {
 		wait := lookForDecisions
@@ -376,26 +377,26 @@ func (s *Service) dueRuns(ctx context.Context, limit int) (ids []string, next, d
 
 // resumeDecided resumes one run.
 func (s *Service) resumeDecided(ctx context.Context, runID string) {
-	defer func() { // a fault of one run ends no other
+	defer func() { // a panic in one run must not end the others
 		if p := recover(); p != nil {
 			s.opt.Logger.Error("go on with an approved run", "run", runID, "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	defer context.AfterFunc(ctx, func() { cancel(run.ErrHandedOver) })() // the next process resumes it
+	defer context.AfterFunc(ctx, func() { cancel(run.ErrHandedOver) })() // the next process resumes the run
 	_, err := s.Resume(work, runID, nil)
 	if err == nil || errors.Is(err, journal.ErrEnded) || errors.Is(err, journal.ErrNotFound) || ctx.Err() != nil {
 		return
 	}
 	s.opt.Logger.Warn("go on with an approved run", "run", runID, "error", err)
-	select { // the store or the sandbox is away, or the user's queue is full
+	select { // the store or the sandbox is unavailable, or the user's queue is full
 	case <-time.After(resumeAgain):
 	case <-ctx.Done():
 	}
 }
 
-// wake puts a token into a channel of one.
+// wake puts a token into c, which has room for one, unless it is full.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -14,11 +14,11 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// maxEnv is how many bytes the variables of a request may have.
+// maxEnv is the maximum number of bytes of a request's variables.
 const maxEnv = 1 << 20
 
-// CallOf is the program of one call of a tool by a function of programs: callMCPTool or callMCPTool.raw. It is the same for all tools and
-// arguments, so that it is compiled once, and the arguments are sent as they are written.
+// CallOf returns a request whose program makes one tool call with a function of programs: callMCPTool or callMCPTool.raw. The program is the same for
+// all tools and arguments, so it is compiled once, and the arguments are sent as they are written.
 func CallOf(function, tool string, args json.RawMessage) Request {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
@@ -37,7 +37,7 @@ func CallOf(function, tool string, args json.RawMessage) Request {
 // singleCall is the beginning of the program of CallOf.
 const singleCall = "return await callMCPTool.json(env.HARNESS_TOOL, "
 
-// ToolOf is the tool that a recorded program of CallOf calls; empty for any other program.
+// ToolOf returns the tool that a recorded program of CallOf calls, or "" for any other program.
 func ToolOf(s *journal.Start) string {
 	if !strings.HasPrefix(s.Source, singleCall) {
 		return ""
@@ -45,8 +45,8 @@ func ToolOf(s *journal.Start) string {
 	return s.Env["HARNESS_TOOL"]
 }
 
-// onlyCall is the call of the program of CallOf, with the variables that the program has; nil for any other program, and where the
-// program would not come to its call.
+// onlyCall returns the call that a program of CallOf makes with the variables env. It returns nil for any other program, and if the program would
+// fail before its call.
 func onlyCall(function string, env map[string]string) *run.Only {
 	input := env["HARNESS_ARGUMENTS"]
 	if function == "" || !json.Valid([]byte(input)) {
@@ -59,7 +59,7 @@ func onlyCall(function string, env map[string]string) *run.Only {
 	return &run.Only{Name: env["HARNESS_TOOL"], Args: json.RawMessage(args + "}")}
 }
 
-// checkOnly refuses arguments of a single call in which a key has two values, of which readers take one or the other.
+// checkOnly refuses arguments of a single call in which an object has a key twice, because readers disagree on which value counts.
 func checkOnly(req Request) error {
 	input := []byte(req.Env["HARNESS_ARGUMENTS"])
 	if req.only == "" || !json.Valid(input) {
@@ -71,7 +71,7 @@ func checkOnly(req Request) error {
 	return nil
 }
 
-// env are the variables of a run: those of the configuration, and those of its request with tokens in the place of personal data.
+// env returns the variables of a run: those of the configuration, and those of its request with tokens in place of personal data.
 func (s *Service) env(ctx context.Context, privacy pii.Session, own map[string]string) (map[string]string, error) {
 	if len(own) == 0 {
 		return s.opt.Env, nil

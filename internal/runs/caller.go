@@ -42,7 +42,7 @@ func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (o
 	return s.Execute(ctx, req)
 }
 
-// enter begins the use of a session; leave ends it.
+// enter begins the use of a session; the caller calls leave to end it.
 func (s *Service) enter(ctx context.Context, user, session string) (leave func(), err error) {
 	if session == "" {
 		return func() {}, nil
@@ -67,12 +67,12 @@ func (s *Service) Find(ctx context.Context, who auth.Identity, id string) (journ
 	return info, err
 }
 
-// Match is MatchRun of the store: for any user.
+// Match returns the run, of any user, that MatchRun of the store finds.
 func (s *Service) Match(ctx context.Context, prefix string) (journal.RunInfo, error) {
 	return stored(s, func(store Store) (journal.RunInfo, error) { return store.MatchRun(ctx, prefix) })
 }
 
-// List is Runs of the store. An empty f.User is the caller's user, or every user for a caller who may act for all.
+// List lists runs, as Runs of the store does. An empty f.User is the caller's user, or every user for a caller who may act for all.
 func (s *Service) List(ctx context.Context, who auth.Identity, f journal.Filter) (runs []journal.RunInfo, next string, err error) {
 	if f.User == "" {
 		f.User = who.User
@@ -86,7 +86,7 @@ func (s *Service) List(ctx context.Context, who auth.Identity, f journal.Filter)
 	return store.Runs(ctx, f)
 }
 
-// Usage is Usage of the store. An empty q.User is the caller's user, or all users for a caller who may act for all.
+// Usage returns the report of the store's Usage. An empty q.User is the caller's user, or all users for a caller who may act for all.
 func (s *Service) Usage(ctx context.Context, who auth.Identity, q usage.Query) (*usage.Report, error) {
 	if q.User == "" {
 		q.User = who.User

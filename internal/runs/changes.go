@@ -16,16 +16,16 @@ import (
 	"mcp-code-exec-harness/internal/linediff"
 )
 
-// Bounds of what is compared for one request.
+// Limits of the comparisons for one request.
 const (
-	maxSearched  = 5000     // calls of the run among which a read is looked for
-	maxCompared  = 20       // texts of a call
+	maxSearched  = 5000     // calls of the run that are searched for a read
+	maxCompared  = 20       // texts of a call that are compared
 	maxShownDiff = 64 << 10 // bytes of a difference
 )
 
-// Compared returns a request whose calls say how they change what the run has read before: a call is compared with the latest read whose
-// arguments, all of them, the call has as well, such as the path of a file or the id of a record. Both texts are as the journal has them, with
-// tokens in place of personal data.
+// Compared returns r with comparisons: how each call changes what the run has read before. A call is compared with the latest read all of whose
+// arguments the call has too, such as the path of a file or the id of a record. Both texts are as in the journal, with tokens in place of personal
+// data.
 func (s *Service) Compared(ctx context.Context, r approval.Request) (approval.Request, error) {
 	r.Calls = slices.Clone(r.Calls)
 	all := make([]comparing, len(r.Calls))
@@ -61,13 +61,13 @@ func (s *Service) Compared(ctx context.Context, r approval.Request) (approval.Re
 	return r, nil
 }
 
-// comparing is a call that waits, and what was read before of what it changes.
+// comparing is a waiting call, with the earlier read of what the call changes.
 type comparing struct {
 	n     int
 	args  []member
 	read  Call // the latest read; its number is 0 if there is none
-	since int  // number of a later call that may have changed what was read; 0: none
-	whole any  // decoded arguments; nil where they are large
+	since int  // number of a later call that may have changed what was read; 0 if there is none
+	whole any  // decoded arguments; nil if they are too large
 }
 
 func newComparing(n int, args json.RawMessage) comparing {
@@ -84,7 +84,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// members are the members of an object; there are none of another value.
+// members returns the members of an object, and none for any other value.
 func members(text json.RawMessage) (all []member) {
 	for name, v := range jsontext.Members(text) {
 		all = append(all, member{name, text[v.From:v.End]})
@@ -92,7 +92,7 @@ func members(text json.RawMessage) (all []member) {
 	return all
 }
 
-// find returns the value of a member; nil: there is none.
+// find returns the value of a member, or nil if there is none.
 func find(all []member, name string) json.RawMessage {
 	if i := slices.IndexFunc(all, func(m member) bool { return m.name == name }); i >= 0 {
 		return all[i].value
@@ -100,7 +100,7 @@ func find(all []member, name string) json.RawMessage {
 	return nil
 }
 
-// within says whether all arguments of a call are texts or numbers that others have as well.
+// within reports whether a call has arguments, and each is a text or a number that is in others with the same value.
 func within(args, others []member) bool {
 	for _, a := range args {
 		other := find(others, a.name)
@@ -114,7 +114,7 @@ func within(args, others []member) bool {
 	return len(args) > 0
 }
 
-// see takes a call of the journal, once when it is made and once with its answer, and says whether it has to do with the one that waits.
+// see receives a call of the journal, once when it is made and once with its answer. It reports whether the call is related to the waiting one.
 func (w *comparing) see(c *Call) bool {
 	if c.N >= w.n {
 		return false
@@ -133,8 +133,8 @@ func (w *comparing) see(c *Call) bool {
 	return true
 }
 
-// texts compares the arguments with what was read: a text with the only text of the call, a record with the members of the same names. Besides,
-// it compares texts of which the call has the old and the new one.
+// texts compares the arguments with what was read: a text with the only text argument of the call, a record with the members of the same names. It
+// also compares pairs of an old and a new text in the arguments.
 func (w *comparing) texts() (all []approval.Comparison) {
 	if w.read.N != 0 {
 		known := members(w.read.Arguments)
@@ -152,7 +152,8 @@ func (w *comparing) texts() (all []approval.Comparison) {
 	return pairs(all, "$", w.whole)
 }
 
-// records compares members with those of a record, and those of members that the record does not have, down to so many levels.
+// records compares members with those of the same names in a record. Instead of a member that the record lacks, it compares that member's own
+// members, at most levels deep.
 func records(all []approval.Comparison, of approval.Comparison, path string, args, record []member, levels int) []approval.Comparison {
 	for _, m := range args {
 		at := memberPath(path, m.name)
@@ -165,7 +166,7 @@ func records(all []approval.Comparison, of approval.Comparison, path string, arg
 	return all
 }
 
-// pairs compares two members of an object of which one is named as the new and the other as the old one: oldText and newText, old_string and new_string.
+// pairs compares two members of an object whose names differ in old and new, such as oldText and newText, or old_string and new_string.
 func pairs(all []approval.Comparison, path string, value any) []approval.Comparison {
 	switch value := value.(type) {
 	case []any:
@@ -188,7 +189,7 @@ func pairs(all []approval.Comparison, path string, value any) []approval.Compari
 	return all
 }
 
-// difference compares two texts.
+// difference returns of with the difference between two texts.
 func difference(of approval.Comparison, path, before, after string) approval.Comparison {
 	of.Path = path
 	text, err := linediff.Of(before, after)
@@ -202,7 +203,7 @@ func difference(of approval.Comparison, path, before, after string) approval.Com
 	return of
 }
 
-// readable is a string, or another value as indented JSON.
+// readable returns the text of a string, and any other value as indented JSON.
 func readable(value json.RawMessage) string {
 	if text, ok := jsontext.String(value); ok {
 		return text
@@ -214,7 +215,7 @@ func readable(value json.RawMessage) string {
 	return b.String()
 }
 
-// memberPath is the path of a member of an object.
+// memberPath returns the path of a member of an object.
 func memberPath(path, name string) string {
 	if name == "" || strings.ContainsFunc(name, func(c rune) bool { return c != '_' && (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') }) {
 		return fmt.Sprintf("%s[%q]", path, name)

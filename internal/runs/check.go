@@ -17,14 +17,14 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// What becomes of a program that uses a tool, an argument or a field of an answer that does not exist.
+// Settings for programs that use a tool, an argument or a field of an answer that does not exist.
 const (
 	CheckOff    = "off"    // programs are not checked
 	CheckWarn   = "warn"   // the program runs, and its outcome has warnings
 	CheckRefuse = "refuse" // the program does not run
 )
 
-// check finds what a program uses that does not exist, as the errors of runs that are refused for it.
+// check returns an error for each thing that a program uses and that does not exist. A run that is refused ends with such an error.
 func (s *Service) check(ctx context.Context, env *environment, compiled *program.Compiled) (mistakes []run.Error, err error) {
 	if len(compiled.Uses) == 0 {
 		return nil, nil
@@ -36,7 +36,7 @@ func (s *Service) check(ctx context.Context, env *environment, compiled *program
 		if at.Line == 0 {
 			continue
 		}
-		message, err := env.privacy.Hide(ctx, pii.FromCode, m.Message) // the message contains words of servers
+		message, err := env.privacy.Hide(ctx, pii.FromCode, m.Message) // the message contains texts of servers
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +47,7 @@ func (s *Service) check(ctx context.Context, env *environment, compiled *program
 	return mistakes, nil
 }
 
-// Finding is something wrong with a program, found without running it.
+// Finding is a mistake in a program that is found without running it.
 type Finding struct {
 	Severity string `json:"severity" enum:"error,warning" doc:"error: the program would not begin."`
 	Message  string `json:"message"`
@@ -58,11 +58,12 @@ type Finding struct {
 	Source   string `json:"source,omitempty" doc:"The line."`
 }
 
-// checkTime is how long a check may take, waiting included.
+// checkTime is the maximum duration of a check, waiting included.
 const checkTime = 10 * time.Second
 
-// Check returns what is wrong with a program of a caller who must be allowed to act for req.User: what a run of it would end with before it begins, and
-// what it would warn of. Nothing is executed or recorded, and personal data of the program stays in it and is not remembered. It ends when ctx ends.
+// Check returns the mistakes in a program of a caller who must be allowed to act for req.User: the error with which a run of it would end before it
+// begins, and its warnings. Nothing is executed or recorded. Personal data in the program is neither hidden nor remembered. Check returns when ctx
+// ends.
 func (s *Service) Check(ctx context.Context, who auth.Identity, req Request) ([]Finding, error) {
 	if err := who.ActFor(req.User); err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func (s *Service) Check(ctx context.Context, who auth.Identity, req Request) ([]
 		return nil, err
 	}
 	defer leave()
-	env, err := s.open(req.User, req.Session, id.New("run")) // Without a session the directory is like that of a run.
+	env, err := s.open(req.User, req.Session, id.New("run")) // Without a session, the workspace is a temporary one, like that of a run.
 	if err != nil {
 		return nil, err
 	}
@@ -103,18 +104,18 @@ func finding(severity string, e run.Error) Finding {
 	return f
 }
 
-// notDefined is the engines' message about a name that nothing defines.
+// notDefined matches the engines' message about an undefined name.
 var notDefined = startup.Regexp(`^'?([A-Za-z_$][\w$]*)'? is not defined`)
 
 const (
-	maxEnsure     = 3 * time.Second // for advice about a name that is called
-	maxListed     = 3               // tools that advice names
-	maxFunctions  = 10              // most functions of a server
-	maxDifference = 6               // most difference in length of compared names, in bytes
+	maxEnsure     = 3 * time.Second // maximum wait for servers to start, for advice about a called name
+	maxListed     = 3               // maximum number of tools in an advice
+	maxFunctions  = 10              // maximum number of functions of a server in an advice
+	maxDifference = 6               // maximum difference in length of compared names, in bytes
 )
 
-// advise is what the catalog has to say about an error that a program ended with: the tools whose names are like one that nothing defines, or the mistake
-// in the line of the error, by what is known of the tools' answers by now. It is "" if there is nothing.
+// advise returns advice from the catalog about an error that a program ended with, or "": tools whose names are like an undefined name, or the
+// mistake in the line of the error, as far as the tools' answers are known by now.
 func (s *Service) advise(env *environment, compiled *program.Compiled, e *frame.Error, at program.Position) string {
 	advice := ""
 	if name := notDefined().FindStringSubmatch(e.Message); name != nil && e.Kind == frame.KindRuntime {
@@ -134,15 +135,15 @@ func (s *Service) advise(env *environment, compiled *program.Compiled, e *frame.
 			}
 		}
 	}
-	advice, err := env.privacy.Hide(context.Background(), pii.FromCode, advice) // the advice contains words of servers
+	advice, err := env.privacy.Hide(context.Background(), pii.FromCode, advice) // the advice contains texts of servers
 	if err != nil {
 		return ""
 	}
 	return advice
 }
 
-// toolMeant is advice about an undefined name, with the names and texts that follow it in the program: the tool that is likely meant, or
-// the server.
+// toolMeant returns advice about an undefined name: the tool or server that is likely meant, judged by the name and by the names and texts that
+// follow it in the program.
 func (s *Service) toolMeant(name string, written []string) string {
 	if s.opt.Catalog == nil {
 		return ""
@@ -184,7 +185,7 @@ func (s *Service) toolMeant(name string, written []string) string {
 	return ""
 }
 
-// toolsOf says which tools a server has.
+// toolsOf returns a phrase that lists the tools of a server.
 func (s *Service) toolsOf(server string) string {
 	m, err := s.opt.Catalog.Module(server)
 	if err != nil || len(m.Functions) == 0 {
@@ -200,7 +201,7 @@ func (s *Service) toolsOf(server string) string {
 	return "it has " + strings.Join(names, ", ")
 }
 
-// toolsLike is advice about a name that may be meant for a tool's.
+// toolsLike returns advice about a name that may be meant as the name of a tool.
 func (s *Service) toolsLike(name string) string {
 	if len(name) < len("a_b") || s.opt.Catalog == nil {
 		return ""

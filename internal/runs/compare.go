@@ -13,19 +13,19 @@ import (
 const (
 	SameCall       = "nothing"
 	OtherArguments = "arguments"
-	OtherAnswer    = "answer"    // calls with the same arguments
+	OtherAnswer    = "answer"    // the arguments are the same
 	OnlyFirst      = "onlyFirst" // the second run has no such call
 	OnlySecond     = "onlySecond"
 )
 
-// CallPair is a call of one run and the one of another run that does the same, without their values.
+// CallPair is a call of one run and the corresponding call of another run, without their values.
 type CallPair struct {
 	Differs string    `json:"differs" enum:"nothing,arguments,answer,onlyFirst,onlySecond"`
 	First   *CallLine `json:"first,omitempty"`
 	Second  *CallLine `json:"second,omitempty"`
 }
 
-// maxPaired is how many calls of a run are compared with those of another.
+// maxPaired is the maximum number of calls of a run that can be compared with those of another.
 const maxPaired = 20_000
 
 // digested is a call with digests in place of its values.
@@ -34,8 +34,8 @@ type digested struct {
 	args, answer [sha256.Size]byte
 }
 
-// Pairs aligns the calls of two runs in their order: first those of the same name and arguments, then those between them by their names. The
-// error is an InvalidError for runs of more than 20,000 calls. Both journals are read by pages.
+// Pairs aligns the calls of two runs in their order: first those with the same name and arguments, then the calls between them by name. The error is
+// an InvalidError for runs of more than 20,000 calls. Both journals are read in pages.
 func (s *Service) Pairs(ctx context.Context, first, second string) ([]CallPair, error) {
 	a, err := s.digests(ctx, first)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Service) digests(ctx context.Context, id string) ([]*digested, error) {
 	return all, nil
 }
 
-// pair aligns calls with the same key, and those between them by the next key.
+// pair aligns calls with the same key, and the calls between them by the next key.
 func pair(all []CallPair, a, b []*digested, key func(*digested) string, next ...func(*digested) string) []CallPair {
 	keys := func(calls []*digested) (all []string) {
 		for _, c := range calls {

@@ -10,8 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/files"
 )
 
-// declarations is ./servers as a program reads it with fs: a directory for each server, with the TypeScript
-// declarations of its tools, as the user sees them.
+// declarations is the virtual directory ./servers, which a program reads with fs: a directory for each server, with the TypeScript declarations of
+// the tools that the user sees.
 //
 //	servers/crm/index.ts    all functions of the server
 //	servers/crm/search.ts   one of them

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// Doubt is a write whose outcome is unknown and that is not settled. Personal data are tokens.
+// Doubt is a write whose outcome is unknown and that no one has settled. Tokens stand for personal data.
 type Doubt struct {
 	Run       string          `json:"runId"`
 	N         int             `json:"call" doc:"Its number in the run."`
@@ -84,7 +84,7 @@ func (s *Service) Settle(ctx context.Context, who auth.Identity, runID string, c
 	return settled, err
 }
 
-// Settlements returns those of the calls of a run that are in doubt, by call, settled or not.
+// Settlements returns the settlements of the given calls of a run that are in doubt, by call; a call that no one has settled has an empty one.
 func (s *Service) Settlements(ctx context.Context, runID string, calls []int) (map[int]journal.Settlement, error) {
 	if len(calls) == 0 {
 		return nil, nil
@@ -92,7 +92,7 @@ func (s *Service) Settlements(ctx context.Context, runID string, calls []int) (m
 	return stored(s, func(store Store) (map[int]journal.Settlement, error) { return store.Settlements(ctx, runID, calls) })
 }
 
-// addSettlements adds what people said about calls in doubt to calls of a run.
+// addSettlements adds to calls in doubt what people said about them.
 func (s *Service) addSettlements(ctx context.Context, runID string, calls []*Call) error {
 	var doubts []int
 	for _, c := range calls {

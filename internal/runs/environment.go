@@ -29,15 +29,15 @@ type environment struct {
 	skills    *files.Dir
 	workspace *files.Dir
 	privacy   pii.Session
-	servers   map[string]frame.Module // servers of a recorded program; nil where servers may be asked
-	remove    func()                  // removes a workspace of no session
-	local     fs.FS                   // the files beside the program; nil: none
+	servers   map[string]frame.Module // servers of a recorded program; nil if servers may be asked
+	remove    func()                  // removes the workspace of a run without a session
+	local     fs.FS                   // the files beside the program; nil if there are none
 	runID     string
 
-	given *journal.Input // input of the run; nil for none
+	given *journal.Input // input of the run; nil if it has none
 	input *input.Reader
 	file  *os.File // file of the input
-	// copied says that there may be a copy of it to remove.
+	// copied is true if there may be a copy of the input to remove.
 	copied bool
 }
 
@@ -78,7 +78,8 @@ func (s *Service) open(user, session, runID string) (*environment, error) {
 	return e, nil
 }
 
-// close releases the directories, and removes the workspace of a run without a session if the run has ended: others can be resumed.
+// close releases the directories. If the run has ended, and so cannot be resumed, it removes the copy of its input, and its workspace if it has no
+// session.
 func (e *environment) close(ended bool) {
 	e.workspace.Close()
 	e.skills.Close()
@@ -91,10 +92,10 @@ func (e *environment) close(ended bool) {
 	}
 }
 
-// clockGrain is how much earlier than the clock the times of files may be.
+// clockGrain is the maximum by which times of files lag behind the clock.
 const clockGrain = 20 * time.Millisecond
 
-// written are the files of the workspace that were written since.
+// written returns the files of the workspace that were written since a time.
 func (e *environment) written(ctx context.Context, since time.Time) []files.Entry {
 	all, err := e.workspace.ReadDir(context.WithoutCancel(ctx), ".", true)
 	if err != nil {
@@ -103,7 +104,7 @@ func (e *environment) written(ctx context.Context, since time.Time) []files.Entr
 	return slices.DeleteFunc(all, func(f files.Entry) bool { return f.ModTime.Before(since.Add(-clockGrain)) })
 }
 
-// options are the modules that a program may import. charge gets the time that compiling them took.
+// options returns the options for compiling a program, with the modules that it may import. charge receives the time that compiling them took.
 func (e *environment) options(charge func(time.Duration) error) program.Options {
 	return program.Options{
 		Resolver: e, Local: e.local != nil, Packages: e.s.opt.Packages, Prelude: e.s.opt.Prelude, Cache: e.s.opt.Modules, Compiler: e.s.opt.Compiler,
@@ -144,7 +145,7 @@ func (e *environment) read(ctx context.Context, id string) ([]byte, error) {
 	return text, err
 }
 
-// localModule reads a file beside the program. What it has of personal data is hidden as that of the program is.
+// localModule reads a file beside the program. Its personal data is hidden like that of the program.
 func (e *environment) localModule(ctx context.Context, id string) ([]byte, error) {
 	text, err := program.LocalFile(e.local, id)
 	if err != nil {
@@ -157,7 +158,7 @@ func (e *environment) localModule(ctx context.Context, id string) ([]byte, error
 	return []byte(hidden), err
 }
 
-// offline takes the servers that a program imports from the recorded program and the catalog.
+// offline makes Server look up servers in the recorded program and the catalog only, without asking the servers.
 func (e *environment) offline(recorded *frame.Program) {
 	e.servers = map[string]frame.Module{}
 	for _, m := range recorded.Modules {

@@ -9,11 +9,11 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// eventReader makes events of the records of a run, as a list of calls is made of them.
+// eventReader converts the records of a run into events.
 type eventReader struct {
 	calls calling
 	lines int   // console lines so far
-	after int64 // number of the last record
+	after int64 // number of the last record that was read
 	ended bool
 }
 
@@ -21,7 +21,7 @@ func newEventReader() *eventReader {
 	return &eventReader{calls: calling{lines: map[int]*Call{}, most: MaxCalls}}
 }
 
-// records returns the events of records.
+// records returns the events of a page of records.
 func (r *eventReader) records(page []journal.Record) (events []Event) {
 	for _, one := range page {
 		r.after = one.Seq
@@ -59,7 +59,7 @@ func (r *eventReader) call(n int, add func(string, any)) {
 	}
 }
 
-// encode is the JSON of data that always have one, without line breaks.
+// encode returns data as JSON without line breaks. It panics if data cannot be encoded.
 func encode(data any) json.RawMessage {
 	text, err := journal.Encode(data)
 	if err != nil {
@@ -68,10 +68,11 @@ func encode(data any) json.RawMessage {
 	return text
 }
 
-// errStopped reports a watcher that wants no more.
+// errStopped is the error of a watcher that wants no more events.
 var errStopped = errors.New("stopped")
 
-// catchUp passes on the events behind after up to one, from the journal. It reads from the beginning: what a call was is in its first record.
+// catchUp yields the events after the one numbered after, up to the one numbered to, from the journal. It reads the journal from the beginning,
+// because only the first record of a call describes it.
 func (s *Service) catchUp(ctx context.Context, id string, after, to int64, yield func([]Event, error) bool) (int64, error) {
 	for r := newEventReader(); r.after < to; {
 		page, err := s.JournalPage(ctx, id, r.after, MaxPage)
@@ -79,7 +80,7 @@ func (s *Service) catchUp(ctx context.Context, id string, after, to int64, yield
 			return after, err
 		}
 		if len(page) == 0 {
-			return after, journal.ErrNotFound // it is deleted meanwhile
+			return after, journal.ErrNotFound // the run was deleted meanwhile
 		}
 		events := slices.DeleteFunc(r.records(page), func(e Event) bool { return e.ID <= after || e.ID > to })
 		if len(events) == 0 {

@@ -18,13 +18,13 @@ const (
 	EventCall   = "run.call"   // a call was made, sent or answered; its data are a CallLine
 	EventLog    = "run.log"    // a console line; its data are a LogLine
 	EventEnded  = "run.ended"  // the run has ended; its data are a StatusLine
-	EventStatus = "run.status" // the run waits for a person, or goes on; its data are a StatusLine
-	EventBehind = "run.behind" // the watcher reads too slowly; its data are {"events": N}, and the events come all the same
+	EventStatus = "run.status" // the run waits for a person, or continues; its data are a StatusLine
+	EventBehind = "run.behind" // the watcher reads too slowly; its data are {"events": N}, and the events that it missed follow
 )
 
-// Event is what happens in a run, without the values of calls.
+// Event is something that happened in a run, without the values of calls.
 type Event struct {
-	ID   int64 // number of its record in the journal; 0 for EventStatus and EventBehind, which are not repeated
+	ID   int64 // number of the event's record in the journal; 0 for EventStatus and EventBehind, which are not repeated
 	Type string
 	Data json.RawMessage // JSON without line breaks
 }
@@ -42,21 +42,23 @@ type StatusLine struct {
 }
 
 const (
-	feedEvents = 512                    // events that a feed keeps for its watchers
-	feedBytes  = 1 << 20                // bytes of them
-	feedMost   = time.Second            // longest pause of a feed that reads nothing new
-	feedLeast  = 200 * time.Millisecond // shortest
-	// feedSpread is the time for each watcher over which a feed spreads what it has read, so that many do not take all processors at once.
+	feedEvents = 512                    // maximum number of events that a feed keeps for its watchers
+	feedBytes  = 1 << 20                // maximum bytes of these events
+	feedMost   = time.Second            // longest pause between two reads of a feed, when nothing new comes
+	feedLeast  = 200 * time.Millisecond // shortest pause
+	// feedSpread, times the number of watchers, is the time over which a feed spreads what it has read, so that many watchers do not take all
+	// processors at once.
 	feedSpread = 5 * time.Millisecond
 )
 
-// feeds reads the journals of watched runs: each once, however many watchers a run has. The zero value is ready.
+// feeds holds the feeds of watched runs. A run has one feed, which reads its journal once for all watchers. The zero value is ready.
 type feeds struct {
 	mu  sync.Mutex
 	all map[string]*feed
 }
 
-// feed is the newest events of a run. A watcher has its place in it and no queue of its own: one that is behind reads the journal itself.
+// feed holds the newest events of a run. A watcher has a position in the feed and no queue of its own; a watcher that is behind the feed reads the
+// journal itself.
 type feed struct {
 	watchers int // guarded by feeds.mu
 	stop     context.CancelFunc
@@ -64,14 +66,14 @@ type feed struct {
 	mu      sync.Mutex
 	events  []Event // never changed in place: watchers read parts of it
 	bytes   int
-	before  int64 // id of the last event that is not in events any more
+	before  int64 // id of the last event that was dropped from events
 	status  string
-	err     error // why nothing follows
+	err     error // error that ended the feed
 	ended   bool
-	changed chan struct{} // closed with the next change
+	changed chan struct{} // closed at the next change
 }
 
-// watch begins the use of the feed of a run; leave ends it.
+// watch begins the use of the feed of a run; the caller calls leave to end it.
 func (s *Service) watch(id string) (f *feed, leave func()) {
 	s.feeds.mu.Lock()
 	defer s.feeds.mu.Unlock()
@@ -96,8 +98,8 @@ func (s *Service) watch(id string) (f *feed, leave func()) {
 	}
 }
 
-// read fills a feed until the run has ended or has no watcher. It asks the store, because another process may work on the run: the sooner
-// again the more happens.
+// read fills a feed until the run has ended or has no watcher. It polls the store, because another process may execute the run, and polls more often
+// while records come.
 func (s *Service) read(ctx context.Context, id string, f *feed) {
 	r := newEventReader()
 	pause := time.NewTimer(0)
@@ -158,7 +160,7 @@ func (f *feed) add(events []Event, status string, err error) {
 	f.changed = make(chan struct{})
 }
 
-// since returns the events behind one. Those up to before are not among them.
+// since returns the events of the feed after the one numbered after, and the state of the feed. Events up to before have been dropped.
 func (f *feed) since(after int64) (events []Event, before int64, status string, ended bool, changed <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -169,9 +171,8 @@ func (f *feed) since(after int64) (events []Event, before int64, status string, 
 	return f.events[i:len(f.events):len(f.events)], f.before, f.status, f.ended, f.changed, f.err
 }
 
-// Events yields what happens in a run behind the event numbered after, exactly once and in order, and between that what its status becomes: some
-// events at a time. The sequence ends behind the end of the run, with an error, or with ctx, whose error it yields. Nothing is kept for a
-// watcher that is slow.
+// Events yields the events of a run after the one numbered after, exactly once and in order, several at a time, and between them each new status of
+// the run. The sequence ends after the end of the run, with an error, or with ctx, whose error it yields. Nothing is kept for a slow watcher.
 func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[[]Event, error] {
 	return func(yield func([]Event, error) bool) {
 		f, leave := s.watch(id)
@@ -179,7 +180,7 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 		lately, live := "", false
 		for {
 			events, before, status, ended, changed, err := f.since(after)
-			if before > after { // the feed has dropped some that the watcher has not got
+			if before > after { // the feed has dropped events that the watcher has not received
 				if live && !yield([]Event{{Type: EventBehind, Data: encode(map[string]int64{"events": before - after})}}, nil) {
 					return
 				}
@@ -219,7 +220,7 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 	}
 }
 
-// spread lets a watcher wait for its share of the time between two reads of a feed that many watch.
+// spread pauses a watcher of a feed for a random time, so that not all of its watchers continue at once.
 func (s *Service) spread(ctx context.Context, f *feed) {
 	s.feeds.mu.Lock()
 	most := min(feedMost, time.Duration(f.watchers-1)*feedSpread)

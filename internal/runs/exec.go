@@ -25,37 +25,37 @@ import (
 
 // Request is a program to run.
 type Request struct {
-	ID   string // id of the run; empty: a new one
+	ID   string // id of the run; if empty, a new one is made
 	Code string
 	File string // file name for messages
-	// Local are the files beside the program, which it may import by relative paths; nil: none.
+	// Local are the files beside the program, which it may import by relative paths; nil if there are none.
 	Local fs.FS
 	User  string // "local" when empty
-	Task  string // task of the run; empty for none
-	// Principal is whose credential asks for the run.
+	Task  string // task of the run; may be empty
+	// Principal is the principal whose credential asks for the run.
 	Principal string
 	// Roles are those of the principal, for policy; nil if they are not known.
 	Roles   []auth.Role
-	Session string // session whose /workspace the run uses; empty: one that is removed when the run ends
-	Sandbox string // tier that the program runs in; empty: the configured one
+	Session string // session whose /workspace the run uses; if empty, the run has a temporary workspace
+	Sandbox string // tier that the program runs in; empty for the configured one
 	Timeout time.Duration
-	Env     map[string]string // variables that the program has beside the configured ones
-	Input   *Input            // input of the program; nil for none
-	// Written gets the files of the workspace that were written during the run, before those of no session are removed; nil: they are not looked
-	// for.
+	Env     map[string]string // variables that the program has besides the configured ones
+	Input   *Input            // input of the program; may be nil
+	// Written, if not nil, receives the files of the workspace that were written during the run, before the workspace of a run without a session is
+	// removed.
 	Written func([]files.Entry)
-	// Said are texts of the user besides Input, such as the task, without personal data of the session.
+	// Said are texts of the user besides Input, such as the task. Tokens of the session stand for personal data in them.
 	Said    []string
-	Slot    *run.Slot // slot of a run that waited for one; nil for none
+	Slot    *run.Slot // slot of a run that has waited for it; may be nil
 	Observe func(run.Event)
-	// Progress gets what servers report of calls under way, from several goroutines; it may be nil.
+	// Progress, if not nil, receives what servers report about calls under way, from several goroutines.
 	Progress func(call int, p mcpclient.Progress)
 
-	warnings []string // about the program
+	warnings []string // warnings about the program
 	only     string   // function that the program of CallOf calls; empty for any other program
 }
 
-// Execute compiles and executes a program and records its journal. A program that does not compile is an outcome too.
+// Execute compiles and executes a program and records its journal. For a program that does not compile it returns an outcome, not an error.
 func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, err error) {
 	req.User = cmp.Or(req.User, DefaultUser)
 	if err := checkOnly(req); err != nil {
@@ -92,7 +92,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 	return s.live(ctx, spec)
 }
 
-// tierFor is TierFor of the options.
+// tierFor calls TierFor of the options; without one, it returns the tier that was asked for.
 func (s *Service) tierFor(user string, roles []auth.Role, asked string) (string, error) {
 	if s.opt.TierFor == nil {
 		return asked, nil
@@ -100,7 +100,7 @@ func (s *Service) tierFor(user string, roles []auth.Role, asked string) (string,
 	return s.opt.TierFor(user, roles, asked)
 }
 
-// prepare compiles a program and begins its journal. A program that does not compile has an outcome and no spec.
+// prepare compiles a program and begins its journal. For a program that does not compile it returns an outcome and no spec.
 func (s *Service) prepare(ctx context.Context, id string, env *environment, req Request) (spec *run.Spec, writer journal.Writer, out *run.Outcome, err error) {
 	if req.Code, err = env.privacy.HideProgram(ctx, req.Code); err != nil {
 		return nil, nil, nil, err
@@ -145,10 +145,10 @@ type compilation struct {
 	compiled *program.Compiled
 	computed time.Duration
 	mistakes []run.Error // what the program uses that does not exist; see check
-	failure  *run.Error  // what a run of the program ends with before it begins; nil: the program can run
+	failure  *run.Error  // error with which a run of the program ends before it begins; nil if the program can run
 }
 
-// compile compiles a program and checks it, within the limits of a run. The error is none of the program's.
+// compile compiles a program and checks it, within the limits of a run. Mistakes of the program are in c; the error has another cause.
 func (s *Service) compile(ctx context.Context, env *environment, src program.Source, limits run.Limits) (c compilation, err error) {
 	compiling, stop := context.WithTimeout(ctx, limits.MaxWall)
 	defer stop()
@@ -179,10 +179,10 @@ func (s *Service) compile(ctx context.Context, env *environment, src program.Sou
 	return c, nil
 }
 
-// over says whether a run has ended: others can be resumed.
+// over reports whether a run has ended and so cannot be resumed.
 func over(out *run.Outcome, err error) bool { return err == nil && out.Status != run.WaitingApproval }
 
-// errComputed ends the compilation of a program that takes longer than the program may compute.
+// errComputed is the error of a program whose compilation takes longer than the program may compute.
 var errComputed = errors.New("compiling takes too long")
 
 // Continue executes a program under the id of the request: it returns the outcome of a run that has ended, resumes a run whose
@@ -205,7 +205,7 @@ func (s *Service) Continue(ctx context.Context, req Request) (*run.Outcome, erro
 	return s.resume(ctx, req)
 }
 
-// unstarted writes the journal of a program that could not be compiled, its text and the error, and completes its outcome.
+// unstarted writes the journal of a program that could not be compiled, with its source and the error, and completes its outcome.
 func (s *Service) unstarted(ctx context.Context, req Request, out *run.Outcome) (*run.Outcome, error) {
 	start, writer, err := s.begin(ctx, out.RunID, req, nil)
 	if err != nil {
@@ -241,7 +241,7 @@ func (s *Service) execute(ctx context.Context, spec *run.Spec) (*run.Outcome, er
 	return out, err
 }
 
-// texts are what the author of a program, or a client, wrote for a run.
+// texts returns the texts that the author of a program, or a client, wrote for a run.
 func texts(start journal.Start) []string {
 	all := []string{start.Source}
 	for _, value := range start.Env {
@@ -250,7 +250,7 @@ func texts(start journal.Start) []string {
 	return all
 }
 
-// live executes a run that is no replay: it is counted, traced and audited.
+// live executes a run that is not a replay, and counts, traces and audits it.
 func (s *Service) live(ctx context.Context, spec *run.Spec) (*run.Outcome, error) {
 	ctx = telemetry.WithUser(telemetry.WithIDs(ctx, "", spec.Start.Run), spec.Start.User, spec.Start.Session)
 	ctx, end := telemetry.StartRun(ctx, spec.Start.Run)
@@ -267,7 +267,7 @@ func (s *Service) live(ctx context.Context, spec *run.Spec) (*run.Outcome, error
 	return out, err
 }
 
-// begin makes the start record of a run, and its journal; compiled is nil for a program that could not be compiled.
+// begin creates the start record and the journal of a run; compiled is nil for a program that could not be compiled.
 func (s *Service) begin(ctx context.Context, id string, req Request, compiled *program.Compiled) (start journal.Start, w journal.Writer, err error) {
 	pool, err := s.opt.Pool(req.Sandbox)
 	if err != nil {
@@ -299,7 +299,7 @@ func (s *Service) begin(ctx context.Context, id string, req Request, compiled *p
 	return start, w, nil
 }
 
-// limits are those of the caller with the timeout of the request; 0 is that of the caller. Tasks ask for no timeout, and Create refuses one
+// limits returns the limits of the caller, with the timeout of the request if it has one. Requests of tasks have none, and Create refuses a timeout
 // above the caller's.
 func (s *Service) limits(req Request) run.Limits {
 	limits := s.opt.Limits
@@ -312,15 +312,15 @@ func (s *Service) limits(req Request) run.Limits {
 	return limits
 }
 
-// spec is the run of a request with its gate. records are those of a run that is replayed or resumed.
+// spec returns the specification of a request's run, with its gate. records are the journal of a run that is replayed or resumed.
 func (s *Service) spec(
 	start journal.Start, records []journal.Record, env *environment, compiled *program.Compiled,
 	req Request,
 ) *run.Spec {
 	limits := s.opt.Limits
-	json.Unmarshal(start.Limits, &limits) // begin wrote them; an early record has none
+	json.Unmarshal(start.Limits, &limits) // begin wrote the limits; an early record has none
 	locate := &locator{compiled: compiled}
-	if len(records) == 0 { // a replay tells what was told then
+	if len(records) == 0 { // a replay or a resumed run gives no advice from the catalog of today
 		locate.advise = func(compiled *program.Compiled, e *frame.Error, at program.Position) string {
 			return s.advise(env, compiled, e, at)
 		}
@@ -343,7 +343,7 @@ func (s *Service) spec(
 	}
 }
 
-// detach is how a run gives up its runner; nil if it never does.
+// detach returns how a run gives up its runner, or nil if it never does.
 func (s *Service) detach(runID string, env *environment, locate *locator) *run.Detach {
 	if s.opt.DetachAfter == 0 {
 		return nil
@@ -369,7 +369,7 @@ func (s *Service) detach(runID string, env *environment, locate *locator) *run.D
 	}
 }
 
-// notCompiled is what a run of a program with a syntax error ends with. Any other error is returned as it is.
+// notCompiled returns the error with which a run ends whose program has a syntax error. It returns any other error as it is.
 func notCompiled(err error) (*run.Error, error) {
 	var wrong *program.Error
 	if !errors.As(err, &wrong) {
@@ -381,7 +381,7 @@ func notCompiled(err error) (*run.Error, error) {
 	}, nil
 }
 
-// failed is the outcome of a run that ended before it began.
+// failed returns the outcome of a run that ended before it began.
 func failed(id string, e *run.Error) *run.Outcome {
 	return &run.Outcome{RunID: id, Status: run.Failed, Output: json.RawMessage("null"), Logs: []run.Log{}, Error: e}
 }

@@ -23,18 +23,18 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// Input is what a run is given to work on: Text, or a file of the session's workspace.
+// Input is the data that a run works on: Text, or a file of the session's workspace.
 type Input struct {
 	Name   string       // name of the file, for its format and for the program; may be empty
-	Format input.Format // empty: as the name and the beginning of the text say
+	Format input.Format // if empty, derived from the name and the beginning of the text
 	Text   io.Reader
 	Path   string // path in the workspace; empty for Text
 }
 
-// inputFile is the name of a run's input in the directory of its run.
+// inputFile is the name of an input's copy in the directory of its run.
 const inputFile = "input"
 
-// take makes the run's own copy of its input, which does not change until the run has ended. An InvalidError says what is wrong with it.
+// take copies the input for the run, so that it does not change until the run has ended. An InvalidError says what is wrong with the input.
 func (e *environment) take(ctx context.Context, in *Input) error {
 	if in == nil {
 		return nil
@@ -55,7 +55,7 @@ func (e *environment) take(ctx context.Context, in *Input) error {
 		case by.Given == 0 || by != e.workspace.Hand(at):
 			from = pii.FromProgram
 		case by.Given != info.Size():
-			from = pii.FromSkill // rows are not parted: neither do guesses share tokens, nor are texts from outside taken for tokens
+			from = pii.FromSkill // no one knows who wrote which row: guesses share no tokens, and texts from outside are not taken for tokens
 		}
 	}
 	dir, err := e.inputs()
@@ -101,8 +101,8 @@ func (e *environment) use(dir *files.Dir, given *journal.Input) error {
 	return err
 }
 
-// takeAgain opens the input of a recorded run, from the copy that a run has that has not ended, from the workspace, or from what the caller
-// gives; it must be what the run had.
+// takeAgain takes the input of a recorded run again: from in, or from the recorded path in the workspace if in is nil. It must be the input that the
+// run had.
 func (e *environment) takeAgain(ctx context.Context, recorded *journal.Input, in *Input) error {
 	switch {
 	case recorded == nil && in != nil:
@@ -131,7 +131,7 @@ func (e *environment) takeAgain(ctx context.Context, recorded *journal.Input, in
 	return nil
 }
 
-// resumeInput opens the copy that a run has which goes on.
+// resumeInput opens the copy of the input of a run that is resumed.
 func (e *environment) resumeInput(recorded *journal.Input) error {
 	if recorded == nil {
 		return nil
@@ -148,7 +148,7 @@ func (e *environment) resumeInput(recorded *journal.Input) error {
 	return err
 }
 
-// inputs is the directory of the run's copy.
+// inputs opens the directory of the run's copy.
 func (e *environment) inputs() (*files.Dir, error) {
 	base, err := e.s.opt.Inputs()
 	if err != nil {
@@ -163,11 +163,11 @@ func (e *environment) removeInput() {
 		return
 	}
 	if base, err := e.s.opt.Inputs(); err == nil {
-		base.Remove(e.user, e.runID) // the sweep removes the rest
+		base.Remove(e.user, e.runID) // the sweep removes what this leaves
 	}
 }
 
-// inputFrom is the origin of values in the input. Files of programs have tokens of the session.
+// inputFrom returns the origin of values in the input. Files that programs wrote contain tokens of the session.
 func (e *environment) inputFrom() pii.Origin {
 	switch {
 	case e.given == nil || e.given.Path == "":
@@ -178,7 +178,7 @@ func (e *environment) inputFrom() pii.Origin {
 	return pii.FromFile
 }
 
-// recall is what the program gets for a recorded answer about its input.
+// recall returns what the program gets for a recorded answer about its input.
 func (e *environment) recall(recorded json.RawMessage) (json.RawMessage, error) {
 	if e.input == nil {
 		return nil, errors.New("the run has no input")
@@ -186,12 +186,12 @@ func (e *environment) recall(recorded json.RawMessage) (json.RawMessage, error) 
 	return e.input.Recall(recorded)
 }
 
-// checked hashes a text while it is read, and ends it where it is not UTF-8.
+// checked is a reader that hashes a text and fails where the text is not UTF-8.
 type checked struct {
 	r     io.Reader
 	hash  hash.Hash
 	at    int64
-	rest  []byte // the beginning of a character
+	rest  []byte // the beginning of a character whose end has not been read
 	wrong error
 }
 

@@ -12,11 +12,11 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// locator explains errors by the code as written. Modules loaded while the program runs add their maps.
+// locator explains errors in terms of the source code. Modules that are loaded while the program runs add their source maps.
 type locator struct {
 	mu       sync.Mutex
-	compiled *program.Compiled // nil while the run has no runner, and where its journal cannot be read then
-	// advise is better advice than that of the program alone, or "". It may be nil.
+	compiled *program.Compiled // nil while the run has no runner, and afterwards if its journal cannot be read
+	// advise returns better advice than that of the program alone, or "". It may be nil.
 	advise func(*program.Compiled, *frame.Error, program.Position) string
 }
 
@@ -44,7 +44,7 @@ func (l *locator) recall(records []journal.Record) {
 			loads[r.Call.N] = true
 		case r.Answer != nil && loads[r.Answer.N] && r.Answer.Value != nil:
 			var loaded program.Loaded
-			if json.Unmarshal(r.Answer.Value, &loaded) == nil && loaded.Map != nil { // else errors have no place, as before
+			if json.Unmarshal(r.Answer.Value, &loaded) == nil && loaded.Map != nil { // otherwise errors in the module have no position
 				l.add(loaded.Map)
 			}
 		}
@@ -59,7 +59,7 @@ func (l *locator) locate(e *frame.Error) *run.Error {
 	}
 	at := l.compiled.Locate(*e)
 	if at.Line == 0 && strings.HasPrefix(e.Message, "output") {
-		at = l.compiled.Result() // the value is at fault, not the code that made it
+		at = l.compiled.Result() // the returned value is wrong, not the code that made it
 	}
 	message, hint := l.compiled.Explain(*e, at)
 	if l.advise != nil {

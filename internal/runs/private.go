@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// Shown is the outcome of a run as its owner sees it. A run without a session has tokens of its own.
+// Shown returns the outcome of a run as its owner sees it, with values in place of tokens. A run without a session has tokens of its own.
 func (s *Service) Shown(ctx context.Context, user, session string, out *run.Outcome) (*run.Outcome, error) {
 	if out == nil {
 		return nil, nil
@@ -22,7 +22,7 @@ func (s *Service) Shown(ctx context.Context, user, session string, out *run.Outc
 	return &shown, err
 }
 
-// ShownCall is a call of a run with values in place of tokens, as the owner of the run sees it.
+// ShownCall returns a call of a run as the owner of the run sees it, with values in place of tokens.
 func (s *Service) ShownCall(ctx context.Context, of journal.RunInfo, c Call) (Call, error) {
 	tokens := s.tokens(of.User, of.Session, of.ID)
 	for _, text := range []*json.RawMessage{&c.Arguments, &c.Result} {
@@ -43,7 +43,7 @@ func (s *Service) ShownCall(ctx context.Context, of journal.RunInfo, c Call) (Ca
 	return c, err
 }
 
-// tokens are those of a run.
+// tokens returns the privacy session with the tokens of a run.
 func (s *Service) tokens(user, session, runID string) pii.Session {
 	return s.opt.Privacy.In(cmp.Or(user, DefaultUser), cmp.Or(session, runID))
 }

@@ -14,9 +14,10 @@ import (
 	"mcp-code-exec-harness/internal/pii/language"
 )
 
-// Replaced returns a request whose calls say where tokens in their arguments are replaced, and what of a value may end a text in code. values adds the
-// values, for a caller who may see those of the request's user. Arguments that are too large for a request are read from the run's journal, whose
-// calls have them as the program wrote them. Questions about tokens send no value. Where values cannot be read, the call says so.
+// Replaced returns r with the replacements in its calls: where tokens in the arguments are replaced, and which parts of a value may end a text in
+// code. If values is set, the values are included, for a caller who may see those of the request's user. Arguments that are too large for a request
+// are read from the run's journal, as the program wrote them. Tools that ask about tokens receive no value. If values cannot be read, the call
+// contains the error.
 func (s *Service) Replaced(ctx context.Context, r approval.Request, values bool) (approval.Request, error) {
 	r.Calls = slices.Clone(r.Calls)
 	privacy := s.opt.Privacy.In(r.User, cmp.Or(r.Session, r.Run))
@@ -46,7 +47,7 @@ func (s *Service) Replaced(ctx context.Context, r approval.Request, values bool)
 			languages = s.opt.Gate.Languages(tool)
 		}
 		found, err := privacy.Replacements(ctx, args, languages)
-		if err != nil { // A denial needs no values, and a process without their key must not decide who may approve.
+		if err != nil { // The request is shown nevertheless: a denial needs no values, and a missing key must not decide who may approve.
 			c.Unread = err.Error()
 		}
 		for _, f := range found {
@@ -69,7 +70,7 @@ func (s *Service) Replaced(ctx context.Context, r approval.Request, values bool)
 	return r, nil
 }
 
-// arguments are those of a call of a tool, as its journal has them; what the journal has, where the tool is not known.
+// arguments returns the arguments of a recorded tool call, or what is recorded if the tool is not known.
 func (s *Service) arguments(name string, recorded json.RawMessage) json.RawMessage {
 	var in struct {
 		Input      json.RawMessage   `json:"input"`

@@ -19,20 +19,20 @@ func (s *Service) Journal(ctx context.Context, id string) ([]journal.Record, err
 	return stored(s, func(store Store) ([]journal.Record, error) { return store.Read(ctx, id) })
 }
 
-// The size of a page of a journal. One value may be larger than pageBytes.
+// Limits of a page of a journal. A single value may be larger than pageBytes.
 const (
 	MaxPage   = 1000
 	pageBytes = 1 << 20
 )
 
-// JournalPage returns the records of a run behind the one numbered after: at most limit, and fewer where they are large.
+// JournalPage returns the records of a run after the one numbered after: at most limit, and fewer if they are large.
 func (s *Service) JournalPage(ctx context.Context, id string, after int64, limit int) ([]journal.Record, error) {
 	return stored(s, func(store Store) ([]journal.Record, error) {
 		return store.ReadPage(ctx, id, after, min(limit, MaxPage), pageBytes)
 	})
 }
 
-// Recorded returns a run's outcome, nil while it has none, and its start record. It reads the values of calls a page at a time.
+// Recorded returns a run's outcome, or nil while it has none, and its start record. It reads the journal in pages, and drops the values of calls.
 func (s *Service) Recorded(ctx context.Context, id string) (*run.Outcome, *journal.Start, error) {
 	var all []journal.Record
 	for after := int64(0); ; after = all[len(all)-1].Seq {
@@ -60,19 +60,18 @@ func (s *Service) Recorded(ctx context.Context, id string) (*run.Outcome, *journ
 	return out, all[0].Start, err
 }
 
-// Replay says how a recorded run is executed again.
+// Replay configures how a recorded run is executed again.
 type Replay struct {
-	Code    string      // replaces the recorded program, to see where a changed one diverges; empty: the recorded one
-	Local   fs.FS       // the files beside Code, as of Request
-	Tier    string      // tier of the sandbox; empty: the recorded one
-	Force   bool        // although another engine recorded it
+	Code    string      // replaces the recorded program, to see where a changed one diverges; empty for the recorded one
+	Local   fs.FS       // the files beside Code, as in Request
+	Tier    string      // tier of the sandbox; empty for the recorded one
+	Force   bool        // replay even if another engine recorded the run
 	Roles   []auth.Role // roles of the caller, for policy; nil if unknown
-	Input   *Input      // the file that the run was given; nil: none, or the one in its session's workspace
+	Input   *Input      // the file that the run was given; nil if it had none, or one in its session's workspace
 	Observe func(run.Event)
 }
 
-// Replay executes a recorded run again, offline: every call is answered from the record, and a difference is an outcome of kind
-// diverged.
+// Replay executes a recorded run again, offline. Every call is answered from the record; a difference leads to an outcome of kind diverged.
 func (s *Service) Replay(ctx context.Context, records []journal.Record, how Replay) (*run.Outcome, error) {
 	if err := journal.Check(records); err != nil {
 		return nil, fmt.Errorf("read the record: %w", err)
@@ -100,9 +99,9 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 		return nil, err
 	}
 	env.local = how.Local
-	env.runID = id.New("run") // names the run's copy of the input
+	env.runID = id.New("run") // name of the replay's copy of the input
 	defer env.removeInput()
-	defer env.close(false) // a replay has no files of its own
+	defer env.close(false) // a replay has no workspace of its own
 	if err := env.takeAgain(ctx, start.Input, how.Input); err != nil {
 		return nil, err
 	}
@@ -135,9 +134,9 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 	return s.execute(ctx, spec)
 }
 
-// Resume executes a run again whose process died. Calls with a recorded answer get that answer, the other calls are made. A write
-// that was in flight is in doubt. After an upgrade the worst end is diverged, with its effects listed. A run that waits for an approval
-// stays as it is, and its outcome says so.
+// Resume executes a run again whose process died. Calls with a recorded answer get that answer; the other calls are made. A write that was in flight
+// is in doubt. After an upgrade the run may end as diverged, with its effects listed, but nothing worse. A run that waits for an approval stays as it
+// is, and its outcome tells so.
 func (s *Service) Resume(ctx context.Context, id string, observe func(run.Event)) (*run.Outcome, error) {
 	return s.resume(ctx, Request{ID: id, Observe: observe})
 }
@@ -199,7 +198,7 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 	return s.live(ctx, spec)
 }
 
-// Abandon ends a run whose process died as cancelled. One that has ended, or that a live process executes, stays as it is.
+// Abandon ends a run whose process died as cancelled. A run that has ended, or that a live process executes, stays as it is.
 func (s *Service) Abandon(ctx context.Context, id string) error {
 	store, err := s.opt.Store()
 	if err != nil {
@@ -217,7 +216,7 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 		return err
 	}
 	if err := journal.Check(records); err != nil {
-		return nil // the user of its workspace is unknown; it is swept
+		return nil // the user of the run's workspace is unknown; the sweep removes it
 	}
 	env, err := s.open(records[0].Start.User, records[0].Start.Session, id)
 	if err != nil {
@@ -228,8 +227,8 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 	return nil
 }
 
-// home replaces the tier of a recorded run, and says why, if that tier no longer exists, or if it is weaker now than what the runs of its
-// user need. A tier that cannot be opened now may be there again later.
+// home replaces the tier of a recorded run if that tier no longer exists, or is now weaker than what the runs of its user need; why is the reason. A
+// tier that cannot be opened now is kept, because it may be available later.
 func (s *Service) home(start *journal.Start, roles []auth.Role) (why, err error) {
 	tier, err := s.tierFor(start.User, roles, start.Tier)
 	if _, refused := errors.AsType[InvalidError](err); refused {
@@ -242,7 +241,7 @@ func (s *Service) home(start *journal.Start, roles []auth.Role) (why, err error)
 	return why, err
 }
 
-// sameEngine says in what the engine that recorded a run is another one.
+// sameEngine returns an error if another engine or guest runtime recorded a run.
 func (s *Service) sameEngine(start journal.Start) error {
 	pool, err := s.opt.Pool(start.Tier)
 	if err != nil {
@@ -258,7 +257,7 @@ func (s *Service) sameEngine(start journal.Start) error {
 	return nil
 }
 
-// recorded is the compiled program of a start record.
+// recorded returns the compiled program of a start record.
 func recorded(start journal.Start) (*program.Compiled, error) {
 	compiled := &program.Compiled{Source: program.Source{Name: start.File, Code: start.Source}}
 	if len(start.Program) == 0 {

@@ -11,13 +11,13 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// maxChosen is the most requests that one answer approves: each approval keeps a hash of all of them.
+// maxChosen is the maximum number of requests that one answer approves: each approval keeps a hash of all of them.
 const maxChosen = 100
 
 // kindCalls is the kind of questions about calls.
 const kindCalls = "calls"
 
-// Seen names a request as a person was shown it.
+// Seen identifies a request as it was shown to a person.
 type Seen struct {
 	ID     string
 	Digest string // approval.Sight
@@ -30,8 +30,8 @@ type batch struct {
 	Requests []string `json:"requests"`
 }
 
-// Ask makes the question that a security key of the caller answers to approve requests, on a page at an origin. It is for these requests as they are, for two minutes,
-// and for one answer. Errors are those of Decide.
+// Ask creates the question that a security key of the caller answers to approve requests, on a page at an origin. The question holds for these
+// requests in their present form, for two minutes and for one answer. Errors are those of Decide.
 func (s *Service) Ask(ctx context.Context, who auth.Identity, origin string, chosen []Seen, remember bool) (approval.Question, error) {
 	if err := who.Require(auth.Approver); err != nil {
 		return approval.Question{}, err
@@ -73,7 +73,7 @@ func (s *Service) Ask(ctx context.Context, who auth.Identity, origin string, cho
 	return q, err
 }
 
-// statements are the hashes of what the approvals of a batch state, and the requests as they were shown.
+// statements returns the hashes of what the approvals of a batch state, and the requests as they were shown.
 func (s *Service) statements(ctx context.Context, who auth.Identity, b batch) (all [][]byte, seen []approval.Sight, err error) {
 	for _, id := range b.Requests {
 		r, err := s.Approval(ctx, who, id)
@@ -87,20 +87,20 @@ func (s *Service) statements(ctx context.Context, who auth.Identity, b batch) (a
 	return all, seen, nil
 }
 
-// waiting is a request as it was before it was decided.
+// waiting returns a request as it was before it was decided.
 func waiting(r approval.Request) approval.Request {
 	r.Status, r.Remember, r.DecidedAt, r.DecidedBy = approval.Waiting, false, nil, ""
 	return r
 }
 
-// Approved is what has become of one request that a security key approves.
+// Approved is the result for one request that a security key approves.
 type Approved struct {
 	Request approval.Request
 	Err     error // why it is not approved
 }
 
-// Answer approves what a security key was asked. One request that cannot be approved, because it was decided meanwhile, stops no other. The error for an answer that does
-// not hold wraps approval.ErrAssertion. An answer is taken once.
+// Answer approves the requests that a security key was asked about. A request that cannot be approved, because it was decided meanwhile, does not
+// stop the others. The error for an invalid answer wraps approval.ErrAssertion. An answer is accepted once.
 func (s *Service) Answer(ctx context.Context, who auth.Identity, sealed string, a approval.Assertion) (all []Approved, err error) {
 	if err := who.Require(auth.Approver); err != nil {
 		return nil, err

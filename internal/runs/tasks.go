@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// ForTasks executes programs as tasks do.
+// ForTasks returns the agent.Runs that executes programs of tasks.
 func (s *Service) ForTasks() agent.Runs { return &taskRuns{s} }
 
 // ReplayForTask replays a program of a recorded task.

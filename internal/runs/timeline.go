@@ -35,14 +35,14 @@ type CallLine struct {
 	At         string              `json:"at" doc:"Its place in the journal."`
 }
 
-// Call is a host call of a run with its values. Personal data are tokens.
+// Call is a host call of a run with its values. Tokens stand for personal data.
 type Call struct {
 	CallLine
 	Arguments json.RawMessage `json:"args,omitempty"`
 	Result    json.RawMessage `json:"result,omitempty"`
 }
 
-// Called is the tool or file function that a recorded call names, and its arguments as the program wrote them.
+// Called returns the name of the tool or file function that a recorded call names, and its arguments as the program wrote them.
 func Called(kind, name string, args json.RawMessage) (string, json.RawMessage) {
 	var of struct {
 		Server     string
@@ -69,12 +69,12 @@ type calling struct {
 	lines map[int]*Call
 	order []*Call
 	open  int // calls without an answer
-	most  int // calls that are read
+	most  int // maximum number of calls that are read
 	full  bool
-	next  string // cursor of the page behind the last call
+	next  string // cursor of the page after the last call
 }
 
-// errText is the kind and the message of an error in a journal.
+// errText returns the kind and the message of an error in a journal.
 func errText(text json.RawMessage) (kind, message string) {
 	var e frame.Error
 	if json.Unmarshal(text, &e) != nil {
@@ -83,7 +83,7 @@ func errText(text json.RawMessage) (kind, message string) {
 	return cmp.Or(e.Kind, frame.KindRuntime), e.Message
 }
 
-// place is the cursor of the page that begins with the record of a call: where it is, and the run's clock there.
+// place returns the cursor of the page that begins with the record of a call: the number of the record before it, and the run's clock there.
 func (c *calling) place(r journal.Record) string {
 	return fmt.Sprintf("%d-%d", r.Seq-1, c.now.UnixMicro())
 }
@@ -120,8 +120,8 @@ func (c *calling) record(r journal.Record) {
 	}
 }
 
-// Calls returns the calls of a run behind a cursor, at most limit, without their values, and the cursor of the next page, which is empty
-// on the last one. The error wraps journal.ErrCursor for a cursor that no page returned.
+// Calls returns the calls of a run after a cursor, at most limit, without their values, and the cursor of the next page, which is empty on the last
+// page. The error wraps journal.ErrCursor for a cursor that no page returned.
 func (s *Service) Calls(ctx context.Context, id, cursor string, limit int) (lines []CallLine, next string, err error) {
 	c, err := s.calls(ctx, id, cursor, limit, func(c *Call) { c.Arguments, c.Result = nil, nil })
 	if err != nil {
@@ -137,8 +137,8 @@ func (s *Service) Calls(ctx context.Context, id, cursor string, limit int) (line
 	return lines, c.next, nil
 }
 
-// Call returns a call of a run. at is that of its CallLine, or empty, which reads the journal from its beginning. The error wraps
-// journal.ErrNotFound if the run has no call of this number, or not there, and journal.ErrCursor for another at.
+// Call returns a call of a run. at is CallLine.At of the call; if it is empty, the journal is read from its beginning. The error wraps
+// journal.ErrNotFound if the run has no call of this number, or not at this place, and journal.ErrCursor if at is invalid.
 func (s *Service) Call(ctx context.Context, id string, n int, at string) (Call, error) {
 	limit := 1
 	if at == "" {
@@ -159,10 +159,10 @@ func (s *Service) Call(ctx context.Context, id string, n int, at string) (Call, 
 	return Call{}, fmt.Errorf("call %d of run %q: %w", n, id, journal.ErrNotFound)
 }
 
-// MaxCalls is the most calls that are read of a run: more than a program can make.
+// MaxCalls is the maximum number of calls that are read of a run: more than a program can make.
 const MaxCalls = 1 << 20
 
-// calls reads a journal until limit calls have their answers. seen is called with each call after each of its records.
+// calls reads a journal until limit calls have their answers. It calls seen with a call after each record of the call.
 func (s *Service) calls(ctx context.Context, id, cursor string, limit int, seen func(*Call)) (*calling, error) {
 	c := &calling{lines: map[int]*Call{}, most: limit}
 	var after int64

@@ -8,22 +8,22 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// resetTimeout bounds the wait for a runner to acknowledge a reset; a slower one is replaced.
+// resetTimeout is the maximum time for a runner to acknowledge a reset; a slower runner is replaced.
 const resetTimeout = 2 * time.Second
 
 // Lease is the use of one runner for one program.
 type Lease struct {
 	Runner
 	pool  *Pool
-	owner *owner // nil: unbound
+	owner *owner // nil if the runner is unbound
 	runs  int
 	bound time.Time     // time at which it got its owner
 	since time.Time     // time at which it became idle
 	elem  *list.Element // element of pool.idle; nil while it is not idle
 }
 
-// Release ends the use of a runner. A clean one has sent its done frame: it is reset and kept for the owner's next
-// program. Any other is killed.
+// Release ends the use of a runner. clean means that the runner has sent its done frame: it is then reset and kept for the owner's next program,
+// unless it has executed MaxRuns programs. Otherwise it is killed.
 func (l *Lease) Release(clean bool) {
 	p := l.pool
 	p.mu.Lock()
@@ -77,7 +77,7 @@ func (l *Lease) reset(ctx context.Context) bool {
 	}
 }
 
-// quiet reports whether an idle runner is alive and has sent nothing that was not asked for.
+// quiet reports whether an idle runner is alive and has sent nothing unexpected.
 func (l *Lease) quiet() bool {
 	select {
 	case <-l.Frames():
@@ -87,7 +87,7 @@ func (l *Lease) quiet() bool {
 	}
 }
 
-// turnOver reports whether the runner has served its owner for long enough to be given up for an owner without one.
+// turnOver reports whether the runner has served its owner long enough to be given up for an owner without a runner.
 func (l *Lease) turnOver(now time.Time) bool {
 	return l.runs >= turnRuns || now.Sub(l.bound) >= turnTime
 }

@@ -8,21 +8,21 @@ import (
 // owner is a user of the pool that has runners or waits for some.
 type owner struct {
 	name      string
-	runners   int       // bound to it
-	resetting int       // leases that are being reset
+	runners   int       // number of runners that are bound to it
+	resetting int       // number of leases that are being reset
 	idle      []*Lease  // leases that are ready, least recently used first
 	waiting   list.List // *waiter values in order of arrival
-	fresh     int       // waiters that have had no runner before
-	want      int       // runners that it needs and may have besides its own
-	since     uint64    // orders needy owners with equally many runners
-	index     int       // index in the pool's needy; -1: none
+	fresh     int       // number of waiters that have had no runner before
+	want      int       // number of further runners that it needs and may have
+	since     uint64    // order of needy owners that have equally many runners
+	index     int       // index in the pool's needy; -1 if it is not there
 }
 
-// waiter is an Acquire that waits. It gets a lease or an error.
+// waiter is a waiting Acquire or Reacquire. It gets a lease or an error.
 type waiter struct {
 	owner  *owner
-	again  bool          // a Reacquire
-	waited bool          // reports that it had to wait for a runner
+	again  bool          // whether it is a Reacquire
+	waited bool          // whether it had to wait for a runner
 	elem   *list.Element // element of owner.waiting; nil once it was answered
 	answer chan answer   // buffered
 }
@@ -32,8 +32,8 @@ type answer struct {
 	err   error
 }
 
-// needy are the owners that want another runner: those with the fewest runners first, then those that have wanted one for
-// the longest. It implements heap.Interface.
+// needy is a heap of the owners that want another runner: first those with the fewest runners, then those that have wanted one for the longest. It
+// implements heap.Interface.
 type needy []*owner
 
 func (n needy) Len() int { return len(n) }
@@ -65,7 +65,8 @@ func (n *needy) Pop() any {
 	return o
 }
 
-// owner returns the owner of a name. The caller calls update when it has changed it. p.mu is held, here and below.
+// owner returns the owner of the given name, and creates it if needed. The caller must call update after changing the owner. p.mu must be held, here
+// and below.
 func (p *Pool) owner(name string) *owner {
 	o := p.owners[name]
 	if o == nil {
@@ -75,9 +76,9 @@ func (p *Pool) owner(name string) *owner {
 	return o
 }
 
-// update brings what the pool knows of an owner up to date after the owner has changed.
+// update updates what the pool knows of an owner after the owner has changed.
 func (p *Pool) update(o *owner) {
-	// A runner that is being reset is ready before a new one has started.
+	// A runner that is being reset will be ready before a new one has started.
 	want := max(0, min(o.waiting.Len()-o.resetting, p.opt.PerOwner-o.runners))
 	p.wanted += want - o.want
 	o.want = want
@@ -96,7 +97,7 @@ func (p *Pool) update(o *owner) {
 	}
 }
 
-// counted adds a waiter to those that are bounded, or takes it off them.
+// counted adds n to the counts of waiters that are limited. A Reacquire is not limited.
 func (p *Pool) counted(w *waiter, n int) {
 	if !w.again {
 		p.waiting += n
@@ -104,7 +105,7 @@ func (p *Pool) counted(w *waiter, n int) {
 	}
 }
 
-// answer ends a wait.
+// answer ends the wait of a waiter.
 func (p *Pool) answer(w *waiter, a answer) {
 	w.owner.waiting.Remove(w.elem)
 	w.elem = nil
@@ -118,5 +119,5 @@ func (p *Pool) answer(w *waiter, a answer) {
 	w.answer <- a
 }
 
-// first returns the waiter of an owner that has waited longest; it must have one.
+// first returns the waiter of an owner that has waited longest; the owner must have a waiter.
 func (o *owner) first() *waiter { return o.waiting.Front().Value.(*waiter) }

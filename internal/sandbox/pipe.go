@@ -17,39 +17,38 @@ import (
 	"mcp-code-exec-harness/internal/process"
 )
 
-// framesAhead is how many frames are read before the host takes them.
+// framesAhead is the maximum number of frames that are read before the host takes them.
 const framesAhead = 8
 
-// Link is a started guest process: Read reads its standard output, Write writes its standard input. Each is called by one goroutine at a
-// time.
+// Link is a started guest process: Read reads its standard output, Write writes its standard input. Only one goroutine at a time calls each of them.
 type Link interface {
 	io.ReadWriter
 	// Kill ends the process; Read and Write return soon after. It is called once, from any goroutine.
 	Kill()
-	// Wait returns why the process ended. It is called once, after Kill.
+	// Wait returns the reason why the process ended. It is called once, after Kill.
 	Wait() error
-	// Pid is the process id, for diagnosis; 0 where it has none on this machine.
+	// Pid returns the process id, for diagnosis; 0 if the process has none on this machine.
 	Pid() int
 }
 
-// pipe is a runner whose frames go over a link.
+// pipe is a runner that exchanges frames over a link.
 type pipe struct {
 	link   Link
 	frames chan *frame.Frame
 	err    error // valid once frames is closed
 	kill   sync.Once
-	dead   chan struct{} // closed by Kill: stop delivering
+	dead   chan struct{} // closed by Kill, to end the delivery of frames
 
 	mu      sync.Mutex
 	queue   []byte        // frames to write
-	some    chan struct{} // holds a token while queue has any
+	some    chan struct{} // holds a token while queue is not empty
 	writing bool          // the queue is being written
 }
 
-// direct is a Link that can take bytes without waiting. TryWrite returns how many it took. It is not called during a Write.
+// direct is a Link that can take bytes without waiting. TryWrite returns the number of bytes that it took. It is not called during a Write.
 type direct interface{ TryWrite(lines []byte) int }
 
-// NewRunner makes a runner of a guest process.
+// NewRunner returns a runner for a guest process.
 func NewRunner(link Link) Runner { return newPipe(link) }
 
 func newPipe(link Link) *pipe {
@@ -72,7 +71,7 @@ func (p *pipe) Send(f *frame.Frame) error {
 	line = append(line, '\n')
 	p.mu.Lock()
 	if link, ok := p.link.(direct); ok && !p.writing && len(p.queue) == 0 {
-		line = line[link.TryWrite(line):] // most frames, without another goroutine
+		line = line[link.TryWrite(line):] // writes most frames without another goroutine
 	}
 	p.queue = append(p.queue, line...)
 	p.mu.Unlock()
@@ -86,8 +85,8 @@ func (p *pipe) Send(f *frame.Frame) error {
 	return nil
 }
 
-// write moves frames from the queue to the runner: a guest that is busy for long must not hold its host up. The queue has
-// no limit of its own; the host's limits on calls and values bound it.
+// write moves frames from the queue to the runner, so that a guest that is busy for long does not block its host. The queue needs no limit of its
+// own, because the host limits calls and values.
 func (p *pipe) write() {
 	for {
 		select {
@@ -121,7 +120,7 @@ func (p *pipe) Kill() {
 	})
 }
 
-// read delivers frames until the process ends or breaks the protocol; then it waits for the end of the process.
+// read delivers frames until the process ends or breaks the protocol. Then it kills the process and waits for its end.
 func (p *pipe) read() {
 	err := p.deliver(bufio.NewReaderSize(p.link, 64<<10))
 	p.Kill()
@@ -143,7 +142,7 @@ func (p *pipe) deliver(r *bufio.Reader) error {
 			return err
 		}
 		if !utf8.Valid(line) {
-			line = bytes.ToValidUTF8(line, []byte("\uFFFD")) // a guest's lone surrogates
+			line = bytes.ToValidUTF8(line, []byte("\uFFFD")) // lone surrogates of a guest
 		}
 		f := new(frame.Frame)
 		if err := json.Unmarshal(line, f); err != nil {
@@ -160,7 +159,7 @@ func (p *pipe) deliver(r *bufio.Reader) error {
 	}
 }
 
-// StartProcess starts cmd as a runner, by start, which sets cmd.Process: process.Start, or the Start of a jail.Launcher.
+// StartProcess starts cmd as a runner. It calls start, which sets cmd.Process: process.Start, or the Start of a jail.Launcher.
 func StartProcess(cmd *exec.Cmd, start func(*exec.Cmd) error) (Runner, error) {
 	opened, err := process.Open(cmd, start)
 	if err != nil {
@@ -176,10 +175,10 @@ type processRunner struct {
 	process *os.Process
 }
 
-// CPU is the processor time that the process has used. Where a system never says, it is errors.ErrUnsupported.
+// CPU returns the processor time that the process has used. The error is errors.ErrUnsupported on a system that never tells it.
 func (r processRunner) CPU() (time.Duration, error) { return process.CPU(r.process.Pid) }
 
-// Freeze stops the process for a while, or lets it go on. It reports whether the system can do that.
+// Freeze stops the process for a while, or lets it continue. It reports whether the system can do that.
 func (r processRunner) Freeze(stop bool) bool { return process.Freeze(r.process, stop) }
 
 type processLink struct {
@@ -191,7 +190,7 @@ func (l *processLink) Read(to []byte) (int, error) {
 	n, err := l.child.Stdout.Read(to)
 	if !l.lowered {
 		l.lowered = true
-		process.Lower(l.child.Process) // all threads that exist now
+		process.Lower(l.child.Process) // lowers all threads that exist now
 	}
 	return n, err
 }
@@ -209,7 +208,7 @@ func (l *processLink) Wait() error {
 	return Ended(state.String(), &l.child.Stderr)
 }
 
-// Ended is why a runner ended, by the state of its process and what that wrote to its standard error.
+// Ended returns the error that says why a runner ended. It contains the state of the process and the end of its standard error.
 func Ended(state string, stderr *process.Tail) error {
 	switch last := stderr.String(); {
 	case stderr.OutOfMemory():
@@ -228,11 +227,11 @@ var (
 	ErrMemory = errors.New("the runner used more memory than its process may")
 )
 
-// maxNested is how deep values in frames may be nested: more than the guest runtime allows, and so little that a value can be put into the records
-// and answers that have it, which may be nested 10,000 levels deep.
+// maxNested is the maximum nesting depth of values in frames. It is more than the guest runtime allows. It is also small enough for a value to fit
+// into the records and answers that contain it, which may be nested 10,000 levels deep.
 const maxNested = 600
 
-// deep reports whether a frame has a value that is nested deeper than any that the guest runtime sends.
+// deep reports whether a frame contains a value that is nested more deeply than any value that the guest runtime sends.
 func deep(line []byte) bool {
 	if bytes.Count(line, []byte("["))+bytes.Count(line, []byte("{")) <= maxNested {
 		return false
@@ -256,7 +255,7 @@ func deep(line []byte) bool {
 	return false
 }
 
-// readLine reads a line of at most frame.MaxSize bytes. The bytes are the caller's: frames keep parts of them.
+// readLine reads a line of at most frame.MaxSize bytes. The bytes are not reused, because frames keep parts of them.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {

@@ -13,39 +13,39 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// PoolOptions shape a pool. Zero values take the defaults given.
+// PoolOptions configures a pool. A zero value stands for the default after the semicolon.
 type PoolOptions struct {
-	Size            int           // runners at most, busy ones included; DefaultSize
-	PerOwner        int           // runners of one owner; half of Size, at least 2
-	Warm            int           // unbound runners kept ready for new owners; 0 starts each when it is needed
-	Starts          int           // runners that start at the same time; as many as there are processors
-	MaxRuns         int           // programs a runner executes before it is retired; 500
-	Idle            time.Duration // how long a runner waits for its owner's next program; 5 minutes
-	MaxWaiting      int           // Acquires that wait at the same time; 8,192
-	MaxOwnerWaiting int           // waiters of one owner; 1,024
-	AcquireTimeout  time.Duration // how long an Acquire waits, a start included; 0: until its context ends
-	FailFast        bool          // an Acquire for which no runner can be started fails at once, instead of waiting until one is free
+	Size            int           // maximum number of runners, busy ones included; DefaultSize
+	PerOwner        int           // maximum number of runners of one owner; half of Size, at least 2
+	Warm            int           // number of unbound runners kept ready for new owners; 0 starts each runner when it is needed
+	Starts          int           // maximum number of runners that start at the same time; as many as there are processors
+	MaxRuns         int           // number of programs that a runner executes before it is retired; 500
+	Idle            time.Duration // time that a runner waits for its owner's next program; 5 minutes
+	MaxWaiting      int           // maximum number of Acquires that wait at the same time; 8,192
+	MaxOwnerWaiting int           // maximum number of waiters of one owner; 1,024
+	AcquireTimeout  time.Duration // maximum wait of an Acquire, a start included; 0 waits until its context ends
+	FailFast        bool          // Acquire fails at once if no runner is ready and none can be started, instead of waiting
 }
 
-// Counts is what has happened in a pool since it was made.
+// Counts counts what has happened in a pool since it was created.
 type Counts struct {
 	Claims uint64 // runners lent to programs
 	Waits  uint64 // Acquires that found no runner ready, refused ones included
-	Cold   uint64 // waits that got a runner that was started meanwhile
+	Cold   uint64 // waits that got a runner which was started meanwhile
 	Starts uint64 // runners started
 	Failed uint64 // starts that failed
 	Deaths uint64 // runners that ended while they waited, or did not end their program cleanly
 }
 
 const (
-	// runnerMemory is the private memory of a runner whose program is small, in bytes, rounded up.
+	// runnerMemory is the private memory of a runner with a small program, in bytes, rounded up.
 	runnerMemory = 16 << 20
 	minSize      = 4
 	maxSize      = 1024
 )
 
-// DefaultSize is the number of runners that take a quarter of the memory which this process may use, between 4 and 1,024;
-// 64 where the memory is unknown.
+// DefaultSize returns the number of runners that take a quarter of the memory which this process may use, between 4 and 1,024. It returns 64 if the
+// memory is unknown.
 func DefaultSize() int {
 	memory, err := memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
 	if err != nil || memory == 0 {
@@ -56,11 +56,11 @@ func DefaultSize() int {
 
 // Pool keeps runners warm and shares them between owners. All methods are safe for concurrent use.
 //
-// A runner belongs to one owner from its first program on and is never given to another: when the pool is full, a runner
-// of another owner is killed and replaced. Each owner has a queue and at most PerOwner runners. A new runner goes to the
-// owner with the fewest runners that wants one. Starting a runner costs as much as ten programs or more, so at most Starts
-// start at once, a waiter takes a runner of its owner that becomes ready first, and an owner keeps a runner for a turn of
-// some programs before it has to give it up. No operation takes longer than the logarithm of the number of owners.
+// A runner belongs to one owner from its first program on and is never given to another: when the pool is full, a runner of another owner is killed
+// and replaced. Each owner has a queue and at most PerOwner runners. A new runner goes to the owner that has the fewest runners among those that want
+// one. Starting a runner costs as much as ten programs or more. So at most Starts runners start at once, a waiter takes a runner of its owner that
+// becomes ready first, and an owner keeps a runner for a turn of several programs before it has to give it up. The time of an operation grows at most
+// with the logarithm of the number of owners.
 type Pool struct {
 	sandbox Sandbox
 	opt     PoolOptions
@@ -68,47 +68,47 @@ type Pool struct {
 	mu       sync.Mutex
 	owners   map[string]*owner
 	needy    needy     // owners with want > 0
-	wanted   int       // sum of their want
-	sequence uint64    // count of owners that became needy
+	wanted   int       // sum of want of all owners
+	sequence uint64    // number of times that an owner became needy
 	idle     list.List // *Lease values: bound runners that are ready, least recently used first
 	spare    []*Lease  // unbound runners that are ready
 	count    int       // runners alive or starting
 	starting int       // runners that are starting
-	failing  bool      // the last start failed: only waiters cause another
-	waiting  int       // Acquires that wait, without Reacquires
+	failing  bool      // the last start failed, so that only waiters cause another one
+	waiting  int       // number of Acquires that wait, without Reacquires
 	counts   Counts
 	timer    *time.Timer
 	closed   bool
 	wg       sync.WaitGroup
-	ctx      context.Context // ends with the pool: owns starts and resets
+	ctx      context.Context // context of starts and resets; it ends with the pool
 	cancel   context.CancelFunc
 }
 
 const (
-	// A turn is what an owner may use a runner for while owners without any wait, in a full pool: turnRuns programs, or as
-	// many as begin within turnTime.
+	// A turn is how long an owner may keep a runner in a full pool while owners without a runner wait: turnRuns programs, or as many as begin within
+	// turnTime.
 	turnRuns = 16
 	turnTime = 250 * time.Millisecond
-	// pause is how long a runner must have been idle before its turn is over early: its owner's next program may follow.
+	// pause is the minimum idle time of a runner before its turn ends early, because its owner's next program may follow.
 	pause = 20 * time.Millisecond
-	// coldAfter is how long a runner must have been idle to be killed for an owner that has as many runners.
+	// coldAfter is the minimum idle time of a runner before it is killed for an owner that has as many runners.
 	coldAfter = time.Second
 )
 
 var (
 	// ErrPoolClosed is returned by Acquire after Close.
 	ErrPoolClosed = errors.New("the sandbox is shutting down")
-	// ErrPoolFull reports that as many programs wait for a runner as may at all.
+	// ErrPoolFull reports that the maximum number of programs already wait for a runner.
 	ErrPoolFull = errors.New("too many programs wait for a runner: try again later")
 	// ErrPoolBusy reports that no runner became free in time.
 	ErrPoolBusy = errors.New("no runner became free in time (sandbox.acquireTimeout): try again later")
-	// ErrPoolInUse reports that all runners are in use, where programs are not to wait for one.
+	// ErrPoolInUse reports that all runners are in use and that programs do not wait for one.
 	ErrPoolInUse = errors.New("all runners are in use, and programs do not wait for one (sandbox.whenFull): try again later")
-	// ErrOwnerFull reports that as many programs of one owner wait for a runner as may.
+	// ErrOwnerFull reports that the maximum number of programs of one owner already wait for a runner.
 	ErrOwnerFull = errors.New("too many programs of this user wait for a runner: wait until some have ended")
 )
 
-// NewPool keeps runners of the given tier. Close the pool before the sandbox.
+// NewPool returns a pool of runners of the given tier. Close the pool before the sandbox.
 func NewPool(s Sandbox, opt PoolOptions) *Pool {
 	opt.Size = cmp.Or(opt.Size, DefaultSize())
 	opt.PerOwner = cmp.Or(opt.PerOwner, max(2, opt.Size/2))
@@ -134,28 +134,28 @@ func (p *Pool) KeepWarm(n int) {
 	p.dispatch()
 }
 
-// Stats says how many runners are alive or starting, and how many of them wait for a program.
+// Stats returns how many runners are alive or starting, and how many of them wait for a program.
 func (p *Pool) Stats() (started, idle int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.count, p.idle.Len() + len(p.spare)
 }
 
-// Counts says what has happened so far.
+// Counts returns what has happened so far.
 func (p *Pool) Counts() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.counts
 }
 
-// Acquire returns a runner that is ready for a program of the owner, waiting while there is none and none can be started.
-// Every lease must be released. Errors are that of a start, ErrPoolClosed, ErrPoolFull, ErrPoolBusy, ErrPoolInUse, ErrOwnerFull and the end of ctx.
+// Acquire returns a runner that is ready for a program of the owner. It waits until there is one. Every lease must be released. The error is that of
+// a start, ErrPoolClosed, ErrPoolFull, ErrPoolBusy, ErrPoolInUse, ErrOwnerFull, or that of the end of ctx.
 func (p *Pool) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return p.acquire(ctx, name, false)
 }
 
-// Reacquire is Acquire for a program that had a runner before and gave it up: it waits behind those of its owner that came first, but is
-// not counted among them, and never too many.
+// Reacquire does the same as Acquire for a program that had a runner before and gave it up. It waits behind earlier waiters of its owner, but the
+// limits of waiters do not count it and never refuse it.
 func (p *Pool) Reacquire(ctx context.Context, name string) (*Lease, error) {
 	return p.acquire(ctx, name, true)
 }
@@ -179,7 +179,7 @@ func (p *Pool) acquire(ctx context.Context, name string, again bool) (*Lease, er
 	}
 }
 
-// request returns an idle runner of the owner, or a waiter for the next.
+// request returns an idle runner of the owner, or a waiter for the next one.
 func (p *Pool) request(name string, again bool) (*waiter, *Lease, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +191,7 @@ func (p *Pool) request(name string, again bool) (*waiter, *Lease, error) {
 	p.update(o)
 	p.dispatch()
 	switch {
-	case l != nil || w != nil && w.elem == nil: // a runner or a spare one was ready
+	case l != nil || w != nil && w.elem == nil: // a runner of the owner or an unbound one was ready
 		return w, l, nil
 	case err == nil && p.opt.FailFast && !again && !p.hasRoom(o):
 		p.drop(w)
@@ -204,10 +204,10 @@ func (p *Pool) request(name string, again bool) (*waiter, *Lease, error) {
 	return w, nil, err
 }
 
-// enqueue takes an idle runner of the owner, or adds a waiter to its queue. p.mu is held.
+// enqueue takes an idle runner of the owner, or adds a waiter to its queue. p.mu must be held.
 func (p *Pool) enqueue(o *owner, again bool) (*waiter, *Lease, error) {
 	for len(o.idle) > 0 {
-		// The most recently used comes first: its memory is the warmest.
+		// The most recently used runner comes first, because its memory is the warmest.
 		l := p.take(o, len(o.idle)-1)
 		if l.quiet() {
 			p.lend(l)
@@ -223,12 +223,12 @@ func (p *Pool) enqueue(o *owner, again bool) (*waiter, *Lease, error) {
 	case o.fresh >= p.opt.MaxOwnerWaiting:
 		return nil, nil, fmt.Errorf("%w (%d do)", ErrOwnerFull, o.fresh)
 	}
-	p.owners[o.name] = o // kill may have forgotten it
+	p.owners[o.name] = o // kill may have removed the owner
 	w := &waiter{owner: o, again: again, answer: make(chan answer, 1)}
 	w.elem = o.waiting.PushBack(w)
 	p.counted(w, 1)
 	if o.runners == 1 && o.resetting == 1 && p.opt.PerOwner > 1 {
-		p.bindSpare(o) // one of two is used while the other is reset
+		p.bindSpare(o) // with two runners, one is used while the other is reset
 	}
 	return w, nil, nil
 }
@@ -238,7 +238,7 @@ func (p *Pool) hasRoom(o *owner) bool {
 	return o.waiting.Len() <= o.resetting+o.want && p.wanted <= p.starting+p.opt.Size-p.count+p.idle.Len()
 }
 
-// leave ends a wait whose context has ended. What came at the same moment goes to the next.
+// leave ends a wait whose context has ended. A runner that came at the same moment goes to the next waiter.
 func (p *Pool) leave(w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -252,7 +252,7 @@ func (p *Pool) leave(w *waiter) {
 	p.dispatch()
 }
 
-// drop takes a waiter out of its owner's queue.
+// drop removes a waiter from its owner's queue.
 func (p *Pool) drop(w *waiter) {
 	w.owner.waiting.Remove(w.elem)
 	w.elem = nil
@@ -260,7 +260,7 @@ func (p *Pool) drop(w *waiter) {
 	p.update(w.owner)
 }
 
-// lend counts a program of a runner; the lease must be released. p.mu is held, here and below.
+// lend counts a program of a runner, whose lease must be released. p.mu must be held, here and below.
 func (p *Pool) lend(l *Lease) {
 	l.runs++
 	p.counts.Claims++
@@ -280,7 +280,7 @@ func (p *Pool) dispatch() {
 	}
 	starts := p.opt.Starts
 	if len(p.needy) < 2 {
-		starts = max(1, starts-1) // one owner leaves a processor to the others
+		starts = max(1, starts-1) // a single owner leaves a processor to the others
 	}
 	for p.starting < starts && p.starting+len(p.spare) < p.wanted+warm {
 		if p.count >= p.opt.Size && (p.starting >= p.wanted || !p.evict()) {
@@ -291,7 +291,7 @@ func (p *Pool) dispatch() {
 	p.schedule()
 }
 
-// bindSpare gives an unbound runner to the first waiter of an owner, and reports whether there was one.
+// bindSpare gives an unbound runner to the first waiter of an owner, and reports whether there was such a runner.
 func (p *Pool) bindSpare(o *owner) bool {
 	for len(p.spare) > 0 {
 		last := len(p.spare) - 1
@@ -359,19 +359,18 @@ func (p *Pool) ready(l *Lease) {
 	p.update(o)
 }
 
-// yields reports whether a runner is to be replaced although its owner has a use for it.
+// yields reports whether a runner has to be replaced although its owner could use it.
 func (p *Pool) yields(l *Lease) bool {
 	return p.count >= p.opt.Size && p.starting < min(p.wanted, p.opt.Starts) && p.poorer(l.owner) && l.turnOver(time.Now())
 }
 
-// poorer reports whether the neediest owner has no runner, or so few that o has still as many when it gives one to it.
+// poorer reports whether the neediest owner has no runner, or so few that o would still have at least as many after giving up one of its own.
 func (p *Pool) poorer(o *owner) bool {
 	first := p.needy[0]
 	return first != o && (first.runners == 0 || o.runners > first.runners+1)
 }
 
-// evict kills the idle runner that was used least recently to make room for the neediest owner, and reports whether it may
-// be killed now.
+// evict kills the least recently used idle runner to make room for the neediest owner, if that runner may be killed now. It reports whether it did.
 func (p *Pool) evict() bool {
 	if p.idle.Len() == 0 || p.evictable().After(time.Now()) {
 		return false
@@ -380,7 +379,7 @@ func (p *Pool) evict() bool {
 	return true
 }
 
-// evictable returns when the idle runner that was used least recently may be killed for the neediest owner.
+// evictable returns the time from which the least recently used idle runner may be killed for the neediest owner.
 func (p *Pool) evictable() time.Time {
 	l := p.idle.Front().Value.(*Lease)
 	switch {
@@ -392,7 +391,7 @@ func (p *Pool) evictable() time.Time {
 	return l.since.Add(pause)
 }
 
-// schedule makes expire run when it will have something to do.
+// schedule makes expire run when it next has something to do.
 func (p *Pool) schedule() {
 	if p.idle.Len() == 0 {
 		p.timer.Stop()
@@ -407,7 +406,7 @@ func (p *Pool) schedule() {
 	p.timer.Reset(time.Until(next))
 }
 
-// expire kills runners that nothing has used for long, and makes room that has become available by the time that passed.
+// expire kills runners that have been idle for too long, and makes room where enough time has passed for it.
 func (p *Pool) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -421,7 +420,7 @@ func (p *Pool) expire() {
 	p.dispatch()
 }
 
-// take removes an idle runner, the first or the last, from those of its owner.
+// take removes an idle runner, the first or the last one of its owner, from the idle runners.
 func (p *Pool) take(o *owner, i int) *Lease {
 	l := o.idle[i]
 	if i == 0 {
@@ -434,7 +433,7 @@ func (p *Pool) take(o *owner, i int) *Lease {
 	return l
 }
 
-// kill ends a runner that is not among the idle ones, and gives up its room; Close waits until it is gone.
+// kill ends a runner that is not among the idle ones, and gives up its place. Close waits until it has ended.
 func (p *Pool) kill(l *Lease) {
 	p.count--
 	if l.owner != nil {
@@ -465,7 +464,7 @@ func (p *Pool) Pids() []int {
 	return pids
 }
 
-// Close kills idle runners and waits until all are gone; busy ones must be released for that.
+// Close kills idle runners and waits until all runners have ended; busy ones must be released for that.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true

@@ -17,7 +17,7 @@ type Sandbox interface {
 	Close() error
 }
 
-// Info is what identifies a tier in a run's start record.
+// Info identifies a tier in the start record of a run.
 type Info struct {
 	Tier    string // wasm, process, docker
 	Engine  string // hash of the engine
@@ -26,16 +26,16 @@ type Info struct {
 
 // Runner is one started guest process. It executes one program at a time.
 type Runner interface {
-	// Send sends a frame without waiting for the runner to read it. One goroutine at a time may call it. An error means
-	// that the runner is gone; that there is none does not mean that the frame arrives.
+	// Send sends a frame without waiting for the runner to read it. One goroutine at a time may call it. An error means that the runner is gone. Without
+	// an error, the frame may still be lost.
 	Send(f *frame.Frame) error
-	// Frames yields what the runner sends, in order, and is closed when the process has ended or broke the protocol;
-	// Err then says why. A slow reader holds the guest up, it loses nothing.
+	// Frames returns a channel with what the runner sends, in order. The channel is closed when the process has ended or broken the protocol; Err then
+	// says why. A slow reader delays the guest, but loses nothing.
 	Frames() <-chan *frame.Frame
-	// Err is why Frames was closed.
+	// Err returns the reason why Frames was closed.
 	Err() error
 	// Kill ends the process at once. It is idempotent and safe from any goroutine; Frames is closed soon after.
 	Kill()
-	// Pid is the process id, for diagnosis.
+	// Pid returns the process id, for diagnosis.
 	Pid() int
 }

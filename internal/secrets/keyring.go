@@ -13,17 +13,17 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// service is what the entries belong to in the keyring.
+// service is the name of the service that the entries in the keyring belong to.
 const service = "harness"
 
-// keyringTimeout bounds a request to the keyring, which includes a user who is asked to unlock it.
+// keyringTimeout is the time limit of a request to the keyring, including the time in which the user is asked to unlock it.
 const keyringTimeout = 30 * time.Second
 
-// System returns the keyring of the system: Keychain, Credential Manager or, over D-Bus, the Secret Service. It is nil where there
-// is none; env looks up a variable.
+// System returns the keyring of the system: Keychain, Credential Manager or, over D-Bus, the Secret Service. It returns nil if there is no keyring.
+// env looks up an environment variable.
 func System(env func(string) string) Keyring {
 	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && env("DBUS_SESSION_BUS_ADDRESS") == "" {
-		// The library would start a bus of its own.
+		// The library would start a D-Bus daemon of its own.
 		if _, err := os.Stat(filepath.Join("/run/user", strconv.Itoa(os.Getuid()), "bus")); err != nil {
 			return nil
 		}
@@ -54,7 +54,7 @@ func (system) Delete(name string) error {
 	return err
 }
 
-// wait bounds a request, which the library does not. One that is never answered ends with the process.
+// wait limits the time of a request, because the library does not. A request that is never answered ends with the process.
 func wait(ask func() (string, error)) (string, error) {
 	type answer struct {
 		value string

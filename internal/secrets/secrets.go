@@ -1,6 +1,6 @@
-// Package secrets keeps the secrets that users give on the command line: in the keyring of the system, where there is one,
-// else in a file that only its owner can read. harness.yaml names them as ${secret:NAME}. Each belongs to the file that it was stored for:
-// another one that names it does not get it.
+// Package secrets keeps the secrets that users give on the command line: in the keyring of the system if there is one, otherwise in a file that only
+// its owner can read. harness.yaml refers to them as ${secret:NAME}. Each secret belongs to the configuration file that it was stored for; another
+// file that refers to it does not get it.
 package secrets
 
 import (
@@ -15,27 +15,27 @@ import (
 // Keyring is a store of secrets that the system protects. Its methods may be called from any goroutine; they may ask the user
 // to unlock it.
 type Keyring interface {
-	// Get returns a secret; the error for one that is not there matches fs.ErrNotExist.
+	// Get returns a secret. The error for a missing secret matches fs.ErrNotExist.
 	Get(name string) (string, error)
 	Set(name, value string) error
-	// Delete deletes a secret; deleting one that is not there is no error.
+	// Delete deletes a secret. It ignores a missing secret.
 	Delete(name string) error
 }
 
-// Store is where the secrets of a user are.
+// Store stores the secrets of a user.
 type Store struct {
-	Keyring Keyring // nil: there is none
-	// File has what the keyring does not: which file a secret belongs to, and the values where the keyring is missing or fails. Its directory is
-	// made. Empty: there is none, and secrets cannot be kept.
+	Keyring Keyring // nil if there is no keyring
+	// File is the path of the file with what the keyring does not have: which configuration file a secret belongs to, and the values if the keyring is
+	// missing or fails. Its directory is created if needed. If File is empty, secrets cannot be kept.
 	File string
-	// Bound, if it is not nil, is called when a secret of an earlier version, which belongs to no file, becomes that of the file that names it.
+	// Bound, if it is not nil, is called when a secret of an earlier version, which belongs to no file, is bound to the file that names it.
 	Bound func(name, file string)
 }
 
-// entry is what the file has of a secret. In files of earlier versions it is the value alone.
+// entry is what the file contains of a secret. In files of earlier versions it is the value alone.
 type entry struct {
-	Value *string `json:"value,omitempty"` // nil: the keyring has it
-	For   string  `json:"for,omitempty"`   // the configuration file that it belongs to
+	Value *string `json:"value,omitempty"` // nil if the keyring has it
+	For   string  `json:"for,omitempty"`   // configuration file that the secret belongs to
 }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -54,7 +54,7 @@ func (e *ElsewhereError) Error() string {
 	return fmt.Sprintf("the secret %s was stored for %s and is given to no other file; store it for this one (harness servers add --replace), or write ${VARIABLE}", e.Name, e.For)
 }
 
-// Put keeps a secret for a configuration file and says where it is: "the keyring of the system", or the path of the file.
+// Put keeps a secret for a configuration file and returns where it is: "the keyring of the system", or the path of the file.
 func (s *Store) Put(name, value, file string) (where string, err error) {
 	if s.File == "" {
 		return "", errors.New("keep the secret: there is no home directory for it; set a variable, and write ${NAME} in place of the value")
@@ -69,8 +69,8 @@ func (s *Store) Put(name, value, file string) (where string, err error) {
 	return where, nil
 }
 
-// Get returns a secret for the configuration file that names it. The error for one that is not there matches fs.ErrNotExist; one that belongs to another
-// file is an *ElsewhereError. A secret of an earlier version becomes that of file.
+// Get returns a secret for the configuration file that names it. The error for a missing secret matches fs.ErrNotExist. The error for a secret of
+// another file is an *ElsewhereError. A secret of an earlier version is bound to the file.
 func (s *Store) Get(name, file string) (string, error) {
 	all, err := s.file().Read()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *Store) Get(name, file string) (string, error) {
 	return *e.Value, nil
 }
 
-// bind makes a secret of an earlier version that of a file.
+// bind binds a secret of an earlier version to a file.
 func (s *Store) bind(name, file string, e entry) error {
 	if s.File == "" {
 		return errors.New("there is no home directory to note which file it belongs to; set HOME")
@@ -117,7 +117,7 @@ func (s *Store) bind(name, file string, e entry) error {
 	return err
 }
 
-// Delete forgets a secret, wherever it is.
+// Delete deletes a secret from the file and the keyring.
 func (s *Store) Delete(name string) error {
 	all, err := s.file().Read()
 	e, known := all[name]

@@ -14,16 +14,16 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// call is a recorded call as policy sees it.
+// call is a recorded call in the form that policy decides on.
 type call struct {
 	policy.Call
 	run   string
 	n     int
-	known bool      // the catalog has the tool
+	known bool      // reports that the catalog has the tool
 	began time.Time // beginning of the run
 }
 
-// callOf is a call as policy sees it, without tokens and roles.
+// callOf returns a call in the form that policy decides on, without tokens and roles.
 func callOf(tool *catalog.Tool, user string, args json.RawMessage) policy.Call {
 	t := tool.Annotations
 	return policy.Call{
@@ -39,7 +39,7 @@ var tokenForm = startup.Regexp(`\[([A-Z][A-Z0-9_]*)_[0-9]+\]`)
 // IsToken reports whether a text is a token such as [EMAIL_1].
 func IsToken(text string) bool { return text != "" && tokenForm().FindString(text) == text }
 
-// tokensOf are tokens as policy sees them, each once.
+// tokensOf returns tokens in the form that policy decides on, without duplicates.
 func tokensOf(texts []string, origins func(text string) []string) (tokens []policy.Token) {
 	for _, text := range texts {
 		if !slices.ContainsFunc(tokens, func(t policy.Token) bool { return t.Text == text }) {
@@ -50,7 +50,7 @@ func tokensOf(texts []string, origins func(text string) []string) (tokens []poli
 	return tokens
 }
 
-// recorded is a recorded host call as policy sees it; ok is false for one that policy does not judge.
+// recorded returns a recorded host call in the form that policy decides on. ok is false for a call that policy does not decide on.
 func recorded(c *catalog.Catalog, user string, r *journal.Call) (of policy.Call, known, ok bool) {
 	switch frame.Kind(r.Kind) {
 	case frame.PII:
@@ -70,7 +70,7 @@ func recorded(c *catalog.Catalog, user string, r *journal.Call) (of policy.Call,
 		Input      json.RawMessage   `json:"input"`
 		Positional []json.RawMessage `json:"positional"`
 	}
-	json.Unmarshal(r.Args, &in) // arguments that the gate could not read count as none
+	json.Unmarshal(r.Args, &in) // arguments that the gate could not decode are treated as absent
 	tool, err := c.ResolveIn(in.Server, r.Name)
 	if known = err == nil; !known && in.Server == "" && r.Name == gate.SessionFile().FullName() {
 		tool, known = gate.SessionFile(), true

@@ -6,7 +6,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 )
 
-// Mistake is what is wrong with the text of a policy.
+// Mistake is an error in the text of a policy.
 type Mistake struct {
 	Line    int    `json:"line" doc:"From 1; 0: the whole text is meant."`
 	Column  int    `json:"column" doc:"In characters, from 1; 0: the whole text is meant."`
@@ -14,7 +14,7 @@ type Mistake struct {
 	Message string `json:"message" doc:"What is wrong, and what to do."`
 }
 
-// Mistakes are those of an error of config.ParsePolicy.
+// Mistakes converts an error of config.ParsePolicy to the mistakes that it contains.
 func Mistakes(err error) (all []Mistake) {
 	if err == nil {
 		return nil

@@ -17,7 +17,7 @@ type Change struct {
 	Known bool           `json:"known" doc:"The catalog has the tool."`
 	Now   policy.Verdict `json:"now" doc:"Verdict of the policy in effect."`
 	Then  policy.Verdict `json:"then" doc:"Verdict of the other policy."`
-	// UnknownOrigins are the tokens whose origin the run does not show, and the paths of values whose origin the session does not.
+	// UnknownOrigins are the tokens whose origin the run does not show, and the paths of values whose origin the session does not show.
 	UnknownOrigins []string `json:"unknownOrigins" doc:"Tokens whose origin the run does not show, and paths of values whose origin its session does not: in truth the call may be decided otherwise."`
 }
 
@@ -30,20 +30,20 @@ type Changes struct {
 	Changes []Change     `json:"changes" doc:"The calls, the newest run first."`
 }
 
-// Kind is how many calls one policy decides in one way, and the other in another.
+// Kind is the number of calls that the two policies decide with a given pair of decisions.
 type Kind struct {
 	From  policy.Action `json:"from" enum:"allow,ask,deny"`
 	To    policy.Action `json:"to" enum:"allow,ask,deny"`
 	Calls int           `json:"calls"`
 }
 
-// ToolChange is Kind for a tool.
+// ToolChange is a Kind for the calls of one tool.
 type ToolChange struct {
 	Tool string `json:"tool"`
 	Kind
 }
 
-// decider decides calls in the order in which they were recorded. The calls of its rules with a limit count.
+// decider decides calls in the order in which they were recorded. It counts the calls towards the limits of the policy's rules.
 type decider struct {
 	policy  *policy.Policy
 	counted map[[2]string]int // calls that count for limits, by user and key
@@ -51,7 +51,7 @@ type decider struct {
 
 func decideBy(p *policy.Policy) *decider { return &decider{p, map[[2]string]int{}} }
 
-// verdict is the verdict on a call. A run counts as a task of its own.
+// verdict returns the policy's verdict on a call. For limits, each run counts as a separate task.
 func (d *decider) verdict(c *call) policy.Verdict {
 	v := d.policy.Decide(c.Call)
 	count, ok := v.Count(c.run, "", c.began)

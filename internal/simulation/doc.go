@@ -1,15 +1,16 @@
-// Package simulation decides recorded calls again: by another policy, and by each preset. It also says which rule decides a call that was not made,
-// between which tools values went, and in which fields of answers personal data was found.
-// It makes no call, and its answers have no values of arguments and answers.
+// Package simulation decides recorded calls again, by another policy and by each preset. It also finds which rule decides a hypothetical call,
+// between which tools values flowed, and in which fields of answers personal data was found.
+// It makes no calls, and its results contain no values of arguments and answers.
 //
 // # How recorded calls are read
 //
-// A Source reads the newest runs within its Bounds, and their calls in the order in which they were recorded. Annotations and destinations of tools are today's.
-// Journals have tokens without their origins: a token comes from the calls, files and the program of its run that show it, else its origin is unknown.
-// Where values come from is found again in the tasks and the recorded answers of the session (gate.Recall).
+// A Source reads the newest runs within its Bounds, and their calls in the order in which they were recorded. It uses the present annotations and
+// destinations of tools. Journals hold tokens without their origins: the origins of a token are the calls, files and program of its run in which it
+// appears before; otherwise its origin is unknown. Origins of other values are derived from the tasks and the recorded answers of the session
+// (gate.Recall).
 //
 // # Bounds
 //
-// The list of runs has the number of calls of each, so the calls are bounded before a journal is read. A journal is held in memory while its calls are judged,
-// and one that is larger than Bounds.Bytes is not read. Whatever is left out is named in Looked.
+// The list of runs has the number of calls of each run, so the calls are limited before a journal is read. A journal is in memory while its calls
+// are decided; a journal larger than Bounds.Bytes is not read. Looked names everything that is left out.
 package simulation

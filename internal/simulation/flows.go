@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Flows says which sources the values in the arguments of recorded calls come from.
+// Flows lists the sources of the values in the arguments of recorded calls.
 type Flows struct {
 	Looked
 	Plain int    `json:"withoutValues" doc:"Calls of which no value was looked at: those without arguments, or with short texts, numbers of up to five digits and words such as true only."`
@@ -20,7 +20,7 @@ type Flows struct {
 	More  int    `json:"moreFlows" doc:"How many further ones there are."`
 }
 
-// Flow is calls of a tool in whose arguments there are values, or parts of values, of a source. A call counts once for each of its sources.
+// Flow counts the calls of a tool whose arguments contain values, or parts of values, from a source. A call counts once for each of its sources.
 type Flow struct {
 	From string `json:"from" example:"crm__search" doc:"Who said the values: a tool or a server, user; or code (only the text of the program has them), computed, or unknown."`
 	To   string `json:"to" example:"mailer__send" doc:"The tool, or the server, that was called."`
@@ -29,20 +29,20 @@ type Flow struct {
 	Call int    `json:"call" doc:"The latest such call."`
 }
 
-// Calls are all calls of the flow.
+// Calls returns the number of calls of the flow.
 func (f Flow) Calls() int { return f.Allow + f.Ask + f.Deny }
 
-// Unknown is the source of values of which it is not known who said them.
+// Unknown is the source of values whose origin is not known.
 const Unknown = "unknown"
 
-// What is looked at of a call.
+// Limits of the values that Flows considers.
 const (
-	maxFlowValues = 200 // values
-	minFlowText   = 4   // characters of a text: shorter ones are in too many calls to say anything
-	minFlowDigits = 6   // digits of a number
+	maxFlowValues = 200 // maximum number of values of a call
+	minFlowText   = 4   // minimum length of a string in characters; shorter ones occur in too many calls to be significant
+	minFlowDigits = 6   // minimum number of digits of a number
 )
 
-// Flows counts the flows of recorded calls by source and tool, or by server, with what a policy decides of the calls. The answer has at most so many flows.
+// Flows counts recorded calls by source and tool, or by source and server, and by the decision of a policy. The result has at most most flows.
 func (s *Source) Flows(ctx context.Context, p *policy.Policy, byServer bool, most int) (*Flows, error) {
 	by := decideBy(p)
 	counts := map[[2]string]*Flow{}
@@ -83,7 +83,7 @@ func (s *Source) Flows(ctx context.Context, p *policy.Policy, byServer bool, mos
 				counts[key] = f
 			}
 			f.add(action)
-			f.Run, f.Call = c.run, c.n // in the order in which they were recorded
+			f.Run, f.Call = c.run, c.n // calls come in recorded order, so the latest remains
 		}
 	})
 	if err != nil {
@@ -106,12 +106,12 @@ func (s *Source) Flows(ctx context.Context, p *policy.Policy, byServer bool, mos
 	return all, nil
 }
 
-// eachValue visits the texts and numbers of arguments, but not names of members and what is too short, until visit returns false.
+// eachValue visits the strings and numbers of arguments until visit returns false. It skips names of members and values that are too short.
 func eachValue(args json.RawMessage, visit func(value string) bool) {
 	dec := json.NewDecoder(bytes.NewReader(args))
 	dec.UseNumber()
-	var objects []bool // the objects and arrays around a token
-	name := false      // the next token is the name of a member, or the end of an object
+	var objects []bool // for each enclosing object or array, whether it is an object
+	name := false      // whether the next token is the name of a member or the end of an object
 	for {
 		token, err := dec.Token()
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Hidden says where recorded answers of tools have tokens in place of personal data.
+// Hidden lists the fields in which recorded answers of tools have tokens in place of personal data.
 type Hidden struct {
 	Looked
 	Fields []HiddenField `json:"fields" doc:"Those with the most tokens first."`
@@ -28,18 +28,18 @@ type HiddenField struct {
 	Calls  int    `json:"calls" doc:"Calls whose answer had one."`
 }
 
-// Bounds of what is said of answers.
+// Limits of the reported fields: depth, number and length of a name.
 const (
 	maxFieldDepth = 8
 	maxFields     = 10_000
 	maxFieldName  = 100
 )
 
-// Hidden counts the tokens in recorded answers by tool, field and type. The answer has at most so many fields.
+// Hidden counts the tokens in recorded answers by tool, field and type. The result has at most most fields.
 func (s *Source) Hidden(ctx context.Context, most int) (*Hidden, error) {
 	type place struct{ tool, field, kind string }
 	type count struct {
-		tokens map[string]bool // with the name of the session
+		tokens map[string]bool // tokens, each prefixed with the session
 		calls  int
 	}
 	counts := map[place]*count{}
@@ -88,14 +88,14 @@ func (s *Source) Hidden(ctx context.Context, most int) (*Hidden, error) {
 	return all, nil
 }
 
-// eachToken visits the tokens in the texts of a JSON value, with the path of the text.
+// eachToken visits the tokens in the strings of a JSON value, with the path of each string.
 func eachToken(value json.RawMessage, visit func(field, token string)) {
 	dec := json.NewDecoder(bytes.NewReader(value))
 	dec.UseNumber()
 	type level struct {
 		object bool
 		path   string
-		name   bool   // the next token is the name of a member, or the end of the object
+		name   bool   // reports that the next token is the name of a member or the end of the object
 		at     string // path of the next value
 	}
 	levels := []level{{at: "$"}}

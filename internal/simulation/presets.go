@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Comparison says what each preset decides, behind the rules of the configuration itself.
+// Comparison holds the decisions of each preset, applied after the configuration's own rules.
 type Comparison struct {
 	Looked
 	InEffect string        `json:"inEffect" doc:"The preset in effect."`
@@ -37,13 +37,13 @@ func (t *Tally) add(a policy.Action) {
 	}
 }
 
-// PresetTotal is what a preset decides of all recorded calls.
+// PresetTotal counts the decisions of a preset on all recorded calls.
 type PresetTotal struct {
 	Preset string `json:"preset" enum:"open,guarded,careful,strict"`
 	Tally
 }
 
-// ToolPresets is what the presets decide of calls of a tool.
+// ToolPresets holds the decisions of all presets on calls of a tool.
 type ToolPresets struct {
 	Tool    string         `json:"tool" example:"crm__search"`
 	Known   bool           `json:"known" doc:"The catalog has it."`
@@ -51,14 +51,14 @@ type ToolPresets struct {
 	Presets []ToolDecision `json:"presets" doc:"In the order of presets."`
 }
 
-// ToolDecision is what a preset decides of calls of a tool.
+// ToolDecision holds the decisions of a preset on calls of a tool.
 type ToolDecision struct {
 	Preset string `json:"preset" enum:"open,guarded,careful,strict"`
 	Tally
 	Plain policy.Action `json:"plain" enum:"allow,ask,deny" doc:"What it decides of a call without arguments, and so without personal data and destinations."`
 }
 
-// Compare decides the recorded calls by each preset. The tools of the answer are at most so many.
+// Compare decides the recorded calls by each preset. The result has at most most tools.
 func (s *Source) Compare(ctx context.Context, cfg *config.Config, most int) (*Comparison, error) {
 	names := policy.Presets()
 	deciders, plain := make([]*decider, len(names)), make([]*policy.Policy, len(names))

@@ -20,25 +20,25 @@ import (
 type reading struct {
 	*Source
 	looked   Looked
-	all      bool // every run that was recorded is read
+	all      bool // reports that all recorded runs are read
 	memory   *origin.Memory
-	sessions map[[2]string]*session // sessions with runs that are not read yet, by user and name
+	sessions map[[2]string]*session // sessions with unread runs, by user and name
 	visit    func(*call)
 }
 
-// session is what a session of recorded runs, or a run of none, has said.
+// session holds the origins of values in a session of recorded runs, or in a run without a session.
 type session struct {
 	*gate.Recall
-	runs  int         // runs that are not read yet
-	tasks []task.Task // tasks whose words are not noted yet, oldest first
+	runs  int         // number of unread runs
+	tasks []task.Task // tasks whose texts are not recorded as origins yet, oldest first
 }
 
-// sessionOf is the name of a run's session.
+// sessionOf returns user and session name of a run. A run without a session is a session by itself.
 func sessionOf(info journal.RunInfo) [2]string {
 	return [2]string{info.User, cmp.Or(info.Session, info.ID)}
 }
 
-// read visits the recorded calls, the oldest run first.
+// read visits the recorded calls. It begins with the oldest run.
 func (s *Source) read(ctx context.Context, visit func(*call)) (Looked, error) {
 	limits := origin.DefaultLimits
 	if s.Bounds.Origins > 0 {
@@ -57,7 +57,7 @@ func (s *Source) read(ctx context.Context, visit func(*call)) (Looked, error) {
 		}
 		r.sessions[of].runs++
 	}
-	for _, info := range slices.Backward(infos) { // as they were recorded
+	for _, info := range slices.Backward(infos) { // in recorded order
 		if err := r.run(ctx, info); err != nil {
 			return Looked{}, err
 		}
@@ -65,7 +65,7 @@ func (s *Source) read(ctx context.Context, visit func(*call)) (Looked, error) {
 	return r.looked, nil
 }
 
-// begin is the session of a run that begins.
+// begin returns the session of a run, prepared for the records of the run.
 func (r *reading) begin(ctx context.Context, info journal.RunInfo, records []journal.Record) (*session, error) {
 	of := sessionOf(info)
 	s := r.sessions[of]
@@ -102,7 +102,7 @@ func (r *reading) begin(ctx context.Context, info journal.RunInfo, records []jou
 	return s, nil
 }
 
-// end ends a run of a session.
+// end closes the session of a run if that was its last unread run.
 func (r *reading) end(info journal.RunInfo) {
 	of := sessionOf(info)
 	s := r.sessions[of]
@@ -130,7 +130,7 @@ func (r *reading) run(ctx context.Context, info journal.RunInfo) error {
 	}
 	r.looked.Runs++
 	began, tier := time.Time{}, ""
-	origins := map[string][]string{} // origins by token
+	origins := map[string][]string{} // origins of each token
 	shows := func(origin, text string) {
 		for _, token := range tokenForm().FindAllString(text, -1) {
 			if !slices.Contains(origins[token], origin) {
@@ -138,7 +138,7 @@ func (r *reading) run(ctx context.Context, info journal.RunInfo) error {
 			}
 		}
 	}
-	from := map[int]string{} // origins by call
+	from := map[int]string{} // origin of the tokens in the answer to each call
 	for _, record := range records {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -148,7 +148,7 @@ func (r *reading) run(ctx context.Context, info journal.RunInfo) error {
 			began, tier = time.UnixMicro(record.Start.Time), record.Start.Tier
 			shows("program", record.Start.Source)
 		case record.Call != nil && frame.Kind(record.Call.Kind) == frame.FS:
-			from[record.Call.N] = "program" // the journal does not say whose hand wrote it
+			from[record.Call.N] = "program" // the journal does not tell who wrote the file
 		case record.Call != nil:
 			of, known, ok := recorded(r.Catalog, info.User, record.Call)
 			if !ok {

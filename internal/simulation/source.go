@@ -12,15 +12,15 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Runs are the recorded runs; *runs.Service has them. Its methods are safe for concurrent use and end with their context.
+// Runs gives access to the recorded runs; *runs.Service implements it. Its methods are safe for concurrent use and end with their context.
 type Runs interface {
 	// List lists the runs that a caller may see, newest first.
 	List(ctx context.Context, who auth.Identity, f journal.Filter) (runs []journal.RunInfo, next string, err error)
-	// JournalPage returns the records of a run behind the one numbered after: at most limit, and none at the end.
+	// JournalPage returns at most limit records of a run that follow the record number after. It returns none at the end.
 	JournalPage(ctx context.Context, id string, after int64, limit int) ([]journal.Record, error)
 }
 
-// Tasks are the recorded tasks; *task.Service has them.
+// Tasks gives access to the recorded tasks; *task.Service implements it.
 type Tasks interface {
 	// Tasks lists tasks, newest first.
 	Tasks(ctx context.Context, f task.Filter) (tasks []task.Task, next string, err error)
@@ -31,25 +31,25 @@ type Source struct {
 	Runs    Runs
 	Tasks   Tasks
 	Catalog *catalog.Catalog
-	Who     auth.Identity // the caller, whose runs are read
+	Who     auth.Identity // caller who may see the runs
 	Bounds  Bounds
 }
 
-// Bounds are what a Source reads at most.
+// Bounds limits what a Source reads.
 type Bounds struct {
-	User string // runs of this user; empty: of all whom the caller may see
-	// Session is the one whose runs are read; empty: all.
+	User string // user whose runs are read; empty for all users whom the caller may see
+	// Session is the session whose runs are read; empty for all sessions.
 	Session string
-	Since   time.Time // runs that began since then; zero: all
-	Runs    int       // the newest runs
-	Calls   int       // host calls of the runs together; 0: no bound
-	Bytes   int       // bytes of a journal; 0: no bound
-	Args    int       // bytes of the arguments of a call; 0: no bound
-	// Origins is the memory in bytes for where values come from; 0: origin.DefaultLimits.
+	Since   time.Time // earliest start of a run; zero for no limit
+	Runs    int       // maximum number of runs, the newest first
+	Calls   int       // maximum number of host calls of all runs together; 0 for no limit
+	Bytes   int       // maximum size of a journal in bytes; 0 for no limit
+	Args    int       // maximum size of the arguments of a call in bytes; 0 for no limit
+	// Origins is the memory in bytes for the origins of values; 0 for origin.DefaultLimits.
 	Origins int64
 }
 
-// Looked is what was read.
+// Looked describes what was read and what was left out.
 type Looked struct {
 	Runs      int      `json:"runs" doc:"Runs that were read."`
 	Calls     int      `json:"calls" doc:"Calls of tools and other requests to servers in them."`
@@ -57,14 +57,14 @@ type Looked struct {
 	Unread    []Unread `json:"unread" doc:"What was not looked at."`
 }
 
-// Unread is what was not looked at.
+// Unread is a run, a call or several runs that were left out.
 type Unread struct {
 	Run    string `json:"run,omitempty" doc:"A run; absent: several."`
 	Call   int    `json:"call,omitempty" doc:"A call of it; absent: all."`
 	Reason string `json:"reason" example:"runs before 2026-03-01 10:00:00 UTC: the newest 200 runs were read"`
 }
 
-// maxUnread is how much of what was not read is named.
+// maxUnread is the maximum number of entries in Looked.Unread.
 const maxUnread = 100
 
 func (l *Looked) miss(u Unread) {
@@ -77,10 +77,10 @@ func (l *Looked) miss(u Unread) {
 	}
 }
 
-// errNoRuns reports a bound that reads nothing.
+// errNoRuns reports Bounds that allow no run.
 var errNoRuns = errors.New("no runs are asked for")
 
-// list is the runs to read, newest first. all says that these are all runs that the caller may see, so that nothing was said before them.
+// list returns the runs to read, newest first. all reports that these are all runs that the caller may see, so that no earlier run can be an origin.
 func (s *Source) list(ctx context.Context, looked *Looked) (infos []journal.RunInfo, all bool, err error) {
 	if s.Bounds.Runs < 1 {
 		return nil, false, errNoRuns
@@ -119,7 +119,7 @@ func (s *Source) list(ctx context.Context, looked *Looked) (infos []journal.RunI
 	}
 }
 
-// journal is the records of a run; reason says why there are none.
+// journal returns the records of a run. If it returns none, reason tells why.
 func (s *Source) journal(ctx context.Context, id string) (records []journal.Record, reason string, err error) {
 	size, after := 0, int64(0)
 	for {
@@ -143,7 +143,8 @@ func (s *Source) journal(ctx context.Context, id string) (records []journal.Reco
 	return records, "", nil
 }
 
-// sizeOf is about the memory of a record in bytes.
+// sizeOf estimates the memory of a record in bytes.
+
 func sizeOf(r journal.Record) int {
 	size := 256
 	switch {

@@ -17,27 +17,27 @@ import (
 	"mcp-code-exec-harness/internal/tiers"
 )
 
-// Trial is a call that is judged and not made: it shows which rule decides it.
+// Trial is a hypothetical call. Policy decides it, but it is not made.
 type Trial struct {
 	Tool string          // full name
-	Args json.RawMessage // a JSON object; tokens in it are judged
+	Args json.RawMessage // JSON object, which may contain tokens
 	User string
-	// Roles are those of the caller; nil: they are not known.
+	// Roles are the roles of the caller; nil if they are not known.
 	Roles   []auth.Role
-	Sandbox string // tier of the calling program; empty: it is not known
-	Tokens  []Said // tokens in the arguments; those of Args need not be among them
-	Values  []Said // strings and numbers in the arguments
-	// Claims are what the tool's server claims instead of what the catalog says; nil: the same.
+	Sandbox string // tier of the calling program; empty if it is not known
+	Tokens  []Said // tokens in the arguments, in addition to those in Args, and origins of tokens
+	Values  []Said // origins of strings and numbers in the arguments
+	// Claims are annotations that replace those in the catalog; a nil field keeps the annotation of the catalog.
 	Claims catalog.Annotations
 }
 
-// Said is a token or value, and where it came from. Several may say the same.
+// Said is a token or value with its origins. A list may contain the same text several times.
 type Said struct {
 	Text string   `json:"text" minLength:"1" maxLength:"1000" example:"[EMAIL_1]"`
 	From []string `json:"from,omitempty" maxItems:"100" doc:"Full names of tools, or other origins such as task and user; absent: that is not known." example:"[\"crm__search\"]"`
 }
 
-// Tested says how a call is decided.
+// Tested is the result of a Trial.
 type Tested struct {
 	Tool        string `json:"tool" example:"mailer__send"`
 	Known       bool   `json:"known" doc:"The catalog has it. One that it does not have is judged as one whose server claims nothing."`
@@ -50,19 +50,19 @@ type Tested struct {
 	Verdict      policy.Verdict            `json:"verdict"`
 	Judgements   []policy.Verdict          `json:"judgements" doc:"Of the call itself, and of each origin of each token. The strictest is the verdict."`
 	Limits       map[string]string         `json:"limits" doc:"Limits of runs that rules lower for the caller."`
-	Rules        []int                     `json:"-"` // numbers of these rules
+	Rules        []int                     `json:"-"` // numbers of the rules that lower Limits
 	Warnings     []string                  `json:"warnings,omitempty" doc:"What is probably not meant in the rule that decides."`
 }
 
-// BadTrialError says what is wrong with a Trial. Its text has nothing of the trial.
+// BadTrialError is the error of an invalid Trial. Its text contains no values of the trial.
 type BadTrialError struct {
-	Field   string // tool, args, roles, sandbox, tokens
+	Field   string // tool, args, roles, sandbox or tokens
 	Problem string
 }
 
 func (e *BadTrialError) Error() string { return e.Field + ": " + e.Problem }
 
-// Check returns an error, which is a *BadTrialError, if a trial is not well formed.
+// Check returns a *BadTrialError if a trial is not well formed.
 func (t *Trial) Check() error {
 	bad := func(field, problem string, args ...any) error {
 		return &BadTrialError{field, fmt.Sprintf(problem, args...)}
@@ -90,7 +90,7 @@ func (t *Trial) Check() error {
 	return nil
 }
 
-// Test decides a trial by the policy of a configuration. The trial has passed Check.
+// Test decides a trial by the policy of a configuration. The trial must have passed Check.
 func Test(cfg *config.Config, c *catalog.Catalog, t Trial) *Tested {
 	tool, err := c.Resolve(t.Tool)
 	known := err == nil
@@ -133,7 +133,7 @@ func Test(cfg *config.Config, c *catalog.Catalog, t Trial) *Tested {
 	return of
 }
 
-// from are the origins of a text.
+// from returns the origins of a text.
 func from(all []Said, text string) (origins []string) {
 	for _, said := range all {
 		if said.Text == text {
@@ -143,7 +143,7 @@ func from(all []Said, text string) (origins []string) {
 	return origins
 }
 
-// claimed is the tool with the annotations that the trial claims.
+// claimed returns a copy of the tool with the annotations that the trial claims.
 func (t *Trial) claimed(tool *catalog.Tool) *catalog.Tool {
 	is := &catalog.Tool{Server: tool.Server, Name: tool.Name, Description: tool.Description, InputSchema: tool.InputSchema, Annotations: tool.Annotations}
 	is.Annotations.ReadOnly = cmp.Or(t.Claims.ReadOnly, is.Annotations.ReadOnly)

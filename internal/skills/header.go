@@ -10,11 +10,11 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// header is the description of a module in its comments.
+// header is the description of a module that its comments contain.
 type header struct{ skill, description, version string }
 
-// readHeader reads the comments before the code: the fields Skill:, Purpose:, Description: and Version:, also as tags
-// of JSDoc. Without a description there, it is the first sentence of the first comment, else of the first JSDoc.
+// readHeader reads the comments before the code. It takes the fields Skill:, Purpose:, Description: and Version:, also from tags of JSDoc. If they
+// contain no description, it takes the first sentence of the first comment, or else of the first JSDoc comment.
 func readHeader(source string) header {
 	source = clip.Head(source, maxHeader)
 	lines := leadingComment(source)
@@ -44,7 +44,7 @@ func readHeader(source string) header {
 	return h
 }
 
-// leadingComment returns the lines of the comments a text begins with, bare of their marks.
+// leadingComment returns the lines of the comments at the beginning of a text, without the comment marks.
 func leadingComment(source string) []string {
 	rest := strings.TrimPrefix(source, "\ufeff")
 	if strings.HasPrefix(rest, "#!") {
@@ -63,7 +63,7 @@ func leadingComment(source string) []string {
 			comment = strings.TrimLeft(comment, "/")
 		case strings.HasPrefix(rest, "/*"):
 			comment, rest, _ = strings.Cut(rest[2:], "*/")
-			comment = "\n" + strings.TrimPrefix(comment, "*") + "\n" // apart from what surrounds it
+			comment = "\n" + strings.TrimPrefix(comment, "*") + "\n" // separates it from neighbouring comments
 		default:
 			return lines
 		}
@@ -73,7 +73,7 @@ func leadingComment(source string) []string {
 	}
 }
 
-// field splits "Purpose: text" and "@description text".
+// field splits "Purpose: text" and "@description text" into name and value.
 func field(line string) (name, value string, ok bool) {
 	if tag, isTag := strings.CutPrefix(line, "@"); isTag {
 		name, value, _ = strings.Cut(tag, " ")
@@ -86,7 +86,7 @@ func field(line string) (name, value string, ok bool) {
 	return name, strings.TrimSpace(value), ok
 }
 
-// fields are those in use in headers of skills.
+// fields lists the field names that headers of skills use.
 var fields = []string{
 	"skill", "name", "created", "purpose", "description", "dependencies", "version", "changelog", "usage", "author",
 	"tags", "parameters", "returns", "example", "examples", "category",
@@ -95,7 +95,7 @@ var fields = []string{
 // sentence returns the first sentence of the first paragraph that is neither a field nor a rule of dashes.
 func sentence(lines []string) string {
 	var words []string
-	inField := false // below a field without a text of its own, such as Usage:
+	inField := false // in the lines after a field without a text of its own, such as Usage:
 	for _, line := range lines {
 		_, value, isField := field(line)
 		empty := strings.Trim(line, "-=_* ") == ""
@@ -118,13 +118,13 @@ func sentence(lines []string) string {
 	return oneLine(strings.Join(words, " "))
 }
 
-// maxHeader is how much of a source is looked at for its header, in bytes.
+// maxHeader is the maximum number of bytes of a source that are searched for its header.
 const maxHeader = 64 << 10
 
-// maxText is the length of a description in bytes (the limit of SKILL.md's).
+// maxText is the maximum length of a description in bytes, as in SKILL.md.
 const maxText = 1024
 
-// oneLine makes one line of a text that a model wrote: nothing in it can move a terminal's cursor or fill a screen.
+// oneLine converts a text that a model wrote into one line. The result cannot move a terminal's cursor or fill a screen.
 func oneLine(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == utf8.RuneError

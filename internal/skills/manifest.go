@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// maxFront is the size of the YAML at the head of SKILL.md. Models write these files: a parser is given little.
+// maxFront is the maximum size in bytes of the YAML at the head of SKILL.md. Models write these files, so the parser gets little input.
 const maxFront = 16 << 10
 
 // front is the YAML at the head of SKILL.md.
@@ -27,7 +27,7 @@ type front struct {
 	Tags         any              `yaml:"tags"`
 }
 
-// plain is the text of a value as written: version 1.10 is not 1.1.
+// plain is the text of a value as it is written, because version 1.10 is not 1.1.
 type plain string
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
@@ -83,7 +83,7 @@ func parseFront(source string) (f front, err error) {
 	case len(head) > maxFront:
 		return f, fmt.Errorf("the head of SKILL.md is larger than %d bytes; shorten it", maxFront)
 	}
-	defer func() { // the parser is not ours and the text is a model's
+	defer func() { // the parser of a library reads a text of a model, and may panic
 		if r := recover(); r != nil {
 			err = errors.New("the head of SKILL.md is not valid YAML")
 		}
@@ -93,7 +93,7 @@ func parseFront(source string) (f front, err error) {
 		return f, yamlError(err)
 	}
 	for _, kind := range []ast.NodeType{ast.AnchorType, ast.AliasType, ast.TagType} {
-		if len(ast.FilterFile(kind, file)) > 0 { // an alias of aliases can grow without bound
+		if len(ast.FilterFile(kind, file)) > 0 { // aliases of aliases can grow without bound
 			return f, errors.New("the head of SKILL.md may not use anchors (&), aliases (*) or tags (!)")
 		}
 	}
@@ -109,16 +109,16 @@ func parseFront(source string) (f front, err error) {
 func yamlError(err error) error {
 	var e yaml.Error
 	if errors.As(err, &e) && e.GetToken() != nil {
-		// Lines agree with those of the file: an empty line stands where its first --- is.
+		// The line numbers are those of the file, because an empty line replaces its first ---.
 		return fmt.Errorf("SKILL.md, line %d: %s", e.GetToken().Position.Line, e.GetMessage())
 	}
 	return errors.New("the head of SKILL.md is not a YAML mapping of names to values")
 }
 
-// hyphenCase is the form of a skill's name, besides its length.
+// hyphenCase matches the form of a skill's name, apart from its length.
 var hyphenCase = startup.Regexp(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// words accepts a list, or a string of words between commas or spaces: both are in use for tools and tags.
+// words accepts a list, or a string of words separated by commas or spaces, because both are used for tools and tags.
 func words(v any) []string {
 	var list []string
 	switch v := v.(type) {

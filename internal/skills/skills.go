@@ -44,7 +44,7 @@ type Skill struct {
 	Name         string            `json:"name"` // path inside /skills without extension: "sales_summary", "crm/dedupe"
 	Path         string            `json:"path"` // "/skills/sales_summary.js", "/skills/pdf"
 	Kind         string            `json:"kind"`
-	Title        string            `json:"title,omitempty"` // a header's Skill: field, where it is not the name
+	Title        string            `json:"title,omitempty"` // field Skill: of the header, if it is not the name
 	Description  string            `json:"description"`
 	Version      string            `json:"version,omitempty"`
 	License      string            `json:"license,omitempty"`
@@ -54,14 +54,14 @@ type Skill struct {
 	Exports      []string          `json:"exports,omitempty"`
 	Files        []string          `json:"files,omitempty"` // files of a folder, relative to it
 	Bytes        int64             `json:"bytes"`
-	// Problem says why the skill cannot be used or described, and what to do; empty for a sound one.
+	// Problem says why the skill cannot be used or described, and what to do; empty if there is no problem.
 	Problem string `json:"problem,omitempty"`
 }
 
-// maxSource is how much of a file is looked at for its description and exports.
+// maxSource is the maximum number of bytes of a file that are read for its description and exports.
 const maxSource = 1 << 20
 
-// List returns the skills of a user, sorted by path. Broken ones are in it, with their problem.
+// List returns the skills of a user, sorted by path. It includes broken skills, with their problems.
 func (s *Store) List(user string) ([]Skill, error) {
 	d, err := s.Dir(user)
 	if err != nil {
@@ -142,7 +142,7 @@ func list(d *files.Dir) ([]Skill, error) {
 	return found, nil
 }
 
-// hidden reports whether a path holds no skills: a hidden file or directory, or a package.
+// hidden reports whether a path is ignored: a hidden file or directory, or a package.
 func hidden(p string) bool {
 	for name := range strings.SplitSeq(p, "/") {
 		if strings.HasPrefix(name, ".") || name == "node_modules" {

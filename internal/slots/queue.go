@@ -7,27 +7,28 @@ import (
 	"time"
 )
 
-// Queue orders those that wait for places. The owner that has the fewest comes first; owners with as many take turns, or the earliest
-// place of theirs comes first. It is not safe for concurrent use. The zero value has no bound for one owner.
+// Queue orders waiting places. The owner that holds the least comes first. Owners that hold equally much take turns or, with Earliest, the
+// owner with the earliest place comes first. A Queue is not safe for concurrent use. The zero value does not limit what one owner may
+// hold.
 type Queue struct {
-	Each     int           // places that one owner may have; 0: any number
-	Alone    time.Duration // an owner may have more if no other got a place for so long; 0: it may not
-	Earliest bool          // the earliest place of owners with as many comes first
+	Each     int           // maximum size that one owner may hold; 0 means no limit
+	Alone    time.Duration // an owner may hold more if no other owner got a place for this long; 0 means never
+	Earliest bool          // among owners that hold equally much, the earliest place comes first
 	owners   map[string]*owner
-	ready    owners    // owners that wait and may have more
-	taken    int       // places that were given to those that waited
-	waits    int       // number of waits that began
-	last     string    // the owner that got the last one
+	ready    owners    // owners that wait and may get more
+	taken    int       // number of places given to owners that waited
+	waits    int       // number of waits so far
+	last     string    // owner that got the last place
 	since    time.Time // start of last's exclusive use
 }
 
-// Place is what one owner has or waits for.
+// Place is what one owner holds or waits for.
 type Place struct {
-	Since time.Time // orders those of one owner, and owners that have not had a turn yet
-	Grant func()    // called when the slot is granted
+	Since time.Time // orders the places of one owner, and owners that have not had a turn yet
+	Grant func()    // called when the place is granted
 	owner *owner
 	size  int
-	order int // among those with the same Since
+	order int // order among places with the same Since
 }
 
 func (p *Place) compare(other *Place) int {
@@ -37,12 +38,12 @@ func (p *Place) compare(other *Place) int {
 type owner struct {
 	name    string
 	has     int
-	turn    int      // twice what Queue.taken was when it got its last place; owners with less come first
-	waiting []*Place // the longest first
-	index   int      // index in Queue.ready; -1: none
+	turn    int      // twice the value of Queue.taken when the owner got its last place; owners with a lower turn come first
+	waiting []*Place // waiting places, the one that waited longest first
+	index   int      // index in Queue.ready; -1 if the owner is not in it
 }
 
-// Wait adds a place of this size to those that wait.
+// Wait adds a waiting place of the given size.
 func (q *Queue) Wait(name string, size int, p *Place) {
 	o := q.of(name, size, p)
 	q.waits++
@@ -52,7 +53,7 @@ func (q *Queue) Wait(name string, size int, p *Place) {
 	q.update(o)
 }
 
-// Hold gives a place of this size to an owner that has not waited for it.
+// Hold gives a place of the given size to an owner that has not waited for it.
 func (q *Queue) Hold(name string, size int, p *Place) {
 	o := q.of(name, size, p)
 	o.has += size
@@ -67,7 +68,7 @@ func (q *Queue) of(name string, size int, p *Place) *owner {
 	if o == nil {
 		o = &owner{name: name, index: -1}
 		if !q.Earliest {
-			o.turn = 2*q.taken - 1 // its turn is after those that have waited for longer, and before the one that had the last turn
+			o.turn = 2*q.taken - 1 // its turn comes after owners that have waited longer, and before the owner that had the last turn
 		}
 		q.owners[name] = o
 	}
@@ -75,7 +76,7 @@ func (q *Queue) of(name string, size int, p *Place) *owner {
 	return o
 }
 
-// Leave ends a wait, and reports whether there was one.
+// Leave removes a waiting place, and reports whether it was waiting.
 func (q *Queue) Leave(p *Place) bool {
 	if p.owner == nil {
 		return false
@@ -89,7 +90,7 @@ func (q *Queue) Leave(p *Place) bool {
 	return true
 }
 
-// First is the place that comes next, nil for none.
+// First returns the place that comes next, or nil if there is none.
 func (q *Queue) First() *Place {
 	if len(q.ready) == 0 {
 		return nil
@@ -97,7 +98,7 @@ func (q *Queue) First() *Place {
 	return q.ready[0].waiting[0]
 }
 
-// Take gives a place that waits to its owner, and calls its Grant.
+// Take gives a waiting place to its owner, and calls its Grant.
 func (q *Queue) Take(p *Place) {
 	p.owner.has += p.size
 	if q.taken++; !q.Earliest {
@@ -109,27 +110,27 @@ func (q *Queue) Take(p *Place) {
 			q.since = time.Now()
 		}
 		if q.last = p.owner.name; before != nil {
-			q.update(before) // another owner joined
+			q.update(before) // another owner has joined
 		}
 	}
 	p.Grant()
 }
 
-// Return takes a place that was given away from its owner.
+// Return takes back a place that an owner holds.
 func (q *Queue) Return(p *Place) {
 	p.owner.has -= p.size
 	q.update(p.owner)
 }
 
-// More is how much more the owner of one place has than that of another; same says that they are one.
+// More returns how much more the owner of p holds than the owner of than; same reports whether they are the same owner.
 func (p *Place) More(than *Place) (more int, same bool) {
 	return p.owner.has - than.owner.has, p.owner == than.owner
 }
 
-// Owner is whose place it is.
+// Owner returns the name of the place's owner.
 func (p *Place) Owner() string { return p.owner.name }
 
-// Waiting is how many places of an owner wait.
+// Waiting returns the number of waiting places of an owner.
 func (q *Queue) Waiting(name string) int {
 	if o := q.owners[name]; o != nil {
 		return len(o.waiting)
@@ -137,7 +138,7 @@ func (q *Queue) Waiting(name string) int {
 	return 0
 }
 
-// Has is how much an owner has.
+// Has returns how much an owner holds.
 func (q *Queue) Has(name string) int {
 	if o := q.owners[name]; o != nil {
 		return o.has
@@ -145,7 +146,7 @@ func (q *Queue) Has(name string) int {
 	return 0
 }
 
-// update puts an owner that has changed where it belongs.
+// update moves an owner to its position in the queue after a change.
 func (q *Queue) update(o *owner) {
 	ready := len(o.waiting) > 0 && (q.Each == 0 || o.has == 0 || o.has+o.waiting[0].size <= q.Each || q.alone(o))
 	switch {
@@ -167,7 +168,7 @@ func (q *Queue) alone(o *owner) bool {
 	return q.Alone > 0 && o.name == q.last && time.Since(q.since) >= q.Alone
 }
 
-// owners implements heap.Interface.
+// owners is a heap of owners, the next one first.
 type owners []*owner
 
 func (q owners) Len() int { return len(q) }

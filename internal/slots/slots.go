@@ -1,4 +1,4 @@
-// Package slots divides what users share: an owner who wants much waits for itself, not the others for it.
+// Package slots divides a shared resource among users: an owner with many requests waits for its own work and does not delay the others.
 package slots
 
 import (
@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Limits are how many slots all owners and one owner may hold, and how many of them may wait.
+// Limits are the maximum numbers of slots held, and of waiters, for all owners and for each one.
 type Limits struct {
 	All, Each            int
-	Alone                time.Duration // an owner may hold more if no other acquired any for so long; 0: it may not
-	Waiting, EachWaiting int           // 5,000 and 500 if they are 0
+	Alone                time.Duration // an owner may hold more if no other owner acquired a slot for this long; 0 means never
+	Waiting, EachWaiting int           // 0 means 5,000 and 500
 }
 
-// Slots bound what is done at the same time, for one owner and in all. A free slot goes to the owner that holds the fewest. Its
-// methods are safe for concurrent use.
+// Slots limits the number of things done at the same time, in total and for each owner. A free slot goes to the owner that holds the
+// fewest. Its methods are safe for concurrent use.
 type Slots struct {
-	things, purpose string // words for a wait: texts, compiled
+	things, purpose string // words that describe a wait in errors, such as "texts" and "compiled"
 	limits          Limits
 
 	mu      sync.Mutex
@@ -28,14 +28,14 @@ type Slots struct {
 	waiting int
 }
 
-// New makes slots. In errors, things wait to be, for example, compiled.
+// New returns slots with limits. Errors describe a wait with things and purpose, for example that texts wait to be compiled.
 func New(l Limits, things, purpose string) *Slots {
 	l.Waiting, l.EachWaiting = cmp.Or(l.Waiting, 5000), cmp.Or(l.EachWaiting, 500)
 	return &Slots{things: things, purpose: purpose, limits: l, queue: Queue{Each: l.Each, Alone: l.Alone}}
 }
 
-// Acquire waits for n slots; more than an owner can hold count as all that it can. release gives them back, and is to be called once.
-// The error is ctx's cause, or names the bound of waiters that is reached.
+// Acquire waits for n slots, or for as many as one owner may hold if n is higher. The caller must call release once to return them. The
+// error is the cause of ctx, or names the limit on waiters that was reached.
 func (s *Slots) Acquire(ctx context.Context, owner string, n int) (release func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -47,7 +47,7 @@ func (s *Slots) Acquire(ctx context.Context, owner string, n int) (release func(
 	select {
 	case <-w.granted:
 	case <-ctx.Done():
-		if !s.leave(w) { // granted before the wait ended
+		if !s.leave(w) { // the slots were granted before the wait ended
 			w.release()
 		}
 		return nil, context.Cause(ctx)
@@ -55,7 +55,7 @@ func (s *Slots) Acquire(ctx context.Context, owner string, n int) (release func(
 	return w.release, nil
 }
 
-// TryAcquire is Acquire without a wait; release is nil where there would be one.
+// TryAcquire is Acquire without waiting; release is nil if it would have to wait.
 func (s *Slots) TryAcquire(owner string, n int) (release func()) {
 	w := s.waiter(n)
 	if s.wait(owner, w) != nil || s.leave(w) {
@@ -64,7 +64,7 @@ func (s *Slots) TryAcquire(owner string, n int) (release func()) {
 	return w.release
 }
 
-// waiter waits for slots, or holds them.
+// waiter waits for slots or holds them.
 type waiter struct {
 	Place
 	granted chan struct{}
@@ -88,7 +88,7 @@ func (s *Slots) waiter(n int) *waiter {
 	return w
 }
 
-// leave ends a wait. It reports false if the slots were granted before.
+// leave ends a wait. It returns false if the slots were already granted.
 func (s *Slots) leave(w *waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,14 +115,14 @@ func (s *Slots) wait(owner string, w *waiter) error {
 	return nil
 }
 
-// grant gives free slots to those who come next.
+// grant gives free slots to the waiters that come next.
 func (s *Slots) grant() {
 	for p := s.queue.First(); p != nil && s.held+p.size <= s.limits.All; p = s.queue.First() {
 		s.queue.Take(p)
 	}
 }
 
-// Held is how many slots an owner holds.
+// Held returns the number of slots that an owner holds.
 func (s *Slots) Held(owner string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package startup keeps the start of the binary short. Packages that commands share import it; what it does at its own start, which comes
-// before that of most libraries because it imports only the standard library, holds until Done.
+// Package startup shortens the start of the binary. Packages that commands share import it. It imports only the standard library, so it is
+// initialized before most libraries. The setting that it makes at its initialization holds until Done.
 package startup
 
 import (
@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// startPercent lets the heap grow to 16 MB before it is collected. Libraries and the command line fill 8 MB with what stays: with the usual
-// 4 MB two or three collections find nothing, and take a quarter of the start.
+// startPercent lets the heap grow to 16 MB before it is collected. Libraries and the command line allocate 8 MB that stay in use. With the usual
+// 4 MB, two or three collections free nothing and take a quarter of the start.
 const startPercent = 400
 
 var (
@@ -18,14 +18,14 @@ var (
 	done         sync.Once
 )
 
-// Done gives the garbage collector its usual setting back, that of GOGC. Safe for concurrent use.
+// Done restores the usual setting of the garbage collector, that of GOGC. It is safe for concurrent use.
 func Done() { done.Do(func() { debug.SetGCPercent(usualPercent) }) }
 
-// oneClientPercent lets the heap grow to three times of what stays. The heap of such a process is small: with the usual twice, collections
-// take a fifth of its processor time, and a call a tenth longer.
+// oneClientPercent lets the heap grow to three times the memory in use. The heap of such a process is small. With the usual factor of two,
+// collections take a fifth of its processor time, and a call takes a tenth longer.
 const oneClientPercent = 200
 
-// OneClient sets the garbage collector for a process that answers the calls of one client, one after another. GOGC goes before it.
+// OneClient sets the garbage collector for a process that answers the calls of one client, one after another. GOGC takes precedence.
 func OneClient() {
 	if os.Getenv("GOGC") == "" {
 		Done()
@@ -33,7 +33,8 @@ func OneClient() {
 	}
 }
 
-// Regexp is a regular expression that is compiled when it is first used, for package variables. The function panics if it is not valid.
+// Regexp returns a function that compiles a regular expression when it is first called, for package variables. The function panics if the
+// expression is invalid.
 func Regexp(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

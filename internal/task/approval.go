@@ -1,7 +1,7 @@
 package task
 
-// Decided has tasks go on whose runs were approved or denied, and the webhooks of new requests delivered. id is the task that is
-// known; it may be empty.
+// Decided wakes the loop that continues tasks whose runs were approved or denied, and the loop that delivers the webhooks of new requests. id is the
+// task, if known; it may be empty.
 func (s *Service) Decided(id string) {
 	if id != "" {
 		s.publish(id, nil)

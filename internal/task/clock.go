@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// wake puts a token into a channel that holds one.
+// wake puts a token into a channel that holds one, unless it is full.
 func wake(signal chan struct{}) {
 	select {
 	case signal <- struct{}{}:
@@ -13,7 +13,7 @@ func wake(signal chan struct{}) {
 	}
 }
 
-// pause waits for a signal, for so long at most, or for the end of ctx.
+// pause waits until a signal comes, the given time has passed or ctx ends.
 func pause(ctx context.Context, wait time.Duration, signal <-chan struct{}) {
 	select {
 	case <-time.After(wait):
@@ -22,7 +22,7 @@ func pause(ctx context.Context, wait time.Duration, signal <-chan struct{}) {
 	}
 }
 
-// every calls f now and from time to time until ctx ends.
+// every calls f at once and then after every interval until ctx ends.
 func every(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -36,7 +36,7 @@ func every(ctx context.Context, interval time.Duration, f func()) {
 	}
 }
 
-// tally counts by user or task. A count of 0 takes no memory.
+// tally counts things by user or task. A count of 0 takes no memory.
 type tally map[string]int
 
 func (t tally) add(key string, n int) int {

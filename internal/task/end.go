@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/id"
 )
 
-// ending is the change by which a task ends.
+// ending returns the change that ends a task.
 func (s *Service) ending(t Task) Change {
 	c := Change{Task: &t, Events: []Event{s.event(EventEnded, t)}}
 	if t.CallbackURL != "" {
@@ -17,7 +17,7 @@ func (s *Service) ending(t Task) Change {
 	return c
 }
 
-// end commits a task's end.
+// end commits the end of a task.
 func (s *Service) end(ctx context.Context, t Task) error {
 	events, err := s.opt.Store.Commit(ctx, t.ID, t.Fence, s.ending(t))
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Service) end(ctx context.Context, t Task) error {
 	return nil
 }
 
-// ended publishes the end of a task and wakes what waits for it.
+// ended publishes the end of a task and wakes the loops that wait for it.
 func (s *Service) ended(t Task, events []Event) {
 	s.publish(t.ID, events)
 	wake(s.ready) // for the session's next task
@@ -39,7 +39,7 @@ func (s *Service) ended(t Task, events []Event) {
 	}
 }
 
-// Cancel ends a task, one that is in work soon after, and returns it as it is then. The error wraps ErrEnded or ErrNotFound.
+// Cancel ends a task, or, if it is in work, requests its end, and returns the task as it is afterwards. The error wraps ErrEnded or ErrNotFound.
 func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 	t, err := s.opt.Store.Task(ctx, id)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 	t.Status, t.EndedAt, t.Error = Cancelled, &now, &Error{KindCancelled, ErrCancelled.Error()}
 	t.Message = "Cancelled before it began."
 	if t.StartedAt != nil {
-		// Before the task ends, so that a crash in between leaves no unfinished run.
+		// The run is ended before the task, so that a crash in between leaves no unfinished run.
 		t.Message = "Cancelled while it was not in work." + s.abandon(context.WithoutCancel(ctx), t)
 	}
 	t, err = s.opt.Store.RequestCancel(context.WithoutCancel(ctx), id, s.ending(t))
@@ -58,7 +58,7 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 		return t, err
 	case !t.Status.Ended():
 		s.stop(id)
-	case t.EndedAt.Equal(now): // else its worker has ended it
+	case t.EndedAt.Equal(now): // else the task's worker has ended it
 		s.ended(t, nil)
 	}
 	return t, nil

@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// Bounds of what a request may hold.
+// Limits of a request.
 const (
 	maxText    = 10_000 // characters of a task
 	maxSession = 100    // bytes
@@ -30,21 +30,21 @@ type Request struct {
 	Principal string
 	Roles     []auth.Role // roles of the principal; nil if unknown
 	Task      string
-	From      pii.Origin // origin of Task and Context; empty: FromTask
-	SessionID string     // empty: a new one
+	From      pii.Origin // origin of Task and Context; FromTask if empty
+	SessionID string     // if empty, the task gets a new session
 	Context   json.RawMessage
 	Model     string
 	Callback  string     // URL of the webhook
 	Reveal    bool       // the caller acts for this user alone, and so may read the values of the user's personal data
-	RunAt     *time.Time // not before
+	RunAt     *time.Time // earliest start
 	Trace     string     // the span of the request, as a traceparent
 	Budget    Budget
-	// IdempotencyKey makes a repeated request return the first one's task; BodyHash identifies the request.
+	// IdempotencyKey makes a repeated request return the task of the first one; BodyHash identifies the request.
 	IdempotencyKey string
 	BodyHash       string
-	// CacheFor allows the answer of an equal task of the user that is not older. A task that names a session is equal to none.
+	// CacheFor allows the answer of an equal task of the user, if it is not older than this. A task that names a session is never equal to another.
 	CacheFor time.Duration
-	// Own reserves the task for this process, which works it by Do.
+	// Own reserves the task for this process, which works it with Do.
 	Own      bool
 	schedule string
 }
@@ -113,12 +113,12 @@ func checkSession(id string) error {
 	return nil
 }
 
-// cacheKey is equal for requests that may share an answer, and empty for those that may not.
+// cacheKey returns the same key for requests that may share an answer, and "" for a request that may not share one.
 func (r *Request) cacheKey() string {
 	if r.CacheFor <= 0 || r.SessionID != "" {
 		return ""
 	}
-	text, _ := json.Marshal([]any{r.Task, r.Context, r.Model}) // strings and valid JSON
+	text, _ := json.Marshal([]any{r.Task, r.Context, r.Model}) // never fails for strings and valid JSON
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }

@@ -15,15 +15,15 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// NewSchedule asks for tasks at planned instants: at one, or at those of a cron expression.
+// NewSchedule is a request for tasks at planned instants: a single one, or those of a cron expression.
 type NewSchedule struct {
 	Request
-	ID   string // empty: at random
+	ID   string // chosen at random if empty
 	Cron string // five fields: minute, hour, day, month, weekday; or @hourly, @daily, ...
-	Zone string // IANA name; empty is UTC
+	Zone string // IANA name; UTC if empty
 }
 
-// CreateSchedule adds a schedule. Request.RunAt is the one instant where there is no cron expression.
+// CreateSchedule adds a schedule. Without a cron expression, Request.RunAt is its only instant.
 func (s *Service) CreateSchedule(ctx context.Context, n NewSchedule) (Schedule, error) {
 	if err := s.check(&n.Request); err != nil {
 		return Schedule{}, err
@@ -65,13 +65,13 @@ func (s *Service) CreateSchedule(ctx context.Context, n NewSchedule) (Schedule, 
 	return sched, nil
 }
 
-// privacy is the privacy session of a schedule's texts: its session, or the schedule itself where each task gets a new session.
+// privacy returns the privacy session of a schedule's texts: that of its session, or one of its own if each task gets a new session.
 func (s *Service) privacy(sched Schedule) pii.Session {
 	return s.opt.Privacy.In(sched.UserID, cmp.Or(sched.SessionID, sched.ID))
 }
 
-// after is the first planned instant behind t. Where a zone's clock is set forward, instants in the skipped hour are left out;
-// where it is set back, instants in the repeated hour come once.
+// after returns the first planned instant after t. Where a zone's clock is set forward, instants in the skipped hour are left out; where it is set
+// back, instants in the repeated hour come once.
 func (s Schedule) after(t time.Time) (time.Time, error) {
 	zone := time.UTC
 	if s.Zone != "" {
@@ -90,8 +90,8 @@ func (s Schedule) after(t time.Time) (time.Time, error) {
 	return next.UTC(), nil
 }
 
-// validCron says whether an expression has five fields or is a word for one. It checks each alternative of a field on its own,
-// because gronx reads no further than to the first that fits the time.
+// validCron reports whether an expression has five valid fields or is a word such as @daily. It checks each alternative of a field on its own,
+// because gronx reads only up to the first alternative that fits the time.
 func validCron(expression string) bool {
 	all, err := gronx.Segments(expression)
 	if err != nil || len(all) != 6 || all[0] != "0" { // gronx adds the first field, seconds
@@ -112,12 +112,13 @@ func validCron(expression string) bool {
 	return true
 }
 
-// DeleteSchedule ends a schedule. Tasks that it has made stay.
+// DeleteSchedule deletes a schedule. Tasks that it has created stay.
 func (s *Service) DeleteSchedule(ctx context.Context, id string) error {
 	return s.opt.Store.DeleteSchedule(ctx, id)
 }
 
-// fireSchedules makes the tasks of schedules until ctx ends. Instants that passed while no process worked the queue fire once.
+// fireSchedules creates the tasks of schedules until ctx ends. Instants of a schedule that passed while no process worked the queue fire once
+// together.
 func (s *Service) fireSchedules(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait := lookForSchedules
@@ -148,12 +149,12 @@ func (s *Service) fireSchedules(ctx context.Context) {
 
 const (
 	lookForSchedules = time.Minute // interval of looking for schedules that other processes added
-	postponeMost     = time.Hour   // the longest pause before a schedule is tried again that cannot be fired; the first is lookForSchedules, then it doubles
-	scheduleBatch    = 100         // fired after one look
+	postponeMost     = time.Hour   // longest pause before a schedule that cannot be fired is tried again; the first is lookForSchedules, then it doubles
+	scheduleBatch    = 100         // maximum number of schedules that are fired after one look
 )
 
-// fireOrPostpone is fire, and moves a schedule on that cannot be fired: it must not stay before those of others. The error says that the
-// schedule is where it was.
+// fireOrPostpone calls fire, and postpones a schedule that cannot be fired, so that it does not stay before the schedules of others. An error means
+// that the schedule was not postponed.
 func (s *Service) fireOrPostpone(ctx context.Context, sched Schedule) (next time.Time, err error) {
 	if err = sched.Damaged; err == nil {
 		next, err = s.fire(ctx, sched)
@@ -166,7 +167,7 @@ func (s *Service) fireOrPostpone(ctx context.Context, sched Schedule) (next time
 		return next, err
 	}
 	wait := lookForSchedules
-	if !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrQuota) { // the session is being deleted, or the user is over quota
+	if !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrQuota) { // else the session is being deleted, or the user is over quota
 		wait = min(lookForSchedules<<min(s.fails(sched.ID, 1)-1, 10), postponeMost)
 	}
 	next = s.opt.Now().Add(wait)
@@ -174,7 +175,7 @@ func (s *Service) fireOrPostpone(ctx context.Context, sched Schedule) (next time
 	return next, s.opt.Store.MoveSchedule(ctx, sched.ID, *sched.Next, next)
 }
 
-// fire makes the task of a schedule's planned instant, and returns its next one; zero if there is none.
+// fire creates the task of a schedule's planned instant, and returns the next instant, or zero if there is none.
 func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -187,7 +188,7 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 		}
 	}
 	if s.opt.Allow != nil {
-		if after, ok := s.opt.Allow(sched.Principal); !ok { // the rate of requests holds for schedules too
+		if after, ok := s.opt.Allow(sched.Principal); !ok { // the limit on the rate of requests holds for schedules too
 			again := s.opt.Now().Add(max(after, time.Second))
 			return again, s.opt.Store.MoveSchedule(ctx, sched.ID, *sched.Next, again)
 		}

@@ -23,23 +23,24 @@ type Past struct {
 	Steps []Step
 }
 
-// Log is where a worker records what it does.
+// Log records what a worker does.
 type Log interface {
 	// Commit stores a change and publishes its events. It returns an error only when the worker must stop. It is
 	// safe for concurrent use; changes are applied in the order of the calls.
 	Commit(ctx context.Context, c Change) error
 	// Stream publishes a piece of an answer. It is not stored.
 	Stream(data json.RawMessage)
-	// Report publishes how far a call of a run is. It is not stored.
+	// Report publishes the progress of a call of a run. It is not stored.
 	Report(data json.RawMessage)
 }
 
-// Worker works a task until it ends, from its beginning or from where its steps stop, and returns it as it ended. An error
-// means that this process stops working on it; a *RetryError, that it works on it again after a pause. A context with the
-// cause ErrCancelled ends the task as cancelled, one with another cause leaves it.
+// Worker works a task from its beginning, or from its last step, until it ends, and returns the ended task. An error means that this process stops
+// working on the task; after a *RetryError it works on the task again after a pause. If the context ends with the cause ErrCancelled, the Worker ends
+// the task as cancelled; with another cause it leaves the task unfinished.
 type Worker func(ctx context.Context, t Task, history []Past, steps []Step, log Log) (Task, error)
 
-// RetryError is a Worker's error for a task that cannot go on now, as when its provider is away. The pause counts for no budget.
+// RetryError is a Worker's error for a task that cannot continue now, for instance because its provider is unavailable. The pause counts towards no
+// budget.
 type RetryError struct {
 	After time.Duration // the pause before the next call; more than 0
 	Err   error
@@ -49,7 +50,7 @@ func (e *RetryError) Error() string { return fmt.Sprintf("try again in %s: %v", 
 
 func (e *RetryError) Unwrap() error { return e.Err }
 
-// WaitError is a Worker's error for a task whose run waits for an approval. The time counts for no budget.
+// WaitError is a Worker's error for a task whose run waits for an approval. The waiting time counts towards no budget.
 type WaitError struct {
 	Request string    // id of the approval request
 	Until   time.Time // expiry
@@ -60,33 +61,33 @@ func (e *WaitError) Error() string { return "it waits for approval " + e.Request
 // ErrCancelled is the cause of a cancelled task's context.
 var ErrCancelled = errors.New("the task was cancelled")
 
-// Options are the parts that a Service joins.
+// Options are the parts and settings of a Service.
 type Options struct {
 	Store  Store
-	Bus    Bus // nil: watchers of tasks of other processes see what is stored only
+	Bus    Bus // if nil, watchers see only stored events of tasks of other processes
 	Worker Worker
-	// HandOver ends the context of a worker whose task is left for another process: its cause.
+	// HandOver is the cause with which a worker's context ends when its task is left for another process.
 	HandOver error
 	// Admit refuses requests whose model or budget cannot be granted; its errors are shown to the caller. Nil admits all.
 	Admit func(r Request) error
-	// Forget removes what is kept of a session outside the store. It may be called again for the same session.
+	// Forget removes what is kept of a session outside the store. It may be called several times for the same session.
 	Forget func(ctx context.Context, user, session string) error
-	// Abandon ends a run that a dead process left, and returns what it did to the world; one that has ended, or that a live
-	// process executes, stays as it is. Nil where there are no runs.
+	// Abandon ends a run that a dead process left, and returns the effects of the run. A run that has ended, or that a live process executes, stays
+	// as it is. Abandon is nil if there are no runs.
 	Abandon func(ctx context.Context, run string) ([]Effect, error)
-	// OnEnd is called with every task that ended in this process; nil is not called.
+	// OnEnd, if not nil, is called with every task that ended in this process.
 	OnEnd func(Task)
-	// Uses are the uses of sessions; nil for some of the service's own.
+	// Uses tracks the uses of sessions; if nil, the service makes its own.
 	Uses *Uses
-	// SessionExpiry is how long a session is kept after its last use.
+	// SessionExpiry is the time for which a session is kept after its last use.
 	SessionExpiry time.Duration
-	// Workers bounds the tasks in work. A user may have in work at most userShare times as many as there are free.
+	// Workers is the maximum number of tasks in work. A user may have at most userShare times as many tasks in work as there are free workers.
 	Workers int
-	// Begun is called when Work holds the lock on the store's queue; nil is not called.
+	// Begun, if not nil, is called when Work holds the lock on the store's queue.
 	Begun func()
-	// Allow says whether a principal's schedule may make a task now, or when to ask again; nil allows all.
+	// Allow reports whether a principal's schedule may make a task now, or else the time to wait before the next try; nil allows all.
 	Allow func(principal string) (after time.Duration, ok bool)
-	// Grace is how long tasks may go on when Work's context ends, before they are handed over.
+	// Grace is the time for which tasks may continue after Work's context has ended, before they are handed over.
 	Grace    time.Duration
 	Webhooks Webhooks
 	Privacy  *pii.Filter // filter for the texts of requests; nil changes nothing
@@ -101,13 +102,13 @@ type Service struct {
 	hub    hub
 	client *http.Client // client for webhooks
 
-	ready     chan struct{} // holds a token when there may be a task to claim
+	ready     chan struct{} // holds a token if there may be a task to claim
 	outbox    chan struct{} // signalled when a webhook may be due
 	schedules chan struct{} // signalled when schedules changed
 
 	working   atomic.Bool
-	following atomic.Int32 // tasks of other processes
-	doing     sync.Map     // the ids of tasks that Do works: a second claim would take the task from the first
+	following atomic.Int32 // number of watchers that follow tasks of other processes
+	doing     sync.Map     // ids of tasks that Do works: a second claim would take the task from the first call
 
 	mu       sync.Mutex
 	running  map[string]context.CancelCauseFunc // the tasks that this process works, by id
@@ -115,7 +116,7 @@ type Service struct {
 	failures tally                              // consecutive failures of waiting tasks, by id
 }
 
-// NewService joins the parts.
+// NewService creates a service from its parts.
 func NewService(opt Options) *Service {
 	opt.Now = asStored(opt.Now)
 	if opt.Uses == nil {
@@ -128,12 +129,12 @@ func NewService(opt Options) *Service {
 	}
 }
 
-// asStored is a clock with the precision of the store.
+// asStored returns a clock with the precision of the store.
 func asStored(now func() time.Time) func() time.Time {
 	return func() time.Time { return now().UTC().Truncate(time.Microsecond) }
 }
 
-// Submit adds a task. created is false for a request that was made before with the same idempotency key.
+// Submit adds a task. created is false if the same idempotency key was used in an earlier request, whose task is returned.
 func (s *Service) Submit(ctx context.Context, r Request) (t Task, created bool, err error) {
 	if err := s.check(&r); err != nil {
 		return Task{}, false, err
@@ -202,7 +203,7 @@ func (s *Service) event(kind string, data any) Event {
 	return Event{Type: kind, Time: s.opt.Now(), Data: encoded}
 }
 
-// answerAgain gives a new task the answer of an equal one that ended after since, if there is one.
+// answerAgain copies the answer of an equal task that ended after since, if there is one, into a new task.
 func (s *Service) answerAgain(ctx context.Context, n *New, since time.Time) {
 	t := n.Task
 	earlier, err := s.opt.Store.Cached(ctx, t.UserID, t.CacheKey, since)
@@ -224,7 +225,7 @@ func (s *Service) answerAgain(ctx context.Context, n *New, since time.Time) {
 	n.Task, n.Own, n.Events, n.Webhook = t, false, append(n.Events, end.Events...), end.Webhook
 }
 
-// Wait returns a task when it has ended, or waits for an approval.
+// Wait waits until a task has ended or waits for an approval, and returns it.
 func (s *Service) Wait(ctx context.Context, id string) (Task, error) {
 	sub, leave := s.hub.subscribe(id)
 	defer leave()

@@ -15,7 +15,7 @@ const (
 	deleteTries    = 3
 )
 
-// CreateSession adds a session of a user; an empty id is chosen. The error wraps ErrExists if the id is taken.
+// CreateSession adds a session of a user; if its id is empty, a random one is used. The error wraps ErrExists if the id is taken.
 func (s *Service) CreateSession(ctx context.Context, user, name string) (Session, error) {
 	if name == "" {
 		name = id.New("sess")
@@ -32,7 +32,7 @@ func (s *Service) newSession(user, name string) Session {
 	return Session{ID: name, UserID: user, CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(s.opt.SessionExpiry)}
 }
 
-// EnterSession notes that a run of no task uses a user's session, as of Store. It creates the session if it is absent.
+// EnterSession notes that a run without a task uses a user's session, as EnterSession of Store does. It creates the session if it is absent.
 func (s *Service) EnterSession(ctx context.Context, user, name string) (leave func(), err error) {
 	leave, err = s.opt.Uses.Enter(ctx, user, name)
 	if errors.Is(err, ErrNotFound) {
@@ -50,9 +50,9 @@ func (s *Service) Sessions(ctx context.Context, f SessionFilter) (sessions []Ses
 	return s.opt.Store.Sessions(ctx, f)
 }
 
-// DeleteSession cancels a session's tasks and deletes its history, runs and workspace. The error wraps ErrBusy, and nothing is
-// deleted, while a run of no task uses the session, or new tasks come again and again. What a failure leaves is invisible, and is
-// deleted with the expired sessions.
+// DeleteSession cancels a session's tasks and deletes its history, runs and workspace. If a run without a task uses the session, or new tasks are
+// added again and again, nothing is deleted and the error wraps ErrBusy. What remains after a failure is invisible, and is deleted with the expired
+// sessions.
 func (s *Service) DeleteSession(ctx context.Context, user, id string) error {
 	session, err := s.opt.Store.Session(ctx, user, id, s.opt.Now())
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Service) DeleteSession(ctx context.Context, user, id string) error {
 		if err = s.forget(ctx, session); !errors.Is(err, ErrBusy) {
 			break
 		}
-		if try == 0 { // another process may keep the use of a run that has ended
+		if try == 0 { // another process may still hold the use of a run that has ended
 			select {
 			case <-time.After(maxUse):
 			case <-ctx.Done():
@@ -94,7 +94,7 @@ func (s *Service) endSchedules(ctx context.Context, session Session) error {
 	return nil
 }
 
-// cancelAll cancels a session's tasks and waits until they have ended: first the waiting ones, so that none begins.
+// cancelAll cancels a session's tasks and waits until they have ended. It cancels the waiting tasks first, so that none of them begins.
 func (s *Service) cancelAll(ctx context.Context, session Session) error {
 	for _, status := range []Status{Queued, WaitingApproval, Running} {
 		for {
@@ -118,8 +118,8 @@ func (s *Service) cancelAll(ctx context.Context, session Session) error {
 	return nil
 }
 
-// forget closes the session, unless it is in use. Then it deletes the files, and what the store has of the session last:
-// without it, no process would find the files.
+// forget closes the session, unless it is in use. Then it deletes the files, and at last the session in the store, without which no process would
+// find the files.
 func (s *Service) forget(ctx context.Context, session Session) error {
 	if err := s.opt.Store.CloseSession(ctx, session.UserID, session.ID); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (s *Service) forget(ctx context.Context, session Session) error {
 		return err
 	}
 	err := s.opt.Store.DeleteSession(ctx, session.UserID, session.ID)
-	if errors.Is(err, ErrNotFound) { // another process that found it closed has deleted it
+	if errors.Is(err, ErrNotFound) { // another process found the session closed and has deleted it
 		return nil
 	}
 	return err
@@ -147,7 +147,7 @@ func (s *Service) expire(ctx context.Context) {
 				continue
 			}
 			left = append(left, session)
-			if !errors.Is(failed, ErrBusy) && !errors.Is(failed, ErrNotFound) { // else used again just now, or deleted by its user
+			if !errors.Is(failed, ErrBusy) && !errors.Is(failed, ErrNotFound) { // else the session was used again just now, or deleted by its user
 				err = errors.Join(err, failed)
 			}
 		}

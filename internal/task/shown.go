@@ -7,8 +7,8 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// Shown is a task as its owner sees it: with the values of the tokens in what was asked and answered. Console lines and errors keep
-// the tokens.
+// Shown returns a task as its owner sees it, with values in place of the tokens in the request and the answer. Console lines and errors keep the
+// tokens.
 func Shown(ctx context.Context, privacy *pii.Filter, t Task) (Task, error) {
 	p := privacy.In(t.UserID, t.SessionID)
 	var err error

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// Status is where a task stands.
+// Status is the state of a task.
 type Status string
 
 // The states of a task.
@@ -23,19 +23,19 @@ const (
 	Cancelled       Status = "cancelled"
 )
 
-// Ended says that nothing of the task will change any more.
+// Ended reports whether a task with this status has ended and will not change any more.
 func (s Status) Ended() bool { return s == Succeeded || s == Failed || s == Cancelled }
 
-// Task is a request in natural language, and how it ended.
+// Task is a request in natural language, and its outcome.
 type Task struct {
 	ID        string          `json:"id"` // task_…
 	SessionID string          `json:"sessionId"`
 	UserID    string          `json:"userId"`
 	Task      string          `json:"task"`
 	Context   json.RawMessage `json:"context,omitempty"` // any JSON that the caller adds to the text
-	Model     string          `json:"model,omitempty"`   // asked for; empty is the configured one
+	Model     string          `json:"model,omitempty"`   // requested model; empty for the configured one
 	Status    Status          `json:"status" enum:"queued,running,waiting_approval,succeeded,failed,cancelled"`
-	Message   string          `json:"message,omitempty"` // a sentence on how it ended
+	Message   string          `json:"message,omitempty"` // a sentence about how the task ended
 	Text      string          `json:"text,omitempty"`    // the model's answer
 	Output    json.RawMessage `json:"output,omitempty"`  // return value of the last run
 	Error     *Error          `json:"error,omitempty"`
@@ -43,27 +43,27 @@ type Task struct {
 	Runs      []string        `json:"runs"` // run ids, in order
 	Usage     Usage           `json:"usage"`
 	Budget    Budget          `json:"budget,omitzero"`
-	Cached    bool            `json:"cached,omitempty"` // the answer of an equal task, asked for with cacheSeconds
+	Cached    bool            `json:"cached,omitempty"` // whether the answer is that of an equal task, allowed by cacheSeconds
 	CreatedAt time.Time       `json:"createdAt"`
-	RunAt     *time.Time      `json:"runAt,omitempty"` // not before
+	RunAt     *time.Time      `json:"runAt,omitempty"` // earliest start
 	StartedAt *time.Time      `json:"startedAt,omitempty"`
 	EndedAt   *time.Time      `json:"endedAt,omitempty"`
 
-	// What callers are not shown.
+	// Fields that callers are not shown.
 	From            pii.Origin  `json:"-"` // same as in Request
-	Principal       string      `json:"-"` // who asked: id of an API key, subject of a JWT, "local"
+	Principal       string      `json:"-"` // who asked for the task: id of an API key, subject of a JWT, "local"
 	Roles           []auth.Role `json:"-"` // roles of the principal at the request; nil if unknown
 	CallbackURL     string      `json:"-"`
 	Reveal          bool        `json:"-"` // same as in Request
-	Schedule        string      `json:"-"` // id of the schedule that made it
-	Trace           string      `json:"-"` // the span below which it is worked, as a traceparent; empty for none
-	CacheKey        string      `json:"-"` // not empty: its answer may be given again
+	Schedule        string      `json:"-"` // id of the schedule that created the task
+	Trace           string      `json:"-"` // parent span of the work, as a traceparent; may be empty
+	CacheKey        string      `json:"-"` // if not empty, the answer may be reused for tasks with the same key
 	CancelRequested bool        `json:"-"`
-	Owner           string      `json:"-"` // the process that works on it, or did
-	Fence           int64       `json:"-"` // number of the claim under which the task is worked
+	Owner           string      `json:"-"` // process that works on the task, or worked on it last
+	Fence           int64       `json:"-"` // fencing number of the claim under which the task is worked
 }
 
-// Error is why a task did not succeed.
+// Error is the reason why a task did not succeed.
 type Error struct {
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
@@ -74,19 +74,19 @@ func (e *Error) Error() string { return e.Message }
 // The kinds of errors of tasks.
 const (
 	KindModel       = "model"       // the model could not be asked, or refused
-	KindUnreachable = "unreachable" // the model gave no answer, for a reason that may pass, and no caller waits
+	KindUnreachable = "unreachable" // the model gave no answer before the first turn, for a reason that may pass
 	KindBudget      = "budget"      // turns, runs, tokens, money or time were used up
-	KindCancelled   = "cancelled"   // a caller cancelled it
+	KindCancelled   = "cancelled"   // a caller cancelled the task
 	KindRun         = "run"         // the model ended after a run that failed, without an answer
 	KindInternal    = "internal"    // an internal error
 )
 
-// Budget bounds a task. Zero fields are the configured bounds; a request can only lower those.
+// Budget limits a task. A zero field stands for the configured limit; a request can only lower it.
 type Budget struct {
 	Turns  int      `json:"turns,omitempty"`   // responses of the model, cut-off ones included
 	Runs   int      `json:"runs,omitempty"`    // programs
 	Tokens int      `json:"tokens,omitempty"`  // the model's tokens, input and output together
-	Cost   float64  `json:"costUsd,omitempty"` // refused where the model's price is not known
+	Cost   float64  `json:"costUsd,omitempty"` // a budget of money is refused if the model's price is not known
 	Wall   Duration `json:"wall,omitzero"`     // working time; time in which the task could not be worked does not count
 }
 
@@ -103,9 +103,9 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Usage is what a task took, and what it would have taken without code.
+// Usage is what a task used, and an estimate of what it would have used without code.
 type Usage struct {
-	Model   string      `json:"model,omitempty"` // the last one that answered
+	Model   string      `json:"model,omitempty"` // last model that answered
 	Turns   int         `json:"turns"`
 	Runs    int         `json:"runs"`
 	Calls   int         `json:"calls"`             // tool calls of the runs
@@ -121,7 +121,7 @@ type Direct struct {
 	Intermediate int  `json:"intermediate"` // every call's arguments and answer, once in the context
 	Context      int  `json:"context"`      // the context at its largest
 	Input        int  `json:"input"`        // input tokens if each call were a turn of its own
-	Output       int  `json:"output"`       // the arguments and the answer it writes
+	Output       int  `json:"output"`       // output tokens: the arguments and the answer that the model writes
 	Estimated    bool `json:"estimated"`    // always true: nothing of this was sent
 }
 
@@ -140,7 +140,7 @@ type Session struct {
 type Step struct {
 	Seq  int       `json:"seq"` // 1, 2, ... without gaps
 	Time time.Time `json:"time"`
-	// Took is the time of work that led to the step: what a budget of time counts.
+	// Took is the working time that led to the step; time budgets count it.
 	Took Duration `json:"took,omitzero"`
 
 	Ask     *Ask     `json:"ask,omitempty"`
@@ -153,11 +153,10 @@ type Step struct {
 	Unanswered *Unanswered `json:"unanswered,omitempty"`
 }
 
-// Ask says that a request to the model is about to be sent. One that no Turn or Unanswered follows was interrupted when
-// its process died.
+// Ask records that a request to the model is about to be sent. If no Turn or Unanswered follows, the request was interrupted when its process died.
 type Ask struct {
-	Turn  int `json:"turn"`            // counts from 1, cut-off ones included
-	Input int `json:"input,omitempty"` // estimated model tokens of the request: what one that was cut off counts as
+	Turn  int `json:"turn"`            // number of the turn, from 1; turns that were cut off count too
+	Input int `json:"input,omitempty"` // estimated tokens of the request, used for a turn that was cut off
 	// CostUSD is the cost of Input; nil if the price is not known.
 	CostUSD *float64 `json:"costUsd,omitempty"`
 }
@@ -171,7 +170,7 @@ type Turn struct {
 	LostUSD *float64 `json:"lostUsd,omitempty"`
 }
 
-// Unanswered says that a request to the model got no answer. It is no turn.
+// Unanswered records that a request to the model got no answer. It does not count as a turn.
 type Unanswered struct {
 	Kind    string      `json:"kind"` // a model.Kind
 	Message string      `json:"message"`
@@ -179,7 +178,7 @@ type Unanswered struct {
 	LostUSD *float64    `json:"lostUsd,omitempty"`
 }
 
-// Run says that a program is about to run. It is resumed under this id, never started a second time.
+// Run records that a program is about to run. It is resumed under this id, never started a second time.
 type Run struct {
 	CallID string `json:"callId"` // id of the turn's tool call
 	RunID  string `json:"runId"`
@@ -194,10 +193,10 @@ type Result struct {
 	Logs      []string        `json:"logs,omitempty"`
 	Calls     int             `json:"calls,omitempty"`
 	Effects   []Effect        `json:"effects,omitempty"` // effects of a run that did not succeed
-	Direct    Direct          `json:"direct,omitzero"`   // this run's part
+	Direct    Direct          `json:"direct,omitzero"`   // estimate for this run
 }
 
-// Effect is a write of a run that did not succeed: a run.Effect.
+// Effect is a write of a run that did not succeed; see run.Effect.
 type Effect struct {
 	Call  int    `json:"call"`  // call number
 	Kind  string `json:"kind"`  // tool, fs
@@ -210,27 +209,26 @@ type Note struct {
 	Text string `json:"text"`
 }
 
-// Compact says that the context was cut from here on. The last one counts; what Kept says adds up.
+// Compact records that the context is cut from here on. Only the last Compact step of a task counts, except that the entries of Kept accumulate.
 type Compact struct {
-	Before  int `json:"before"`            // programs and results of steps before this Seq are shown in short form only
-	History int `json:"history,omitempty"` // earlier tasks of the session that are reduced to request and answer, oldest first
-	Dropped int `json:"dropped,omitempty"` // tasks at the beginning of History that are left out
-	// Of is how many earlier tasks the two count: those that the task had when the cut was made.
+	Before  int `json:"before"`            // programs and results of steps before this Seq are shown only in short form
+	History int `json:"history,omitempty"` // number of earlier tasks of the session, from the oldest, that are reduced to request and answer
+	Dropped int `json:"dropped,omitempty"` // number of tasks at the beginning of History that are left out
+	// Of is the number of earlier tasks to which History and Dropped refer: those that the task had when the cut was made.
 	Of int `json:"of,omitempty"`
-	// Kept is where programs find what was shortened: results, and the code of turns, by the Seq of their step.
+	// Kept names, by the Seq of a step, the place where programs find its shortened result or code.
 	Kept map[int]string `json:"kept,omitempty"`
 }
 
-// Event is a change of a task. Events with an ID are stored and counted without gaps; streamed pieces of an answer
-// have none and are not repeated.
+// Event is a change of a task. Events with an ID are stored and numbered without gaps; streamed pieces of an answer have no ID and are not repeated.
 type Event struct {
 	ID   int64           `json:"id,omitempty"` // 1, 2, ... within its task
 	Type string          `json:"type"`
 	Time time.Time       `json:"time"`
 	Data json.RawMessage `json:"data"`
-	// Key makes an event unique in its task: a resumed run adds the same events again.
+	// Key makes an event unique in its task, because a resumed run adds the same events again.
 	Key string `json:"-"`
-	// After is the ID of the last event that was stored when one without an ID was published; 0 is not known.
+	// After is the ID of the last event that was stored when an event without an ID was published; 0 if unknown.
 	After int64 `json:"-"`
 }
 
@@ -253,7 +251,7 @@ const (
 	EventApprovalDecided   = "approval_decided"   // {approvalId, decision, reason, remember}
 )
 
-// What the service and its store answer with.
+// Errors of the service and its store.
 var (
 	ErrNotFound     = errors.New("not found")
 	ErrExists       = errors.New("it exists already")
@@ -262,9 +260,9 @@ var (
 	ErrNotOwner     = errors.New("another process works on it")
 	ErrIdempotency  = errors.New("the idempotency key was used with another request")
 	ErrInvalidInput = errors.New("invalid input")
-	// ErrQuota names the quota that is used up.
+	// ErrQuota is wrapped by an error that names the quota.
 	ErrQuota = errors.New("quota is used up")
-	// ErrLasting marks errors that another try would meet again.
+	// ErrLasting marks errors that another try would not avoid.
 	ErrLasting     = errors.New("it cannot be worked")
 	ErrQueueLocked = errors.New("the queue of this store is worked by another process")
 )

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// maxUse is how long the use of a session is shared by the runs that begin in it, and how long it is kept after the last of them. So a
-// client that makes call after call costs the store one commit in this time, not two for each call.
+// maxUse is the time for which runs that begin in a session share one use of it, and for which the use is kept after its last run. So a client that
+// makes call after call costs the store one commit in this time, not two for each call.
 const maxUse = time.Second
 
-// Uses are the sessions that runs of no task use, of all services of a process. They are safe for concurrent use.
+// Uses tracks which sessions are used by runs without a task, for all services of a process. It is safe for concurrent use.
 type Uses struct {
 	opt UseOptions
 
@@ -19,7 +19,7 @@ type Uses struct {
 	shared map[[2]string]*use // uses that runs may still join, by user and session
 }
 
-// UseOptions are the parts of Uses.
+// UseOptions are the parts that Uses joins.
 type UseOptions struct {
 	// Enter is EnterSession of the store.
 	Enter  func(ctx context.Context, user, id string, now time.Time) (leave func(ctx context.Context, now time.Time) error, err error)
@@ -37,13 +37,13 @@ type use struct {
 	timer   *time.Timer // timer of a use without runs
 }
 
-// NewUses joins the parts.
+// NewUses creates a Uses from its parts.
 func NewUses(opt UseOptions) *Uses {
 	opt.Now = asStored(opt.Now)
 	return &Uses{opt: opt, shared: map[[2]string]*use{}}
 }
 
-// Enter is EnterSession of Store, but that the session may be in use for maxUse longer than until leave is called.
+// Enter does the same as EnterSession of Store, except that the session may stay in use for maxUse after leave is called.
 func (u *Uses) Enter(ctx context.Context, user, id string) (leave func(), err error) {
 	session, now := [2]string{user, id}, u.opt.Now()
 	joined := u.join(session, now)
@@ -58,7 +58,7 @@ func (u *Uses) Enter(ctx context.Context, user, id string) (leave func(), err er
 	return func() { u.left(joined) }, nil
 }
 
-// join is the use that a run may share; nil for none.
+// join returns the use that a run may share, or nil if there is none.
 func (u *Uses) join(session [2]string, now time.Time) *use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -74,7 +74,7 @@ func (u *Uses) join(session [2]string, now time.Time) *use {
 	return in
 }
 
-// share makes a use the one that runs join. An earlier one ends with its last run.
+// share makes a use the one that new runs of the session join. The previous use ends with its last run.
 func (u *Uses) share(in *use) {
 	u.mu.Lock()
 	before := u.shared[in.session]
@@ -89,7 +89,7 @@ func (u *Uses) share(in *use) {
 	}
 }
 
-// left notes that a run has left.
+// left notes that a run has left a use.
 func (u *Uses) left(in *use) {
 	u.mu.Lock()
 	in.runs--
@@ -128,7 +128,7 @@ func (u *Uses) end(in *use) {
 	}
 }
 
-// End ends the use of a session that no run uses any more.
+// End ends the use of a session if no run uses the session any more.
 func (u *Uses) End(user, id string) {
 	u.mu.Lock()
 	in := u.shared[[2]string{user, id}]

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// backlog is how many events a watcher may be behind before it reads them from the store again.
+	// backlog is the maximum number of events in a watcher's queue. A watcher that is further behind reads them from the store again.
 	backlog = 1024
-	// lookAgain is how often a watcher asks the store: another process may work on the task.
+	// lookAgain is the interval at which a watcher asks the store, because another process may work on the task.
 	lookAgain = time.Second
-	// page is how many events are read at once.
+	// page is the number of events that are read at once.
 	page = 500
-	// maxFollowed is how many watchers of tasks of other processes get pieces of answers.
+	// maxFollowed is the maximum number of watchers that get pieces of answers from other processes.
 	maxFollowed = 64
 )
 
@@ -26,12 +26,12 @@ type hub struct {
 	subs map[string]map[*subscriber]bool
 }
 
-// subscriber is a watcher's queue.
+// subscriber is the queue of a watcher.
 type subscriber struct {
 	mu     sync.Mutex
 	queue  []Event       // stored events, and pieces of answers between them
-	behind bool          // something was left out, and the queue is empty: the store has it
-	some   chan struct{} // holds a token while there is something
+	behind bool          // events were left out that the store has; the queue is empty
+	some   chan struct{} // holds a token while there is something to take
 }
 
 func (h *hub) subscribe(task string) (sub *subscriber, leave func()) {
@@ -55,7 +55,7 @@ func (h *hub) subscribe(task string) (sub *subscriber, leave func()) {
 	}
 }
 
-// publish passes events on; none means that the store has new ones.
+// publish passes events on to the watchers of a task; no events means that the store has new ones.
 func (h *hub) publish(task string, events []Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -93,10 +93,9 @@ func (s *subscriber) take() (events []Event, behind bool) {
 	return events, behind
 }
 
-// Events yields what happens to a task, from the stored event behind after on: stored events exactly once and in order,
-// and between them the pieces of answers as they come. A watcher that comes back, with after above 0, first gets {reset: true}: it
-// may have missed pieces, or their process may have died. The sequence ends behind the event that ended the task, with an error,
-// or with ctx, whose error it yields.
+// Events yields the events of a task after the stored event numbered after: stored events exactly once and in order, and between them pieces of
+// answers as they come. A watcher that resumes, with after above 0, first gets {reset: true}, because it may have missed pieces, or the process that
+// sent them may have died. The sequence ends after the event that ended the task, with an error, or with ctx, whose error it yields.
 func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		sub, leave := s.hub.subscribe(id)
@@ -119,7 +118,7 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 				yield(Event{}, context.Cause(ctx))
 				return
 			}
-			events, behind := sub.take() // first: pieces of an answer come before the turn that the store has by now
+			events, behind := sub.take() // before read: pieces of an answer come before their turn, which the store may have by now
 			if more = w.pass(ctx, events); more && (behind || tick) {
 				more = w.read(ctx)
 			}
@@ -127,22 +126,22 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 	}
 }
 
-// Past returns stored events of a task behind one, in order: some of them, none at their end.
+// Past returns a page of stored events of a task after the one numbered after, in order; it is empty at their end.
 func (s *Service) Past(ctx context.Context, id string, after int64) ([]Event, error) {
 	return s.opt.Store.Events(ctx, id, after, page)
 }
 
-// watch is how far a watcher has come.
+// watch is the state of a watcher.
 type watch struct {
 	s     *Service
 	task  string
 	after int64
 	yield func(Event, error) bool
 	sub   *subscriber
-	stop  func() // ends following the task in another process; nil: it is not followed
+	stop  func() // stops following the task in another process; nil if it is not followed
 }
 
-// follow has the watcher get the pieces of answers of a task that another process works.
+// follow makes the watcher receive the pieces of answers of a task that another process works.
 func (w *watch) follow(ctx context.Context, t Task) {
 	s := w.s
 	if w.stop != nil || s.opt.Bus == nil || t.Status != Running || s.worksOn(t.ID) {
@@ -174,7 +173,7 @@ func (w *watch) unfollow() {
 	}
 }
 
-// read passes on what the store has; false ends the watch.
+// read passes on the new events in the store; it returns false if the watch has ended.
 func (w *watch) read(ctx context.Context) bool {
 	// The task is read before its events: if it has ended, all its events are stored.
 	t, err := w.s.opt.Store.Task(ctx, w.task)
@@ -190,14 +189,14 @@ func (w *watch) read(ctx context.Context) bool {
 			}
 		}
 		if len(events) < page {
-			return !t.Status.Ended() // an ended task has no event after the one that was asked for
+			return !t.Status.Ended() // an ended task has no further events
 		}
 	}
 	w.yield(Event{}, err)
 	return false
 }
 
-// pass passes on what came over the hub or the bus; false ends the watch.
+// pass passes on the events that came over the hub or the bus; it returns false if the watch has ended.
 func (w *watch) pass(ctx context.Context, events []Event) bool {
 	events = w.newer(events)
 	for len(events) > 0 {
@@ -210,7 +209,7 @@ func (w *watch) pass(ctx context.Context, events []Event) bool {
 			events = w.newer(events)
 		}
 		switch {
-		case e.Type == "", e.ID > 0 && e.ID <= w.after, e.ID == 0 && e.After > 0 && e.After < w.after: // the store had it, or the turn of the piece
+		case e.Type == "", e.ID > 0 && e.ID <= w.after, e.ID == 0 && e.After > 0 && e.After < w.after: // read already passed on the event, or the turn of the piece
 		case !w.next(e):
 			return false
 		}
@@ -218,7 +217,7 @@ func (w *watch) pass(ctx context.Context, events []Event) bool {
 	return true
 }
 
-// newer leaves out what the store had before: stored events, and the pieces up to them.
+// newer leaves out events that were already read from the store: stored events, and the pieces up to them.
 func (w *watch) newer(events []Event) []Event {
 	for i := len(events) - 1; i >= 0; i-- {
 		if id := events[i].ID; id > 0 && id <= w.after {
@@ -228,7 +227,7 @@ func (w *watch) newer(events []Event) []Event {
 	return events
 }
 
-// next passes an event on; false ends the watch.
+// next passes an event on; it returns false if the watch has ended.
 func (w *watch) next(e Event) bool {
 	if e.ID > 0 {
 		w.after = e.ID
@@ -242,7 +241,7 @@ type taskLog struct {
 	task  string
 	fence int64
 	last  atomic.Int64 // id of the last event that it stored
-	mu    sync.Mutex   // events reach watchers in the order of their ids
+	mu    sync.Mutex   // makes events reach watchers in the order of their ids
 }
 
 var _ Log = (*taskLog)(nil)

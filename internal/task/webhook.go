@@ -24,28 +24,28 @@ import (
 
 const (
 	webhookTimeout = 10 * time.Second
-	webhookTaken   = 15 * time.Second // after which a webhook is tried again whose process died; longer than a try takes
-	webhookAll     = 64               // most deliveries in flight
-	webhookEach    = 4                // most deliveries of one user in flight, so that slow receivers delay no other user
-	webhookFirst   = 5 * time.Second  // after the first failure; doubles with every other
+	webhookTaken   = 15 * time.Second // time after which a webhook is tried again whose process died; longer than a try takes
+	webhookAll     = 64               // maximum number of deliveries in flight
+	webhookEach    = 4                // maximum for one user, so that slow receivers delay no other user
+	webhookFirst   = 5 * time.Second  // pause after the first failure; doubles with each further failure
 	webhookMost    = time.Hour
-	webhookLook    = time.Minute // for those that other processes put into the outbox
+	webhookLook    = time.Minute // interval of looking for webhooks that other processes put into the outbox
 )
 
-// Webhooks says how webhooks are delivered.
+// Webhooks configures how webhooks are delivered.
 type Webhooks struct {
-	Count func(outcome string) // counts tries: "delivered" or "failed"; nil does not
+	Count func(outcome string) // counts tries by outcome, "delivered" or "failed"; may be nil
 	// Secret signs: X-Harness-Signature is "sha256=" and the hexadecimal HMAC-SHA-256 of X-Harness-Timestamp, a dot and
 	// the body. Without a secret nothing is signed.
 	Secret       []byte
-	AllowPrivate bool // loopback and private addresses too
+	AllowPrivate bool // allows loopback and private addresses too
 	MaxAttempts  int
-	// Reveal returns a task with the values of personal data. It is called for tasks whose callers may read them; nil: never.
+	// Reveal returns a task with the values of personal data. It is called for tasks whose callers may read them; nil means for none.
 	Reveal  func(context.Context, Task) (Task, error)
 	Version string // harness version, for User-Agent
 }
 
-// Check says why a URL cannot be a callback. What its name resolves to is checked when it is called.
+// Check returns an error if a URL cannot be a callback. The addresses of its host are checked when it is called.
 func (w Webhooks) Check(address string) error {
 	u, err := url.Parse(address)
 	switch {
@@ -66,10 +66,10 @@ func (w Webhooks) Check(address string) error {
 
 var errPrivate = fmt.Errorf("%w; server.webhooks.allowPrivate allows them", netguard.ErrPrivate)
 
-// allowed says whether a webhook may be delivered to an address.
+// allowed reports whether a webhook may be delivered to an address.
 func (w Webhooks) allowed(ip netip.Addr) bool { return w.AllowPrivate || netguard.Public(ip) }
 
-// client follows no redirect, uses no proxy, and connects to public addresses only.
+// client returns an HTTP client that follows no redirect, uses no proxy, and connects only to addresses that are allowed.
 func (w Webhooks) client() *http.Client {
 	return &http.Client{
 		Timeout:       webhookTimeout,
@@ -78,7 +78,7 @@ func (w Webhooks) client() *http.Client {
 	}
 }
 
-// deliverWebhooks sends what is in the outbox until ctx ends.
+// deliverWebhooks delivers the webhooks in the outbox until ctx ends.
 func (s *Service) deliverWebhooks(ctx context.Context) {
 	defer s.client.CloseIdleConnections()
 	var sending sync.WaitGroup
@@ -118,7 +118,7 @@ func (s *Service) deliverWebhooks(ctx context.Context) {
 	}
 }
 
-// deliver tries once. A webhook that cannot be settled is tried again after webhookTaken.
+// deliver tries once to deliver a webhook. If the result cannot be stored, the webhook is tried again after webhookTaken.
 func (s *Service) deliver(ctx context.Context, w Webhook) {
 	body, err := s.webhookBody(ctx, w)
 	if err == nil && body != nil {
@@ -146,7 +146,7 @@ func (s *Service) deliver(ctx context.Context, w Webhook) {
 	}
 }
 
-// webhookBody is what a webhook says; nil of a request that does not wait any more.
+// webhookBody returns the body of a webhook, or nil for a request that does not wait any more.
 func (s *Service) webhookBody(ctx context.Context, w Webhook) ([]byte, error) {
 	if w.Approval != "" {
 		r, err := s.opt.Store.Approval(ctx, w.Approval)
@@ -193,14 +193,14 @@ func (s *Service) send(ctx context.Context, w Webhook, body []byte) error {
 		return err
 	}
 	defer resp.Body.Close()
-	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // an empty connection can be reused
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // a connection can be reused once the body is read
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return fmt.Errorf("it answered %s", resp.Status)
 	}
 	return nil
 }
 
-// Sign is the hexadecimal signature of a body that is sent at a time.
+// Sign returns the hexadecimal signature of a body that is sent at the time stamp.
 func (w Webhooks) Sign(stamp string, body []byte) string {
 	mac := hmac.New(sha256.New, w.Secret)
 	mac.Write([]byte(stamp + "."))

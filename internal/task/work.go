@@ -13,16 +13,16 @@ const (
 	lookForCancels = 500 * time.Millisecond // interval of looking for cancellations by other processes
 	lookForTasks   = 30 * time.Second       // interval of looking for tasks that other processes added, or left when they died
 	busyWait       = 250 * time.Millisecond // pause before another look at a session that another process works
-	retryFirst     = 5 * time.Second        // before a task is worked again that could not be worked; doubles with every other failure
+	retryFirst     = 5 * time.Second        // pause before a task that could not be worked is tried again; doubles with each further failure
 	retryMost      = 5 * time.Minute
-	maxPanics      = 3   // most panics in a row of a task's worker
-	maxPast        = 100 // earlier tasks of the session that a task gets
+	maxPanics      = 3   // maximum number of panics in a row of a task's worker
+	maxPast        = 100 // maximum number of earlier tasks of the session that a task gets
 	userShare      = 2   // see Options.Workers
 )
 
-// Work works the tasks of the store until ctx ends, also those that dead processes left. It also fires schedules,
-// delivers webhooks and deletes expired sessions. When ctx ends, tasks have the grace to end; then they are handed over. Only
-// one process may work a store: the error names the one that does.
+// Work works the tasks of the store until ctx ends, also those that dead processes left. It also fires schedules, delivers webhooks and deletes
+// expired sessions. When ctx ends, tasks may continue for Options.Grace; then they are handed over. Only one process may work a store: the error
+// names the process that does.
 func (s *Service) Work(ctx context.Context) (err error) {
 	release, err := s.opt.Store.LockQueue(ctx)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) Work(ctx context.Context) (err error) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stop()
-	wg.Go(func() { s.watchCancels(side) }) // during the grace too
+	wg.Go(func() { s.watchCancels(side) }) // also during Options.Grace
 	for _, job := range []func(context.Context){s.recoverTasks, s.deliverWebhooks, s.fireSchedules} {
 		wg.Go(func() { job(ctx) })
 	}
@@ -47,7 +47,7 @@ func (s *Service) Work(ctx context.Context) (err error) {
 	return nil
 }
 
-// Working says whether this process works the queue: nil, or why it does not.
+// Working returns nil if this process works the queue, and an error otherwise.
 func (s *Service) Working() error {
 	if !s.working.Load() {
 		return errors.New("the queue is not being worked")
@@ -55,7 +55,7 @@ func (s *Service) Working() error {
 	return nil
 }
 
-// Running is how many tasks this process is working.
+// Running returns the number of tasks that this process is working.
 func (s *Service) Running() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,12 +74,12 @@ func (s *Service) recoverTasks(ctx context.Context) {
 	})
 }
 
-// claimTasks claims tasks and works each in a goroutine until ctx ends; it returns when all have stopped.
+// claimTasks claims tasks and works each in a goroutine until ctx ends; it returns when all goroutines have ended.
 func (s *Service) claimTasks(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	store := context.WithoutCancel(ctx) // a claimed task must be worked
-	last := ""                          // the user whose task was claimed last
+	last := ""                          // user whose task was claimed last
 	for ctx.Err() == nil {
 		wait := lookForTasks
 		if full, except := s.full(); !full {
@@ -105,7 +105,7 @@ func (s *Service) claimTasks(ctx context.Context) {
 	}
 }
 
-// full says whether the bound of tasks in work is reached, or else which users have reached theirs.
+// full reports whether the maximum number of tasks is in work, and returns the users who have reached their own maximum.
 func (s *Service) full() (full bool, except []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +124,8 @@ func (s *Service) count(user string, n int) {
 	s.inWork.add(user, n)
 }
 
-// workClaimed works a claimed task, and releases it to be worked later if it cannot go on now. Errors of the store and of what the
-// worker needs pass: only maxPanics panics in a row, a quota or a lasting error end the task.
+// workClaimed works a claimed task, and releases it to be worked later if it cannot continue now. Errors of the store and of what the worker needs
+// pass: only maxPanics panics in a row, a quota or a lasting error end the task.
 func (s *Service) workClaimed(ctx context.Context, t Task) {
 	_, err := s.work(ctx, t)
 	if err == nil || otherwiseSettled(err) {
@@ -139,7 +139,7 @@ func (s *Service) workClaimed(ctx context.Context, t Task) {
 	due := now.Add(min(retryFirst<<min(failures-1, 10), retryMost))
 	switch {
 	case ctx.Err() != nil && !errors.As(err, &wait):
-		due = now // parked
+		due = now // another process continues the task
 		s.fails(t.ID, 0)
 	case errors.As(err, &wait):
 		s.fails(t.ID, 0)
@@ -168,33 +168,33 @@ func (s *Service) release(ctx context.Context, t Task, due time.Time) {
 	s.leaveTask(ctx, func(ctx context.Context) error { return s.opt.Store.Release(ctx, t.ID, t.Fence, due) })
 }
 
-// wait releases a claimed task until its run is approved.
+// wait releases a claimed task until the request of its run is decided.
 func (s *Service) wait(ctx context.Context, t Task, w *WaitError) {
 	s.keep(ctx, t, w.Until)
 	s.leaveTask(ctx, func(ctx context.Context) error { return s.opt.Store.Wait(ctx, t.ID, t.Fence, w.Request, w.Until) })
 	s.publish(t.ID, nil)
 }
 
-// keep has the vault keep the tokens of a task until it is worked again. If it fails, the task still waits: its texts are stored.
+// keep makes the vault keep the tokens of a task until it is worked again. If that fails, the task still waits, because its texts are stored.
 func (s *Service) keep(ctx context.Context, t Task, due time.Time) {
 	if err := s.opt.Privacy.In(t.UserID, t.SessionID).Keep(context.WithoutCancel(ctx), due); err != nil {
 		s.opt.Logger.Warn("keep the tokens of a task that waits", "task", t.ID, "error", err)
 	}
 }
 
-// leaveTask gives up a claimed task, and tries again while the store fails.
+// leaveTask calls give, which gives up a claimed task, and tries again while the store fails.
 func (s *Service) leaveTask(ctx context.Context, give func(context.Context) error) {
 	for {
 		err := give(context.WithoutCancel(ctx))
 		if err == nil || otherwiseSettled(err) || ctx.Err() != nil {
-			return // another process takes the task over after this one ends
+			return // the next process takes the task over
 		}
 		s.opt.Logger.Error("give up a task", "error", err)
 		pause(ctx, retryFirst, nil)
 	}
 }
 
-// fails adds to the failures of a task or a schedule in a row, and returns them; n of 0 forgets them.
+// fails adds n to the consecutive failures of a task or a schedule, and returns their number; an n of 0 resets them.
 func (s *Service) fails(id string, n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -205,7 +205,7 @@ func (s *Service) fails(id string, n int) int {
 	return s.failures.add(id, n)
 }
 
-// otherwiseSettled says that the task has ended or has another owner.
+// otherwiseSettled reports whether an error means that the task has ended, has another owner or does not exist.
 func otherwiseSettled(err error) bool {
 	return errors.Is(err, ErrEnded) || errors.Is(err, ErrNotOwner) || errors.Is(err, ErrNotFound)
 }
@@ -226,18 +226,18 @@ func (s *Service) giveUp(ctx context.Context, t Task, why error) error {
 	return err
 }
 
-// fail ends a task, whose message and error are set, as failed.
+// fail ends a task as failed; its message and error are already set.
 func (s *Service) fail(ctx context.Context, t Task) (Task, error) {
 	now := s.opt.Now()
 	t.Status, t.EndedAt = Failed, &now
 	return t, s.end(ctx, t)
 }
 
-// Do works a task in this process until it ends, and returns it. It waits while another task of the session is running;
-// if another process takes the task over, it waits for that. The error wraps ErrNotOwner if another process or call works on
-// it at the beginning, ErrEnded if it had ended. A task whose worker wants to try again fails if it has had no turn yet, so
-// that a wrong address is seen at once; else it waits. A task that waits for an approval is returned as it waits. Cancelling ctx hands the task over, but for the cause ErrCancelled, which
-// cancels it.
+// Do works a task in this process until it ends, and returns it. It waits while another task of the session is running; if another process takes the
+// task over, it waits until that process has ended it. The error wraps ErrNotOwner if another process or call already works on the task, and ErrEnded
+// if the task had ended. A task that has had no turn fails when its worker wants to try again, so that a wrong address is seen at once; after its
+// first turn Do waits and tries again. A task that waits for an approval is returned as it is. If ctx ends with the cause ErrCancelled, the task is
+// cancelled; with another cause, it is handed over.
 func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 	if _, busy := s.doing.LoadOrStore(id, true); busy {
 		return Task{}, ErrNotOwner
@@ -292,13 +292,14 @@ func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 	}
 }
 
-// work has a claimed task worked, and commits its end. The end of ctx cancels the task, or hands it over after the grace, by its cause.
+// work calls the worker for a claimed task and commits the task's end. When ctx ends, its cause decides whether the task is cancelled, or handed over
+// after Options.Grace.
 func (s *Service) work(ctx context.Context, t Task) (Task, error) {
 	keep := context.WithoutCancel(ctx)
 	work, cancel := context.WithCancelCause(keep)
 	defer cancel(nil)
 	if !s.enter(t.ID, cancel) {
-		return t, ErrNotOwner // this process works it already
+		return t, ErrNotOwner // this process already works the task
 	}
 	defer s.leave(t.ID)
 	defer context.AfterFunc(ctx, func() { s.interrupt(ctx, work, cancel) })()
@@ -333,7 +334,7 @@ func (s *Service) work(ctx context.Context, t Task) (Task, error) {
 // errPanic marks the error of a worker that panicked.
 var errPanic = errors.New("panic")
 
-// worker calls the worker; its panic is an error.
+// worker calls the worker and turns a panic into an error.
 func (s *Service) worker(ctx context.Context, t Task, history []Past, steps []Step, log Log) (ended Task, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -343,7 +344,7 @@ func (s *Service) worker(ctx context.Context, t Task, history []Past, steps []St
 	return s.opt.Worker(ctx, t, history, steps, log)
 }
 
-// enter notes that this process works a task, and how to stop it; false if it works it already.
+// enter notes that this process works a task, and how to stop it; it returns false if this process already works the task.
 func (s *Service) enter(id string, cancel context.CancelCauseFunc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -354,7 +355,7 @@ func (s *Service) enter(id string, cancel context.CancelCauseFunc) bool {
 	return true
 }
 
-// worksOn says whether this process works on a task.
+// worksOn reports whether this process works on a task.
 func (s *Service) worksOn(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -367,7 +368,7 @@ func (s *Service) leave(id string) {
 	delete(s.running, id)
 }
 
-// interrupt ends the work on a task because its context ended: at once if it was cancelled, else after the grace.
+// interrupt ends the work on a task after its context has ended: at once if the task was cancelled, else after Options.Grace.
 func (s *Service) interrupt(ctx, work context.Context, cancel context.CancelCauseFunc) {
 	if errors.Is(context.Cause(ctx), ErrCancelled) {
 		cancel(ErrCancelled)

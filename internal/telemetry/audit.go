@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// EventType says what an audit event is about.
+// EventType is the type of an audit event.
 type EventType string
 
 // The types of audit events.
@@ -29,7 +29,7 @@ const (
 	KeyChange     EventType = "key_change"
 	ServerChange  EventType = "server_change"
 	DataDeletion  EventType = "data_deletion"
-	PIIAccess     EventType = "pii_access" // values were put in the place of tokens, for a tool
+	PIIAccess     EventType = "pii_access" // tokens were replaced by their values
 
 	PolicyDecision EventType = "policy_decision"
 
@@ -41,7 +41,7 @@ const (
 	BackupRestored EventType = "backup_restored"
 )
 
-// Severity says how much an audit event matters.
+// Severity is the severity of an audit event.
 type Severity string
 
 // The severities.
@@ -50,10 +50,10 @@ const (
 	Medium Severity = "medium"
 )
 
-// Event is something that matters to security.
+// Event is an event that matters to security.
 type Event struct {
-	Time      time.Time // zero: now
-	UserID    string    // empty, like SessionID: that of WithUser
+	Time      time.Time // zero means now
+	UserID    string    // if it and SessionID are empty, the values of WithUser are used
 	SessionID string
 	Type      EventType
 	Severity  Severity
@@ -62,26 +62,26 @@ type Event struct {
 	Details map[string]any
 }
 
-// Auditor writes audit events into the log, as the group "audit", those of low severity at the level INFO, all others at WARN; and
-// into a file, if it has one. Users and texts that are mail addresses are shown as hashes. The methods of a nil Auditor do nothing. It
-// is safe for concurrent use.
+// Auditor writes audit events to the log, in the group "audit", and to a file if it has one. In the log, events of low severity have the level INFO,
+// all others WARN. Users and texts that are mail addresses are shown as hashes. The methods of a nil Auditor do nothing. An Auditor is safe for
+// concurrent use.
 type Auditor struct {
-	log  slog.Handler // nil: none
+	log  slog.Handler // nil if there is no log
 	file AuditFile
 
 	mu      sync.Mutex
-	failing time.Time // time of the last reported failure of the file; zero: it works
+	failing time.Time // time of the last reported failure of the file; zero if the file works
 }
 
-// AuditFile says how events go into a file.
+// AuditFile configures the file of audit events.
 type AuditFile struct {
-	Log      *audit.Log          // nil: no file
+	Log      *audit.Log          // nil if there is no file
 	Required bool                // Ready fails while the file cannot be written
 	Redact   func(string) string // changes every text; nil changes nothing
-	Report   *slog.Logger        // gets failures of the file
+	Report   *slog.Logger        // logger of failures of the file
 }
 
-// NewAuditor returns an auditor that writes to a log, if log is not nil, and to a file.
+// NewAuditor returns an auditor that writes to log, unless it is nil, and to a file.
 func NewAuditor(log *slog.Logger, file AuditFile) *Auditor {
 	a := &Auditor{file: file}
 	if log != nil {
@@ -90,7 +90,8 @@ func NewAuditor(log *slog.Logger, file AuditFile) *Auditor {
 	return a
 }
 
-// Ready returns an error while events that must be written to a file cannot be: what they would be about must not happen.
+// Ready returns an error while audit events are required in a file but cannot be written to it. Actions that need an audit event must not happen
+// then.
 func (a *Auditor) Ready() error {
 	if a == nil || !a.file.Required || a.file.Log == nil {
 		return nil
@@ -104,14 +105,14 @@ type userKey struct{}
 
 type user struct{ id, session string }
 
-// WithUser returns a context whose audit events are of a user, in a session if it is not empty.
+// WithUser returns a context whose audit events are those of a user, and of a session if it is not empty.
 func WithUser(ctx context.Context, id, session string) context.Context {
 	return context.WithValue(ctx, userKey{}, user{id, session})
 }
 
 const (
-	maxDetail  = 200 // bytes of a text
-	maxDetails = 32  // most details of an event, and of a list in it
+	maxDetail  = 200 // maximum length of a text in bytes
+	maxDetails = 32  // maximum number of details of an event, and of texts in a list
 )
 
 // Audit writes an event.
@@ -183,7 +184,7 @@ func (a *Auditor) toFile(ctx context.Context, e Event, details []slog.Attr) {
 	a.report(a.file.Log.Append(line))
 }
 
-// report tells in the log that the file cannot be written, once a minute, and that it can be again.
+// report logs that the file cannot be written, at most once a minute, and that it can be written again.
 func (a *Auditor) report(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -197,10 +198,10 @@ func (a *Auditor) report(err error) {
 	}
 }
 
-// mailAddress matches a mail address, with what belongs to it.
+// mailAddress matches a mail address.
 var mailAddress = startup.Regexp(`[^\s"'<>(),;:=/]+@[^\s"'<>(),;:=/]+\.[^\s"'<>(),;:=/]+`)
 
-// concealed replaces mail addresses by hashes: equal addresses stay equal.
+// concealed replaces mail addresses by hashes. Equal addresses have equal hashes.
 func concealed(text string) string {
 	if !strings.Contains(text, "@") {
 		return text
@@ -211,7 +212,7 @@ func concealed(text string) string {
 	})
 }
 
-// details are the values that may be in an audit event. A value of another kind is replaced by its kind.
+// details returns the details of an audit event as attributes. It replaces a value of a type that is not allowed by the name of the type.
 func details(m map[string]any) []slog.Attr {
 	keys := slices.Sorted(maps.Keys(m))
 	attrs := make([]slog.Attr, 0, len(keys))

@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Decided writes the event of a call that policy did not allow.
+// Decided writes an audit event about a call that policy did not allow.
 func (a *Auditor) Decided(ctx context.Context, c policy.Call, v policy.Verdict) {
 	details := map[string]any{"tool": c.Tool, "action": string(v.Action), "rule": v.Rule}
 	for name, text := range map[string]string{"preset": v.Preset, "token": v.Token, "origin": v.Origin} {
@@ -19,7 +19,7 @@ func (a *Auditor) Decided(ctx context.Context, c policy.Call, v policy.Verdict) 
 	a.Audit(ctx, Event{Type: PolicyDecision, Severity: Medium, Details: details})
 }
 
-// Restored writes the event of a call in whose arguments values were put in the place of tokens.
+// Restored writes an audit event about a call in whose arguments tokens were replaced by values.
 func (a *Auditor) Restored(ctx context.Context, tool string, tokens []pii.Token) {
 	types := make([]string, len(tokens))
 	for i, token := range tokens {

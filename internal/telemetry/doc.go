@@ -1,3 +1,3 @@
-// Package telemetry has metrics, the log with its audit events, and traces. It gets names, ids, counts and times, no texts of users,
-// models and programs; other texts, such as messages of errors, pass Redact.
+// Package telemetry provides metrics, the log with its audit events, and traces. It gets names, ids, counts and times, but no texts of users, models
+// and programs. Other texts, such as messages of errors, pass through Redact.
 package telemetry

@@ -14,18 +14,19 @@ import (
 	"github.com/lmittmann/tint"
 )
 
-// LogOptions shape the log.
+// LogOptions configures the log.
 type LogOptions struct {
 	Writer io.Writer
-	Level  slog.Level // the least severe one that is written
-	JSON   bool       // one object a line, for programs; else lines for people
+	Level  slog.Level // minimum level of the records that are written
+	JSON   bool       // one object a line, for programs; otherwise lines for people
 	// Redact changes every text on its way to the log; nil changes nothing. It must be safe for concurrent use.
 	Redact func(string) string
-	// Report gets records of the level error too; nil: nothing does.
+	// Report also gets the records of level error; it may be nil.
 	Report *Reporter
 }
 
-// NewLogger returns a logger that adds the ids of WithIDs to records that are logged with a context. Lines for people are
+// NewLogger returns a logger that adds the ids of WithIDs to records that are logged with a context. Lines for people
+// look like this:
 //
 //	2026-11-20 14:03:05 WRN server is gone server=crm error=EOF
 func NewLogger(o LogOptions) *slog.Logger {
@@ -46,7 +47,7 @@ func (o LogOptions) handler(h slog.Handler) slog.Handler {
 	return handler{h}
 }
 
-// printable quotes a message with characters that end a line or control a terminal.
+// printable quotes a message if it has characters that end a line or control a terminal.
 func printable(groups []string, a slog.Attr) slog.Attr {
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	if a.Key == slog.MessageKey && len(groups) == 0 && strings.ContainsFunc(a.Value.String(), unprintable) {
@@ -55,7 +56,7 @@ func printable(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// redacted returns an attribute that is no group with its texts changed. Numbers, booleans, times, levels and ids stay.
+// redacted returns an attribute, other than a group, with its texts redacted. Numbers, booleans, times, levels and ids stay unchanged.
 func redacted(a slog.Attr, redact func(string) string) slog.Attr {
 	text := a.Value
 	if text.Kind() == slog.KindAny {
@@ -67,7 +68,7 @@ func redacted(a slog.Attr, redact func(string) string) slog.Attr {
 		case []string:
 			return slog.Any(a.Key, redactAll(v, redact))
 		}
-		if redact != nil { // errors above all
+		if redact != nil { // mainly errors
 			text = slog.StringValue(fmt.Sprint(text.Any()))
 		}
 	}
@@ -92,16 +93,16 @@ type idsKey struct{}
 
 type ids struct{ task, run loggedID }
 
-// loggedID is an id that the harness has made. It is not redacted, so that lines that belong together are found.
+// loggedID is an id that the harness has made. It is not redacted, so that lines which belong together can be found.
 type loggedID string
 
-// WithIDs returns a context whose log lines carry the ids of a task and a run. An empty id leaves the one before.
+// WithIDs returns a context whose log lines carry the ids of a task and a run. An empty id keeps the previous one.
 func WithIDs(ctx context.Context, task, run string) context.Context {
 	old, _ := ctx.Value(idsKey{}).(ids)
 	return context.WithValue(ctx, idsKey{}, ids{cmp.Or(loggedID(task), old.task), cmp.Or(loggedID(run), old.run)})
 }
 
-// handler adds the ids of the context.
+// handler adds the ids of the context to records.
 type handler struct{ slog.Handler }
 
 // WithAttrs implements slog.Handler.

@@ -17,8 +17,8 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Metrics counts events for Prometheus. Its methods are safe for concurrent use. Labels have few values: the ones that callers
-// can make up are bounded.
+// Metrics counts events for Prometheus. Its methods are safe for concurrent use. If callers can make up the values of a label, the number of values
+// is limited.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -47,14 +47,14 @@ type Metrics struct {
 	servers, models, routes bounded
 }
 
-// Buckets, in seconds. Those of executions are the original system's.
+// Histogram buckets, in seconds. executionBuckets are those of the original system.
 var (
 	executionBuckets = []float64{0.1, 0.5, 1, 2, 5, 10, 30}
 	callBuckets      = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 	modelBuckets     = []float64{0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300}
 )
 
-// NewMetrics returns metrics with their own registry, which includes those of the Go runtime and of the process.
+// NewMetrics returns metrics with their own registry, which includes the metrics of the Go runtime and of the process.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -110,17 +110,17 @@ func (m *Metrics) gauge(name, help string) prometheus.Gauge {
 	return promauto.With(m.registry).NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 }
 
-// Handler answers scrapes.
+// Handler returns a handler that answers scrapes.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// RunStarted counts a program that begins. RunEnded has to follow.
+// RunStarted counts a program that begins. RunEnded must follow.
 func (m *Metrics) RunStarted() {
 	m.runsRunning.Inc()
 }
 
-// RunEnded counts a program that has ended; nil is one that the harness failed to execute.
+// RunEnded counts a program that has ended; out is nil if the harness failed to execute it.
 func (m *Metrics) RunEnded(out *run.Outcome) {
 	m.runsRunning.Dec()
 	if out == nil {
@@ -141,7 +141,7 @@ func (m *Metrics) ToolCall(server, outcome string, d time.Duration) {
 	m.toolSeconds.WithLabelValues(server).Observe(d.Seconds())
 }
 
-// ModelTurn counts a turn that a model was asked for. cost, in US dollars, is nil if it is not known; err is why there was no turn.
+// ModelTurn counts a turn that a model was asked for. cost is in US dollars, or nil if it is not known; err is the error if there was no turn.
 func (m *Metrics) ModelTurn(info model.Info, usage model.Usage, cost *float64, d time.Duration, err error) {
 	name := m.models.label(info.Name)
 	m.modelRequests.WithLabelValues(info.Provider, name, modelOutcome(err)).Inc()
@@ -150,7 +150,7 @@ func (m *Metrics) ModelTurn(info model.Info, usage model.Usage, cost *float64, d
 		"input": usage.Input, "cached_input": usage.CachedInput, "cache_write": usage.CacheWrite,
 		"output": usage.Output, "reasoning": usage.Reasoning,
 	} {
-		if n > 0 { // a counter refuses to go down, by a panic
+		if n > 0 { // a counter panics if it would go down
 			m.modelTokens.WithLabelValues(info.Provider, name, kind).Add(float64(n))
 		}
 	}
@@ -169,7 +169,7 @@ func modelOutcome(err error) string {
 	return other
 }
 
-// TaskEnded counts a task that has ended, and what it saved.
+// TaskEnded counts a task that has ended, and the tokens that it saved.
 func (m *Metrics) TaskEnded(t *task.Task) {
 	m.tasks.WithLabelValues(string(t.Status)).Inc()
 	if d := t.Usage.Direct; d != nil {
@@ -177,7 +177,7 @@ func (m *Metrics) TaskEnded(t *task.Task) {
 	}
 }
 
-// HTTP counts an answered request. route is the pattern that matched, "" if none did.
+// HTTP counts an answered request. route is the pattern that matched, or "" if none did.
 func (m *Metrics) HTTP(route, method string, code int, d time.Duration) {
 	route = m.routes.label(cmp.Or(route, other))
 	method = known(method)
@@ -185,7 +185,7 @@ func (m *Metrics) HTTP(route, method string, code int, d time.Duration) {
 	m.requestSeconds.WithLabelValues(route, method).Observe(d.Seconds())
 }
 
-// known is the method of a request; clients can send any word.
+// known returns the method of a request, or other if it is not a usual one, because clients can send any word.
 func known(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -205,7 +205,7 @@ func (m *Metrics) RateLimited() {
 	m.rateLimited.Inc()
 }
 
-// Webhook counts a notification and how it ended: a word of few.
+// Webhook counts a notification by its outcome, which is one of few words.
 func (m *Metrics) Webhook(outcome string) {
 	m.webhooks.WithLabelValues(outcome).Inc()
 }

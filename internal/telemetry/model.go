@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/model"
 )
 
-// ObserveModel returns the model with its turns counted and traced. metrics may be nil.
+// ObserveModel returns a model whose turns are counted and traced.
 func ObserveModel(m model.Model, prices model.Prices, metrics *Metrics) model.Model {
 	return &observedModel{m, prices, metrics}
 }

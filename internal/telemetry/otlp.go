@@ -19,16 +19,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// How spans are sent. OpenTelemetry's own client for HTTP links gRPC, which makes a program 5 MB larger.
+// Settings for sending spans. OpenTelemetry's own client for HTTP is not used, because it links gRPC, which makes a program 5 MB larger.
 const (
 	retryFirst  = time.Second      // pause before the second attempt; doubled for each further one
-	retryMost   = 15 * time.Second // pause
-	complainOn  = 5 * time.Minute  // least pause between two log lines on a collector that fails
-	maxResponse = 64 << 10         // bytes that are read of an answer
+	retryMost   = 15 * time.Second // maximum pause between attempts
+	complainOn  = 5 * time.Minute  // minimum pause between two log lines about a collector that fails
+	maxResponse = 64 << 10         // maximum number of bytes that are read of an answer
 )
 
-// client sends spans as OTLP over HTTP, in protobuf (opentelemetry.io/docs/specs/otlp). The SDK bounds the spans that wait; it
-// drops spans while the collector is away for long.
+// client sends spans as OTLP over HTTP, in protobuf (opentelemetry.io/docs/specs/otlp). The SDK limits the number of spans that wait, and drops spans
+// if the collector is unavailable for long.
 type client struct {
 	url     string
 	headers map[string]string
@@ -36,7 +36,7 @@ type client struct {
 	http    *http.Client
 	log     *slog.Logger
 
-	ctx  context.Context // ends with the client: attempts in flight too
+	ctx  context.Context // ends with the client, which also cancels attempts in flight
 	stop context.CancelFunc
 
 	mu         sync.Mutex
@@ -51,12 +51,12 @@ func (c *client) Start(context.Context) error { return nil }
 // Stop implements otlptrace.Client.
 func (c *client) Stop(context.Context) error { return nil }
 
-// UploadTraces implements otlptrace.Client. It returns no error: the SDK would give it to a global handler.
+// UploadTraces implements otlptrace.Client. It returns no error, because the SDK would pass it to a global handler.
 func (c *client) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans}) // the same on the wire as a collector's request
+	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans}) // encoded like the request message of a collector
 	if err == nil {
 		err = c.send(ctx, body)
 	}
@@ -66,7 +66,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) 
 	return nil
 }
 
-// temporary is a failure after which the same spans may be sent again.
+// temporary is an error after which the same spans may be sent again.
 type temporary struct {
 	error
 	after time.Duration // pause that the collector asks for; 0 if none

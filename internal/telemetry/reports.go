@@ -13,32 +13,32 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// ReportOptions say where reports of errors go.
+// ReportOptions configures the reports of errors.
 type ReportOptions struct {
-	DSN     string // project's address, as Sentry and compatible services give it
+	DSN     string // address of the project, as Sentry and compatible services give it
 	Version string // version of the harness
 	// Redact changes every text on its way into a report; nil changes nothing.
 	Redact func(string) string
-	Client *http.Client // nil is a client of its own
+	Client *http.Client // nil means a client of its own
 }
 
-// How many reports are sent: an error that comes again and again says nothing new.
+// Limits of the number of reports, because a repeated error says nothing new.
 const (
-	reportsEach  = time.Minute // after the first ones, one in so long
+	reportsEach  = time.Minute // interval of the reports after the first ones
 	reportsFirst = 20
 )
 
-// Reporter sends log records of the level error to a server that speaks Sentry's protocol. A report has what the line of the log has, with
-// texts hidden in the same way, and version and time: no name of the machine, no user, no environment, no stack. Sending waits for
-// nothing. It is safe for concurrent use; nil reports nothing.
+// Reporter sends log records of level error to a server that speaks Sentry's protocol. A report contains the same as the line in the log, with texts
+// redacted in the same way, and the version and the time. It contains no name of the machine, no user, no environment and no stack. Logging does not
+// wait for reports to be sent. A Reporter is safe for concurrent use; a nil Reporter reports nothing.
 type Reporter struct {
 	client *sentry.Client
 	redact func(string) string
 	pace   *rate.Limiter
-	missed atomic.Int64 // records that were not sent since the last that was
+	missed atomic.Int64 // number of records that were not sent since the last report
 }
 
-// NewReporter returns a reporter, or nil without a DSN. It connects to nothing yet.
+// NewReporter returns a reporter, or nil without a DSN. It does not connect yet.
 func NewReporter(o ReportOptions) (*Reporter, error) {
 	if o.DSN == "" {
 		return nil, nil
@@ -46,7 +46,7 @@ func NewReporter(o ReportOptions) (*Reporter, error) {
 	client, err := sentry.NewClient(sentry.ClientOptions{
 		Dsn: o.DSN, Release: serviceName + "@" + o.Version, Environment: "production", ServerName: serviceName, HTTPClient: o.Client,
 		SampleRate: 1, MaxBreadcrumbs: -1, DisableClientReports: true,
-		Integrations: func([]sentry.Integration) []sentry.Integration { return nil }, // the default ones add environment and sources
+		Integrations: func([]sentry.Integration) []sentry.Integration { return nil }, // the default integrations add environment and sources
 	})
 	if err != nil {
 		return nil, fmt.Errorf("it is not the DSN of a project, such as https://KEY@errors.example.com/1") // err may show the key
@@ -54,7 +54,7 @@ func NewReporter(o ReportOptions) (*Reporter, error) {
 	return &Reporter{client: client, redact: o.Redact, pace: rate.NewLimiter(rate.Every(reportsEach), reportsFirst)}, nil
 }
 
-// Close sends what waits, until ctx ends.
+// Close sends the reports that wait, until ctx ends.
 func (r *Reporter) Close(ctx context.Context) {
 	if r != nil {
 		r.client.FlushWithContext(ctx)
@@ -62,12 +62,12 @@ func (r *Reporter) Close(ctx context.Context) {
 	}
 }
 
-// reporting is a handler that also reports.
+// reporting is a handler that also passes records to a Reporter.
 type reporting struct {
 	slog.Handler
 	to    *Reporter
-	group string      // group of the following attributes, with a dot at its end
-	attrs []slog.Attr // attributes of With, with their groups in their names
+	group string      // groups of the following attributes, with a dot at the end
+	attrs []slog.Attr // attributes of With, whose names contain their groups
 }
 
 // Enabled implements slog.Handler.
@@ -106,7 +106,7 @@ func (h reporting) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// report sends a record. Its message is what reports are grouped by.
+// report sends a record. The server groups reports by their message.
 func (r *Reporter) report(record slog.Record, attrs []slog.Attr) {
 	if !r.pace.Allow() {
 		r.missed.Add(1)

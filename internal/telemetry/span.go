@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// ObserveWorker gives the work on a task its span, below that of the request, and the task's id to the log.
+// ObserveWorker returns a worker that gives the work on a task a span below that of the request, and adds the task's id to the log.
 func ObserveWorker(work task.Worker) task.Worker {
 	return func(ctx context.Context, t task.Task, history []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
 		ctx, end := Start(Below(WithIDs(ctx, t.ID, ""), t.Trace), "task",
@@ -29,7 +29,7 @@ func ObserveWorker(work task.Worker) task.Worker {
 	}
 }
 
-// StartRun begins the span of a run; the returned function ends it with the outcome, nil if the harness failed to execute it.
+// StartRun begins the span of a run. The returned function ends the span with the outcome, which is nil if the harness failed to execute the run.
 func StartRun(ctx context.Context, runID string) (context.Context, func(*run.Outcome)) {
 	ctx, end := Start(ctx, "run", slog.String("harness.run.id", runID))
 	return ctx, func(out *run.Outcome) {
@@ -45,8 +45,8 @@ func StartRun(ctx context.Context, runID string) (context.Context, func(*run.Out
 	}
 }
 
-// StartModel begins the span of a model's turn, by OpenTelemetry's conventions for generative AI, of which those used
-// here have kept their names since 1.37 (opentelemetry.io/docs/specs/semconv/gen-ai).
+// StartModel begins the span of a model's turn. It follows OpenTelemetry's conventions for generative AI; the names used here have been the same
+// since version 1.37 (opentelemetry.io/docs/specs/semconv/gen-ai).
 func StartModel(ctx context.Context, info model.Info) (context.Context, func(*model.Turn, error)) {
 	ctx, end := start(ctx, trace.SpanKindClient, "chat "+info.Name, []slog.Attr{
 		slog.String("gen_ai.operation.name", "chat"), slog.String("gen_ai.provider.name", genAIProvider(info.Provider)),
@@ -62,7 +62,7 @@ func StartModel(ctx context.Context, info model.Info) (context.Context, func(*mo
 	}
 }
 
-// finishReason is the conventions' word for why a turn ended.
+// finishReason returns the conventions' word for the reason why a turn ended.
 func finishReason(s model.Stop) string {
 	switch s {
 	case model.StopTools:
@@ -76,7 +76,7 @@ func finishReason(s model.Stop) string {
 	}
 }
 
-// genAIProvider is the conventions' name of a provider.
+// genAIProvider returns the conventions' name of a provider.
 func genAIProvider(name string) string {
 	switch name {
 	case model.Azure:
@@ -88,17 +88,17 @@ func genAIProvider(name string) string {
 	}
 }
 
-// StartTool begins the span of a tool call. number counts the host calls of the run.
+// StartTool begins the span of a tool call. number is the number of the host call in its run.
 func StartTool(ctx context.Context, tool string, number int) (context.Context, End) {
 	return start(ctx, trace.SpanKindClient, "execute_tool "+tool, []slog.Attr{
 		slog.String("gen_ai.operation.name", "execute_tool"), slog.String("gen_ai.tool.name", tool), slog.Int("harness.call", number),
 	})
 }
 
-// otherError is the conventions' word for an error of no known kind.
+// otherError is the conventions' word for an error of an unknown kind.
 const otherError = "_OTHER"
 
-// errorType is the kind of an error, for the attribute error.type. Its text can hold anything.
+// errorType returns the kind of an error for the attribute error.type. It does not return the text of the error, which can contain anything.
 func errorType(err error) string {
 	var ofModel *model.Error
 	var ofTask *task.Error

@@ -9,14 +9,14 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
-// State counts things at the moment of a scrape. The functions must not wait long; they are safe for concurrent use.
+// State provides counts at the time of a scrape. Its functions must not wait long, and are safe for concurrent use.
 type State struct {
 	TasksRunning, TasksQueued func() int
 	Tiers                     []string                                                // tiers of the sandbox
-	Runners                   func(tier string) (started, idle int, c sandbox.Counts) // alive or starting, of those waiting for a program, and what happened
+	Runners                   func(tier string) (started, idle int, c sandbox.Counts) // runners that are alive or starting, idle ones of them, counts of events
 }
 
-// Watch makes every scrape ask s. It is called once.
+// Watch makes every scrape show the counts of s. It must be called once only.
 func (m *Metrics) Watch(s State) {
 	for state, count := range map[string]func() int{"running": s.TasksRunning, "queued": s.TasksQueued} {
 		promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{
@@ -28,7 +28,7 @@ func (m *Metrics) Watch(s State) {
 	}
 }
 
-// watchRunners makes every scrape ask for the runners of a tier.
+// watchRunners makes every scrape show the runners of a tier.
 func (m *Metrics) watchRunners(tier string, runners func() (started, idle int, c sandbox.Counts)) {
 	for state, count := range map[string]func() int{
 		"started": func() int { started, _, _ := runners(); return started },
@@ -57,7 +57,7 @@ func (m *Metrics) watchRunners(tier string, runners func() (started, idle int, c
 	}
 }
 
-// maxLabels is the most values of a label. Each value is a set of time series until the process ends.
+// maxLabels is the maximum number of values of a label. Each value adds a set of time series until the process ends.
 const (
 	maxLabels = 200
 	other     = "other"

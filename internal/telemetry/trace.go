@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Tracer makes OpenTelemetry spans: request, task, turn of a model, run, tool call. It travels in the context; there are no
-// globals. A nil Tracer makes no spans.
+// Tracer makes OpenTelemetry spans of requests, tasks, turns of a model, runs and tool calls. It is passed in the context; there are no globals. A
+// nil Tracer makes no spans.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
@@ -24,7 +24,7 @@ type Tracer struct {
 
 type tracerKey struct{}
 
-// With returns a context under which Start and its kin make spans of this tracer.
+// With returns a context in which Start and similar functions make spans of this tracer.
 func (t *Tracer) With(ctx context.Context) context.Context {
 	if t == nil {
 		return ctx
@@ -41,18 +41,18 @@ func (t *Tracer) Shutdown(ctx context.Context) error {
 	return t.provider.Shutdown(ctx)
 }
 
-// End ends a span. The span gets the kind of the error, and the attributes besides those it has.
+// End ends a span. It adds the kind of the error and the given attributes to the span.
 type End func(err error, attrs ...slog.Attr)
 
 func nothing(error, ...slog.Attr) {}
 
-// Start begins a span below the one of the context. Attributes are names, ids and counts.
+// Start begins a span below the span of the context. Attributes are names, ids and counts.
 func Start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, End) {
 	return start(ctx, trace.SpanKindInternal, name, attrs)
 }
 
-// StartRequest begins the span of an HTTP request, below the caller's if the request names it (traceparent). route is
-// the pattern that matched, without its method; "" if none did. The response's status is an attribute of End: http.response.status_code.
+// StartRequest begins the span of an HTTP request, below the caller's span if the request names one (traceparent). route is the pattern that matched,
+// without its method, or "" if none did. The caller passes the status of the response to End as the attribute http.response.status_code.
 func StartRequest(ctx context.Context, r *http.Request, route string) (context.Context, End) {
 	if t, _ := ctx.Value(tracerKey{}).(*Tracer); t == nil {
 		return ctx, nothing
@@ -67,14 +67,14 @@ func StartRequest(ctx context.Context, r *http.Request, route string) (context.C
 // traceParent is the header that names a span (W3C Trace Context).
 const traceParent = "traceparent"
 
-// Parent is the span of the context as a text for Below; "" if there is none.
+// Parent returns the span of the context as a text for Below, or "" if there is none.
 func Parent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier[traceParent]
 }
 
-// Below returns a context whose spans are below the one that Parent returned. A text of another form changes nothing.
+// Below returns a context whose spans are below the span that Parent returned as text. A text of another form changes nothing.
 func Below(ctx context.Context, parent string) context.Context {
 	if parent == "" {
 		return ctx

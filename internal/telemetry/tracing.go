@@ -18,25 +18,24 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// TracingOptions say where spans go.
+// TracingOptions configures where spans are sent.
 type TracingOptions struct {
-	// Endpoint is the collector's address for OTLP over HTTP, without path ("http://localhost:4318"). Empty: as Environ says.
+	// Endpoint is the collector's address for OTLP over HTTP, without path ("http://localhost:4318"). If it is empty, Environ decides.
 	Endpoint string
-	// Environ is NAME=value, as of os.Environ. These variables of OpenTelemetry are read, each also in its TRACES form
-	// where there is one: OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and
-	// OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT and _PROTOCOL. Samplers, limits and batches the SDK reads from
-	// the process's own environment.
+	// Environ lists environment variables as NAME=value, like os.Environ. These variables of OpenTelemetry are read, each also in its TRACES form if it
+	// has one: OTEL_SDK_DISABLED, OTEL_TRACES_EXPORTER, OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES and OTEL_EXPORTER_OTLP_ENDPOINT, _HEADERS, _TIMEOUT
+	// and _PROTOCOL. The SDK reads the settings of samplers, limits and batches from the environment of the process.
 	Environ []string
 	Version string // version of the harness
 	Log     *slog.Logger
-	Client  *http.Client // nil is a client of its own
-	// Redact is what names and attributes that are texts pass; nil changes nothing.
+	Client  *http.Client // nil means a client of its own
+	// Redact changes names and attributes that are texts; nil changes nothing.
 	Redact func(string) string
 }
 
 const serviceName = "mcp-code-exec-harness"
 
-// NewTracer returns a tracer, or nil if no collector is configured. It connects to nothing yet.
+// NewTracer returns a tracer, or nil if no collector is configured. It does not connect yet.
 func NewTracer(o TracingOptions) (*Tracer, error) {
 	env := variables(o.Environ)
 	if env["OTEL_SDK_DISABLED"] == "true" || env["OTEL_TRACES_EXPORTER"] == "none" {
@@ -55,7 +54,7 @@ func NewTracer(o TracingOptions) (*Tracer, error) {
 		attrs = append(attrs, attribute.String(k, v))
 	}
 	if name := env["OTEL_SERVICE_NAME"]; name != "" {
-		attrs = append(attrs, attribute.String("service.name", name)) // the last of a name counts
+		attrs = append(attrs, attribute.String("service.name", name)) // of attributes with the same name, the last one counts
 	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	t := &Tracer{client: c, redact: func(s string) string {
@@ -69,7 +68,7 @@ func NewTracer(o TracingOptions) (*Tracer, error) {
 	return t, nil
 }
 
-// newClient returns nil if there is no address.
+// newClient returns a client, or nil if no address is configured.
 func newClient(o TracingOptions, env map[string]string) (*client, error) {
 	setting := func(name string) string {
 		return cmp.Or(env["OTEL_EXPORTER_OTLP_TRACES_"+name], env["OTEL_EXPORTER_OTLP_"+name])
@@ -118,7 +117,7 @@ func variables(environ []string) map[string]string {
 	return out
 }
 
-// pairs reads "name=value,name=value" with percent-encoded values. The error does not tell them.
+// pairs reads "name=value,name=value" with percent-encoded values. The error contains none of them.
 func pairs(s string) (map[string]string, error) {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(s, ",") {

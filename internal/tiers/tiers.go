@@ -1,5 +1,5 @@
-// Package tiers decides which tier of the sandbox a program runs in: which walls each tier has on this machine, which of two is stronger, and
-// what a user's runs need. It starts no sandbox itself: [Options] has the functions that do.
+// Package tiers decides which tier of the sandbox a program runs in: which walls each tier has on this machine, which of two is stronger, and what a
+// user's runs need. It starts no sandbox itself; [Options] contains the functions that do.
 package tiers
 
 import (
@@ -29,7 +29,7 @@ const (
 // Auto stands for the strongest tier that works.
 const Auto = "auto"
 
-// Strength orders tiers by what stands between a program and the machine.
+// Strength orders tiers by the walls between a program and the machine.
 type Strength int
 
 const (
@@ -39,7 +39,7 @@ const (
 	Kernel                     // a kernel of its own: gVisor
 )
 
-// most is the strength that a tier has at most.
+// most is the maximum strength of each tier.
 var most = map[string]Strength{Wasm: Memory, Process: Shared, Docker: Kernel}
 
 // Tier is a tier that has been opened.
@@ -51,17 +51,18 @@ type Tier struct {
 	name     string
 }
 
-// Options are what a Set is made of.
+// Options configures a Set.
 type Options struct {
 	// Default is the name of the configured tier.
 	Default string
-	// Open opens a tier, by its name. It is called again until it succeeds once, from one goroutine at a time.
+	// Open contains a function for each tier, by its name, that opens the tier and returns it. It is called at each use of the tier, and has to return
+	// the same tier once it has succeeded.
 	Open map[string]func() (*Tier, error)
 	// Rules returns the tiers that policy.runs names for a user.
 	Rules func(user string, roles []auth.Role) []string
 }
 
-// Set is the tiers of a process. Its methods are safe for concurrent use.
+// Set holds the tiers of a process. Its methods are safe for concurrent use.
 type Set struct {
 	opt Options
 
@@ -69,10 +70,10 @@ type Set struct {
 	open map[string]*Tier // opened tiers
 }
 
-// New returns a set of tiers, none of which is open.
+// New returns a set of tiers that are not open yet.
 func New(opt Options) *Set { return &Set{opt: opt, open: map[string]*Tier{}} }
 
-// tier opens a tier; empty is the configured one.
+// tier opens a tier. An empty name stands for the configured tier.
 func (s *Set) tier(ctx context.Context, name string) (*Tier, error) {
 	name = cmp.Or(name, s.opt.Default)
 	if name == Auto {
@@ -124,7 +125,7 @@ func (s *Set) strongest(ctx context.Context) (best *Tier, err error) {
 	return best, nil
 }
 
-// strength is the strength of a tier on this machine. It starts a runner if none has been started.
+// strength returns the strength of a tier on this machine. It starts a runner if none has been started.
 func (t *Tier) strength(ctx context.Context) (Strength, error) {
 	missing, err := t.lacks(ctx)
 	if err != nil {
@@ -138,7 +139,7 @@ func (t *Tier) strength(ctx context.Context) (Strength, error) {
 	return t.Strength, nil
 }
 
-// lacks are the walls that the tier's runners have not.
+// lacks returns the walls that the tier's runners lack.
 func (t *Tier) lacks(ctx context.Context) (jail.Missing, error) {
 	if missing := t.Missing(); missing != nil {
 		return missing, nil
@@ -151,7 +152,7 @@ func (t *Tier) lacks(ctx context.Context) (jail.Missing, error) {
 	return t.Missing(), nil
 }
 
-// Pool opens a tier and returns its runners; empty is the configured one.
+// Pool opens a tier and returns its runners. An empty name stands for the configured tier.
 func (s *Set) Pool(name string) (*sandbox.Pool, error) {
 	t, err := s.tier(context.Background(), name)
 	if err != nil {
@@ -183,8 +184,8 @@ func (s *Set) Walls(ctx context.Context, name string) (walls []string, missing j
 	return t.Walls, missing, err
 }
 
-// For returns the tier of a caller's run that asked for one, or for none (empty): the one that rules of policy.runs name for the caller, of
-// several the strongest, or else the configured one. The one asked for takes its place if it is not weaker.
+// For returns the tier of a caller's run. Rules of policy.runs name the tier for the caller; of several, the strongest counts. Without such a rule it
+// is the configured tier. A run that asked for another tier gets that one if it is not weaker; asked is empty if it asked for none.
 func (s *Set) For(user string, roles []auth.Role, asked string) (string, error) {
 	ctx := context.Background()
 	least, why, err := s.least(ctx, user, roles)
@@ -196,7 +197,7 @@ func (s *Set) For(user string, roles []auth.Role, asked string) (string, error) 
 	}
 	weaker := runs.InvalidError(fmt.Sprintf("sandbox: %s is weaker than %s, %s", asked, least.name, why))
 	if limit := most[asked]; limit > 0 {
-		// A tier that is refused in any case is not opened.
+		// A tier that would be refused in any case is not opened.
 		if needs, err := least.strength(ctx); err != nil || limit < needs {
 			return "", cmp.Or(err, error(weaker))
 		}
@@ -216,7 +217,7 @@ func (s *Set) For(user string, roles []auth.Role, asked string) (string, error) 
 	return "", weaker
 }
 
-// least is the tier that programs of a caller have unless they ask for a stronger one, and why.
+// least returns the tier that a caller's programs run in unless they ask for a stronger one, and the reason.
 func (s *Set) least(ctx context.Context, user string, roles []auth.Role) (*Tier, string, error) {
 	names := s.opt.Rules(user, roles)
 	if len(names) == 0 {
@@ -240,7 +241,7 @@ func (s *Set) least(ctx context.Context, user string, roles []auth.Role) (*Tier,
 	return least, "which this user's programs need (policy.runs)", nil
 }
 
-// covers reports that a tier is not weaker than another one.
+// covers reports whether a tier is not weaker than another one.
 func (t *Tier) covers(ctx context.Context, other *Tier) (bool, error) {
 	if t == other {
 		return true, nil

@@ -1,5 +1,5 @@
-// Package trust remembers which files of configuration their user trusts: each by its path and what it says, so that a file that is
-// changed by another hand has to be trusted again.
+// Package trust remembers which configuration files their user trusts. It remembers the path and the content of each file, so a file that
+// someone else changes has to be trusted again.
 package trust
 
 import (
@@ -14,23 +14,23 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// State is what a user has decided about a file.
+// State is the user's decision about a file.
 type State int
 
 // The states of a file.
 const (
-	Unknown State = iota // nothing was decided
-	Changed              // a trusted file has other content now
+	Unknown State = iota // there is no decision
+	Changed              // the content of a trusted file has changed
 	Trusted
 )
 
-// Store is a file with decisions. Its methods may be called from any goroutine and process. A nil Store trusts nothing and cannot be
-// changed.
+// Store is a file with decisions. Its methods are safe for concurrent use, also by several processes. A nil Store trusts nothing and
+// cannot be changed.
 type Store struct {
-	File string // file with its directory, which is created; empty: the store trusts nothing
+	File string // path of the file, whose directory is created; empty: the store trusts nothing
 }
 
-// Of returns the state of the file at path with this content.
+// Of returns the state of the file at path with the given content.
 func (s *Store) Of(path string, content []byte) (State, error) {
 	all, err := s.read()
 	switch known, ok := all[Path(path)]; {
@@ -42,7 +42,7 @@ func (s *Store) Of(path string, content []byte) (State, error) {
 	return Trusted, nil
 }
 
-// Trust notes that files are trusted, by path, as they are, and no longer as they were.
+// Trust records that files are trusted with the given contents, by path, and no longer with earlier contents.
 func (s *Store) Trust(contents map[string][]byte) error {
 	return s.change(func(all map[string][]string) {
 		for path, content := range contents {
@@ -51,12 +51,12 @@ func (s *Store) Trust(contents map[string][]byte) error {
 	})
 }
 
-// Change notes that a trusted file is about to have other content: until Trust, it is trusted with either.
+// Change records the content that a trusted file is about to get. Until Trust is called, both the old and the new content are trusted.
 func (s *Store) Change(path string, content []byte) error {
 	return s.change(func(all map[string][]string) { all[Path(path)] = append(all[Path(path)], sum(content)) })
 }
 
-// Forget takes back the trust in the files of a directory and returns their paths.
+// Forget removes the trust in the files of a directory and returns their paths.
 func (s *Store) Forget(dir string) (forgotten []string, err error) {
 	dir = filepath.Dir(Path(filepath.Join(dir, "any")))
 	err = s.change(func(all map[string][]string) {
@@ -71,8 +71,8 @@ func (s *Store) Forget(dir string) (forgotten []string, err error) {
 	return forgotten, err
 }
 
-// Path is the name that a file has in the store: its directory without links. A link in place of the file keeps its own name, because
-// relative paths in the file mean the directory of the link.
+// Path returns the name of a file in the store: its path with the links in the directory resolved. A link in place of the file itself is
+// not resolved, because relative paths in the file are relative to the directory of the link.
 func Path(path string) string {
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		return filepath.Join(dir, filepath.Base(path))

@@ -1,5 +1,5 @@
-// Package upstream has the upstream servers as the gate needs them: their tools are in the catalog, and each call is counted, traced and
-// audited. The connections are those of package mcpclient.
+// Package upstream gives the gate access to the upstream servers: it puts their tools into the catalog, and counts, traces and
+// audits each call. Package mcpclient makes the connections.
 package upstream
 
 import (
@@ -21,38 +21,38 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// Options are what Servers are made of.
+// Options configures Servers.
 type Options struct {
-	// Manager shapes the connections; its OnChange is set by New.
+	// Manager configures the connections. New sets its OnChange.
 	Manager mcpclient.Options
 	Catalog *catalog.Catalog
 	Metrics *telemetry.Metrics
 	Audit   *telemetry.Auditor
-	// Discovery bounds how long EnsureTools waits for slow servers.
+	// Discovery is the maximum time that EnsureTools waits for slow servers.
 	Discovery time.Duration
-	// CallTimeout bounds calls of servers that AddLater adds.
+	// CallTimeout is the timeout of calls of servers that AddLater adds.
 	CallTimeout time.Duration
-	// Aliases returns further names under which a server's tools are found; nil: none.
+	// Aliases returns further names under which a server's tools are found; it may be nil.
 	Aliases func(mcpclient.Server) []string
-	// Changed is called after the catalog has a server's new list; it must not block.
+	// Changed is called after a server's new list is in the catalog; it must not block.
 	Changed func(mcpclient.Server)
 }
 
-// Servers are the upstream servers. Their methods are safe for concurrent use.
+// Servers manages the upstream servers. Its methods are safe for concurrent use.
 type Servers struct {
 	*mcpclient.Manager
 	opt Options
 
 	changed  atomic.Bool
-	changing sync.Mutex // held while a server is added or removed: its tools leave the catalog before its name is used again
+	changing sync.Mutex // held while a server is added or removed, so that its tools leave the catalog before its name is used again
 
 	mu       sync.Mutex
-	stateful map[string]bool // servers that keep state for a connection; guarded by mu
+	stateful map[string]bool // servers that keep state for each connection; guarded by mu
 }
 
 var _ gate.Servers = (*Servers)(nil)
 
-// New returns a set without servers. Close of the Manager must be called.
+// New returns Servers without any server. The caller must call Close of the Manager.
 func New(opt Options) *Servers {
 	s := &Servers{opt: opt, stateful: map[string]bool{}}
 	opt.Manager.OnChange = func(server mcpclient.Server) {
@@ -65,7 +65,7 @@ func New(opt Options) *Servers {
 	return s
 }
 
-// Add adds a server, which starts when it is needed.
+// Add adds a server. The server starts when it is needed.
 func (s *Servers) Add(c mcpclient.Config) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -88,10 +88,10 @@ func (s *Servers) AddLater(c mcpclient.Config) error {
 	return err
 }
 
-// Changed reports whether these are other servers than those of the configuration: some were added later, or removed.
+// Changed reports whether the servers differ from those of the configuration because some were added later or removed.
 func (s *Servers) Changed() bool { return s.changed.Load() }
 
-// Remove ends a server and removes its tools. When ctx ends, its process is killed.
+// Remove ends a server and removes its tools. When ctx ends first, Remove kills the server's process.
 func (s *Servers) Remove(ctx context.Context, name string) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -113,7 +113,7 @@ func (s *Servers) Stateful(server string) bool {
 	return s.stateful[server]
 }
 
-// Call implements gate.Servers: the Manager's Call, counted, traced and audited.
+// Call implements gate.Servers. It calls Call of the Manager, and counts, traces and audits the call.
 func (s *Servers) Call(
 	ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions,
 ) (*mcpclient.Result, error) {
@@ -127,12 +127,12 @@ func (s *Servers) Call(
 	return result, err
 }
 
-// Request implements gate.Servers: send is counted, traced and audited as a call of a tool.
+// Request implements gate.Servers. It calls send, and counts, traces and audits it as a tool call.
 func (s *Servers) Request(ctx context.Context, server, name string, call int, send func(context.Context) error) error {
 	return s.record(ctx, server, name, call, func(ctx context.Context) (string, error) { return "ok", send(ctx) })
 }
 
-// record makes a call, and counts, traces and audits it. outcome is what a call without an error ended as.
+// record makes a call, and counts, traces and audits it. call returns the outcome to record if there is no error.
 func (s *Servers) record(ctx context.Context, server, tool string, number int, call func(context.Context) (outcome string, err error)) error {
 	if err := s.opt.Audit.Ready(); err != nil {
 		return &mcpclient.CallError{
@@ -158,7 +158,7 @@ func (s *Servers) record(ctx context.Context, server, tool string, number int, c
 	return err
 }
 
-// offered is a server as the catalog has it.
+// offered converts a server to the form of the catalog.
 func (s *Servers) offered(server mcpclient.Server) catalog.Server {
 	out := catalog.Server{Name: server.Name, Description: server.ServerInfo.Title, Instructions: server.Instructions, Held: server.Held}
 	if s.opt.Aliases != nil {
@@ -176,7 +176,7 @@ func (s *Servers) offered(server mcpclient.Server) catalog.Server {
 // Unavailable implements gate.Servers.
 func (s *Servers) Unavailable(user string) (all []*mcpclient.CallError) {
 	for _, server := range s.ServersOf(user) {
-		reason, _, _ := strings.Cut(server.Reason, "\n") // programs do not see what the server wrote
+		reason, _, _ := strings.Cut(server.Reason, "\n") // programs must not see the server's own text, which follows the first line
 		switch {
 		case server.Known:
 		case server.State == mcpclient.StateNeedsLogin:
@@ -189,7 +189,7 @@ func (s *Servers) Unavailable(user string) (all []*mcpclient.CallError) {
 	return all
 }
 
-// Unlisted are the names of the servers whose tools are not known.
+// Unlisted returns the names of the servers whose tools are not known.
 func (s *Servers) Unlisted() (names []string) {
 	for _, server := range s.Tools() {
 		if !server.Known {
@@ -199,8 +199,8 @@ func (s *Servers) Unlisted() (names []string) {
 	return names
 }
 
-// EnsureTools implements gate.Servers: it waits for at most Options.Discovery, or until ctx ends, and not for a server whose last
-// start failed before its backoff is over.
+// EnsureTools implements gate.Servers. It waits for at most Options.Discovery, or until ctx ends. It does not wait for a server whose
+// last start failed and whose backoff is not over.
 func (s *Servers) EnsureTools(ctx context.Context, user string) {
 	missing := func(server mcpclient.Server) bool {
 		failed := server.State == mcpclient.StateFailed || server.State == mcpclient.StateBackoff

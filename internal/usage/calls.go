@@ -15,7 +15,7 @@ type Tool struct{ Server, Name string }
 
 // Calls adds up the calls of one run from its records, in their order. The zero value is ready to use. It is not safe for concurrent use.
 type Calls struct {
-	now    int64 // clock of the run, microseconds
+	now    int64 // clock of the run, in microseconds
 	flight map[int]began
 	Sums   map[Tool]*Sum
 }
@@ -25,7 +25,7 @@ type began struct {
 	at   int64
 }
 
-// Add takes a record. A call that has no answer is not counted.
+// Add adds a record. Calls without an answer are not counted.
 func (c *Calls) Add(r *journal.Record) {
 	switch {
 	case r.Start != nil:
@@ -59,7 +59,7 @@ func (c *Calls) Add(r *journal.Record) {
 	}
 }
 
-// toolOf is the tool of a call. A program names its server beside its name or before it.
+// toolOf returns the tool of a call. A program passes the server as an argument, or in the name as a prefix.
 func toolOf(c *journal.Call) Tool {
 	server, name, found := strings.Cut(c.Name, "__")
 	if !found {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// By is what the rows of a report are about.
+// By is the subject of the rows of a report.
 type By string
 
-// What rows may be about.
+// The subjects of rows.
 const (
 	ByUser   By = "user"
 	ByTool   By = "tool"
@@ -17,11 +17,11 @@ const (
 	ByModel  By = "model"
 )
 
-// Query chooses what a report is about.
+// Query selects the contents of a report.
 type Query struct {
-	User  string    // "" is all users
-	Since time.Time // moved to the beginning of its slot; zero: a day ago
-	By    By        // "" is ByTool
+	User  string    // "": all users
+	Since time.Time // rounded down to the beginning of its slot; zero: a day ago
+	By    By        // "": ByTool
 }
 
 // Row is a row of the store.
@@ -32,7 +32,7 @@ type Row struct {
 	Sum
 }
 
-// Report is what was used in a window.
+// Report has the usage in a window of time.
 type Report struct {
 	Since time.Time `json:"since" doc:"The beginning of the window: that of ten minutes, or of a day in UTC where the window is longer than two days."`
 	Until time.Time `json:"until"`
@@ -47,19 +47,19 @@ type Report struct {
 	steps      []folded
 }
 
-// Line is the part of a name.
+// Line has the figures of one name.
 type Line struct {
 	Name string `json:"name,omitempty"`
 	Figures
 }
 
-// Step is a part of the window.
+// Step has the figures of one part of the window.
 type Step struct {
 	At time.Time `json:"at"`
 	Figures
 }
 
-// folded is what rows of each kind add up to.
+// folded has the sums of rows, one for each kind.
 type folded struct{ run, call, task Sum }
 
 func (f *folded) add(r *Row) {
@@ -73,7 +73,7 @@ func (f *folded) add(r *Row) {
 	}
 }
 
-// weight orders rows: by money and tokens, then by what was done.
+// weight returns the numbers that order rows: cost, tokens, calls, then runs and tasks.
 func (f *folded) weight() [4]int64 {
 	return [4]int64{f.task.Cost, f.task.Input + f.task.Output, f.call.N + f.run.Calls, f.run.N + f.task.N}
 }
@@ -86,7 +86,7 @@ func (f *folded) figures() Figures {
 	}
 }
 
-// NewReport begins a report, which Add fills and Close ends.
+// NewReport returns an empty report. Add fills it, and Close completes it.
 func NewReport(q Query, now time.Time) *Report {
 	now = now.UTC()
 	if q.Since.IsZero() {
@@ -117,10 +117,10 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// Span is the length of the slots that the report reads.
+// Span returns the length of the slots that the report reads.
 func (r *Report) Span() time.Duration { return r.span }
 
-// Slots are the beginnings of the slots that the report reads, in seconds since the Unix epoch.
+// Slots returns the beginnings of the slots that the report reads, in seconds since the Unix epoch.
 func (r *Report) Slots() (all []int64) {
 	for at := r.Since; !at.After(r.Until); at = at.Add(r.span) {
 		all = append(all, at.Unix())
@@ -128,7 +128,8 @@ func (r *Report) Slots() (all []int64) {
 	return all
 }
 
-// Add adds a row. Where a report of all users has a row for each, the rows of users are not those of the whole.
+// Add adds a row. The row counts in the total only if whole is true. A report of all users by user also has the rows of each user, which must not
+// count twice.
 func (r *Report) Add(row *Row, whole bool) {
 	if whole {
 		r.total.add(row)
@@ -158,7 +159,7 @@ func (r *Report) Add(row *Row, whole bool) {
 	r.lines[name].add(row)
 }
 
-// Close makes the figures of what was added.
+// Close calculates the figures from the rows that were added.
 func (r *Report) Close() *Report {
 	r.Total = r.total.figures()
 	for i := range r.steps {

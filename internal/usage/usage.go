@@ -1,5 +1,5 @@
-// Package usage says what users have used: runs, calls, tasks, tokens and money, over time. The store adds the figures up when a run or task
-// ends, in slots of time, and never looks through runs for them.
+// Package usage records what users have used over time: runs, calls, tasks, tokens and money. The store adds figures to slots of time when a run
+// or task ends, so a report never reads the runs.
 package usage
 
 import (
@@ -9,41 +9,41 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// Slots of figures: fine ones for the last two days, and days in UTC.
+// The lengths of slots: short ones for the last two days, and days in UTC.
 const (
 	Fine = 10 * time.Minute
 	Day  = 24 * time.Hour
-	// KeepFine and KeepDays are how long slots are kept. A shorter retention of runs shortens KeepDays.
+	// KeepFine and KeepDays are the times for which slots are kept. A shorter retention of runs shortens KeepDays.
 	KeepFine = 2*Day + time.Hour
 	KeepDays = 90 * Day
 )
 
-// The bounds of rows. What is beyond them is counted under the name Others.
+// The limits of rows. What exceeds them is counted under the name Others.
 const (
-	MaxNames = 100 // names of an owner in a slot, and rows of a report
-	maxName  = 128 // bytes of a name
+	MaxNames = 100 // maximum number of names of an owner in a slot, and of rows of a report
+	maxName  = 128 // maximum number of bytes of a name
 )
 
-// Others is the name of what has none, or no row of its own.
+// Others is the name in rows for everything that has no name, or no row of its own.
 const Others = ""
 
-// Name is a name as rows have it.
+// Name shortens a name to the maximum length in rows.
 func Name(s string) string { return clip.Head(s, maxName) }
 
-// bounds are the upper bounds of the buckets of spans; the last bucket has none. The columns of the store are in this order.
+// bounds are the upper bounds of the buckets of Spans. The last bucket has no bound. The columns of the store are in this order.
 var bounds = [Buckets - 1]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second,
 	10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute,
 }
 
-// Buckets is how many buckets a Spans has.
+// Buckets is the number of buckets of Spans.
 const Buckets = 18
 
-// Spans counts spans of time by their length.
+// Spans counts durations in buckets by their length.
 type Spans [Buckets]int64
 
-// Bucket is the bucket of a span.
+// Bucket returns the index of the bucket for a duration.
 func Bucket(d time.Duration) int {
 	for i, most := range bounds {
 		if d <= most {
@@ -53,8 +53,8 @@ func Bucket(d time.Duration) int {
 	return Buckets - 1
 }
 
-// Quantile estimates the span below which a share of the spans is: the share of its bucket, which lies between two bounds. In the last
-// bucket it is the lower bound. The second result is false where there is no span.
+// Quantile estimates the duration below which the given share of all durations lies. It interpolates between the bounds of a bucket; for the
+// last bucket it returns the lower bound. The second result is false if nothing was counted.
 func (s *Spans) Quantile(share float64) (time.Duration, bool) {
 	var all, below int64
 	for _, n := range s {
@@ -78,29 +78,29 @@ func (s *Spans) Quantile(share float64) (time.Duration, bool) {
 	return 0, false
 }
 
-// Kind is what a row counts.
+// Kind is the kind of thing that a row counts.
 type Kind string
 
-// The kinds. Rows of calls have a server and a tool, rows of tasks a model.
+// The kinds of rows. Rows of calls have a server and a tool, and rows of tasks have a model.
 const (
 	Run  Kind = "run"
 	Call Kind = "call"
 	Task Kind = "task"
 )
 
-// Sum is what a row adds up.
+// Sum has the sums of a row.
 type Sum struct {
 	N, Failed     int64
-	Calls         int64 // calls of the runs
+	Calls         int64 // calls that the runs made
 	Input, Output int64 // tokens of the tasks
-	// Saved is the tokens of calling the tools directly, by estimate, minus those that the tasks took.
+	// Saved is the estimated number of tokens for calling the tools directly, minus the tokens that the tasks took.
 	Saved int64
-	// Cost is in 1e-9 US dollars. Unpriced is the tasks whose cost is not known.
+	// Cost is in 1e-9 US dollars. Unpriced is the number of tasks whose cost is not known.
 	Cost, Unpriced int64
 	Spans          Spans
 }
 
-// Add adds other figures.
+// Add adds the sums of another row.
 func (s *Sum) Add(o *Sum) {
 	s.N += o.N
 	s.Failed += o.Failed
@@ -115,7 +115,7 @@ func (s *Sum) Add(o *Sum) {
 	}
 }
 
-// Figures are what a window, a part of it or a name adds up to.
+// Figures are the sums of a window, of a part of it or of a name.
 type Figures struct {
 	Runs        int64   `json:"runs" doc:"Programs that have ended."`
 	RunsFailed  int64   `json:"runsFailed"`
@@ -133,7 +133,7 @@ type Figures struct {
 	TaskTimes   *Times  `json:"taskTimes,omitempty"`
 }
 
-// Price is the cost in words. It says where the cost of tasks is not known.
+// Price returns the cost as text, which shows whether the cost of tasks is unknown.
 func (f Figures) Price() string {
 	switch {
 	case f.Unpriced == 0:
@@ -144,7 +144,7 @@ func (f Figures) Price() string {
 	return fmt.Sprintf("over $%.4f", f.CostUSD)
 }
 
-// Times are milliseconds, estimated from counts of spans between fixed bounds.
+// Times are quantiles in milliseconds, estimated from counts in buckets.
 type Times struct {
 	P50 float64 `json:"p50Ms"`
 	P99 float64 `json:"p99Ms"`

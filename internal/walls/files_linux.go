@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rights of Landlock to what is at a path and below it, as far as the kernel knows them.
+// Rights of Landlock for a path and everything below it, as far as the kernel supports them.
 const (
 	Execute = unix.LANDLOCK_ACCESS_FS_EXECUTE
 	Read    = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
@@ -15,17 +15,17 @@ const (
 		unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
 
-	// ofFiles are those that something other than a directory can give.
+	// ofFiles are the rights that apply to other files than directories.
 	ofFiles = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_TRUNCATE
 )
 
-// Grant is what may be done with a path.
+// Grant is a path with the rights for it.
 type Grant struct {
 	Path   string
 	Rights uint64
 }
 
-// Landlock returns the version of Landlock that the kernel has.
+// Landlock returns the version of Landlock in the kernel.
 func Landlock() (version int, err error) {
 	const askVersion = 1 // LANDLOCK_CREATE_RULESET_VERSION
 	v, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, askVersion)
@@ -35,8 +35,8 @@ func Landlock() (version int, err error) {
 	return int(v), nil
 }
 
-// Rules returns a descriptor of rules that forbid every other file, TCP unless the network is allowed, abstract sockets and signals to others, as
-// far as the kernel knows how. The caller restricts its threads by them, and closes the descriptor.
+// Rules returns the descriptor of a ruleset. It forbids all files without a grant, TCP unless network is true, abstract sockets, and signals to
+// other processes, as far as the kernel supports it. The caller applies the ruleset to its threads, and closes the descriptor.
 func Rules(network bool, grants []Grant) (fd uintptr, err error) {
 	version, err := Landlock()
 	if err != nil {
@@ -76,7 +76,7 @@ func Rules(network bool, grants []Grant) (fd uintptr, err error) {
 	return fd, nil
 }
 
-// add adds a rule to those of a descriptor, with the rights that they know.
+// add adds the grant to a ruleset. known are the rights that the ruleset handles.
 func (g Grant) add(rules uintptr, known uint64) error {
 	fd, err := unix.Open(g.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -98,8 +98,8 @@ func (g Grant) add(rules uintptr, known uint64) error {
 	return nil
 }
 
-// Root makes a directory, on which a file system is mounted with flags, the root of this process, read-only. Nothing else of the machine stays in
-// reach. The new root is the working directory.
+// Root makes a directory the read-only root of this process. A file system must be mounted on it with the given flags. Nothing else of the
+// machine stays reachable. The new root becomes the working directory.
 func Root(dir string, flags uintptr) error {
 	if err := unix.Mount("", dir, "", flags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
 		return fmt.Errorf("make the root read-only: %w", err)
@@ -107,7 +107,7 @@ func Root(dir string, flags uintptr) error {
 	if err := unix.Chdir(dir); err != nil {
 		return err
 	}
-	if err := unix.PivotRoot(".", "."); err != nil { // the old root is on top of the new one now
+	if err := unix.PivotRoot(".", "."); err != nil { // the old root now lies on top of the new one
 		return fmt.Errorf("change the root: %w", err)
 	}
 	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {

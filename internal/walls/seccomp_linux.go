@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Program is a filter of system calls, or a part of one, in the language of the kernel.
+// Program is a filter of system calls in BPF, or a part of one.
 type Program []unix.SockFilter
 
 // Verdicts on a system call.
@@ -18,12 +18,12 @@ var (
 	Kill  = end(unix.SECCOMP_RET_KILL_PROCESS)
 )
 
-// Fail is the verdict that a system call fails.
+// Fail returns the verdict that makes a system call fail with errno.
 func Fail(errno unix.Errno) Program { return end(unix.SECCOMP_RET_ERRNO | uint32(errno)) }
 
 func end(action uint32) Program { return Program{{Code: unix.BPF_RET | unix.BPF_K, K: action}} }
 
-// Offsets into struct seccomp_data, of the lower half of an argument, and from there to its upper half.
+// Offsets into struct seccomp_data. atArgs is that of the lower half of the first argument, toUpper leads from a lower half to its upper half.
 const (
 	atNumber = 0
 	atArch   = 4
@@ -35,33 +35,33 @@ func load(at uint32) Program {
 	return Program{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}}
 }
 
-// Number loads the number of the system call, which Call needs after an argument was loaded.
+// Number loads the number of the system call. Call needs it after an argument was loaded.
 func Number() Program { return load(atNumber) }
 
-// Arg loads the lower half of an argument: 0 is the first.
+// Arg loads the lower half of argument i, counted from 0.
 func Arg(i uint32) Program { return load(atArgs + 8*i) }
 
-// Upper loads the upper half of an argument.
+// Upper loads the upper half of argument i.
 func Upper(i uint32) Program { return load(atArgs + 8*i + toUpper) }
 
-// Mask keeps some bits of what is loaded.
+// Mask clears all bits of the loaded value except the given ones.
 func Mask(bits uint32) Program {
 	return Program{{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: bits}}
 }
 
-// Skip passes over n instructions.
+// Skip jumps over n instructions.
 func Skip(n uint32) Program { return Program{{Code: unix.BPF_JMP | unix.BPF_JA, K: n}} }
 
-// If is then where what is loaded passes a test: BPF_JEQ (equal), BPF_JGE, BPF_JGT, BPF_JSET (a common bit). then has at most 255 instructions.
+// If runs the instructions of then if the loaded value passes a test: BPF_JEQ (equal), BPF_JGE, BPF_JGT, BPF_JSET (a common bit). They are at most 255.
 func If(test uint16, value uint32, then ...Program) Program {
 	body := slices.Concat(then...)
 	return append(Program{{Code: unix.BPF_JMP | test | unix.BPF_K, Jf: uint8(len(body)), K: value}}, body...)
 }
 
-// Call is then for one system call.
+// Call runs the instructions of then for one system call.
 func Call(number uint32, then ...Program) Program { return If(unix.BPF_JEQ, number, then...) }
 
-// Calls is a verdict on several system calls.
+// Calls applies a verdict to several system calls.
 func Calls(numbers []uint32, verdict Program) (p Program) {
 	for _, number := range numbers {
 		p = append(p, Call(number, verdict)...)
@@ -69,16 +69,17 @@ func Calls(numbers []uint32, verdict Program) (p Program) {
 	return p
 }
 
-// Filter is a whole program: its parts judge the system calls of this machine, whose number is loaded; others kill the process.
+// Filter returns a complete program. parts judge the system calls of this architecture, with the number loaded. Calls of other architectures kill the
+// process.
 func Filter(parts ...Program) Program {
 	return slices.Concat(
 		load(atArch), If(unix.BPF_JEQ, Architecture, Skip(1)), Kill,
-		Number(), If(unix.BPF_JGE, 1<<30, Kill), // the calls of x32
+		Number(), If(unix.BPF_JGE, 1<<30, Kill), // calls of the x32 ABI
 		slices.Concat(parts...),
 	)
 }
 
-// Install has the program judge the system calls of all threads from now on, and of what they become. They gain no privileges any more.
+// Install applies the filter to all threads of this process, and to everything they start or execute. They can no longer gain privileges.
 func (p Program) Install() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err

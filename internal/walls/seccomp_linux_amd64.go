@@ -2,5 +2,5 @@ package walls
 
 import "golang.org/x/sys/unix"
 
-// Architecture is that of this machine, as filters know it.
+// Architecture is the architecture of this machine in filters.
 const Architecture = unix.AUDIT_ARCH_X86_64

@@ -13,14 +13,14 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// addition is the form that adds servers, as it was sent, and what came of it.
+// addition is the form that adds servers, as it was sent, and its outcome.
 type addition struct {
 	Name, Server string
 	Added        []string // names of servers that were added
-	Problems     []string // why others were not, and what was left out
+	Problems     []string // why other servers were not added, and what was left out
 }
 
-// addServer adds the servers that a text describes. One that cannot be added stops no other.
+// addServer adds the servers that a text describes. A server that cannot be added does not stop the others.
 func (v *visit) addServer() error {
 	form := addition{Name: strings.TrimSpace(v.form("name")), Server: strings.TrimSpace(v.form("server"))}
 	servers, err := newServers(form.Name, form.Server)
@@ -63,8 +63,8 @@ func (v *visit) addServer() error {
 type newServer struct {
 	name  string
 	ask   serverRequest
-	notes []string // differences to the configuration of the other client
-	Err   error    // why it cannot be added
+	notes []string // notes about what differs from the configuration of the other client
+	Err   error    // why the server cannot be added
 }
 
 // serverRequest is the body of a request that adds a server.
@@ -79,7 +79,7 @@ type serverRequest struct {
 	Env       map[string]string `json:"env,omitempty"`
 }
 
-// newServers reads what a person pastes: the address of a server, an OpenAPI document or its address, or JSON as other clients and registries have it.
+// newServers parses what a person pastes: the address of a server, an OpenAPI document or its address, or JSON in the format of other clients or registries.
 func newServers(name, text string) ([]newServer, error) {
 	address, _ := url.Parse(text)
 	web := address != nil && address.Host != "" && (address.Scheme == "http" || address.Scheme == "https")
@@ -117,7 +117,8 @@ func newServers(name, text string) ([]newServer, error) {
 // documentAddress matches the path of an OpenAPI document.
 var documentAddress = startup.Regexp(`(?i)(openapi|swagger)[^/]*$|\.(ya?ml|json)$`)
 
-// addRequest is the request that adds a server of another client. What it cannot say is an error: nothing is left out silently.
+// addRequest returns the request that adds a server of another client. It returns an error if the request cannot express a setting, so that nothing is lost
+// silently.
 func addRequest(s clients.Server) (ask serverRequest, err error) {
 	for key, set := range map[string]bool{
 		"envFile": s.EnvFile != "", "cwd": s.Cwd != "", "inherit": len(s.Inherit) > 0, "timeout": s.Timeout != 0, "disabled": s.Disabled,
@@ -144,5 +145,5 @@ func addRequest(s clients.Server) (ask serverRequest, err error) {
 	return ask, err
 }
 
-// placeholders matches a placeholder of the configuration, and a dollar sign that is written twice so that it is none.
+// placeholders matches the beginning of a placeholder of the configuration, and the escaped dollar sign $$.
 var placeholders = startup.Regexp(`\$\$|\$\{`)

@@ -30,7 +30,7 @@ func (v *visit) approvals() error {
 	return v.show("approvals", view{Title: "Approvals", Nav: "approvals", Live: body.First, Body: body})
 }
 
-// waiting is what waits for a person, for notifications: the newest requests, by id and tools.
+// waiting answers with the newest waiting requests, for notifications: their ids and tools.
 func (v *visit) waiting() error {
 	got, err := read[approvalList](v, "/v1/approvals", "limit", pageSize, "status", "waiting")
 	if err != nil {
@@ -60,7 +60,7 @@ func (v *visit) approval() error {
 	body := struct {
 		approval.Request
 		Code    string
-		Next    string // id of another request that waits
+		Next    string // id of another waiting request
 		Confirm confirming
 	}{Request: r}
 	if body.Confirm, err = v.confirming("harness approvals approve"); err != nil {
@@ -80,7 +80,7 @@ func (v *visit) approval() error {
 	return v.show("approval", view{Title: "Approval " + r.ID, Nav: "approvals", Live: r.Status == approval.Waiting, Body: body})
 }
 
-// decide decides about one request or several. One that cannot be decided stops no other.
+// decide decides one request or several. A request that cannot be decided does not stop the others.
 func (v *visit) decide() error {
 	ids := v.r.PostForm["id"]
 	if len(ids) == 0 {
@@ -116,7 +116,7 @@ func (v *visit) decide() error {
 	return v.decided(did)
 }
 
-// decided sends the browser to the page behind a decision.
+// decided redirects the browser to the page that follows a decision.
 func (v *visit) decided(did string) error {
 	if ids := v.r.PostForm["id"]; v.form("to") != "" && len(ids) == 1 {
 		return v.to(at("/approvals/", ids[0]), did)
@@ -124,7 +124,7 @@ func (v *visit) decided(did string) error {
 	return v.to("/approvals", did)
 }
 
-// decideBySecurityKey approves what a security key has answered. One that cannot be approved stops no other.
+// decideBySecurityKey approves the requests that a security key has confirmed. A request that cannot be approved does not stop the others.
 func (v *visit) decideBySecurityKey() error {
 	all, err := v.approveBySecurityKey()
 	if err != nil {
@@ -143,7 +143,7 @@ func (v *visit) decideBySecurityKey() error {
 	return v.decided("approved")
 }
 
-// notDecided says which of some requests were not decided.
+// notDecided returns the beginning of a message that names the requests that were not decided.
 func notDecided(all int, failed []string) string {
 	return strconv.Itoa(all-len(failed)) + " of " + strconv.Itoa(all) + " decided; not " + strings.Join(failed, ", ") + ": "
 }

@@ -25,7 +25,7 @@ type asset struct {
 	plain, zipped []byte
 }
 
-// assets are the files by name, compressed at their first use.
+// assets returns the files by name. They are compressed on the first call.
 var assets = sync.OnceValue(func() map[string]asset {
 	all := map[string]asset{}
 	files, err := assetFiles.ReadDir("assets")
@@ -39,7 +39,7 @@ var assets = sync.OnceValue(func() map[string]asset {
 		}
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
-		_, _ = z.Write(text) // a buffer takes everything
+		_, _ = z.Write(text) // writing to a buffer does not fail
 		_ = z.Close()
 		sum := sha256.Sum256(text)
 		all[f.Name()] = asset{mime.TypeByExtension(path.Ext(f.Name())), base64.RawURLEncoding.EncodeToString(sum[:12]), text, b.Bytes()}
@@ -47,7 +47,7 @@ var assets = sync.OnceValue(func() map[string]asset {
 	return all
 })
 
-// serveAsset answers with a file, unless the browser has it already.
+// serveAsset answers with a file, or with status 304 if the browser already has it.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	of, ok := assets()[r.PathValue("file")]
 	if !ok {

@@ -14,10 +14,10 @@ import (
 	"mcp-code-exec-harness/internal/api"
 )
 
-// caller is who reads.
+// caller is the person or program who reads a page.
 type caller = api.Caller
 
-// refusal is an answer of the API that is no success.
+// refusal is an error response of the API.
 type refusal struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
@@ -36,10 +36,10 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// identify finds out who reads, which counts as a request.
+// identify finds out who the reader is. The API counts this as a request.
 func (v *visit) identify() error { return v.get("/v1/me", &v.me) }
 
-// get reads what the API has at a path, with the parameters that are not empty.
+// get reads a resource of the API at a path, with those parameters that are not empty.
 func (v *visit) get(path string, into any, parameters ...string) error {
 	query := url.Values{}
 	for i := 0; i+1 < len(parameters); i += 2 {
@@ -53,7 +53,7 @@ func (v *visit) get(path string, into any, parameters ...string) error {
 	return v.send(http.MethodGet, path, nil, into)
 }
 
-// send sends JSON to the API, in the name of the reader, and reads its answer. An answer that is no success is a *refusal.
+// send sends JSON to the API in the name of the reader, and reads the answer. For an error response it returns a *refusal.
 func (v *visit) send(method, path string, body, into any) error {
 	var sent io.Reader
 	size := int64(0)
@@ -80,7 +80,7 @@ func (v *visit) send(method, path string, body, into any) error {
 	return nil
 }
 
-// request is a request to the API in the name of the reader.
+// request returns a request to the API in the name of the reader.
 func (v *visit) request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, path, body)
 	if err != nil {
@@ -92,7 +92,7 @@ func (v *visit) request(ctx context.Context, method, path string, body io.Reader
 	return r, nil
 }
 
-// exchange has the API answer a request into w.
+// exchange sends a request to the API, which answers it into w.
 func (v *visit) exchange(w http.ResponseWriter, method, path string, body io.Reader, size int64, kind string) error {
 	r, err := v.request(v.r.Context(), method, path, body)
 	if err != nil {
@@ -103,16 +103,16 @@ func (v *visit) exchange(w http.ResponseWriter, method, path string, body io.Rea
 		r.ContentLength = size
 	}
 	handler := v.s.opt.Uncounted
-	if v.me.Principal == "" { // who reads is asked first
+	if v.me.Principal == "" { // the first request identifies the reader, and is counted
 		handler = v.s.opt.API
 	}
 	handler.ServeHTTP(w, r)
 	return nil
 }
 
-// answer keeps what the API answers.
+// answer records a response of the API.
 type answer struct {
-	conn   *http.ResponseController // connection of the browser, which the API gives time to send a body
+	conn   *http.ResponseController // connection of the browser, on which the API sets a deadline for reading a body
 	header http.Header
 	status int
 	body   bytes.Buffer
@@ -122,7 +122,7 @@ func (v *visit) answer() *answer {
 	return &answer{conn: http.NewResponseController(v.w), header: http.Header{}}
 }
 
-// SetReadDeadline lets http.ResponseController bound how long the browser may take to send.
+// SetReadDeadline lets http.ResponseController limit the time that the browser has to send a body.
 func (a *answer) SetReadDeadline(at time.Time) error { return a.conn.SetReadDeadline(at) }
 
 // Header implements http.ResponseWriter.
@@ -141,7 +141,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	return a.body.Write(p)
 }
 
-// refused is the answer as an error; nil: it is a success.
+// refused returns an error response as a *refusal, or nil if the response is a success.
 func (a *answer) refused() error {
 	if a.status < 400 {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// difference is how a text of two runs differs.
+// difference is a text of two runs, compared line by line.
 type difference struct {
 	Title   string
 	Diff    string
 	Problem string
 }
 
-// compare shows how another run differs from one.
+// compare shows the differences between two runs.
 func (v *visit) compare() error {
 	id, with := v.r.PathValue("id"), strings.TrimSpace(v.query("with"))
 	if with == "" {
@@ -85,10 +85,10 @@ func console(lines []run.Log) string {
 	return b.String()
 }
 
-// others are runs with which a run may be compared: those of the same session, or of the same user, the one before it first.
+// others returns runs to compare a run with, of the same session or else of the same user. The last one before it comes first.
 func (v *visit) others(of api.RunDetails) []api.RunLine {
 	list, err := read[runList](v, "/v1/runs", "userId", of.UserID, "sessionId", of.SessionID, "limit", "20")
-	if err != nil { // The page does without.
+	if err != nil { // The page is shown without them.
 		return nil
 	}
 	all := slices.DeleteFunc(list.Runs, func(r api.RunLine) bool { return r.ID == of.RunID })

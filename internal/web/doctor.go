@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/doctor"
 )
 
-// doctor is the page before an examination, which only a form begins: it starts processes.
+// doctor shows the page before an examination. Only a form starts one, because it starts processes.
 func (v *visit) doctor() error {
 	if err := (auth.Identity{Roles: v.me.Roles}).Require(auth.Admin); err != nil {
 		return &refusal{Status: http.StatusForbidden, Detail: err.Error()}

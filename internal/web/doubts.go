@@ -16,7 +16,7 @@ func (v *visit) doubts() error {
 	return v.show("doubts", view{Title: "In doubt", Nav: "doubts", Live: body.First, Body: body})
 }
 
-// settle says what became of a write in doubt.
+// settle records what became of a write in doubt.
 func (v *visit) settle() error {
 	call := at("/runs/", v.r.PathValue("id"), "/calls/", v.r.PathValue("n"))
 	said := map[string]string{"verdict": v.form("verdict")}

@@ -12,15 +12,15 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// problem is what the editor shows of a finding.
+// problem is a finding as the editor shows it.
 type problem struct {
-	Line     int    `json:"line"` // 0: no line of the text
+	Line     int    `json:"line"` // line of the text; 0 if it concerns none
 	Column   int    `json:"column"`
 	Message  string `json:"message"`
 	Severity string `json:"severity"`
 }
 
-// checkProgram checks the program of the composer while it is written.
+// checkProgram checks the program in the composer while a person writes it.
 func (v *visit) checkProgram() error {
 	var got api.Checked
 	ask := map[string]string{"code": v.code(), "sessionId": strings.TrimSpace(v.form("sessionId"))}
@@ -46,15 +46,15 @@ func shownProblem(f runs.Finding) problem {
 	return p
 }
 
-// tool is a tool in the completions of the editor.
+// tool is a tool that the editor suggests.
 type tool struct {
-	Server   string `json:"server"`   // its name in tools
-	Function string `json:"function"` // its name in tools.<server>
+	Server   string `json:"server"`   // name of the server in tools
+	Function string `json:"function"` // name of the function in tools.<server>
 	Name     string `json:"name"`
 	About    string `json:"about"`
 }
 
-// maxAbout is how much of what is said about a tool or a field the editor shows, in bytes.
+// maxAbout is the length to which the editor cuts the description of a tool or a field, in bytes.
 const maxAbout = 400
 
 func (v *visit) editorTools() error {
@@ -82,7 +82,7 @@ func (v *visit) editorTool() error {
 	return v.json(got)
 }
 
-// show makes hidden characters of types and texts visible. The names of fields are what a program writes: the editor escapes theirs.
+// show makes hidden characters in types and descriptions visible. It keeps the names of fields, because programs contain them; the editor escapes those.
 func show(o *dts.Outline) {
 	o.Type = clip.Visible(o.Type)
 	for i := range o.Fields {
@@ -91,10 +91,10 @@ func show(o *dts.Outline) {
 	}
 }
 
-// code is the program of a form. Browsers end the lines of a textarea with both characters.
+// code returns the program of a form with \n as line ends, since browsers send \r\n for a textarea.
 func (v *visit) code() string { return strings.ReplaceAll(v.form("code"), "\r\n", "\n") }
 
-// json answers a script of the page.
+// json answers a script of the page with JSON.
 func (v *visit) json(of any) error {
 	text, err := json.Marshal(of)
 	if err != nil {

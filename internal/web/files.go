@@ -15,35 +15,35 @@ import (
 	"mcp-code-exec-harness/internal/api"
 )
 
-// folder is what is directly in a folder of a session, a page of it.
+// folder is a page of the entries directly in a folder of a session.
 type folder struct {
 	User    string // user of the session
-	At      string // path of the folder; empty: all files of the session
-	Parents []link // the folders that lead to it, the session first
+	At      string // path of the folder; empty for all files of the session
+	Parents []link // parent folders, the session first
 	Entries []entry
-	From, N int    // number of the first entry here, from 0, and of all
-	Files   int    // files in it and below
-	Size    int64  // bytes of these files
-	Zip     string // address of an archive of it
+	From, N int    // index of the first entry on this page, from 0, and number of all entries
+	Files   int    // number of files in the folder and below
+	Size    int64  // total bytes of these files
+	Zip     string // address of an archive of the folder
 	Next    string // address of the next page; empty on the last one
 }
 
 // link is a name with an address.
 type link struct{ Name, To string }
 
-// entry is a file, or a folder with what is below it.
+// entry is a file, or a folder with everything below it.
 type entry struct {
 	api.File
 	Name string
-	Show string // address of its page
+	Show string // address of the entry's page
 	Save string // address of the file itself; empty for a folder
-	Has  int    // files in a folder and below
+	Has  int    // number of files in a folder and below
 }
 
-// pageEntries is the files and folders of a page.
+// pageEntries is the number of files and folders on a page.
 const pageEntries = 100
 
-// folder is the folder of a session that the address names, in a list of all files. base is the address of the session.
+// folder returns the folder of a session that the address names, from a list of all files. base is the address of the session.
 func (v *visit) folder(all []api.File, base, user string) (f folder) {
 	f.User, f.At = user, strings.Trim(path.Clean("/"+v.query("dir")), "/")
 	f.From, _ = strconv.Atoi(v.query("from"))
@@ -80,7 +80,7 @@ func (v *visit) folder(all []api.File, base, user string) (f folder) {
 			e.Has++
 			e.Size += file.Size
 		case file.Dir:
-			file.Size = e.Size // what is below came first
+			file.Size = e.Size // the files below it came before
 			e.File, e.Show = file, v.with("dir", file.Path, "from", "")
 		default:
 			e.File, e.Save = file, address(file.Path)
@@ -101,7 +101,7 @@ func (v *visit) folder(all []api.File, base, user string) (f folder) {
 	return f
 }
 
-// file sends a file of a session as one to save, or shows its text: a browser does not show what agents wrote as a page of this server.
+// file sends a file of a session as a download, or shows its text. A browser must not show a file that an agent wrote as a page of this server.
 func (v *visit) file() error {
 	id, name := v.r.PathValue("id"), v.r.PathValue("path")
 	of := at("/v1/sessions/", id, "/files")
@@ -131,7 +131,7 @@ func (v *visit) download(of string, parameters ...string) error {
 	return v.exchange(v.w, http.MethodGet, of, nil, 0, "")
 }
 
-// preview shows a part of a file that is text.
+// preview shows a part of a text file.
 func (v *visit) preview(of, session, name string) error {
 	user := v.query("userId")
 	from, err := strconv.ParseInt("0"+v.query("from"), 10, 64)
@@ -148,7 +148,7 @@ func (v *visit) preview(of, session, name string) error {
 	if err := got.refused(); err != nil {
 		return err
 	}
-	if got.header.Get("Content-Type") != "application/octet-stream" { // a list of a folder
+	if got.header.Get("Content-Type") != "application/octet-stream" { // the answer lists a folder
 		return v.to(at("/sessions/", session)+"?"+url.Values{"userId": {user}, "dir": {name}}.Encode(), "")
 	}
 	body := struct {
@@ -166,7 +166,7 @@ func (v *visit) preview(of, session, name string) error {
 		part = cutRune(part)
 	}
 	body.To = from + int64(len(part))
-	for i := 0; i < utf8.UTFMax-1 && len(part) > 0 && !utf8.RuneStart(part[0]); i++ { // the address was made by hand, or leads back
+	for i := 0; i < utf8.UTFMax-1 && len(part) > 0 && !utf8.RuneStart(part[0]); i++ { // the address was typed, or is that of the previous part
 		part = part[1:]
 	}
 	body.Text, body.Binary = string(part), !utf8.Valid(part) || strings.ContainsRune(string(part), 0)
@@ -179,7 +179,7 @@ func (v *visit) preview(of, session, name string) error {
 	return v.show("file", view{Title: name, Nav: "sessions", Body: body})
 }
 
-// cutRune leaves out the beginning of a character at the end, with which the next part begins.
+// cutRune cuts off an incomplete character at the end. The next part begins with it.
 func cutRune(part []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(part); i++ {
 		if last := part[len(part)-i:]; utf8.RuneStart(last[0]) {
@@ -192,7 +192,7 @@ func cutRune(part []byte) []byte {
 	return part
 }
 
-// upload stores the files of a form in a session. What has been stored before an error stays.
+// upload stores the files of a form in a session. Files stored before an error stay.
 func (v *visit) upload() error {
 	id := v.r.PathValue("id")
 	parts, err := v.r.MultipartReader()
@@ -200,7 +200,7 @@ func (v *visit) upload() error {
 		return &refusal{Status: http.StatusBadRequest, Detail: "the form has no files"}
 	}
 	user := v.query("userId")
-	into := "" // the folder that the page shows
+	into := "" // folder that the page shows
 	if dir := strings.Trim(path.Clean("/"+v.query("dir")), "/"); dir != "" {
 		into = (&url.URL{Path: dir}).EscapedPath() + "/"
 	}

@@ -11,25 +11,25 @@ import (
 
 // inputs are the files that a program or a task works on.
 type inputs struct {
-	Session string   // session that has them; empty: a new one, if any is needed
+	Session string   // session that has the files; empty for a new one, made if there are files
 	Stored  []string // names of the files in the session
-	Most    Room     // what a session may hold
+	Most    Room     // limits for the files of a session
 }
 
-// inputs are those of an empty form.
+// inputs returns the inputs of an empty form.
 func (v *visit) inputs(session string) inputs { return inputs{Session: session, Most: v.s.opt.Session} }
 
-// Room is what fits into the files of a session. Zero values are no limits.
+// Room is the space for the files of a session. Zero values mean no limit.
 type Room struct {
 	Bytes int64
 	Files int
 }
 
-// errLongForm refuses a form whose fields are too long.
+// errLongForm is the refusal of a form whose fields are too long.
 var errLongForm = &refusal{Status: http.StatusBadRequest, Detail: "the form could not be read: it may be longer than 2 MiB"}
 
-// attach reads a form that may have files. Its fields come before the files, which are stored in the session that the form names, or a new one. After
-// an error the inputs have what was stored before.
+// attach reads a form that may contain files. The fields come before the files. attach stores the files in the session that the form names, or in a
+// new one. If it returns an error, the inputs contain what was stored before.
 func (v *visit) attach() (in inputs, err error) {
 	in.Most = v.s.opt.Session
 	if !strings.HasPrefix(v.r.Header.Get("Content-Type"), "multipart/") {
@@ -38,7 +38,7 @@ func (v *visit) attach() (in inputs, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_, _ = io.CopyN(io.Discard, v.r.Body, maxRest) // browsers read the answer once they have sent the form
+			_, _ = io.CopyN(io.Discard, v.r.Body, maxRest) // browsers read the answer only after they have sent the form
 		}
 	}()
 	parts, err := v.r.MultipartReader()
@@ -58,7 +58,7 @@ func (v *visit) attach() (in inputs, err error) {
 			return in, &refusal{Status: http.StatusBadRequest, Detail: "the rest of the form did not arrive"}
 		}
 		name := strings.TrimSpace(p.FileName())
-		if name == "" { // a field, or no file is chosen
+		if name == "" { // a field, or an input without a chosen file
 			text, err := io.ReadAll(io.LimitReader(p, int64(left)+1))
 			if left -= len(text) + len(p.FormName()); left < 0 {
 				return in, errLongForm
@@ -76,10 +76,10 @@ func (v *visit) attach() (in inputs, err error) {
 	}
 }
 
-// maxRest is how much is read of a form that is refused.
+// maxRest is the number of bytes that are read of a refused form.
 const maxRest = 4 << 20
 
-// storeInput stores a file in the session of the form, or a new one.
+// storeInput stores a file in the session of the form, or in a new one.
 func (v *visit) storeInput(in *inputs, name string, content io.Reader) error {
 	user := strings.TrimSpace(v.form("userId"))
 	if in.Session == "" {
@@ -101,7 +101,7 @@ func (v *visit) storeInput(in *inputs, name string, content io.Reader) error {
 	return nil
 }
 
-// storeFile stores a file in a folder of a session: a path that is escaped, and empty or ends with a slash.
+// storeFile stores a file in a folder of a session. folder is an escaped path that is empty or ends with a slash.
 func (v *visit) storeFile(session, user, folder, name string, content io.Reader) error {
 	of := at("/v1/sessions/", session, "/files/") + folder + url.PathEscape(name)
 	if user != "" {
@@ -118,7 +118,7 @@ func (v *visit) storeFile(session, user, folder, name string, content io.Reader)
 	return nil
 }
 
-// sentence tells a model where the files are, as harness run --input does.
+// sentence returns a sentence that tells a model where the files are, like that of harness run --input.
 func (in inputs) sentence() string {
 	switch len(in.Stored) {
 	case 0:

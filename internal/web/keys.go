@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 )
 
-// key is an API key with what has become of it.
+// key is an API key with its current state.
 type key struct {
 	auth.Key
 	State string // see auth.Key.State

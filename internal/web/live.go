@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// liveRun sends what happens in a run as parts of its page.
+// liveRun streams the events of a run as changes of its page.
 func (v *visit) liveRun() error {
 	id := v.r.PathValue("id")
 	return v.follow(at("/v1/runs/", id, "/events"), "run "+id, func(kind string, _ int64, data []byte) (part, error) {
@@ -49,7 +49,7 @@ func (v *visit) liveRun() error {
 	})
 }
 
-// liveTask sends what happens to a task as parts of its page.
+// liveTask streams the events of a task as changes of its page.
 func (v *visit) liveTask() error {
 	id := v.r.PathValue("id")
 	return v.follow(at("/v1/tasks/", id, "/events"), "task "+id, func(kind string, id int64, data []byte) (part, error) {
@@ -75,8 +75,8 @@ func (v *visit) liveTask() error {
 	})
 }
 
-// part is a change of a page: an element of a list, which has an id or a number and replaces the one with the same id, a piece of a text, or a
-// status, for which the page is asked for again.
+// part is a change of a page: an element of a list, a piece of a text, or a status. An element has an id or a number. It replaces an
+// existing element with the same id. For a status, the script loads the page again.
 type part struct {
 	To     string `json:"to,omitempty"`
 	ID     string `json:"id,omitempty"`
@@ -88,14 +88,14 @@ type part struct {
 	Behind bool   `json:"behind,omitempty"`
 }
 
-// fragment renders a part of a page.
+// fragment renders a template for a part of a page.
 func fragment(name string, of any) (string, error) {
 	var b strings.Builder
 	err := templates()["run"].ExecuteTemplate(&b, name, of)
 	return b.String(), err
 }
 
-// follow passes on a stream of events of the API, each as a part of a page. It ends with the session of the reader at the latest.
+// follow passes on a stream of the API's events, each as a part of a page. It ends at the latest when the reader's session expires.
 func (v *visit) follow(path, of string, make func(kind string, id int64, data []byte) (part, error)) error {
 	ctx, cancel := context.WithDeadline(v.r.Context(), v.reader.Expires)
 	defer cancel()
@@ -106,7 +106,7 @@ func (v *visit) follow(path, of string, make func(kind string, id int64, data []
 	if after := v.query("after"); after != "" {
 		r.URL.RawQuery = url.Values{"after": {after}}.Encode()
 	}
-	if last := v.r.Header.Get("Last-Event-ID"); last != "" { // newer than the one in the address
+	if last := v.r.Header.Get("Last-Event-ID"); last != "" { // newer than the parameter of the address
 		r.Header.Set("Last-Event-ID", last)
 	}
 	v.s.opt.Uncounted.ServeHTTP(&parts{ResponseWriter: v.w, of: of, rendered: &v.s.rendered, make: make}, r)
@@ -114,29 +114,29 @@ func (v *visit) follow(path, of string, make func(kind string, id int64, data []
 }
 
 const (
-	// maxEvent is the most bytes of an event. Those of runs and tasks are cut far below.
+	// maxEvent is the maximum size of an event in bytes. Events of runs and tasks are cut to much less.
 	maxEvent = 16 << 20
-	// partsBytes is how much is written at once, and the size of the largest buffer that is used again.
+	// partsBytes is the number of bytes that are written at once, and the maximum size of a buffer that is reused.
 	partsBytes = 64 << 10
 )
 
-// parts writes a stream of events as parts of a page. It keeps no more than the event of which it has the beginning.
+// parts writes a stream of events as parts of a page. It buffers only an event that is not complete.
 type parts struct {
 	http.ResponseWriter
-	of       string // what the events are about
+	of       string // name of the run or task that the events are about
 	rendered *rendered
 	make     func(kind string, id int64, data []byte) (part, error)
-	event    []byte // beginning of an event
+	event    []byte // beginning of an incomplete event
 	status   int
 }
 
-// writing has the buffers of a call of parts.Write.
+// writing holds the buffers of one call of parts.Write.
 type writing struct {
-	out []byte // parts that are written next
-	key []byte // what a part is made of
+	out []byte // parts to be written next
+	key []byte // input from which a part is rendered
 }
 
-// writings are not kept by streams: many wait, and few write.
+// writings are shared by the streams, since most of them wait and few write at the same time.
 var writings = sync.Pool{New: func() any { return new(writing) }}
 
 // Unwrap lets http.ResponseController flush.
@@ -178,7 +178,7 @@ func (p *parts) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// pass writes the whole events of a text as parts of the page, and returns what is behind them.
+// pass writes the complete events of a text as parts of the page, and returns the rest of the text.
 func (p *parts) pass(w *writing, text []byte) (rest []byte, err error) {
 	w.out = w.out[:0]
 	for {
@@ -238,17 +238,17 @@ func (p *parts) render(event string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// rendered are the newest parts of live pages by what they were made of: tabs that show the same run share them. The zero value is ready.
+// rendered caches the latest parts of live pages by their input, so that tabs with the same run share them. The zero value is ready to use.
 type rendered struct {
 	mu  sync.Mutex
 	all map[string][]byte
 	len int
 }
 
-// maxRendered is the most bytes that are kept. All are forgotten when there are more.
+// maxRendered is the maximum number of bytes in the cache. If it is exceeded, the cache is emptied.
 const maxRendered = 2 << 20
 
-// of returns the part that an event became, which render makes where it is not kept. The event is the caller's.
+// of returns the part for an event, from the cache or else from render. It does not keep the slice event.
 func (r *rendered) of(event []byte, render func() ([]byte, error)) ([]byte, error) {
 	r.mu.Lock()
 	out := r.all[string(event)]

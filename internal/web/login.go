@@ -13,16 +13,16 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 )
 
-// loginLife is how long a person has to log in at the issuer.
+// loginLife is the time that a person has to log in at the issuer.
 const loginLife = 10 * time.Minute
 
-// begun is a login at the issuer that a browser has begun, sealed in a cookie of its own.
+// begun is the state of a login at the issuer, sealed in a separate cookie of the browser.
 type begun struct {
 	Flow auth.Flow `json:"f"`
-	To   string    `json:"t"` // page that the browser goes to afterwards
+	To   string    `json:"t"` // page to show after the login
 }
 
-// loginCookie is the name of that cookie. It comes back with the navigation from the issuer, which a cookie that is SameSite=Strict does not.
+// loginCookie returns the name of that cookie. It is not SameSite=Strict, because browsers would not send it when the issuer redirects back.
 func loginCookie(r *http.Request) string { return strings.Replace(cookie(r), "session", "login", 1) }
 
 func setLogin(v *visit, sealed string, life time.Duration) {
@@ -31,7 +31,7 @@ func setLogin(v *visit, sealed string, life time.Duration) {
 	})
 }
 
-// origin is the address of the dashboard for this browser: https://, also behind a proxy, but for names and addresses of this machine.
+// origin returns the origin of the dashboard for this browser. It is https://, also behind a proxy, except for names and addresses of this machine.
 func (v *visit) origin() string {
 	host, _, err := net.SplitHostPort(v.r.Host)
 	host = strings.Trim(cmp.Or(host, v.r.Host), "[]")
@@ -42,7 +42,7 @@ func (v *visit) origin() string {
 	return "https://" + v.r.Host
 }
 
-// beginLogin sends the browser to the issuer.
+// beginLogin redirects the browser to the issuer.
 func (v *visit) beginLogin() error {
 	if v.s.opt.Login == nil {
 		return &refusal{Status: http.StatusNotFound, Detail: "this server logs nobody in at an issuer: auth.oidc.clientId is not set"}
@@ -67,7 +67,7 @@ func (v *visit) beginLogin() error {
 	return nil
 }
 
-// finishLogin begins a session with the ID token of the issuer, which has sent the browser back.
+// finishLogin begins a session with the issuer's ID token, after the issuer has redirected the browser back.
 func (v *visit) finishLogin() error {
 	if v.s.opt.Login == nil {
 		return v.beginLogin()
@@ -75,7 +75,7 @@ func (v *visit) finishLogin() error {
 	var of begun
 	if c, err := v.r.Cookie(loginCookie(v.r)); err == nil {
 		if text, err := v.s.sessions.redeem("login", c.Value); err == nil {
-			_ = json.Unmarshal([]byte(text), &of) // this server has sealed it
+			_ = json.Unmarshal([]byte(text), &of) // this server sealed the text
 		}
 	}
 	setLogin(v, "", -time.Second)
@@ -94,13 +94,13 @@ func (v *visit) finishLogin() error {
 	if err := v.s.sessions.begin(v.w, v.r, token, expires); err != nil {
 		return err
 	}
-	// The browser comes from the issuer, so a redirect would not bring the cookie of the session, which is SameSite=Strict. A page of this server does.
+	// After a redirect from the issuer, the browser would not send the session's cookie, which is SameSite=Strict. After a page of this server it does.
 	v.w.Header().Set("Refresh", "0; url="+local(of.To))
 	v.reader, v.me = session{}, caller{}
 	return v.render(http.StatusOK, "login", view{Title: "Logged in", Body: map[string]string{"Done": local(of.To)}})
 }
 
-// notLoggedIn shows why the login failed.
+// notLoggedIn shows why a login failed.
 func (v *visit) notLoggedIn(err error) error {
 	switch {
 	case errors.Is(err, auth.ErrUnauthenticated):
@@ -112,7 +112,7 @@ func (v *visit) notLoggedIn(err error) error {
 	return err
 }
 
-// local is an address of this server, the first page for any other.
+// local returns an address if it belongs to this server, or else the address of the first page.
 func local(to string) string {
 	if !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") {
 		return "/"

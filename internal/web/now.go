@@ -66,7 +66,7 @@ func (v *visit) now() error {
 	return v.show("now", view{Title: "Now", Nav: "now", Live: true, Body: body})
 }
 
-// troubled says whether a person has to look at a server.
+// troubled reports whether a person has to look at a server.
 func troubled(s mcpclient.Status) bool {
 	return s.Held > 0 || slices.Contains([]mcpclient.State{mcpclient.StateFailed, mcpclient.StateBackoff, mcpclient.StateNeedsLogin}, s.State)
 }

@@ -16,16 +16,16 @@ type (
 	taskList     = api.TaskList
 )
 
-// pageSize is the rows of a list.
+// pageSize is the number of rows on a page of a list.
 const pageSize = "50"
 
-// query is a parameter of the address.
+// query returns a parameter of the address.
 func (v *visit) query(name string) string { return v.r.URL.Query().Get(name) }
 
-// form is a field of the form that was sent.
+// form returns a field of the form that was sent.
 func (v *visit) form(name string) string { return v.r.PostForm.Get(name) }
 
-// with is the address of this page with other parameters.
+// with returns the address of this page with changed parameters.
 func (v *visit) with(pairs ...string) string {
 	query := v.r.URL.Query()
 	query.Del("done")
@@ -40,7 +40,7 @@ func (v *visit) with(pairs ...string) string {
 	return v.r.URL.Path + "?" + query.Encode()
 }
 
-// next is the address of the page behind a list; empty: there is none.
+// next returns the address of the next page of a list, or "" if there is none.
 func (v *visit) next(cursor string) string {
 	if cursor == "" {
 		return ""
@@ -48,7 +48,7 @@ func (v *visit) next(cursor string) string {
 	return v.with("cursor", cursor)
 }
 
-// to sends the browser to another page after a form.
+// to redirects the browser to another page after a form.
 func (v *visit) to(path, did string) error {
 	if did != "" {
 		path += "?done=" + did
@@ -57,7 +57,7 @@ func (v *visit) to(path, did string) error {
 	return nil
 }
 
-// at is a path of the API or of a page with names in it.
+// at joins a path of the API or of a page. It escapes every second part, which is a name.
 func at(parts ...string) string {
 	for i, p := range parts {
 		if i%2 == 1 {
@@ -71,9 +71,9 @@ func at(parts ...string) string {
 type list[T any] struct {
 	Rows   []T
 	Next   string            // address of the next page; empty on the last one
-	First  bool              // the page is the first
-	Filter map[string]string // filters in the address
-	Values []string          // values of the filter by status
+	First  bool              // reports whether the page is the first
+	Filter map[string]string // filters from the address
+	Values []string          // possible values of the filter by status
 }
 
 func listOf[T any](v *visit, rows []T, next string, values ...string) list[T] {
@@ -84,7 +84,7 @@ func listOf[T any](v *visit, rows []T, next string, values ...string) list[T] {
 	return l
 }
 
-// filters are the parameters of a list.
+// filters returns the parameters of a request for a list.
 func (v *visit) filters(names ...string) []string {
 	out := []string{"limit", pageSize, "cursor", v.query("cursor")}
 	for _, name := range names {

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// policyPage is the page of the policy: the rules in effect, a call to test, and another policy to try.
+// policyPage is the page of the policy: the rules in effect, a form to test a call, and a form to try another policy.
 type policyPage struct {
 	api.PolicyRules
 	Presets []string
@@ -23,21 +23,21 @@ type policyPage struct {
 	Other   otherPolicy
 }
 
-// policyTrial is the form that tests a call, and what was found.
+// policyTrial is the form that tests a call, and its result.
 type policyTrial struct {
 	Tool, Args, User, Role, Origins string
 	Error                           string
 	Found                           *simulation.Tested
 }
 
-// otherPolicy is the form for another policy, and what it would have decided.
+// otherPolicy is the form for another policy, and what that policy would have decided.
 type otherPolicy struct {
 	Text, User, Runs string
 	Error            string
 	Mistakes         []simulation.Mistake
 	Rules            []api.PolicyRule // rules in words
 	Found            *simulation.Changes
-	Saved            string // section of harness.yaml that puts it in effect
+	Saved            string // section of harness.yaml that puts the policy into effect
 }
 
 func (v *visit) policy() error {
@@ -45,7 +45,8 @@ func (v *visit) policy() error {
 	return v.showPolicy(http.StatusOK, page)
 }
 
-// showPolicy shows the page with what was typed. Without a text, the editor has the policy in effect, or the same with the preset that the address names.
+// showPolicy shows the page with the input of its forms. Without a text, the editor shows the policy in effect, possibly with the preset that the address
+// names.
 func (v *visit) showPolicy(status int, page policyPage) error {
 	if err := v.get("/v1/policy", &page.PolicyRules); err != nil {
 		return err
@@ -56,7 +57,7 @@ func (v *visit) showPolicy(status int, page policyPage) error {
 	}
 	if page.Other.Text == "" {
 		page.Other.Text = page.YAML
-		if from := v.query("from"); slices.Contains(page.Presets, from) { // the rules stay, behind which another preset's follow
+		if from := v.query("from"); slices.Contains(page.Presets, from) { // the rules stay; those of the other preset follow them
 			_, rules, _ := strings.Cut(page.YAML, "\n")
 			page.Other.Text = "preset: " + from + "\n" + rules
 		}
@@ -67,7 +68,7 @@ func (v *visit) showPolicy(status int, page policyPage) error {
 	return v.render(status, "policy", view{Title: "Policy", Nav: "policy", Body: page})
 }
 
-// testPolicy says which rule decides a call. No call is made.
+// testPolicy shows which rule decides a call. It makes no call.
 func (v *visit) testPolicy() error {
 	of := policyTrial{
 		Tool: strings.TrimSpace(v.form("tool")), Args: v.form("args"), User: strings.TrimSpace(v.form("userId")), Role: v.form("role"), Origins: v.form("origins"),
@@ -130,10 +131,10 @@ func noNil[T any](all []T) []T {
 	return all
 }
 
-// policyText is the policy of a form. Browsers end the lines of a textarea with both characters.
+// policyText returns the policy of a form with \n as line ends, since browsers send \r\n for a textarea.
 func (v *visit) policyText() string { return strings.ReplaceAll(v.form("policy"), "\r\n", "\n") }
 
-// checkPolicy answers the editor.
+// checkPolicy checks the policy in the editor while a person writes it.
 func (v *visit) checkPolicy() error {
 	var got api.PolicyCheck
 	if err := v.send(http.MethodPost, "/v1/policy/check", map[string]string{"policy": v.policyText()}, &got); err != nil {
@@ -146,7 +147,7 @@ func (v *visit) checkPolicy() error {
 	return v.json(map[string]any{"problems": problems})
 }
 
-// simulatePolicy says what another policy would have decided. The policy in effect does not change.
+// simulatePolicy shows what another policy would have decided. It does not change the policy in effect.
 func (v *visit) simulatePolicy() error {
 	of := otherPolicy{Text: v.policyText(), User: strings.TrimSpace(v.form("userId")), Runs: strings.TrimSpace(v.form("runs"))}
 	var check api.PolicyCheck
@@ -163,7 +164,7 @@ func (v *visit) simulatePolicy() error {
 		if n, wrong := strconv.Atoi(of.Runs); wrong == nil {
 			ask["runs"] = n
 		} else if of.Runs != "" {
-			ask["runs"] = 0 // out of range, as the answer says
+			ask["runs"] = 0 // out of range, so that the API explains the error
 		}
 		of.Found = &simulation.Changes{}
 		err = v.send(http.MethodPost, "/v1/policy/simulation", ask, of.Found)
@@ -179,10 +180,10 @@ func (v *visit) simulatePolicy() error {
 	return v.showPolicy(http.StatusOK, policyPage{Other: of})
 }
 
-// wholeFile matches a text that has the section policy as a key.
+// wholeFile matches a text with the key policy at its top level.
 var wholeFile = startup.Regexp(`(?m)^(?:policy\s*:|\s*\{\s*"?policy"?\s*:)`)
 
-// saved is the text of a policy as a section of harness.yaml.
+// saved returns a policy as a section of harness.yaml.
 func saved(text string) string {
 	if wholeFile().MatchString(text) {
 		return text

@@ -10,13 +10,13 @@ import (
 	"mcp-code-exec-harness/internal/simulation"
 )
 
-// recordedForm is the form that says which recorded runs are looked at.
+// recordedForm is the form that selects the recorded runs to examine.
 type recordedForm struct {
 	Runs, User string
-	Problem    string // why nothing was looked at
+	Problem    string // why no runs were examined
 }
 
-// recorded asks for what recorded runs say, with the parameters of the form.
+// recorded reads an analysis of recorded runs, with the parameters of the form.
 func (v *visit) recorded(path string, into any, more ...string) (f recordedForm, err error) {
 	f = recordedForm{Runs: cmp.Or(strings.TrimSpace(v.query("runs")), "200"), User: v.query("userId")}
 	err = v.get(path, into, append(more, "runs", f.Runs, "userId", f.User)...)
@@ -27,7 +27,7 @@ func (v *visit) recorded(path string, into any, more ...string) (f recordedForm,
 	return f, err
 }
 
-// shownTools is how many tools a page compares presets by.
+// shownTools is the maximum number of tools on the page that compares presets.
 const shownTools = 200
 
 func (v *visit) presets() error {
@@ -48,19 +48,19 @@ func (v *visit) presets() error {
 	return v.show("presets", view{Title: "Presets", Nav: "policy", Body: body})
 }
 
-// The most rows and columns of the matrix of flows.
+// Maximum numbers of rows and columns in the matrix of flows.
 const (
 	shownSources      = 60
 	shownDestinations = 30
 )
 
-// flowRow is what went from a source to each destination; nil: nothing.
+// flowRow holds the flows from a source to each destination. A cell is nil if there was no flow.
 type flowRow struct {
 	From  string
 	Cells []*simulation.Flow
 }
 
-// others are the sources that are no tools, in the order of the rows.
+// others are the sources that are not tools, in the order of the rows.
 var others = []string{"user", "code", "computed", simulation.Unknown}
 
 func (v *visit) flows() error {
@@ -78,7 +78,7 @@ func (v *visit) flows() error {
 		return err
 	}
 	sources, at := map[string]*flowRow{}, map[string]int{}
-	for _, f := range body.Flows.Flows { // those of the most calls first
+	for _, f := range body.Flows.Flows { // flows with the most calls come first
 		if _, ok := at[f.To]; !ok && len(at) < shownDestinations {
 			at[f.To] = 0
 			body.Destinations = append(body.Destinations, f.To)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// recording sends the journal of a run as a file that harness exec --replay reads. It holds one page of the journal at a time.
+// recording sends the journal of a run as a file for harness exec --replay. It holds one page of the journal at a time.
 func (v *visit) recording() error {
 	id := v.r.PathValue("id")
 	var page struct {
@@ -37,7 +37,7 @@ func (v *visit) recording() error {
 		}
 		http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(writeTime)) //nolint:errcheck // a test's recorder has none
 		if next(page.Next) != nil {
-			panic(http.ErrAbortHandler) // the browser sees that the file is not whole
+			panic(http.ErrAbortHandler) // so that the browser notices that the file is incomplete
 		}
 	}
 	_, _ = io.WriteString(v.w, "]}]}\n") // the browser may be gone

@@ -30,7 +30,7 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// templates has a set for each page: its own file, and the frame around it.
+// templates returns a template set for each page: the page's own file, and the frame around it.
 var templates = sync.OnceValue(func() map[string]*template.Template {
 	frame := template.Must(template.New("").Funcs(functions).ParseFS(templateFiles, "templates/frame.html", "templates/parts.html"))
 	all := map[string]*template.Template{}
@@ -44,10 +44,10 @@ var templates = sync.OnceValue(func() map[string]*template.Template {
 	return all
 })
 
-// maxShown is how many bytes of a value or text a page shows.
+// maxShown is the number of bytes of a value or text that a page shows.
 const maxShown = 64 << 10
 
-// functions are what templates can call. Texts that others control pass text or value, which make hidden characters visible.
+// functions are the functions of templates. Texts from outside must pass through text or value, which make hidden characters visible.
 var functions = template.FuncMap{
 	"text": func(s any) string { return clip.Visible(clip.Counted(fmt.Sprint(s), maxShown)) },
 	"line": func(s any) string {
@@ -90,7 +90,7 @@ var functions = template.FuncMap{
 	"roles":    func() []auth.Role { return []auth.Role{auth.User, auth.Approver, auth.Admin, auth.Anonymous} },
 }
 
-// section is a part of the dashboard.
+// section is a section of the dashboard.
 type section struct{ Name, Title, Path string }
 
 var sections = []section{
@@ -112,16 +112,16 @@ var sections = []section{
 	{"doctor", "Doctor", "/doctor"},
 }
 
-// happened says in words what an event of a task is.
+// happened maps kinds of events of a task to words.
 var happened = map[string]string{
 	task.EventTurn: "The model", task.EventRunStarted: "A program begins", task.EventRunEnded: "The program has ended", task.EventNote: "The harness tells the model", task.EventEnded: "The task has ended",
 	task.EventApprovalRequested: "A person is asked", task.EventApprovalDecided: "A person has decided", task.EventLog: "The program's console",
 }
 
-// sourceNames says in words what sources of values are that are no tools.
+// sourceNames maps sources of values other than tools to words.
 var sourceNames = map[string]string{"user": "the user", "code": "the text of the program", "computed": "computed by the program", simulation.Unknown: "unknown"}
 
-// differ says in words how the calls of a pair differ.
+// differ maps differences between two calls to words.
 var differ = map[string]string{
 	runs.SameCall: "same", runs.OtherArguments: "other arguments", runs.OtherAnswer: "another answer", runs.OnlyFirst: "only in the first", runs.OnlySecond: "only in the second",
 }
@@ -129,11 +129,11 @@ var differ = map[string]string{
 // field is an argument of a call.
 type field struct{ Name, Value string }
 
-// maxFields is how many texts within arguments a page shows by themselves.
+// maxFields is the maximum number of fields that a page shows for the arguments of a call.
 const maxFields = 100
 
-// fields are the arguments of a call, one by one and in their order, so that a text is read as a text. An argument with a text of several lines
-// within is shown by its parts.
+// fields returns the arguments of a call as separate fields in their order, so that a text is shown as text. It splits an argument that
+// contains a text of several lines into its parts.
 func fields(args json.RawMessage) (all []field) {
 	for name, v := range jsontext.Members(args) {
 		all = partsOf(all, name, args[v.From:v.End], 4)
@@ -141,7 +141,7 @@ func fields(args json.RawMessage) (all []field) {
 	return all
 }
 
-// partsOf are a value, or what it consists of, down to so many levels.
+// partsOf appends a value, or its parts down to the given number of levels.
 func partsOf(all []field, path string, of json.RawMessage, levels int) []field {
 	if levels == 0 || len(all) >= maxFields || !bytes.Contains(of, []byte(`\n`)) {
 		return append(all, field{path, value(of)})
@@ -153,7 +153,7 @@ func partsOf(all []field, path string, of json.RawMessage, levels int) []field {
 		}
 	case '[':
 		var items []json.RawMessage
-		_ = json.Unmarshal(of, &items) // The text is an array.
+		_ = json.Unmarshal(of, &items) // of is an array
 		for i, item := range items {
 			all = partsOf(all, path+"["+strconv.Itoa(i)+"]", item, levels-1)
 		}
@@ -166,10 +166,10 @@ func partsOf(all []field, path string, of json.RawMessage, levels int) []field {
 // codeLine is a line of a program.
 type codeLine struct {
 	Text   string
-	Failed bool // the error of the run comes from it
+	Failed bool // reports whether the error of the run comes from this line
 }
 
-// codeLines are the lines of a program, or of failedAt.
+// codeLines returns the lines of a program. It returns the result of failedAt unchanged.
 func codeLines(code any) (all []codeLine) {
 	if lines, ok := code.([]codeLine); ok {
 		return lines
@@ -180,7 +180,7 @@ func codeLines(code any) (all []codeLine) {
 	return all
 }
 
-// failedAt marks the line of an error in a program. An error of another file has another line there.
+// failedAt returns the lines of a program and marks the line of an error, unless the error is in another file. It compares the line's text to find out.
 func failedAt(code string, e *run.Error) []codeLine {
 	all := codeLines(code)
 	if e == nil || e.Line <= 0 || e.Line > len(all) {
@@ -203,10 +203,10 @@ func diffLines(diff string) (all []diffLine) {
 	return all
 }
 
-// value is a JSON value as indented text.
+// value returns a JSON value as indented text, with hidden characters made visible.
 func value(raw any) string { return clip.Visible(clip.Counted(pretty(raw), maxShown)) }
 
-// pretty is a JSON value as text with line breaks; a string is its text. One that is far longer than a page shows stays as it is.
+// pretty returns a JSON value as indented text, and a string as its text. It does not indent a value that is much longer than a page shows.
 func pretty(raw any) string {
 	text, ok := raw.(json.RawMessage)
 	if !ok {
@@ -229,7 +229,7 @@ func pretty(raw any) string {
 	return b.String()
 }
 
-// moment is an instant in UTC, which the script shows in local time as well.
+// moment returns a time in UTC as HTML. The script adds the local time.
 func moment(t any) template.HTML {
 	var at time.Time
 	switch t := t.(type) {
@@ -247,7 +247,7 @@ func moment(t any) template.HTML {
 	return template.HTML(`<time datetime="` + at.Format(time.RFC3339Nano) + `">` + at.Format("2006-01-02 15:04:05") + ` UTC</time>`) //nolint:gosec // digits only
 }
 
-// took is a span of time, to three digits.
+// took returns a duration with three digits.
 func took(d any) string {
 	var span time.Duration
 	switch d := d.(type) {
@@ -269,7 +269,7 @@ func took(d any) string {
 	return span.Round(time.Second).String()
 }
 
-// size is a number of bytes in words.
+// size returns a number of bytes with a unit.
 func size(n any) string {
 	var bytes int64
 	switch n := n.(type) {
@@ -287,25 +287,25 @@ func size(n any) string {
 	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
 }
 
-// view is what a template gets.
+// view is the data of a template.
 type view struct {
 	Title string
-	Nav   string // name of the section that is shown
-	Live  bool   // the page is asked for again while it is looked at
-	// Stream is the address of the events that a live page follows; empty: it is asked for again.
+	Nav   string // name of the current section
+	Live  bool   // reports whether the page is refreshed while it is shown
+	// Stream is the address of the events that a live page follows; if it is empty, the script loads the page again.
 	Stream string
 	Body   any
 
 	Me      caller
-	Form    string // token of forms
-	Waiting int    // approvals that wait
-	More    bool   // More approvals wait than are counted.
+	Form    string // token of the forms
+	Waiting int    // number of waiting approvals
+	More    bool   // reports whether more approvals wait than were counted
 	Version string
 	Path    string // address of this page
-	Done    string // sentence about what the last form did
+	Done    string // sentence about the result of the last form
 }
 
-// done are the sentences that a page shows after a form; a link names one.
+// done maps the parameter of a redirect after a form to the sentence that the page shows.
 var done = map[string]string{
 	"approved": "Approved: the run goes on.", "denied": "Denied: the program is told.", "settled": "What you said is recorded.", "cancelled": "The task is being cancelled.",
 	"added": "The server was added until the harness stops.", "reconnect": "The server is connected again.", "remove": "The server was removed.",
@@ -316,7 +316,7 @@ var done = map[string]string{
 // show renders a page of the dashboard.
 func (v *visit) show(name string, of view) error { return v.render(http.StatusOK, name, of) }
 
-// render renders a page whole before it sends it. A page that the browser has already is not sent again.
+// render renders a complete page before sending it. It does not send a page that the browser already has.
 func (v *visit) render(status int, name string, of view) error {
 	of.Me, of.Version, of.Path, of.Done = v.me, v.s.opt.Version, v.r.URL.Path, done[v.r.URL.Query().Get("done")]
 	if v.reader.ID != "" {
@@ -329,7 +329,7 @@ func (v *visit) render(status int, name string, of view) error {
 	if err := templates()[name].ExecuteTemplate(&b, "frame", of); err != nil {
 		return err
 	}
-	http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(writeTime)) // What the page shows may have taken longer than a write may.
+	http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(writeTime)) // The API requests of the page may have used up the earlier deadline.
 	h := v.w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	if status == http.StatusOK {
@@ -347,7 +347,7 @@ func (v *visit) render(status int, name string, of view) error {
 	return nil
 }
 
-// fail shows an error. v is nil for a request that was refused before it was read.
+// fail shows an error. v is nil for a request that was refused before a reader was known.
 func (s *Server) fail(w http.ResponseWriter, v *visit, status int, why error) {
 	if v == nil || v.me.Principal == "" {
 		v = &visit{s: s, w: w, r: &http.Request{URL: &url.URL{Path: "/"}, Header: http.Header{}}}
@@ -358,7 +358,7 @@ func (s *Server) fail(w http.ResponseWriter, v *visit, status int, why error) {
 	}
 }
 
-// read reads what the API has at a path, as get does.
+// read reads a resource of the API at a path, as get does.
 func read[T any](v *visit, path string, parameters ...string) (T, error) {
 	var into T
 	err := v.get(path, &into, parameters...)

@@ -16,9 +16,9 @@ import (
 type composer struct {
 	inputs
 	Code, Error string
-	From        string     // run whose program it is; empty: none
+	From        string     // run whose program the form shows; empty if there is none
 	Failed      *run.Error // error of that run
-	Line        int        // line that Failed comes from; 0: none
+	Line        int        // line that Failed comes from; 0 if there is none
 }
 
 func (v *visit) runs() error {
@@ -46,7 +46,7 @@ func (v *visit) showRuns(status int, form composer) error {
 	}{listOf(v, got.Runs, got.Next, "running", "succeeded", "failed", "cancelled", "waiting_approval"), form}})
 }
 
-// runWait is how long a page waits for a run before it shows it as running.
+// runWait is the time that a page waits for a run before showing it as running.
 const runWait = "1s"
 
 func (v *visit) newRun() error {
@@ -63,7 +63,7 @@ func (v *visit) newRun() error {
 		}
 		err = v.send(http.MethodPost, "/v1/runs", ask, &out)
 	}
-	if refused, ok := errors.AsType[*refusal](err); ok { // The form keeps what was typed, and the files that are stored.
+	if refused, ok := errors.AsType[*refusal](err); ok { // The form keeps its input, and the files that are stored.
 		form.Error = refused.Error()
 		return v.showRuns(refused.Status, form)
 	}
@@ -73,7 +73,7 @@ func (v *visit) newRun() error {
 	return v.to(at("/runs/", out.RunID)+"?new=1", "")
 }
 
-// bar is a call in the picture of a run: its place and width in thousandths of the time shown.
+// bar is a call in the timeline of a run: its position and width in thousandths of the time shown.
 type bar struct {
 	runs.CallLine
 	Run      string
@@ -87,9 +87,9 @@ func (v *visit) run() error {
 		api.RunDetails
 		Bars   []bar
 		Span   time.Duration
-		Next   string // address of later calls; empty: there are none
+		Next   string // address of later calls; empty if there are none
 		First  bool
-		Others []api.RunLine // runs to compare it with
+		Others []api.RunLine // runs to compare this run with
 	}
 	err := v.get(at("/v1/runs/", id), &body.RunDetails)
 	if refused, ok := errors.AsType[*refusal](err); ok && refused.Status == http.StatusNotFound && v.query("new") != "" {
@@ -114,7 +114,7 @@ func (v *visit) run() error {
 	return v.show("run", of)
 }
 
-// bars places calls on the time from the first one to the end of the last.
+// bars positions calls on the time from the beginning of the first to the end of the last.
 func bars(id string, calls []runs.CallLine, open bool, now time.Time) (all []bar, span time.Duration) {
 	if len(calls) == 0 {
 		return nil, 0
@@ -148,7 +148,7 @@ func bars(id string, calls []runs.CallLine, open bool, now time.Time) (all []bar
 
 func (v *visit) call() error { return v.showCall("") }
 
-// reveal shows a call with the values of its tokens, which the audit log says.
+// reveal shows a call with the values of its tokens. The audit log records this.
 func (v *visit) reveal() error { return v.showCall("true") }
 
 func (v *visit) showCall(values string) error {
@@ -172,7 +172,7 @@ func (v *visit) showCall(values string) error {
 		Run           string
 		Values        bool
 		Args, Answer  tree
-		Before, After string // addresses of the calls before and after it; empty: there is none
+		Before, After string // addresses of the calls before and after this one; empty if there are none
 	}{got, id, values != "", args, result, before, after}})
 }
 

@@ -10,15 +10,15 @@ import (
 	"mcp-code-exec-harness/internal/api"
 )
 
-// confirming is how approvals are confirmed on this page.
+// confirming tells how the reader can confirm approvals on this page.
 type confirming struct {
 	Required  bool
-	Here      bool     // A security key of the reader approves at this address.
-	Elsewhere []string // the same page at the addresses where one does
-	Command   string   // what asks for the passphrase at a terminal
+	Here      bool     // reports whether a security key of the reader works at this address
+	Elsewhere []string // addresses of the same page at which a security key of the reader works
+	Command   string   // command that asks for the passphrase at a terminal
 }
 
-// confirming asks how the reader confirms approvals, which a command does as well.
+// confirming finds out how the reader can confirm approvals. command is the command that does so at a terminal.
 func (v *visit) confirming(command string) (c confirming, err error) {
 	c.Command = command
 	got, err := read[api.Confirming](v, "/v1/security-keys")
@@ -33,10 +33,10 @@ func (v *visit) confirming(command string) (c confirming, err error) {
 	return c, err
 }
 
-// Offers reports whether the page has a button that approves.
+// Offers reports whether the page has a button to approve.
 func (c confirming) Offers() bool { return !c.Required || c.Here }
 
-// seen are the digests of requests as the page has shown them: fields of the form "ID DIGEST".
+// seen returns the digests of the requests that the page has shown, from fields of the form "ID DIGEST".
 func (v *visit) seen() (all []api.SeenRequest) {
 	for _, field := range v.r.PostForm["seen"] {
 		id, digest, _ := strings.Cut(field, " ")
@@ -45,17 +45,17 @@ func (v *visit) seen() (all []api.SeenRequest) {
 	return all
 }
 
-// askSecurityKey answers the script with what a security key is asked to approve.
+// askSecurityKey answers the script with the question that a security key has to answer to approve requests.
 func (v *visit) askSecurityKey() error {
 	return v.relay("/v1/approvals/questions", api.NewQuestion{Origin: v.form("origin"), Requests: v.seen(), Remember: v.form("remember") != ""})
 }
 
-// beginSecurityKey answers the script with what a new security key is asked.
+// beginSecurityKey answers the script with the question for the registration of a new security key.
 func (v *visit) beginSecurityKey() error {
 	return v.relay("/v1/security-keys/questions", api.NewRegistration{Registration: v.form("registration")})
 }
 
-// relay answers a script of the page with what the API answers.
+// relay sends a request to the API and passes the answer to a script of the page.
 func (v *visit) relay(path string, body any) error {
 	var got json.RawMessage
 	err := v.send(http.MethodPost, path, body, &got)
@@ -77,7 +77,7 @@ func (v *visit) relay(path string, body any) error {
 	return nil
 }
 
-// approveBySecurityKey approves what a security key has answered.
+// approveBySecurityKey approves the requests that a security key has confirmed.
 func (v *visit) approveBySecurityKey() (all []api.Answered, err error) {
 	if !json.Valid([]byte(v.form("credential"))) {
 		return nil, &refusal{Status: http.StatusBadRequest, Detail: "the answer of the security key is no JSON"}
@@ -87,12 +87,12 @@ func (v *visit) approveBySecurityKey() (all []api.Answered, err error) {
 	return got.Approvals, err
 }
 
-// newSecurityKey is the page of a link that harness approvals security-keys add prints.
+// newSecurityKey shows the page whose address harness approvals security-keys add prints.
 func (v *visit) newSecurityKey() error {
 	return v.show("securitykey", view{Title: "Register a security key", Nav: "approvals", Body: map[string]string{"Registration": v.query("registration")}})
 }
 
-// registerSecurityKey registers the key that the script has made, and shows its code.
+// registerSecurityKey registers the key that the script created, and shows its code.
 func (v *visit) registerSecurityKey() error {
 	var got api.Registered
 	if !json.Valid([]byte(v.form("credential"))) {

@@ -14,7 +14,7 @@ func (v *visit) servers() error {
 	return v.showServers(http.StatusOK, addition{})
 }
 
-// showServers is the list of servers, with the form to add some as it was sent.
+// showServers shows the list of servers, with the form that adds servers as it was sent.
 func (v *visit) showServers(status int, form addition) error {
 	got, err := read[api.ServerList](v, "/v1/servers")
 	if err != nil {
@@ -28,7 +28,7 @@ func (v *visit) showServers(status int, form addition) error {
 
 func (v *visit) server() error { return v.showServer(http.StatusOK, "") }
 
-// showServer is the page of a server, with why its last form was refused.
+// showServer shows the page of a server. problem is the reason why its last form was refused.
 func (v *visit) showServer(status int, problem string) error {
 	name := v.r.PathValue("name")
 	var body struct {
@@ -42,7 +42,7 @@ func (v *visit) showServer(status int, problem string) error {
 		return err
 	}
 	err := v.get(at("/v1/servers/", name, "/review"), &body.Review)
-	if refused, ok := errors.AsType[*refusal](err); err != nil && (!ok || refused.Status != http.StatusForbidden) { // only admins review
+	if refused, ok := errors.AsType[*refusal](err); err != nil && (!ok || refused.Status != http.StatusForbidden) { // only admins may review
 		return err
 	}
 	if len(body.Review.Held) > 0 {
@@ -58,7 +58,7 @@ func (v *visit) showServer(status int, problem string) error {
 	return v.render(status, "server", view{Title: "Server " + name, Nav: "servers", Live: problem == "", Body: body})
 }
 
-// chosen are the definitions that a form approves: fields "HASH TOOL".
+// chosen returns the definitions that a form approves, from fields "HASH TOOL".
 func (v *visit) chosen() []map[string]string {
 	all := []map[string]string{}
 	for _, marked := range v.r.PostForm["approve"] {
@@ -68,7 +68,8 @@ func (v *visit) chosen() []map[string]string {
 	return all
 }
 
-// review approves what a form has chosen, or what a security key has answered. Who decides later than another person is shown what is left.
+// review approves the definitions that a form has chosen or a security key has confirmed. A person who decides after another one is shown the definitions
+// that are left.
 func (v *visit) review(name string) error {
 	of := at("/v1/servers/", name, "/review")
 	chosen := v.chosen()

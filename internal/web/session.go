@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// session is a reader's login: the credential, sealed in the cookie of the browser. The server keeps nothing of it, so that it holds over
-// restarts and for every server with the same key, and ends with the credential.
+// session is a reader's login: the credential, sealed in a cookie of the browser. The server does not store it. So a session survives
+// restarts and is valid for every server with the same key. It ends with the credential.
 type session struct {
 	Credential string    `json:"c"`
 	Expires    time.Time `json:"e"`
@@ -28,11 +28,11 @@ type session struct {
 const (
 	sessionLife = 12 * time.Hour
 	linkLife    = time.Minute
-	// cookieName is followed by the port: browsers send cookies of a host to all of its ports, and each server has its own.
+	// cookieName is followed by the port. Browsers send the cookies of a host to all of its ports, and each server needs its own cookie.
 	cookieName = "harness_session"
-	// maxCookie is what browsers take.
+	// maxCookie is the maximum length of a cookie that browsers accept, in bytes.
 	maxCookie = 3800
-	// maxLinks is the most used links that are remembered. A link is remembered until it has expired.
+	// maxLinks is the maximum number of used links that are remembered. A used link is remembered until it expires.
 	maxLinks = 10_000
 )
 
@@ -45,7 +45,7 @@ type sessions struct {
 	now  func() time.Time
 
 	mu   sync.Mutex
-	used map[string]time.Time // used links, until they expire
+	used map[string]time.Time // used links by id, with the times when they expire
 }
 
 func newSessions(key []byte, now func() time.Time) (*sessions, error) {
@@ -68,7 +68,7 @@ func newSessions(key []byte, now func() time.Time) (*sessions, error) {
 	return &sessions{aead: aead, mac: mac, now: now, used: map[string]time.Time{}}, err
 }
 
-// seal makes the text of a session for a purpose: a cookie or a link. One is not taken for the other.
+// seal seals a session for a purpose, such as a cookie or a link. unseal accepts it for the same purpose only.
 func (s *sessions) seal(purpose, credential string, expires time.Time) (string, error) {
 	text, err := json.Marshal(session{credential, expires, rand.Text()})
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *sessions) unseal(purpose, sealed string) (session, error) {
 	return made, nil
 }
 
-// cookie is the name of the session's cookie in a request.
+// cookie returns the name of the session's cookie for a request.
 func cookie(r *http.Request) string {
 	_, port, _ := strings.Cut(strings.TrimPrefix(r.Host, "["), ":")
 	if i := strings.LastIndexByte(port, ':'); i >= 0 { // an IPv6 address
@@ -116,7 +116,7 @@ func (s *sessions) of(r *http.Request) (session, error) {
 	return s.unseal("cookie", c.Value)
 }
 
-// begin gives a browser a session, which ends with its credential at the latest; expires is zero for one that does not say when that is.
+// begin gives a browser a session, which ends with its credential at the latest. expires is zero if the expiry of the credential is unknown.
 func (s *sessions) begin(w http.ResponseWriter, r *http.Request, credential string, expires time.Time) error {
 	end := s.now().Add(sessionLife)
 	if !expires.IsZero() && expires.Before(end) {
@@ -135,12 +135,12 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request, credential stri
 	return nil
 }
 
-// end takes the session away.
+// end deletes the session's cookie.
 func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: cookie(r), Path: "/", HttpOnly: true, Secure: secure(r.TLS), SameSite: http.SameSiteStrictMode, MaxAge: -1})
 }
 
-// formToken is the text that forms of a session have, so that no form of another page passes for one.
+// formToken returns the token that the forms of a session contain, so that a form of another site is refused.
 func (s *sessions) formToken(of session) string {
 	h := hmac.New(sha256.New, s.mac)
 	h.Write([]byte(of.ID))
@@ -151,12 +151,12 @@ func (s *sessions) confirms(of session, token string) bool {
 	return hmac.Equal([]byte(token), []byte(s.formToken(of)))
 }
 
-// link makes the code of a one-time link.
+// link returns the code of a one-time link.
 func (s *sessions) link(credential string) (string, error) {
 	return s.seal("link", credential, s.now().Add(linkLife))
 }
 
-// redeem uses a code of a purpose up and returns the text for which it was made.
+// redeem uses up a code for a purpose and returns the text that was sealed in it.
 func (s *sessions) redeem(purpose, code string) (string, error) {
 	made, err := s.unseal(purpose, code)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *sessions) redeem(purpose, code string) (string, error) {
 	return made.Credential, nil
 }
 
-// loginPage asks for a key, or takes the code of a one-time link.
+// loginPage shows a form that asks for a key, or that sends the code of a one-time link.
 func (v *visit) loginPage() error {
 	return v.showLogin(http.StatusOK, "", v.r.URL.Query().Get("code"), "")
 }
@@ -224,7 +224,7 @@ func (v *visit) login() error {
 	return nil
 }
 
-// makeLink answers the holder of a credential, which is in the header of the request, with the path of a one-time link.
+// makeLink answers with the path of a one-time link for the credential in the header of the request.
 func (v *visit) makeLink() error {
 	credential, ok := strings.CutPrefix(v.r.Header.Get("Authorization"), "Bearer ")
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// request is the form for a task.
+// request is the form that starts a task.
 type request struct {
 	inputs
 	Task, User, Error string
@@ -44,7 +44,7 @@ type step struct {
 		} `json:"calls"`
 		CostUSD *float64 `json:"costUsd"`
 	}
-	Run  string // id of the run that the event is about
+	Run  string // id of the run that the event belongs to
 	Code string
 }
 
@@ -60,7 +60,7 @@ func (v *visit) task() error {
 	body := struct {
 		task.Task
 		Steps []step
-		After string // address of later events; empty: there are none
+		After string // address of later events; empty if there are none
 		Next  inputs
 	}{Task: t, Next: v.inputs(t.SessionID)}
 	if events.Next != 0 && len(events.Events) == 500 {
@@ -82,7 +82,7 @@ func (v *visit) task() error {
 	return v.show("task", of)
 }
 
-// stepOf is an event as the page of its task shows it, and whether it does.
+// stepOf returns an event as the page of its task shows it. shown reports whether the page shows it.
 func stepOf(e task.Event) (one step, shown bool, err error) {
 	one = step{Event: e}
 	var of struct {
@@ -92,19 +92,19 @@ func stepOf(e task.Event) (one step, shown bool, err error) {
 		Error  json.RawMessage `json:"error"`
 	}
 	switch e.Type {
-	case task.EventCall, task.EventAnswer, task.EventQueued, task.EventStarted: // the run's page has the calls
+	case task.EventCall, task.EventAnswer, task.EventQueued, task.EventStarted: // the page of the run shows the calls
 		return one, false, nil
 	case task.EventTurn:
 		return one, true, json.Unmarshal(e.Data, &one.Turn)
 	}
 	if json.Unmarshal(e.Data, &of) == nil {
 		one.Run = of.RunID
-		_ = json.Unmarshal(of.Code, &one.Code) // another type has no program
+		_ = json.Unmarshal(of.Code, &one.Code) // events of other types have no program
 		if of.Output != nil && of.Error == nil {
 			one.Data = of.Output
 		}
 	}
-	if e.Type == task.EventEnded { // the page has it above
+	if e.Type == task.EventEnded { // the page shows it at the top
 		one.Data, one.Run, one.Code = nil, "", ""
 	}
 	return one, true, nil
@@ -123,7 +123,7 @@ func (v *visit) newTask() error {
 		}
 		err = v.send(http.MethodPost, "/v1/tasks", ask, &t)
 	}
-	if refused, ok := errors.AsType[*refusal](err); ok { // The form keeps what was typed, and the files that are stored.
+	if refused, ok := errors.AsType[*refusal](err); ok { // The form keeps its input, and the files that are stored.
 		form.Error = refused.Error()
 		return v.showTasks(refused.Status, form)
 	}

@@ -39,7 +39,7 @@ func (v *visit) tools() error {
 	return v.show("tools", view{Title: "Tools", Nav: "tools", Body: body})
 }
 
-// trial is a call of a tool from its page.
+// trial is the form that calls a tool from its page.
 type trial struct {
 	Args  string
 	Error string
@@ -58,7 +58,7 @@ func (v *visit) showTool(status int, of trial) error {
 	}{got, of}})
 }
 
-// try calls a tool through the gate: as a run of one call, with a journal like every other.
+// try calls a tool through the gate, in a run with this one call. The run has a journal like any other.
 func (v *visit) try() error {
 	given := trial{Args: v.form("args")}
 	if !json.Valid([]byte(given.Args)) {

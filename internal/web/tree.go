@@ -13,43 +13,43 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// Bounds of the tree of a value.
+// Limits for the tree of a value.
 const (
-	maxNodes   = 100     // nodes of a tree; the page of a call has two
-	pageNodes  = 100     // children of the node that is shown
-	maxLevels  = 4       // levels below those that are shown within each other
-	maxLeaf    = 400     // bytes of a text within the tree
-	maxPlain   = 4 << 10 // bytes of a value that is shown without a tree
-	maxDepth   = 64      // levels of a node that has a page of its own
-	maxPointer = 2000    // bytes of the pointer of a node that has a page of its own
+	maxNodes   = 100     // nodes of a tree; the page of a call has two trees
+	pageNodes  = 100     // children on a page of the node that is shown
+	maxLevels  = 4       // levels that are shown below the children of that node
+	maxLeaf    = 400     // length of a text within the tree, in bytes
+	maxPlain   = 4 << 10 // length of a value that is shown as plain text too, in bytes
+	maxDepth   = 64      // level down to which nodes have their own page
+	maxPointer = 2000    // length of the pointer of a node with its own page, in bytes
 )
 
 // node is a value within a JSON value.
 type node struct {
 	Name  string // key or index
-	Kind  string // object or array; empty for another value
-	Count int    // children
+	Kind  string // object or array; empty for other values
+	Count int    // number of children
 	Nodes []node // children that are shown
-	Text  string // text of a value that has no children
-	More  int    // bytes that the text does not show
-	Link  string // address of the node's page; empty: it is too long
+	Text  string // text of a value without children
+	More  int    // number of bytes that Text omits
+	Link  string // address of the node's page; empty if its pointer is too long
 
 	raw     json.RawMessage
 	pointer string
 }
 
-// tree is a value, or a page of it.
+// tree is a value, or one page of it.
 type tree struct {
 	node
-	Plain string // the value as text, where that is short
+	Plain string // the value as text, if it is short
 	Raw   string // address of the value as a file
-	Path  []node // the nodes that lead to the one that is shown
-	From  int    // number of the first child that is shown
-	Prev  string // address of the children or the text before; empty: there are none
-	Next  string // address of the children or the text behind
+	Path  []node // path of nodes to the one that is shown
+	From  int    // index of the first child that is shown
+	Prev  string // address of the previous children or text; empty if there are none
+	Next  string // address of the next children or text; empty if there are none
 }
 
-// children are the members of an object or the items of an array.
+// children iterates over the members of an object or the items of an array.
 func children(of json.RawMessage) iter.Seq2[string, json.RawMessage] {
 	return func(yield func(string, json.RawMessage) bool) {
 		for name, v := range jsontext.Members(of) {
@@ -67,7 +67,7 @@ func children(of json.RawMessage) iter.Seq2[string, json.RawMessage] {
 	}
 }
 
-// grow makes the node of a value. base is the address of the whole value's page.
+// grow returns the node of a value. base is the address of the whole value's page.
 func grow(base, pointer, name string, raw json.RawMessage) node {
 	n := node{Name: clip.Visible(clip.Text(name, maxLeaf)), raw: raw, pointer: pointer}
 	if len(pointer) <= maxPointer && strings.Count(pointer, "/") <= maxDepth {
@@ -93,7 +93,7 @@ func grow(base, pointer, name string, raw json.RawMessage) node {
 	return n
 }
 
-// show adds children to a node, from one on.
+// show adds a page of children to a node, starting at index from.
 func (n *node) show(base string, from int) {
 	i := 0
 	for name, raw := range children(n.raw) {
@@ -107,7 +107,7 @@ func (n *node) show(base string, from int) {
 	}
 }
 
-// unfold shows the children of nodes while there is room, those of the first level first.
+// unfold adds the children of nodes while there is room, beginning with the first level.
 func unfold(level []*node, base string) {
 	left := maxNodes - len(level)
 	for range maxLevels {
@@ -131,7 +131,7 @@ func (n *node) shown() (all []*node) {
 	return all
 }
 
-// scalar is the text of a value that has no children.
+// scalar returns the text of a value without children.
 func scalar(raw json.RawMessage) string {
 	if text, ok := jsontext.String(raw); ok {
 		return text
@@ -139,8 +139,8 @@ func scalar(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// treeOf shows what a value has at a JSON pointer (RFC 6901), from one of its children or bytes on; ok is false if it has nothing there. base is the
-// address of the value's page.
+// treeOf returns a page of the value at a JSON pointer (RFC 6901) within raw. from is the first child or byte that it shows. ok is false if there is
+// no such value. base is the address of the whole value's page.
 func treeOf(raw json.RawMessage, base, pointer string, from int) (t tree, ok bool) {
 	t.Raw = base + "&raw=1"
 	if len(raw) == 0 {
@@ -195,12 +195,12 @@ func treeOf(raw json.RawMessage, base, pointer string, from int) (t tree, ok boo
 	return t, true
 }
 
-// valuePage is the address of the arguments or the answer of a call.
+// valuePage returns the address of the arguments or the answer of a call.
 func valuePage(run string, c runs.Call, of string) string {
 	return at("/runs/", run, "/calls/", strconv.Itoa(c.N)) + "/value?" + url.Values{"of": {of}, "at": {c.At}}.Encode()
 }
 
-// value shows a part of the arguments or the answer of a call, or sends the whole of it.
+// value shows a part of the arguments or the answer of a call, or sends all of it as a file.
 func (v *visit) value() error {
 	id, of := v.r.PathValue("id"), v.query("of")
 	got, err := read[runs.Call](v, at("/v1/runs/", id, "/calls/", v.r.PathValue("n")), "at", v.query("at"))

@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/usage"
 )
 
-// windows are how far back the page of usage looks.
+// windows are the periods that the page of usage can show.
 var windows = []struct {
 	Name  string
 	Title string
@@ -18,14 +18,14 @@ var windows = []struct {
 	{"hour", "last hour", time.Hour}, {"day", "last day", usage.Day}, {"week", "last 7 days", 7 * usage.Day}, {"month", "last 30 days", 30 * usage.Day},
 }
 
-// chart is a measure over time.
+// chart is a bar chart of a measure over time.
 type chart struct {
 	Title string
-	Most  string // largest value
+	Most  string // largest value, formatted
 	Bars  []rect
 }
 
-// rect is a bar in a drawing of 1000 by 100.
+// rect is a bar in a drawing of 1000 by 100 units.
 type rect struct{ X, Y, Width, Height int }
 
 func (v *visit) usage() error {
@@ -79,7 +79,7 @@ func whole(n float64) string { return many(int64(n)) }
 
 func dollars(cost float64) string { return fmt.Sprintf("$%.4f", cost) }
 
-// many is a number with three digits.
+// many returns a number with three digits and a unit.
 func many(n int64) string {
 	for _, unit := range []struct {
 		of   float64

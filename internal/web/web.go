@@ -1,9 +1,9 @@
-// Package web is the dashboard: pages for browsers over the HTTP API. It has no query, no rule and no right of its own: a page asks the API
-// of the same process in the name of its reader, and shows what a client with the same credential would get. It renders on the server and
-// works without JavaScript; the script only keeps what is shown up to date.
+// Package web is the dashboard: pages for browsers over the HTTP API. It has no queries, rules or permissions of its own: a page asks the
+// API of the same process in the name of its reader, and shows what a client with the same credential would get. It renders on the server
+// and works without JavaScript; the script keeps pages up to date.
 //
-// A request that no page is for goes to the API unchanged. One call of a page: ServeHTTP checks host and origin, opens the session from the
-// cookie, and calls the page; the page asks the API (client.go) and fills its template (render.go).
+// A request without a page goes to the API unchanged. A request for a page goes through these steps: ServeHTTP checks host and origin,
+// opens the session from the cookie, and calls the page; the page asks the API (client.go) and fills its template (render.go).
 package web
 
 import (
@@ -21,19 +21,19 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 )
 
-// Options are the parts of a dashboard.
+// Options configure a dashboard.
 type Options struct {
-	// API serves everything that no page is for. It also says who reads a page, so that each page counts as one request.
+	// API serves every request without a page. It also identifies the reader of a page, so that each page counts as one request.
 	API http.Handler
-	// Uncounted is the same without a limit of requests: what pages ask besides.
+	// Uncounted is the same API without rate limits, for the other requests of pages.
 	Uncounted http.Handler
-	// Key is the secret under which sessions are sealed: 32 bytes. Servers with the same key take each other's sessions.
+	// Key is the secret of 32 bytes with which sessions are sealed. Servers with the same key accept each other's sessions.
 	Key []byte
 	// Hosts are the names under which browsers reach the server, besides localhost, the name of this machine and IP addresses.
 	Hosts []string
-	// Login logs people in at an issuer; nil: it does not.
+	// Login logs people in at an issuer; nil if there is none.
 	Login *auth.Login
-	// Session is what the files of a session may take, which forms say before files are sent.
+	// Session is the limit for the files of a session. Forms show it before files are sent.
 	Session Room
 	Version string
 	Logger  *slog.Logger
@@ -46,10 +46,10 @@ type Server struct {
 	pages    *http.ServeMux
 	sessions *sessions
 	origins  *http.CrossOriginProtection
-	rendered rendered // parts of live pages
+	rendered rendered // cache of the parts of live pages
 }
 
-// New makes a dashboard.
+// New returns a dashboard.
 func New(opt Options) (*Server, error) {
 	sealed, err := newSessions(opt.Key, opt.Now)
 	if err != nil {
@@ -60,13 +60,13 @@ func New(opt Options) (*Server, error) {
 	return s, nil
 }
 
-// openPages are the pages that need no session, by their patterns.
+// openPages maps patterns to the pages that need no session.
 var openPages = map[string]page{
 	"GET /login": (*visit).loginPage, "GET /login/oidc": (*visit).beginLogin, "GET /login/callback": (*visit).finishLogin,
 	"POST /login": (*visit).login, "POST /login/links": (*visit).makeLink,
 }
 
-// readerPages are the pages of readers who are logged in.
+// readerPages maps patterns to the pages for readers who are logged in.
 var readerPages = map[string]page{
 	"GET /{$}": (*visit).now,
 
@@ -101,7 +101,7 @@ func (s *Server) addPages() {
 	}
 }
 
-// The most bytes of a form without a session, and of one with a session.
+// Maximum size in bytes of a form without a session, and of a form with a session.
 const (
 	openForm = 32 << 10
 	ownForm  = 2 << 20
@@ -111,7 +111,7 @@ const (
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types harness"
 
-// writeTime is how long a browser may take to read a page.
+// writeTime is the time that a browser has to read a page.
 const writeTime = 30 * time.Second
 
 // ServeHTTP implements http.Handler.
@@ -142,8 +142,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// knownHost says whether a Host header is one of this server's. A web page can make a name of its own resolve to this machine (DNS rebinding), but
-// no IP address.
+// knownHost reports whether a Host header names this server. A web page can make a name of its own resolve to this machine (DNS rebinding), but it
+// cannot do that with an IP address.
 func (s *Server) knownHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -163,14 +163,14 @@ type visit struct {
 	s      *Server
 	w      http.ResponseWriter
 	r      *http.Request
-	reader session // the login of the reader
+	reader session // login of the reader
 	me     caller
 }
 
-// page answers a request of a reader who is logged in. An error is shown on a page of its own.
+// page answers one request. Its error is shown on an error page.
 type page func(*visit) error
 
-// open makes a handler of one that needs no session.
+// open returns the handler of a page that needs no session.
 func (s *Server) open(do page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, openForm)
@@ -178,7 +178,7 @@ func (s *Server) open(do page) http.HandlerFunc {
 	}
 }
 
-// page makes a handler of a page for readers. Who has no session is sent to log in.
+// page returns the handler of a page for readers. It redirects a browser without a session to the login.
 func (s *Server) page(do page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v := &visit{s: s, w: w, r: r}
@@ -220,7 +220,7 @@ func (s *Server) page(do page) http.HandlerFunc {
 	}
 }
 
-// formToken is the token of a form. One with files has it in its address, because its body is not read at once.
+// formToken returns the token of a form. A form with files has it in the address, because its body is not read at once.
 func formToken(r *http.Request) string {
 	if strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/") {
 		return r.URL.Query().Get("csrf")
@@ -245,5 +245,5 @@ func (s *Server) answer(v *visit, do page) {
 	s.fail(v.w, v, http.StatusInternalServerError, errors.New("the page failed; the log of the server says why"))
 }
 
-// secure says whether the browser reaches the server over TLS.
+// secure reports whether the browser reaches the server over TLS.
 func secure(t *tls.ConnectionState) bool { return t != nil }

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/store/redis"
 )
 
-// redisVault connects to Redis.
+// redisVault returns a vault that connects to Redis.
 func (h *Harness) redisVault() (pii.Vault, error) {
 	r := h.cfg.Redis
 	if err := r.Check(); err != nil {
@@ -15,11 +15,11 @@ func (h *Harness) redisVault() (pii.Vault, error) {
 	}
 	return redis.Open(redis.Options{
 		URL: r.URL, Address: r.Address, Username: r.Username, Password: r.Password, TLS: r.TLS, CA: r.CA, DB: r.DB,
-		TTL: max(r.TTL, h.cfg.Approvals.ExpireAfter+h.cfg.Sandbox.MaxWall), // tokens outlive a run that waits
+		TTL: max(r.TTL, h.cfg.Approvals.ExpireAfter+h.cfg.Sandbox.MaxWall), // tokens outlive a waiting run
 	})
 }
 
-// openPrivacy makes the filter of personal data. The key and the vault open at their first use.
+// openPrivacy makes the filter of personal data. The key and the vault are opened at their first use.
 func (h *Harness) openPrivacy() error {
 	c := h.cfg.PII
 	detector, err := c.Detector()

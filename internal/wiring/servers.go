@@ -12,10 +12,10 @@ import (
 	"mcp-code-exec-harness/internal/upstream"
 )
 
-// discoveryTimeout bounds how long discovering tools waits for a slow server.
+// discoveryTimeout is the maximum time that the discovery of tools waits for a slow server.
 var discoveryTimeout = 10 * time.Second
 
-// connect makes the servers of the configuration known, with the tools that were cached. None is started.
+// connect adds the servers of the configuration, with their cached tools. It starts no server.
 func (h *Harness) connect() (*upstream.Servers, error) {
 	redact, err := h.cfg.PII.Redact()
 	if err != nil {
@@ -56,7 +56,7 @@ func (h *Harness) connect() (*upstream.Servers, error) {
 	return s, nil
 }
 
-// addN8N adds the built-in servers for n8n, where the configuration names an instance.
+// addN8N adds the built-in servers for n8n if the configuration names an instance.
 func (h *Harness) addN8N(s *upstream.Servers) error {
 	c := h.cfg.N8N
 	if c.URL == "" {
@@ -83,7 +83,8 @@ func (h *Harness) addN8N(s *upstream.Servers) error {
 	return nil
 }
 
-// credentials are what authorizes requests to a server; perUser, if each user has others. Without it, the source is nil.
+// credentials returns the source of the credentials for requests to a server, and whether each user has different ones. The source is nil if there
+// are none.
 func (h *Harness) credentials(c *config.MCPServer) (source credentials.Source, perUser bool) {
 	h.logins[c.Name] = credentials.Login{Err: c.Err}
 	a := c.Auth
@@ -108,5 +109,5 @@ func (h *Harness) credentials(c *config.MCPServer) (source credentials.Source, p
 	return login, a.Per == "user"
 }
 
-// Logins is what logs in to a server.
+// Logins returns the OAuth login of a server.
 func (h *Harness) Logins(server string) (*credentials.OAuth, error) { return h.logins.Of(server) }

@@ -15,23 +15,23 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// forever is the expiry of sessions that are configured to have none.
+// forever is the expiry of sessions for which the configuration sets none.
 const forever = 100 * 365 * 24 * time.Hour
 
-// TaskOptions say how tasks are worked.
+// TaskOptions configure the service of tasks.
 type TaskOptions struct {
-	// Begun is called when Work holds the lock on the store's queue; Allow is asked before a schedule makes a task, see task.Options.
+	// Begun is called when Work holds the lock on the store's queue. Allow is called before a schedule makes a task, see task.Options.
 	Begun func()
 	Allow func(principal string) (after time.Duration, ok bool)
-	// Models replaces the configured models; nil does not.
+	// Models replaces the configured models if it is not nil.
 	Models func(name string) (model.Model, error)
-	// Runs replaces the sandbox, and Catalog the tools, where a recording answers; nil does not.
+	// Runs replaces the sandbox, and Catalog the tools, when a recording answers. Nil replaces nothing.
 	Runs    agent.Runs
 	Catalog agent.Catalog
-	NewID   func() string // names runs; nil is at random
+	NewID   func() string // returns the IDs of runs; nil: random IDs
 }
 
-// Tasks joins the service of tasks.
+// Tasks builds the service of tasks.
 func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 	store, err := h.store()
 	if err != nil {
@@ -81,7 +81,7 @@ func (h *Harness) Tasks(opt TaskOptions) (*task.Service, error) {
 	}), nil
 }
 
-// webhooks says how webhooks are delivered.
+// webhooks returns the options for delivering webhooks.
 func (h *Harness) webhooks() task.Webhooks {
 	c := h.cfg.Server.Webhooks
 	hooks := task.Webhooks{
@@ -93,7 +93,7 @@ func (h *Harness) webhooks() task.Webhooks {
 	return hooks
 }
 
-// prices are the known ones with those of the configuration.
+// prices returns the known prices, overridden by those of the configuration.
 func prices(configured map[string]config.Price) model.Prices {
 	prices := model.KnownPrices()
 	for name, p := range configured {
@@ -102,8 +102,8 @@ func prices(configured map[string]config.Price) model.Prices {
 	return prices
 }
 
-// Models makes the models of the configuration: the configured one, which "" names too, and those of model.allow. An error
-// says what to set.
+// Models returns a function that makes a model by name: the configured one, also named "", or one of model.allow. Its error says
+// which setting is missing.
 func (h *Harness) Models() func(name string) (model.Model, error) {
 	return model.Choices(h.cfg.Model.Allow, func() (model.Config, error) {
 		c := h.cfg.Model
@@ -115,7 +115,7 @@ func (h *Harness) Models() func(name string) (model.Model, error) {
 	})
 }
 
-// Record makes opt record the one task that is worked with it.
+// Record makes opt record a task. Only one task may be worked with opt.
 func (h *Harness) Record(opt *TaskOptions, text, modelName string) (*recording.Recorder, error) {
 	m, err := h.Models()(modelName)
 	if err != nil {
@@ -127,7 +127,7 @@ func (h *Harness) Record(opt *TaskOptions, text, modelName string) (*recording.R
 	return r, nil
 }
 
-// ReplayTask makes opt work a task from a recording: no model and no server is contacted.
+// ReplayTask makes opt work a task from a recording, without contacting a model or server.
 func (h *Harness) ReplayTask(opt *TaskOptions, rec *recording.Recording) {
 	m := model.NewRecorded(rec.Model)
 	opt.Models = func(string) (model.Model, error) { return m, nil }

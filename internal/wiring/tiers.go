@@ -13,11 +13,11 @@ import (
 	"mcp-code-exec-harness/internal/tiers"
 )
 
-// openTiers returns the tiers, each of which opens at its first use.
+// openTiers returns the tiers. Each tier is opened at its first use.
 func (h *Harness) openTiers(ctx context.Context) *tiers.Set {
 	closePool := func(t *tiers.Tier) error { t.Pool.Close(); return nil }
 	c := h.cfg.Sandbox
-	// open makes the pool of a tier, whose runners execute a number of programs, 0 for as many as the pool's default.
+	// open makes a tier and its pool. runs is the number of programs that each runner executes; 0: the pool's default.
 	open := func(s sandbox.Sandbox, size, runs int, walls []string, strength tiers.Strength, missing func() jail.Missing) *tiers.Tier {
 		return &tiers.Tier{Walls: walls, Strength: strength, Missing: missing, Pool: sandbox.NewPool(s, sandbox.PoolOptions{
 			Size: size, PerOwner: c.PoolPerUser, AcquireTimeout: c.AcquireTimeout, FailFast: c.WhenFull == "fail", MaxRuns: runs,
@@ -69,17 +69,17 @@ func (h *Harness) openTiers(ctx context.Context) *tiers.Set {
 	}})
 }
 
-// engine is where containers run.
+// engine returns the address of the container engine.
 func (h *Harness) engine() docker.Engine {
 	return docker.Engine{Host: h.cfg.Sandbox.Docker.Host, Certs: h.cfg.Sandbox.Docker.Certs}
 }
 
-// Containers lists the images and containers of the docker tier, with those of other processes. It opens no tier.
+// Containers lists the images and containers of the docker tier, including those of other processes. It opens no tier.
 func (h *Harness) Containers(ctx context.Context) (*docker.Listing, error) {
 	return docker.List(ctx, h.engine(), h.cfg.Sandbox.Docker.Image, h.out.CacheDir)
 }
 
-// Warm opens the configured tier and keeps runners ready, in the background.
+// Warm opens the configured tier in the background and keeps the given number of runners ready.
 func (h *Harness) Warm(runners int) {
 	h.opening.Go(func() {
 		if pool, err := h.tiers.Pool(""); err == nil {

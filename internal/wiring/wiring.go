@@ -41,47 +41,47 @@ import (
 	"mcp-code-exec-harness/internal/upstream"
 )
 
-// Outside is the outside world of a Harness.
+// Outside is the environment of a Harness.
 type Outside struct {
-	Environ    []string // upstream servers get the allow-listed part
-	Executable string   // this binary: re-executed for workers and supervisors
-	Args       []string // before the hidden command, for test binaries
-	CacheDir   string   // compiled code, tool lists; empty: the user's cache directory
-	ToolCache  string   // tool lists that must not outlive this harness; empty: in CacheDir
+	Environ    []string // environment variables; upstream servers get the allow-listed ones
+	Executable string   // path of this binary, which is re-executed for workers and supervisors
+	Args       []string // arguments before the hidden command, for test binaries
+	CacheDir   string   // directory of compiled code and tool lists; empty: the user's cache directory
+	ToolCache  string   // directory of tool lists that must not outlive this harness; empty: in CacheDir
 	Logger     *slog.Logger
 	Now        func() time.Time
 	Version    string
-	Metrics    *telemetry.Metrics // nil: they are not shown
+	Metrics    *telemetry.Metrics // nil: metrics are not exposed
 	Audit      *telemetry.Auditor // nil: no events are written
-	// Reviewed writes the audit events of definitions that were held or approved, which are written once for all processes; nil: Audit.
+	// Reviewed writes the audit events of held or approved definitions, which are written once for all processes; nil: Audit writes them.
 	Reviewed func(context.Context, telemetry.Event)
-	Policy   policy.Decider // nil: that of the configuration
-	// Quarantine says which definitions are held; empty: the configuration does.
+	Policy   policy.Decider // nil: the policy of the configuration
+	// Quarantine is the mode that decides which definitions are held; empty: the mode of the configuration.
 	Quarantine approval.Quarantine
-	// Upgraded is called after a migration of the store, with both versions and the copy of the store from before it. It may be nil.
+	// Upgraded is called after a migration of the store, with both versions and the path of the copy made before it. It may be nil.
 	Upgraded func(from, to int, before string)
 }
 
-// Harness is the joined parts. Its methods are safe for concurrent use.
+// Harness contains the joined parts. Its methods are safe for concurrent use.
 type Harness struct {
 	cfg        *config.Config
 	out        Outside
 	catalog    *catalog.Catalog
 	servers    *upstream.Servers
-	n8n        *n8n.Instance // nil: there is none
+	n8n        *n8n.Instance // nil: none is configured
 	runs       *runs.Service
-	privacy    *pii.Filter    // nil where it is switched off
-	origins    *origin.Memory // nil: no rule looks at where values come from
+	privacy    *pii.Filter    // nil if it is disabled
+	origins    *origin.Memory // nil: no rule uses the origins of values
 	logins     credentials.Logins
 	keys       func() (*seal.Keys, error)
 	quarantine *quarantine.Quarantine
-	// answered learns from answers; nil learns nothing.
+	// answered learns the shapes of answers; it may be nil.
 	answered func(context.Context, string, *catalog.Tool, json.RawMessage)
-	// presence says which decisions a person has to confirm.
+	// presence verifies that a person was present at a decision.
 	presence  *approval.Presence
-	computing *slots.Computing // for reads of users
+	computing *slots.Computing // slots in which reads of users take turns
 
-	// Parts that open at their first use.
+	// Parts that are opened at their first use.
 	store     func() (*sqlite.Store, error)
 	uses      func() (*task.Uses, error) // uses of sessions
 	tiers     *tiers.Set
@@ -89,14 +89,14 @@ type Harness struct {
 	workspace func() (*files.Base, error)
 	inputs    func() (*files.Base, error)
 
-	opening sync.WaitGroup // ends with Warm
+	opening sync.WaitGroup // waits for the goroutine of Warm
 
 	mu      sync.Mutex
 	closers []func() error // functions that close the open parts, in the order of opening
 }
 
-// Open joins the parts and starts none: servers start when they are needed. Cancelling ctx ends the opening of parts. Close must be
-// called.
+// Open joins the parts but starts no server: servers start when they are needed. Cancelling ctx aborts the opening of parts. The caller
+// must call Close.
 func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error) {
 	if out.Metrics == nil {
 		out.Metrics = telemetry.NewMetrics()
@@ -189,13 +189,13 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		err = h.openRuns()
 	}
 	if err != nil {
-		return nil, errors.Join(err, h.closeParts()) // a quarantine has opened the store
+		return nil, errors.Join(err, h.closeParts()) // the quarantine may have opened the store
 	}
 	h.quarantine.Watch(h.servers)
 	return h, nil
 }
 
-// openPresence joins what asks for the confirmation of a person.
+// openPresence sets up the confirmation of decisions by a person.
 func (h *Harness) openPresence() {
 	h.presence = &approval.Presence{
 		Dir: h.cfg.StateDir, Records: func() (approval.Records, error) { return h.store() }, Wanted: h.cfg.Approvals.Confirm != "none", Now: h.out.Now,
@@ -208,7 +208,7 @@ func (h *Harness) openPresence() {
 	h.out.Policy = policy.AskUntilConfirmed(h.out.Policy, h.Confirmation(), h.out.Logger)
 }
 
-// audit writes an event that is written once for all processes.
+// audit writes an audit event that is written once for all processes.
 func (o *Outside) audit(ctx context.Context, e telemetry.Event) {
 	if o.Reviewed != nil {
 		o.Reviewed(ctx, e)
@@ -217,15 +217,15 @@ func (o *Outside) audit(ctx context.Context, e telemetry.Event) {
 	o.Audit.Audit(ctx, e)
 }
 
-// Presence says which decisions a person has to confirm.
+// Presence returns what verifies that a person was present at a decision.
 func (h *Harness) Presence() *approval.Presence { return h.presence }
 
-// Confirmation is what a person confirms of the policy in effect.
+// Confirmation returns what a person has to confirm about the current policy.
 func (h *Harness) Confirmation() policy.Confirmation {
 	return policy.Confirmation{Presence: h.presence, File: h.cfg.File, Hash: h.cfg.ApprovalHash()}
 }
 
-// openRuns joins the service of runs.
+// openRuns builds the service of runs.
 func (h *Harness) openRuns() error {
 	c := h.cfg.Sandbox
 	prelude, err := program.ReadSources(c.Prelude)
@@ -269,7 +269,7 @@ func runLimits(c config.Sandbox) run.Limits {
 	}
 }
 
-// roles are the roles of a principal who asked for a run or task earlier.
+// roles returns the current roles of a principal who requested a run or task earlier.
 func (h *Harness) roles(ctx context.Context, principal string, had []auth.Role) ([]auth.Role, error) {
 	keys, err := h.Keys()
 	if err != nil {
@@ -278,8 +278,8 @@ func (h *Harness) roles(ctx context.Context, principal string, had []auth.Role) 
 	return keys.Roles(ctx, principal, had)
 }
 
-// opened returns a part that opens at its first use and is closed with the harness. If it cannot be opened, the error advises to set
-// setting to to.
+// opened returns a function that opens a part at its first call. Close closes the part. If opening fails, the error advises to set the
+// configuration key setting to to.
 func opened[T any](h *Harness, setting, to string, open func() (T, error), closer func(T) error) func() (T, error) {
 	return part.Once(func() (T, error) {
 		opened, err := open()
@@ -291,7 +291,7 @@ func opened[T any](h *Harness, setting, to string, open func() (T, error), close
 	})
 }
 
-// atClose makes Close call do, before what was added earlier.
+// atClose makes Close call do. Functions are called in reverse order of their addition.
 func (h *Harness) atClose(do func() error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -302,8 +302,8 @@ func limits(size config.Size, count int) files.Limits {
 	return files.Limits{MaxBytes: int64(size), MaxFiles: int64(count)}
 }
 
-// Close ends servers and runners and closes the store; runs must have ended. When ctx ends, processes are killed
-// without further grace.
+// Close ends servers and runners and closes the store. Runs must have ended before. When ctx ends, Close kills
+// processes without a grace period.
 func (h *Harness) Close(ctx context.Context) error {
 	h.quarantine.Close()
 	err := h.servers.Close(ctx)
@@ -312,7 +312,7 @@ func (h *Harness) Close(ctx context.Context) error {
 	return errors.Join(err, h.closeParts())
 }
 
-// closeParts closes the open parts, the last one first.
+// closeParts closes the open parts in reverse order of opening.
 func (h *Harness) closeParts() (err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -323,45 +323,45 @@ func (h *Harness) closeParts() (err error) {
 	return err
 }
 
-// Runs is the service of runs.
+// Runs returns the service of runs.
 func (h *Harness) Runs() *runs.Service { return h.runs }
 
-// Quarantine holds what servers say until a person has approved it.
+// Quarantine returns the quarantine of server definitions.
 func (h *Harness) Quarantine() *quarantine.Quarantine { return h.quarantine }
 
-// Tiers are the tiers of the sandbox.
+// Tiers returns the tiers of the sandbox.
 func (h *Harness) Tiers() *tiers.Set { return h.tiers }
 
-// Privacy is the filter of personal data; nil where it is switched off.
+// Privacy returns the filter of personal data, or nil if it is disabled.
 func (h *Harness) Privacy() *pii.Filter { return h.privacy }
 
-// Features are what programs have because the configuration says so.
+// Features returns which features the configuration enables for programs.
 func (h *Harness) Features() agent.Features {
 	return agent.Features{Private: h.privacy != nil, Natural: h.privacy != nil && h.cfg.PII.Tokens == "natural", Fetch: len(h.cfg.Network.Allow) > 0, Packages: h.cfg.Sandbox.Packages != ""}
 }
 
-// Catalog is every tool known.
+// Catalog returns the catalog of all known tools.
 func (h *Harness) Catalog() *catalog.Catalog { return h.catalog }
 
-// Computing has what users read take turns.
+// Computing returns the slots in which reads of users take turns.
 func (h *Harness) Computing() *slots.Computing { return h.computing }
 
-// Servers are the connections to upstream servers.
+// Servers returns the connections to upstream servers.
 func (h *Harness) Servers() *upstream.Servers { return h.servers }
 
-// EnsureTools waits until every server has listed its tools or failed to.
+// EnsureTools waits until every server has listed its tools or has failed to.
 func (h *Harness) EnsureTools(ctx context.Context, user string) { h.servers.EnsureTools(ctx, user) }
 
-// N8N is the instance of n8n that the configuration names; nil: it names none.
+// N8N returns the configured instance of n8n, or nil.
 func (h *Harness) N8N() *n8n.Instance { return h.n8n }
 
 // Store opens the store of runs.
 func (h *Harness) Store() (*sqlite.Store, error) { return h.store() }
 
-// Skills opens what users have saved.
+// Skills opens the store of skills.
 func (h *Harness) Skills() (*skills.Store, error) { return h.skills() }
 
-// Keys are the API keys in the store.
+// Keys returns the API keys in the store.
 func (h *Harness) Keys() (*auth.Keys, error) {
 	store, err := h.store()
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// item is a file of an archive or a package: what it is called there, and where its content is.
+// item is a file in an archive or a package: its name there, the path of its content, and its mode.
 type item struct {
 	name string
 	from string
 	mode os.FileMode
 }
 
-// documentation is what accompanies the program everywhere.
+// documentation returns the documents that every package contains.
 func (r *release) documentation() (all []item, err error) {
 	for _, pattern := range []string{"LICENSE", "NOTICE", "README.md", "CHANGELOG.md", "docs/*.md", "docs/images/*.png"} {
 		files, err := filepath.Glob(filepath.FromSlash(pattern))
@@ -43,7 +43,7 @@ func (r *release) documentation() (all []item, err error) {
 	return all, err
 }
 
-// archive writes the archive of a platform, a zip for Windows, in a directory that has its name.
+// archive writes the archive of a platform, a zip for Windows. Its files are in a directory with the archive's name.
 func (r *release) archive(p platform) error {
 	all, err := r.documentation()
 	if err != nil {
@@ -61,7 +61,7 @@ func (r *release) archive(p platform) error {
 	return r.create(top+".tar.gz", func(w io.Writer) error { return writeTarGz(w, all, r.date) })
 }
 
-// writeTarGz writes files that belong to root, with one date.
+// writeTarGz writes an archive whose files belong to root and have the same date.
 func writeTarGz(w io.Writer, all []item, date time.Time) error {
 	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {

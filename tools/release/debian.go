@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
-	_ "github.com/goreleaser/nfpm/v2/deb" // the form of packages
+	_ "github.com/goreleaser/nfpm/v2/deb" // registers the format of Debian packages
 	"github.com/goreleaser/nfpm/v2/files"
 )
 
-// debian writes the package of a platform for Debian and what descends from it.
+// debian writes the package of a platform for Debian and its derivatives.
 func (r *release) debian(p platform) error {
 	all, err := r.documentation()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// formula writes the formula of Homebrew. It names addresses, so there is none where they are not known.
+// formula writes the formula for Homebrew. A formula contains addresses, so none is written if the address of the release is unknown.
 func (r *release) formula(all []platform) error {
 	if r.url == "" {
 		fmt.Println("no formula of Homebrew: give RELEASE_URL, the address below which the files will be")

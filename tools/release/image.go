@@ -21,15 +21,16 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// The user of the image has the number that images without a distribution commonly use.
+// The user id of the image is the one that images without a distribution commonly use.
 const (
 	imageUser = 65532
 	imageHome = "/home/" + name
 	imageData = "/data"
 )
 
-// image writes an image of the program for Linux, for all processors, as a tar file in the layout of OCI, which docker load and podman
-// load read, and skopeo copies to a registry. It has the program, certificates of authorities and a user; no shell, no libraries.
+// image writes an image of the program for Linux, for all processors, as a tar file in the OCI layout. docker load and podman load can
+// read it, and skopeo can copy it to a registry. The image contains the program, CA certificates and a user, but no shell and no
+// libraries.
 func (r *release) image(all []platform) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	var legacy []map[string]any
@@ -55,13 +56,13 @@ func (r *release) image(all []platform) error {
 	}
 	dir := filepath.Join(r.work, "image")
 	to, err := layout.Write(dir, empty.Index)
-	if err == nil { // the image for all processors
+	if err == nil { // the index of the images for all processors
 		err = to.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": r.version}))
 	}
 	if err != nil {
 		return err
 	}
-	// Engines of before Docker 25 read this file instead of index.json.
+	// Engines before Docker 25 read this file instead of index.json.
 	text, err := json.Marshal(legacy)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func (r *release) image(all []platform) error {
 	return r.create(name+"_"+r.version+"_image.tar", func(w io.Writer) error { return writeTar(w, items, r.date) })
 }
 
-// legacyEntry is what manifest.json says of an image.
+// legacyEntry returns the entry of an image in manifest.json.
 func legacyEntry(image v1.Image, tag string) (map[string]any, error) {
 	config, err := image.ConfigName()
 	if err != nil {
@@ -106,7 +107,7 @@ func legacyEntry(image v1.Image, tag string) (map[string]any, error) {
 	return map[string]any{"Config": blob(config), "RepoTags": []string{tag}, "Layers": paths}, nil
 }
 
-// imageOf is the image for one platform: a layer that changes seldom, and one with the program.
+// imageOf returns the image for one platform, with a layer that rarely changes and a layer with the program.
 func (r *release) imageOf(p platform) (v1.Image, error) {
 	base, err := r.layer(func(t *tar.Writer) error { return r.baseFiles(t) })
 	if err != nil {
@@ -159,7 +160,7 @@ func (r *release) layer(write func(*tar.Writer) error) (v1.Layer, error) {
 		tarball.WithMediaType(types.OCILayer))
 }
 
-// baseFiles adds directories, users and certificates of authorities, those of Mozilla without those that are trusted in part only.
+// baseFiles adds directories, users and Mozilla's CA certificates, without those that have constraints.
 func (r *release) baseFiles(t *tar.Writer) error {
 	for _, d := range []struct {
 		name string

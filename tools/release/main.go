@@ -1,6 +1,6 @@
-// Command release builds a release of the harness into a directory: for each platform an archive and a list of what it is made of (SBOM), Debian
-// packages, packages of npm, an image for containers, a formula of Homebrew, a statement of provenance, and the checksums of all. The
-// same commit gives the same bytes. It needs Go and git, no network once the modules are there, and no container engine.
+// Command release builds a release of the harness into a directory: for each platform an archive and a software bill of materials (SBOM), Debian
+// packages, npm packages, a container image, a Homebrew formula, a provenance statement, and the checksums of all files. The same commit gives
+// the same bytes. It needs Go and git, no network once the modules are downloaded, and no container engine.
 //
 // It runs in the root of the repository: make release.
 package main
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// name is that of the program, and begins the names of the files of a release.
+// name is the name of the program, with which the file names of a release begin.
 const name = "harness"
 
 const (
@@ -30,19 +30,19 @@ const (
 	licence     = "MIT"
 )
 
-// release is one release.
+// release is a release that is being built.
 type release struct {
-	version  string // version without v
+	version  string // version without the leading v
 	revision string // commit in git
 	date     time.Time
-	url      string // below which the files will be; empty: not known
+	url      string // address below which the files will be published; empty if unknown
 	homepage string
-	dir      string // directory of its files
-	work     string // for what is made on the way
+	dir      string // directory of the release's files
+	work     string // directory for intermediate files
 	files    []string
 }
 
-// platform is what a program is built for.
+// platform is an operating system and architecture, with the program built for it.
 type platform struct {
 	os, arch string
 	binary   string // path of the program
@@ -113,7 +113,7 @@ func run() error {
 	return errors.Join(r.provenance(all), r.sums())
 }
 
-// describe finds version, revision and date in git.
+// describe determines version, revision and date from git.
 func (r *release) describe(dirty bool) error {
 	changes, err := git("status", "--porcelain")
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *release) describe(dirty bool) error {
 		return err
 	}
 	r.date = time.Unix(n, 0).UTC()
-	// Without a tag it is a version before all others, in the order of the commits, as Go has them.
+	// Without a tag, the version is a pseudo-version as in Go: before all releases, and in the order of the commits.
 	r.version = "0.0.0-" + r.date.Format("20060102150405") + "-" + r.revision[:12]
 	if tag, err := git("describe", "--tags", "--exact-match", "--match", "v[0-9]*"); err == nil {
 		r.version = strings.TrimPrefix(tag, "v")
@@ -150,7 +150,7 @@ func git(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// build compiles the worker, and the program with the worker in it.
+// build compiles the worker, and the program that embeds it.
 func (r *release) build(p platform) (platform, error) {
 	fmt.Println("build", p)
 	worker := filepath.Join(r.work, "worker-"+p.os+"-"+p.arch)
@@ -179,7 +179,7 @@ func (r *release) build(p platform) (platform, error) {
 	return p, r.sbom(p)
 }
 
-// compile is go build with the flags that make its result the same everywhere.
+// compile runs go build with flags that make the result reproducible.
 func compile(p platform, args ...string) error {
 	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-buildvcs=false"}, args...)...)
 	cmd.Env = append(os.Environ(), "GOOS="+p.os, "GOARCH="+p.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=")
@@ -187,7 +187,7 @@ func compile(p platform, args ...string) error {
 	return cmd.Run()
 }
 
-// documents makes the manual pages and the completions, with a program for this machine.
+// documents writes the manual pages and the shell completions, using a program built for this machine.
 func (r *release) documents() error {
 	program := filepath.Join(r.work, "documents")
 	if err := compile(platform{os: runtime.GOOS, arch: runtime.GOARCH},
@@ -212,17 +212,17 @@ func (r *release) documents() error {
 	return nil
 }
 
-// shells are those with a completion, and the names of its files.
+// shells maps shells to the names of their completion files.
 var shells = map[string]string{"bash": name + ".bash", "zsh": "_" + name, "fish": name + ".fish", "powershell": name + ".ps1"}
 
 func (r *release) manDir() string { return filepath.Join(r.work, "man") }
 
-// fileName is the name of a file of the release for a platform.
+// fileName returns the name of a file of the release for a platform.
 func (r *release) fileName(p platform, ending string) string {
 	return fmt.Sprintf("%s_%s_%s_%s%s", name, r.version, p.os, p.arch, ending)
 }
 
-// create makes a file of the release.
+// create creates a file of the release.
 func (r *release) create(file string, write func(io.Writer) error) error {
 	f, err := os.Create(filepath.Join(r.dir, file))
 	if err != nil {
@@ -231,7 +231,7 @@ func (r *release) create(file string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// sum is the checksum of a file.
+// sum returns the SHA-256 checksum of a file.
 func sum(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -243,7 +243,7 @@ func sum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// made lists the files of the release, by their names below its directory.
+// made returns the files of the release as paths relative to its directory.
 func (r *release) made() (all []string, err error) {
 	err = filepath.WalkDir(r.dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {

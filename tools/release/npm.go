@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// The packages of npm: one for each platform, with the program, and one that depends on all of them, of which npm installs the one for its
-// machine. Nothing is downloaded by a script.
+// There is one npm package for each platform, with the program, and one that depends on all of them. npm installs the package for its
+// machine. No script downloads anything.
 const npmName = "mcp-code-exec-harness"
 
-// npmOS and npmCPU are the names that Node.js has.
+// npmOS and npmCPU map Go's names of systems and processors to those of Node.js.
 var (
 	npmOS  = map[string]string{"linux": "linux", "darwin": "darwin", "windows": "win32"}
 	npmCPU = map[string]string{"amd64": "x64", "arm64": "arm64"}
@@ -22,7 +22,7 @@ var (
 
 func npmPlatformName(p platform) string { return npmName + "-" + npmOS[p.os] + "-" + npmCPU[p.arch] }
 
-// launcher starts the program of the package for this machine, and ends as it does.
+// launcher is a script that starts the program in the package for this machine, and exits with the program's exit code or signal.
 const launcher = `#!/usr/bin/env node
 'use strict'
 const { spawn } = require('node:child_process')
@@ -78,7 +78,7 @@ func (r *release) npmWrapper(all []platform) error {
 	return r.npm(npmName, m, item{"bin/" + name + ".cjs", file, 0o755}, item{"README.md", "README.md", 0o644}, item{"LICENSE", "LICENSE", 0o644})
 }
 
-// npm writes a package as npm pack does.
+// npm writes a package in the format of npm pack.
 func (r *release) npm(of string, manifest map[string]any, all ...item) error {
 	text, err := json.MarshalIndent(manifest, "", "  ")
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *release) npm(of string, manifest map[string]any, all ...item) error {
 	return r.create(filepath.Join("npm", of+"-"+r.version+".tgz"), func(w io.Writer) error { return writeTarGz(w, all, r.date) })
 }
 
-// goVersion is that of the compiler.
+// goVersion returns the version of the Go compiler.
 func goVersion() (string, error) {
 	out, err := exec.Command("go", "env", "GOVERSION").Output()
 	if err != nil {

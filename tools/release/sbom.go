@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// sbom writes what a program is made of, as Go has noted it in the program, with the licences of the modules.
+// sbom writes the SBOM of a program from the build information that Go has embedded in it, with the licences of the modules.
 func (r *release) sbom(p platform) error {
 	quiet := zerolog.Nop()
 	generator, err := bin.NewGenerator(p.binary, bin.WithLogger(quiet), bin.WithIncludeStdlib(true), bin.WithVersionOverride(r.version),
@@ -31,8 +31,8 @@ func (r *release) sbom(p platform) error {
 	})
 }
 
-// provenance writes a statement in the form of in-toto and SLSA of what the files were made from. It is not signed: that takes a key, or a
-// service.
+// provenance writes an in-toto statement with SLSA provenance: what the files were made from. It is not signed, because that takes a key
+// or a service.
 func (r *release) provenance(all []platform) error {
 	files, err := r.made()
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package destination finds the arguments of a tool that say where a call sends data or money: recipients, channels, URLs, accounts, repositories.
+// Package destination finds the arguments of tools that say where a call sends data or money: recipients, channels, URLs, accounts, repositories.
 //
-// It judges by the tool's definition alone: names of arguments, their formats, types and descriptions, and the annotations and the name of the tool. The same
-// definition always gives the same destinations. A tool that writes or sends has destinations of every kind. A tool that only reads has none, but for URLs
-// if it reads in an open world: what a program writes into a URL reaches the host.
+// It judges by the tool's definition alone: names of arguments, their formats, types and descriptions, and the annotations and the name of the tool.
+// The same definition always gives the same destinations. A tool that writes or sends has destinations of every kind. A tool that only reads has
+// none, except URLs if it reads in an open world: what a program writes into a URL reaches the host.
 //
-// The rules are words (words.go). They are a default that a person reviews, and that the configuration replaces for a tool: a tool whose arguments have other
-// names, or whose arguments are code or a query in which a destination can stand, has destinations that are not found.
+// The rules are lists of words (words.go). They are a default that a person reviews, and that the configuration can replace for a tool. Destinations
+// are not found in arguments with other names, nor in arguments that are code or a query.
 package destination
 
 import (
@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Kind is what a destination is.
+// Kind is the kind of a destination.
 type Kind string
 
 // The kinds of destinations.
@@ -29,11 +29,11 @@ const (
 	Repository Kind = "repository"
 )
 
-// Tool is what is known of a tool.
+// Tool is what is known about a tool.
 type Tool struct {
 	Name, Description string
-	Input             *schema.Value // JSON Schema of the arguments; nil: none
-	ReadOnly          *bool         // claim of the server; nil: none
+	Input             *schema.Value // JSON Schema of the arguments; may be nil
+	ReadOnly          *bool         // claim of the server; nil if it makes none
 	OpenWorld         bool
 }
 
@@ -45,14 +45,14 @@ type Destination struct {
 	Steps  []jsonpath.Step `json:"-"`
 }
 
-// Bounds of a schema that is looked at. Definitions beyond them have no destinations.
+// Limits of the search in a schema. Destinations beyond them are not found.
 const (
 	maxDepth        = 12
 	maxSchemas      = 5000
 	maxDestinations = 64
 )
 
-// Of are the destinations of a tool, in the order of its schema.
+// Of returns the destinations of a tool, in the order of its schema.
 func Of(t Tool) []Destination {
 	f := &finder{tool: t, root: t.Input, left: maxSchemas}
 	f.verbs = words(t.Name)
@@ -65,12 +65,12 @@ func Of(t Tool) []Destination {
 	return f.found
 }
 
-// Reads reports whether a tool only reads: by its server's claim, else by its name.
+// Reads reports whether a tool only reads, by its server's claim, or else by its name.
 func Reads(name string, claim *bool) bool {
 	return !writes(claim, words(name)) && !removes(words(name))
 }
 
-// writes reports whether a tool may change or send something: by its server's claim, else by the first verb of its name, else it may.
+// writes reports whether a tool may change or send something, by its server's claim, or else by the first verb of its name. Without either, it may.
 func writes(claim *bool, name []string) bool {
 	if claim != nil {
 		return !*claim
@@ -89,7 +89,7 @@ func writes(claim *bool, name []string) bool {
 	return true
 }
 
-// removes reports whether the first verb of a tool's name says that it takes something away.
+// removes reports whether the first verb of a tool's name means that the tool removes something.
 func removes(name []string) bool {
 	for _, word := range name {
 		switch {
@@ -108,17 +108,17 @@ type finder struct {
 	root                *schema.Value
 	verbs               []string // words of the tool's name
 	writes, sends, pays bool     // effects of the tool
-	left                int      // schemas that may still be looked at
+	left                int      // number of schemas that may still be searched
 	found               []Destination
 }
 
-// place is where in the arguments a schema is.
+// place is the position of a schema in the arguments.
 type place struct {
 	path   string
 	steps  []jsonpath.Step
 	depth  int
-	within []*schema.Value // objects that the value is in
-	in     string          // name of the destination that the value is a part of; "" if it is a part of none
+	within []*schema.Value // objects that contain the value
+	in     string          // name of the destination to which the value belongs; "" if there is none
 	kind   Kind            // kind of that destination
 }
 
@@ -140,7 +140,7 @@ func (p place) step(text string, s jsonpath.Step) place {
 	return p
 }
 
-// enters reports whether a value is looked at in a schema: one that refers to itself is entered twice.
+// enters reports whether a schema is searched at this place: a schema that refers to itself is entered at most twice.
 func (p place) enters(v *schema.Value) bool {
 	times := 0
 	for _, in := range p.within {
@@ -153,7 +153,7 @@ func (p place) enters(v *schema.Value) bool {
 
 var plain = startup.Regexp(`^[^.\[\]*'"]+$`)
 
-// variants are the schemas that describe one value: a schema, what it refers to, and what it combines.
+// variants returns the schemas that describe one value: a schema, what it refers to, and what it combines.
 func (f *finder) variants(v *schema.Value, depth int) (all []*schema.Value) {
 	if f.left--; f.left < 0 || depth > maxDepth {
 		return nil
@@ -174,7 +174,7 @@ func (f *finder) variants(v *schema.Value, depth int) (all []*schema.Value) {
 	return all
 }
 
-// object looks at the properties of a value. siblings are the names of all of them.
+// object searches the properties of a value. of are the schemas that describe the value; nil means the variants of v.
 func (f *finder) object(at place, v *schema.Value, of []*schema.Value) {
 	if of == nil {
 		of = f.variants(v, at.depth)
@@ -195,7 +195,7 @@ func (f *finder) object(at place, v *schema.Value, of []*schema.Value) {
 	}
 }
 
-// value looks at a property, or at the elements of a list with its name.
+// value searches a property, or the elements of a list with its name.
 func (f *finder) value(at place, name string, v *schema.Value, siblings map[string]bool) {
 	if at.depth > maxDepth {
 		return
@@ -237,7 +237,7 @@ type argument struct {
 	format      string
 	scalar      bool // a string, a number, a list of them, or anything
 	number      bool // numbers alone
-	fixed       bool // the schema has the possible values, or it is true or false
+	fixed       bool // the schema lists the possible values, or the value is true or false
 	objects     []*schema.Value
 	lists       []*schema.Value // schemas of elements that are objects or lists
 }
@@ -290,7 +290,7 @@ func (a *argument) describe() {
 	a.fixed = a.fixed && len(a.objects)+len(a.lists) == 0 || others && !a.scalar
 }
 
-// message reports whether the elements of an argument such as emails are what is sent, not to whom.
+// message reports whether the elements of an argument such as emails are messages, not recipients.
 func (a *argument) message() bool {
 	return slices.ContainsFunc(slices.Concat(a.objects, a.lists), func(v *schema.Value) bool {
 		p := v.Get("properties")
@@ -298,7 +298,7 @@ func (a *argument) message() bool {
 	})
 }
 
-// judge says what kind of destination an argument is.
+// judge returns the kind of destination that an argument is, and the reason.
 func (f *finder) judge(at place, a *argument) (kind Kind, reason string, ok bool) {
 	named := "named " + a.name
 	if f.writes {
@@ -329,7 +329,7 @@ func (f *finder) judge(at place, a *argument) (kind Kind, reason string, ok bool
 	return "", "", false
 }
 
-// named is the kind of destination that the name of an argument says; "" if it says none.
+// named returns the kind of destination that the name of an argument indicates, or "" if it indicates none.
 func (f *finder) named(at place, a *argument) Kind {
 	last := a.words
 	if senders(last) || ownAccount().MatchString(a.description) {
@@ -359,12 +359,12 @@ func (f *finder) named(at place, a *argument) Kind {
 	return ""
 }
 
-// directed reports whether an argument is named to, or with such words as sendTo and to_user.
+// directed reports whether an argument is named to, or has a name such as sendTo or to_user.
 func (f *finder) directed(place place, a *argument) bool {
 	at := slices.Index(a.words, "to")
 	if at < 0 || a.format != "" && !strings.Contains(a.format, "email") || otherEnds().MatchString(a.description) ||
 		!a.scalar && (a.siblings["from"] || strings.Contains(strings.ToLower(place.path), "associations")) {
-		return false // the end of a relation
+		return false // the argument is the end of a relation
 	}
 	before, after := a.words[:at], a.words[at+1:]
 	for _, word := range after {
@@ -375,12 +375,12 @@ func (f *finder) directed(place place, a *argument) bool {
 	return len(before) == 0 && (len(after) > 0 || !a.number || f.sends) || len(before) > 0 && directing[before[len(before)-1]] && len(before) <= 2
 }
 
-// makes reports whether a name such as channelName is that of what the tool makes.
+// makes reports whether a name such as channelName is the name of the thing that the tool makes.
 func (f *finder) makes(name []string) bool {
 	return making[f.first()] && name[len(name)-1] == "name" && len(name) > 1 && slices.Contains(f.verbs, name[len(name)-2])
 }
 
-// first is the first verb of the tool's name.
+// first returns the first verb of the tool's name.
 func (f *finder) first() string {
 	for _, word := range f.verbs {
 		if reading[word] || writing[word] {
@@ -390,7 +390,7 @@ func (f *finder) first() string {
 	return ""
 }
 
-// addressed reports whether another argument says who gets what is sent.
+// addressed reports whether another argument says who receives what is sent.
 func (f *finder) addressed(a *argument) bool {
 	for name := range a.siblings {
 		if of := strings.Fields(name); name == "to" || matches(of, people, idTails) || matches(of, channels, idTails) {
@@ -400,7 +400,7 @@ func (f *finder) addressed(a *argument) bool {
 	return false
 }
 
-// beside reports whether an owner stands beside a repository.
+// beside reports whether another argument is a repository.
 func (f *finder) beside(a *argument) bool {
 	for name := range a.siblings {
 		if matches(strings.Fields(name), repositories, idTails) {

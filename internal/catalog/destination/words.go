@@ -16,7 +16,7 @@ func set(text string) map[string]bool {
 	return all
 }
 
-// Verbs in names of tools. The first one says whether the tool only reads.
+// Verbs in names of tools. The first verb decides whether the tool only reads.
 var (
 	reading = set(`get list search read find fetch query describe lookup count check show view retrieve browse inspect explain summarize download scrape crawl
 		extract validate verify analyze analyse diff status stat info whoami ping preview suggest resolve compare calculate is has map geocode directions`)
@@ -62,28 +62,28 @@ var (
 	addressTails = set(`address addresses number numbers list value values`)
 	urlTails     = set(`url urls uri uris address addresses name names list value values`)
 
-	// addressParts are the names of values in a recipient that is an object, which say who it is.
+	// addressParts are the names of properties that identify a recipient if it is an object.
 	addressParts = set(`email emails address addresses id ids phone number numbers url uri value user username handle channel account iban login msisdn`)
 
-	// contents are words in the names of arguments that are what is sent, whatever their descriptions mention.
+	// contents are words in the names of arguments that are the content of what is sent, whatever their descriptions mention.
 	contents = set(`subject body message messages text content contents html title description query template note notes comment comments prompt reason name names
 		filter fields label labels summary script code command sql data payload type status format mode cursor limit path file files tag tags`)
 )
 
-// senders reports whether an argument is about where something comes from.
+// senders reports whether an argument says where something comes from.
 func senders(words []string) bool {
 	for i, word := range words {
 		switch word {
 		case "from", "sender", "source", "src", "original", "current", "old", "previous", "my", "own", "debit", "in", "as", "exclude", "excluded":
 			return true
-		case "reply": // the message that is answered
+		case "reply": // names the message that is answered
 			return i+2 < len(words) && words[i+1] == "to" && (words[i+2] == "message" || words[i+2] == "id")
 		}
 	}
 	return false
 }
 
-// toward reports whether an account is the one that gets something.
+// toward reports whether an account is the one that receives something.
 func toward(words []string) bool {
 	return anyOf(words, set(`to destination recipient beneficiary target receiver payee external counterparty`))
 }
@@ -113,7 +113,7 @@ func anyOf(words []string, of map[string]bool) bool {
 	return false
 }
 
-// words are the words of a name, in lower case: sendTo, send_to, SEND-TO and URLs become send to and urls.
+// words returns the words of a name, in lower case: sendTo, send_to, SEND-TO and URLs become send to and urls.
 func words(name string) (all []string) {
 	var word []rune
 	end := func() {
@@ -139,13 +139,13 @@ func words(name string) (all []string) {
 
 var urlFormats = set("uri url uri-reference iri iri-reference hostname idn-hostname ipv4 ipv6")
 
-// otherEnds finds in the description of an argument such as to or destination that it is no recipient.
+// otherEnds matches descriptions of arguments such as to or destination that are no recipients.
 var otherEnds = expression(`\b(date|time|timestamp|line|index|position|offset|language|locale|currency|unit|units|branch|status|state|path|file|folder|directory|version|range|format|location|station|airport|coordinates?|node|entity|page|element|ref|block)\b`)
 
-// ownAccount finds in a description that an argument chooses among the user's own accounts.
+// ownAccount matches descriptions of arguments that choose among the user's own accounts.
 var ownAccount = expression(`\b(authenticated user|send(ing)? from|to send from|which account|account to use|special value)\b|['"]me['"]`)
 
-// descriptions are what descriptions of arguments without a telling name say.
+// descriptions are patterns that identify a destination by its description if its name does not.
 var descriptions = []struct {
 	says func() *regexp.Regexp
 	kind Kind
@@ -156,7 +156,7 @@ var descriptions = []struct {
 	{expression(`\bchannel (id|name|to)\b|\bchat id\b`), Channel},
 }
 
-// expression is compiled when it is first needed: few commands look at definitions.
+// expression returns a function that compiles a regular expression at its first use, because few commands look at definitions.
 func expression(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }

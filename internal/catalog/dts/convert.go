@@ -9,9 +9,9 @@ import (
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
-// Bounds of the work for a schema. What exceeds them becomes unknown: the types stay correct and say less.
+// Bounds of the work for a schema. Parts beyond them become unknown: the types stay correct, but less precise.
 const (
-	maxNesting  = 24   // objects and arrays inside one another, references not counted
+	maxNesting  = 24   // nesting depth of objects and arrays, without references
 	maxNodes    = 4000 // types in one tool
 	maxLiterals = 64   // members of an enum
 	maxTuple    = 32   // elements of a tuple
@@ -21,13 +21,14 @@ const (
 // converter turns one JSON Schema document into types.
 type converter struct {
 	root  *schema.Value
-	top   string // the type of anything: unknown for input, any for output
+	top   string // type for values of any kind: unknown for input, any for output
 	defs  []*def // definitions in order of first reference
 	byVal map[*schema.Value]*def
 	nodes int
 }
 
-// convert defines the type of v, a part of the document root, and all that it refers to; v's own is the first.
+// convert returns the definition of the type of v, a part of the document root, and all definitions that it needs. The definition of v comes
+// first.
 func convert(root, v *schema.Value, typeName, top string) (*def, []*def) {
 	c := &converter{root: root, top: top, byVal: map[*schema.Value]*def{}}
 	d := c.define(v, typeName)
@@ -45,7 +46,7 @@ func (c *converter) define(v *schema.Value, name string) *def {
 
 func (c *converter) any() *node { return name(c.top) }
 
-// typ is the type of the values that v admits, as far as TypeScript can say it.
+// typ returns the type of the values that v admits, as far as TypeScript can express it.
 func (c *converter) typ(v *schema.Value, depth int) *node {
 	c.nodes++
 	if c.nodes > maxNodes || depth > maxNesting {
@@ -84,7 +85,7 @@ func (c *converter) typ(v *schema.Value, depth int) *node {
 	return t
 }
 
-// narrow drops a bare base type that a sibling says more exactly: {type: object, anyOf: [{properties: ...}]}.
+// narrow drops a plain base type if a sibling is more precise: {type: object, anyOf: [{properties: ...}]}.
 func narrow(parts []*node) []*node {
 	own := parts[0]
 	if len(parts) == 1 || own.op != opObject || len(own.fields) > 0 || own.index == nil || !isTop(own.index) {
@@ -98,7 +99,7 @@ func narrow(parts []*node) []*node {
 	return parts
 }
 
-// own is the type that v's keywords describe besides references and combinations.
+// own returns the type that v's keywords describe, except references and combinations.
 func (c *converter) own(v *schema.Value, depth int) *node {
 	if constant := v.Get("const"); constant != nil {
 		return literal(constant, depth)
@@ -135,8 +136,8 @@ func (c *converter) own(v *schema.Value, depth int) *node {
 	return union(of...)
 }
 
-// impliedTypes are the types that a schema without a type is about. By the standard it admits every other type too, which its
-// author did not mean.
+// impliedTypes returns the types that the author of a schema without the keyword type has meant. By the standard, such a schema also admits all
+// other types.
 func impliedTypes(v *schema.Value) []string {
 	has := func(keys ...string) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return v.Get(k) != nil })
@@ -173,7 +174,7 @@ func (c *converter) ref(ref string) *node {
 func (c *converter) array(v *schema.Value, depth int) *node {
 	items, prefix, rest := v.Get("items"), v.Get("prefixItems"), v.Get("items")
 	if items.Is(schema.Array) {
-		// Until draft 2019-09 an array of items was the tuple, and additionalItems what follows it.
+		// Until draft 2019-09, an array in items described a tuple, and additionalItems its further elements.
 		prefix, rest = items, v.Get("additionalItems")
 	}
 	if !prefix.Is(schema.Array) || len(prefix.Items) == 0 || len(prefix.Items) > maxTuple {
@@ -220,8 +221,8 @@ func (c *converter) object(v *schema.Value, depth int) *node {
 	return n
 }
 
-// indexType is the type of the properties that are not named, nil if there are none. Beside named properties it has to
-// admit their types too, hence unknown.
+// indexType returns the type of the properties that are not named, or nil if there are none. Beside named properties, an index signature has to
+// admit their types too, so it is c.any.
 func (c *converter) indexType(v *schema.Value, named bool, depth int) *node {
 	additional, patterns := v.Get("additionalProperties"), v.Get("patternProperties")
 	var of []*node

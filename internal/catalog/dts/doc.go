@@ -10,14 +10,14 @@ import (
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
-// What a comment may cost, in runes: a description is for a model's context, where a manual is not wanted.
+// Maximum lengths of texts in comments, in runes. Descriptions go into a model's context and should be short.
 const (
 	maxDescription = 600
 	maxToolText    = 3000
 	maxValueText   = 80
 )
 
-// docLines are the lines of the comment of a schema: its description and the rules that types cannot express.
+// docLines returns the lines of the comment for a schema: its description and the rules that types cannot express.
 func docLines(v *schema.Value) []string {
 	if !v.Is(schema.Object) {
 		return nil
@@ -37,7 +37,7 @@ func docLines(v *schema.Value) []string {
 	return lines
 }
 
-// rules are the constraints of a schema in a few words: "integer, 1 to 100, default 10".
+// rules returns the constraints of a schema in a few words: "integer, 1 to 100, default 10".
 func rules(v *schema.Value) string {
 	var out []string
 	say := func(label, text string) {
@@ -83,8 +83,8 @@ func rules(v *schema.Value) string {
 	return strings.Join(out, ", ")
 }
 
-// Clean makes text safe and short for a comment: lines without trailing space, no comment end, no control characters or
-// those that reorder text on a screen, at most limit runes.
+// Clean makes text safe and short for a comment: it returns lines without trailing space, comment ends, control characters and characters that
+// reorder text on a screen, with at most limit runes.
 func Clean(text string, limit int) []string {
 	text = strings.TrimSpace(ident.Printable(text))
 	if utf8.RuneCountInString(text) > limit {

@@ -1,5 +1,5 @@
-// Package dts writes TypeScript declarations for tools from their JSON Schemas. What it writes passes tsc --strict,
-// whatever the schema; what a schema says beyond TypeScript's reach stands in comments.
+// Package dts writes TypeScript declarations for tools from their JSON Schemas. The declarations pass tsc --strict for every schema. Comments
+// contain what TypeScript cannot express of a schema.
 package dts
 
 import (
@@ -19,9 +19,9 @@ type Tool struct {
 	FullName string // server__tool
 	Function string // identifier of the function
 	Doc      string
-	Input    *schema.Value // nil: unknown
-	Output   *schema.Value // nil: unknown, declared as any
-	Unwrap   bool          // the result is what Output says of its property "result"
+	Input    *schema.Value // nil if unknown
+	Output   *schema.Value // nil if unknown; declared as any
+	Unwrap   bool          // the function returns only the property "result" of Output
 }
 
 // Server is a namespace of tools.
@@ -32,7 +32,7 @@ type Server struct {
 	Tools      []Tool
 }
 
-// Declaration declares one tool with all its types, as it is given to a model.
+// Declaration returns the declaration of one tool with all its types, as models get it.
 func Declaration(serverIdentifier string, t Tool) string {
 	ns := newNamespace()
 	ns.add(t)
@@ -41,8 +41,8 @@ func Declaration(serverIdentifier string, t Tool) string {
 	return b.String()
 }
 
-// ServerDeclaration declares a server: the namespace tools.<server> and the module './servers/<server>'. The module's
-// name is a pattern because TypeScript refuses a relative name there, and because it holds wherever the program stands.
+// ServerDeclaration returns the declaration of a server: the namespace tools.<server> and the module './servers/<server>'. The module's name is
+// a pattern, because TypeScript refuses a relative name there and the pattern matches from every folder.
 func ServerDeclaration(s Server) string {
 	ns := newNamespace()
 	for _, t := range s.Tools {
@@ -52,7 +52,7 @@ func ServerDeclaration(s Server) string {
 	comment(&b, Clean(s.Doc, maxToolText), "")
 	ns.write(&b, s.Identifier, true)
 	if len(s.Tools) == 0 || strings.Contains(s.Name, "*") {
-		// A namespace without values is no value, so a module cannot be it; a pattern may have one * only.
+		// A module cannot export a namespace without values. A pattern may contain only one *.
 		return b.String()
 	}
 	for _, suffix := range []string{"", "/index", "/index.js", "/index.ts"} {
@@ -66,8 +66,8 @@ func ServerDeclaration(s Server) string {
 	return b.String()
 }
 
-// Globals declares callMCPTool over all servers declared beside it: a known name is checked against its tool's types,
-// any other name takes and gives anything.
+// Globals declares callMCPTool for all servers that are declared beside it. Calls with a known name are checked against the tool's types; with
+// any other name, input and result may be anything.
 const Globals = `/** Every tool by its full name. */
 interface McpTools {}
 /**
@@ -112,7 +112,7 @@ func newFunction(t Tool) *function {
 
 func orAnything(v *schema.Value) *schema.Value { return cmp.Or(v, &schema.Value{Kind: schema.Object}) }
 
-// inlined reports whether a result is short enough to stand in the signature instead of having a name.
+// inlined reports whether the type of a result is short enough to be written in the signature, without a name.
 func inlined(root *def, defs []*def) bool {
 	if root.body.op == opObject || len(compact(root.body, 2)) > 60 {
 		return false
@@ -134,7 +134,7 @@ func (f *function) optionalInput() bool {
 
 // namespace collects the functions and types of one server and gives every type its final name.
 type namespace struct {
-	taken map[string]string // final name -> what it means
+	taken map[string]string // meanings by final name
 	names map[*def]string
 	order []*def
 	funcs []*function
@@ -153,7 +153,7 @@ func (ns *namespace) add(t Tool) {
 	}
 }
 
-// assignName gives d its name. Types of equal name and meaning, such as the Customer of several tools, are declared once.
+// assignName gives d its final name. Types with the same name and meaning, such as the Customer of several tools, are declared once.
 func (ns *namespace) assignName(d *def, meaning, prefix string) {
 	candidate, long, n := d.name, prefix+d.name, 1
 	if strings.HasPrefix(d.name, prefix) {
@@ -175,7 +175,7 @@ func (ns *namespace) assignName(d *def, meaning, prefix string) {
 	}
 }
 
-// meanings gives for each definition a text that two definitions share only if they, and all that they refer to, are
+// meanings returns a text for each definition. Two definitions have the same text only if they, and all definitions that they refer to, are
 // written alike.
 func meanings(defs []*def) map[*def]string {
 	texts := map[*def]string{} // hashes of the texts, so that comparisons stay small
@@ -216,7 +216,7 @@ func hash(text string) string {
 	return string(sum[:])
 }
 
-// write declares the namespace of a server; positional adds to each function its form with positional parameters.
+// write declares the namespace of a server; positional adds to each function an overload with positional parameters.
 func (ns *namespace) write(b *strings.Builder, server string, positional bool) {
 	prefix := indent(1)
 	b.WriteString("declare namespace tools." + server + " {\n")
@@ -243,16 +243,16 @@ func (ns *namespace) write(b *strings.Builder, server string, positional bool) {
 		if f.optionalInput() {
 			mark = "?"
 		}
-		// The last overload is the one that Parameters<> sees.
+		// Parameters<> uses the last overload.
 		fmt.Fprintf(b, "%sfunction %s(input%s: %s): Promise<%s>;\n", prefix, f.tool.Function, mark, p.ref(f.in), result)
 	}
 	b.WriteString("}\n")
 }
 
-// maxPositional is how many parameters a positional form may have; a longer call cannot be read.
+// maxPositional is the maximum number of positional parameters; a longer call is hard to read.
 const maxPositional = 8
 
-// positionalParams are the parameters of the form that takes the properties one by one, required ones first.
+// positionalParams returns the parameters of the overload that takes the properties of the input one by one, required ones first.
 func positionalParams(f *function, input string) string {
 	if f.in.body.op != opObject || len(f.in.body.fields) == 0 || len(f.in.body.fields) > maxPositional {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// Outline is what an editor completes of a type: the fields of its values, or of the items of its values.
+// Outline is what an editor needs of a type for completion: the fields of its values or, for arrays, of their items.
 type Outline struct {
 	Type   string  `json:"type" doc:"In few words."`
 	Items  int     `json:"items,omitempty" doc:"How many arrays the fields are within."`
@@ -27,10 +27,10 @@ const (
 	maxOutlineDepth  = 4
 	maxOutlineFields = 400
 	maxOutlineType   = 200 // bytes of a type
-	maxOutlineText   = 400 // bytes of what is said about a field
+	maxOutlineText   = 400 // bytes of the description of a field
 )
 
-// Outline is the outline of a type. What exceeds its bounds is left out.
+// Outline returns the outline of a type. Parts beyond its bounds are left out.
 func (t Type) Outline() Outline {
 	left := maxOutlineFields
 	return t.outline(1, &left)
@@ -63,7 +63,7 @@ func (t Type) outline(depth int, left *int) Outline {
 	return o
 }
 
-// Present are the alternatives of a type but for null.
+// Present returns the alternatives of a type, except null.
 func (t Type) Present() []Type {
 	return slices.DeleteFunc(t.Alternatives(), func(a Type) bool { return a.Kind() == Null })
 }

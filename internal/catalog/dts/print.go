@@ -6,14 +6,14 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// printer writes types; names are the final names of the definitions it may meet. A brief printer writes one line, for reading
-// only.
+// printer writes types; names are the final names of definitions. A brief printer writes a single line that is meant for readers, not for the
+// compiler.
 type printer struct {
 	names map[*def]string
 	brief bool
 }
 
-// maxBriefUnion is how many alternatives one line shows.
+// maxBriefUnion is the maximum number of alternatives that a brief printer shows.
 const maxBriefUnion = 6
 
 func (p printer) ref(d *def) string {
@@ -23,7 +23,7 @@ func (p printer) ref(d *def) string {
 	return d.name
 }
 
-// expr writes a type. Level is the indentation of the line it stands on; for a brief printer, how deep objects are shown.
+// expr returns the text of a type. level is the indentation of its line; for a brief printer, the depth to which objects are shown.
 func (p printer) expr(n *node, level int) string {
 	switch n.op {
 	case opName:
@@ -68,7 +68,7 @@ func (p printer) expr(n *node, level int) string {
 	return p.object(n, level)
 }
 
-// operand is expr in parentheses where another operator would bind first.
+// operand is like expr, but puts unions and intersections in parentheses.
 func (p printer) operand(n *node, level int) string {
 	text := p.expr(n, level)
 	if n.op == opUnion || n.op == opInter {
@@ -107,7 +107,7 @@ func (p printer) members(b *strings.Builder, n *node, level int) {
 	}
 }
 
-// definition writes d as an interface where it is an object, else as an alias.
+// definition writes d, as an interface if it is an object, otherwise as an alias.
 func (p printer) definition(b *strings.Builder, d *def, level int) {
 	comment(b, d.doc, indent(level))
 	if d.body.op == opObject && (len(d.body.fields) > 0 || d.body.index != nil) {

@@ -2,16 +2,16 @@ package dts
 
 import "slices"
 
-// Type is a type as the declarations have it. The zero value says nothing.
+// Type is a type in a declaration. The zero value admits anything.
 type Type struct{ n *node }
 
-// Types are the input of a tool and what a call of it gives, as they are declared.
+// Types returns the declared types of a tool's input and of the answer to a call.
 func Types(t Tool) (input, answer Type) {
 	f := newFunction(t)
 	return Type{f.in.body}, Type{f.out.body}
 }
 
-// Kind says what the values of a Type are.
+// Kind is the kind of the values of a Type.
 type Kind uint8
 
 // Kinds of types. A literal is one value of a string, number or boolean.
@@ -26,11 +26,11 @@ const (
 	Object
 )
 
-// maxAlternatives bounds the alternatives of a type that are looked at; one with more says nothing.
+// maxAlternatives is the maximum number of alternatives of a type; a type with more counts as Anything.
 const maxAlternatives = 200
 
-// Alternatives are the types that a value of t may have, references and unions resolved; never is none. Each has a Kind that is not
-// Anything, or there is one alternative.
+// Alternatives returns the types that a value of t may have, with references and unions resolved; the type never has none. If one of them would
+// be Anything, that is the only alternative.
 func (t Type) Alternatives() []Type {
 	var out []Type
 	if !alternatives(t.n, &out, 0) {
@@ -56,7 +56,7 @@ func alternatives(n *node, out *[]Type, depth int) bool {
 	return true
 }
 
-// Kind is the kind of one alternative.
+// Kind returns the kind of one alternative.
 func (t Type) Kind() Kind {
 	if t.n == nil {
 		return Anything
@@ -84,10 +84,10 @@ func (t Type) Kind() Kind {
 	return Anything
 }
 
-// Literal is the JSON text of a literal.
+// Literal returns the JSON text of a literal.
 func (t Type) Literal() string { return t.n.text }
 
-// Element is the type of an item of an array; index is its place, -1 any.
+// Element returns the type of an item of an array. index is its position; -1 means any item.
 func (t Type) Element(index int) Type {
 	switch {
 	case t.n == nil:
@@ -100,8 +100,8 @@ func (t Type) Element(index int) Type {
 	return Type{}
 }
 
-// Field is the type of an object's field. found is false where there is none of the name; open says that the object may have fields
-// that are not named.
+// Field returns the type of an object's field. found is false if there is no field of that name; open means that the object may have fields that
+// are not named.
 func (t Type) Field(name string) (typ Type, found, open bool) {
 	if i := slices.IndexFunc(t.n.fields, func(f field) bool { return f.name == name }); i >= 0 {
 		return Type{t.n.fields[i].typ}, true, t.n.index != nil
@@ -109,10 +109,10 @@ func (t Type) Field(name string) (typ Type, found, open bool) {
 	return Type{}, false, t.n.index != nil
 }
 
-// Closed reports whether an object's schema forbids fields that it does not name, instead of only not naming them.
+// Closed reports whether an object's schema forbids fields that it does not name, rather than only not naming them.
 func (t Type) Closed() bool { return t.n.closed && t.n.index == nil }
 
-// Fields are the names of an object's fields, and those that it must have.
+// Fields returns the names of all fields of an object, and of those that are required.
 func (t Type) Fields() (all, required []string) {
 	for _, f := range t.n.fields {
 		all = append(all, f.name)
@@ -123,7 +123,7 @@ func (t Type) Fields() (all, required []string) {
 	return all, required
 }
 
-// String is the type in few words.
+// String returns a short text of the type.
 func (t Type) String() string {
 	if t.n == nil {
 		return "any"

@@ -7,8 +7,8 @@ import (
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
-// Signature is a tool in one line of at most limit bytes, as far as its name allows:
-// search({q: string, limit?: number}): Promise<Customer[]>.
+// Signature returns a tool's signature on one line of at most limit bytes, if its name is not longer: search({q: string, limit?: number}):
+// Promise<Customer[]>.
 func Signature(t Tool, limit int) string {
 	f := newFunction(t)
 	for depth := 2; depth >= 0; depth-- {
@@ -26,7 +26,7 @@ func Signature(t Tool, limit int) string {
 	return t.Function + "(...)"
 }
 
-// signature shows the first fields of the input, required ones first, and nested types to the given depth.
+// signature returns the signature with the first fields of the input, required ones first, and nested types to the given depth.
 func (f *function) signature(depth, fields int) string {
 	var in string
 	switch {
@@ -44,7 +44,7 @@ func (f *function) signature(depth, fields int) string {
 	return f.tool.Function + "(" + in + "): Promise<" + out + ">"
 }
 
-// compactFields shows the first fields, required ones before the others.
+// compactFields returns the texts of at most limit fields, required ones first.
 func compactFields(n *node, depth, limit int) []string {
 	var out []string
 	for _, optional := range []bool{false, true} {
@@ -65,7 +65,7 @@ func compactFields(n *node, depth, limit int) []string {
 	return out
 }
 
-// compact is a type in a few words on one line, with objects below depth as "object".
+// compact returns a short text of a type on one line. Objects below depth are shown as "object".
 func compact(n *node, depth int) string { return printer{brief: true}.expr(n, depth) }
 
 func briefObject(n *node, depth int) string {
@@ -78,7 +78,7 @@ func briefObject(n *node, depth int) string {
 	return "object"
 }
 
-// Compact is the type of a subschema in a few words, for messages; root resolves its references.
+// Compact returns a short text of a subschema's type, for messages. root resolves its references.
 func Compact(root, v *schema.Value) string {
 	c := &converter{root: root, top: "any", byVal: map[*schema.Value]*def{}}
 	c.defs = []*def{{name: "Input"}}

@@ -6,7 +6,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
-// op says what a node of a type is.
+// op is the kind of a node in a type.
 type op uint8
 
 const (
@@ -49,10 +49,11 @@ func name(text string) *node { return &node{op: opName, text: text} }
 
 func isName(n *node, text string) bool { return n.op == opName && n.text == text }
 
-// isTop reports whether a type says nothing.
+// isTop reports whether a type admits anything.
 func isTop(n *node) bool { return isName(n, "unknown") || isName(n, "any") }
 
-// union is the type of any of the elements: flattened, without repetition, never and what is contained in a base type.
+// union returns the union of the elements. It is flattened and has neither repetitions nor never; if an element admits anything, union returns
+// that element.
 func union(elems ...*node) *node {
 	var out []*node
 	for _, e := range elems {
@@ -69,7 +70,7 @@ func union(elems ...*node) *node {
 	return combined(opUnion, out, name("never"))
 }
 
-// intersection is the type of all of the elements.
+// intersection returns the intersection of the elements.
 func intersection(elems ...*node) *node {
 	var out []*node
 	top := name("unknown")
@@ -88,7 +89,7 @@ func intersection(elems ...*node) *node {
 	return combined(opInter, out, top)
 }
 
-// appendNew appends the elements that are not there yet.
+// appendNew appends the elements that are not in to yet.
 func appendNew(to []*node, elems ...*node) []*node {
 	for _, e := range elems {
 		if !slices.ContainsFunc(to, func(have *node) bool { return equal(have, e) }) {
@@ -98,7 +99,7 @@ func appendNew(to []*node, elems ...*node) []*node {
 	return to
 }
 
-// combined is the type that an operator makes of the elements, none if there are none.
+// combined returns the type that an operator makes of the elements, or none if there are no elements.
 func combined(operator op, elems []*node, none *node) *node {
 	switch len(elems) {
 	case 0:
@@ -109,7 +110,7 @@ func combined(operator op, elems []*node, none *node) *node {
 	return &node{op: operator, elems: elems}
 }
 
-// equal compares types without a look into objects; a union may so contain the same object twice.
+// equal compares types, but does not look into objects, so a union may contain the same object twice.
 func equal(a, b *node) bool {
 	if a == b {
 		return true
@@ -144,8 +145,8 @@ func walk(n *node, visit func(*node)) {
 	}
 }
 
-// breakCycles makes type aliases legal: an alias may not be defined by itself through unions, intersections and other
-// aliases alone. Such a schema says nothing at that point, so the reference that closes the cycle becomes unknown.
+// breakCycles makes type aliases legal: an alias may not be defined by itself through unions, intersections and other aliases alone. At that
+// point such a schema admits anything, so the reference that closes the cycle becomes unknown.
 func breakCycles(defs []*def) {
 	const (
 		unseen = iota
@@ -183,7 +184,7 @@ func breakCycles(defs []*def) {
 	}
 }
 
-// literal is the type that has exactly the JSON value v.
+// literal returns the type whose only value is the JSON value v.
 func literal(v *schema.Value, depth int) *node {
 	switch {
 	case v.Is(schema.Array) && depth < maxNesting && len(v.Items) <= maxTuple:

@@ -6,14 +6,14 @@ import (
 	"unicode"
 )
 
-// lookalikes are letters of other alphabets that most fonts show like Latin ones.
+// lookalikes are letters of other alphabets that look like Latin letters in most fonts.
 const lookalikes = "аеорсухіјѕһԁԛԝвкмнтгьАВЕКМНОРСТУХІЈЅԌԚԜ" + // Cyrillic
 	"ονιαρυκγωΑΒΕΖΗΙΚΜΝΟΡΤΥΧ" + // Greek
 	"օոսցզհԼՕՍ" + // Armenian
 	"ᎪᏴᏟᎠᎬᏀᎻᎥᎫᏦᏞᎷᏢᏒᏚᎢᏙᎳᏃ" // Cherokee
 
-// Confusable reports whether a name can be taken for another one: a word of it mixes Latin letters with those of other alphabets that look like them,
-// or has letters of another width or style. Words of one alphabet, in any language, are not confusable.
+// Confusable reports whether a name can be taken for another one. Such a name has a word that mixes Latin letters with similar letters of other
+// alphabets, or that has letters of another width or style. Words of one alphabet, in any language, are not confusable.
 func Confusable(name string) bool {
 	latin, like := false, false
 	for _, r := range name {
@@ -34,7 +34,7 @@ func Confusable(name string) bool {
 	return false
 }
 
-// Codes is a name with the codes of letters that are not ASCII.
+// Codes returns a name in which characters that are not ASCII are replaced by their codes.
 func Codes(name string) string {
 	var b strings.Builder
 	for _, r := range name {

@@ -2,11 +2,11 @@ package ident
 
 import "slices"
 
-// maxCompared is how many letters of a name Closest looks at; no sensible name is longer.
+// maxCompared is the maximum number of letters of a name that Closest compares; no sensible name is longer.
 const maxCompared = 80
 
-// Closest returns the candidates most like a misspelt name, which differ in a third of its letters at most, and in 3;
-// equally close ones sorted. Case and everything but letters and digits do not count.
+// Closest returns the candidates that are closest to a misspelt name, sorted. They differ from it in at most a third of its letters, and in at most
+// 3. Case is ignored, and so is everything but letters and digits.
 func Closest(name string, candidates []string) (found []string) {
 	fold := func(s string) []rune {
 		letters := []rune(Fold(s))
@@ -26,8 +26,8 @@ func Closest(name string, candidates []string) (found []string) {
 	return found
 }
 
-// Distance is the number of insertions, deletions, replacements and swaps of neighbours that make a into b. It takes
-// time in proportion to the product of their lengths.
+// Distance returns the number of insertions, deletions, replacements and swaps of neighbours that make a into b. It takes time in proportion to the
+// product of their lengths.
 func Distance(a, b []rune) int {
 	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -10,8 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Words splits a name at everything that is neither letter nor digit, and at changes of case: "list_HTTPServers2" is
-// list, HTTP, Servers2. A digit stays with what precedes it.
+// Words splits a name at everything that is neither letter nor digit, and at changes of case: "list_HTTPServers2" becomes list, HTTP, Servers2. A
+// digit stays with what precedes it.
 func Words(name string) []string {
 	var words []string
 	runes := []rune(name)
@@ -44,8 +44,8 @@ func Words(name string) []string {
 	return words
 }
 
-// Camel is the identifier under which a name is offered as a function: get-sum is getSum, 2fa is _2fa, delete is
-// delete_, a name without any letter or digit is tool. The result is a valid identifier in module code.
+// Camel returns the identifier under which a name is offered as a function: getSum for get-sum, _2fa for 2fa, delete_ for delete, and tool for a name
+// without letters and digits. The result is a valid identifier in module code.
 func Camel(name string) string {
 	id := name
 	if !isCamel(name) {
@@ -62,7 +62,7 @@ func Camel(name string) string {
 	return valid(id, "tool")
 }
 
-// Pascal is the identifier of a type named after name: get-sum is GetSum.
+// Pascal returns the identifier of a type named after name: GetSum for get-sum.
 func Pascal(name string) string {
 	words := Words(name)
 	for i, w := range words {
@@ -81,8 +81,8 @@ func Fold(name string) string {
 	}, name)
 }
 
-// Printable is a text without the characters that do not show, or that change how the text around them is shown:
-// control characters, marks of the reading direction, tags, invalid UTF-8. Line ends and tabs stay.
+// Printable removes the characters of a text that are invisible, or that change how the text around them is shown: control characters, marks of the
+// reading direction, tags, invalid UTF-8. Line ends and tabs stay.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -97,8 +97,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// OneLine is a printable text with a "?" for every line end, tab and character of the category Format, which a name has
-// no use for.
+// OneLine replaces every line end, tab, control character and character of the category Format by "?", because names do not need them.
 func OneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError {
@@ -121,7 +120,7 @@ func IsIdentifier(s string) bool {
 	return s != ""
 }
 
-// Property is s as it is written as a property name, in JavaScript as in TypeScript.
+// Property returns s in the form of a property name in JavaScript and TypeScript.
 func Property(s string) string {
 	if IsIdentifier(s) {
 		return s
@@ -129,7 +128,7 @@ func Property(s string) string {
 	return Quote(s)
 }
 
-// Quote is s as a JSON string, which is a literal of JavaScript and TypeScript, too.
+// Quote returns s as a JSON string, which is also a literal of JavaScript and TypeScript.
 func Quote(s string) string {
 	text, err := journal.Encode(s)
 	if err != nil { // a string always encodes
@@ -150,7 +149,7 @@ func valid(id, empty string) string {
 	return id
 }
 
-// isCamel reports whether a name is a camelCase identifier already, which is kept letter by letter (listHTTPServers).
+// isCamel reports whether a name is already a camelCase identifier, which is then kept unchanged (listHTTPServers).
 func isCamel(name string) bool {
 	for i, r := range name {
 		if !isPart(r) || i == 0 && !unicode.IsLower(r) {
@@ -160,9 +159,8 @@ func isCamel(name string) bool {
 	return name != ""
 }
 
-// isPart reports whether r can stand inside a JavaScript identifier as a letter or digit. Marks are left out: a name in
-// another normalization form would look the same and be another identifier. U+2E2F is the one letter that Unicode keeps
-// out of identifiers.
+// isPart reports whether r can be in a JavaScript identifier as a letter or digit. Marks are excluded, because a name in another normalization form
+// would look the same but be another identifier. U+2E2F is the only letter that Unicode excludes from identifiers.
 func isPart(r rune) bool {
 	return (unicode.IsLetter(r) || unicode.IsDigit(r)) && r != '\u2e2f'
 }
@@ -174,9 +172,9 @@ func title(w string) string {
 	return ""
 }
 
-// isReserved reports whether an identifier cannot be the name of an export: keywords of strict mode and modules, the
-// names that strict mode does not let a declaration bind, and those that JavaScript and libraries ask any object for,
-// which the guest therefore never takes for a tool (a namespace with then would be a promise).
+// isReserved reports whether an identifier cannot be the name of an export. These are keywords of strict mode and modules, and names that
+// declarations in strict mode cannot bind. They also include names that JavaScript and libraries look up on any object: the guest never treats these
+// as tools (a namespace with then would be a promise).
 func isReserved(id string) bool {
 	switch id {
 	case "arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete",
@@ -188,7 +186,7 @@ func isReserved(id string) bool {
 		"isPrototypeOf", "propertyIsEnumerable", "inspect", "nodeType", "asymmetricMatch":
 		return true
 	case "Promise", "Record":
-		// Used by the declarations themselves.
+		// The declarations themselves use these names.
 		return true
 	case "index":
 		// The module of the server itself: ./servers/crm/index.

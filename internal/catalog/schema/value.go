@@ -1,5 +1,5 @@
-// Package schema reads JSON Schema documents of any draft as ordered JSON: the order in which a server lists its
-// properties is the order in which positional arguments fill them and in which they are declared.
+// Package schema reads JSON Schema documents of any draft as ordered JSON. The order in which a server lists its
+// properties determines the order of positional arguments and of declarations.
 package schema
 
 import (
@@ -28,14 +28,14 @@ const (
 	Object
 )
 
-// Value is one JSON value. Its methods work on nil, which stands for an absent value, so that look-ups chain.
+// Value is one JSON value. Its methods accept a nil receiver, which stands for an absent value, so that look-ups can be chained.
 type Value struct {
 	Kind    Kind
-	Text    string // String: the text; Number, Bool, Null: the literal
+	Text    string // text of a string; literal of a Number, Bool or Null
 	Items   []*Value
 	Members []Member
 
-	anchors map[string]*Value // of a document: its parts that have an anchor, by its name; the first of several
+	anchors map[string]*Value // set for a document: its parts by the name of their anchor; the first part with a name counts
 }
 
 // Member is one property of an object, in document order.
@@ -44,13 +44,13 @@ type Member struct {
 	Value *Value
 }
 
-// Bounds of a document: no schema of a real tool nests deeper than 40, and everything that walks a Value is recursive.
+// Bounds of a document. Schemas of real tools nest at most 40 levels deep; a bound is needed because all code that walks a Value is recursive.
 const (
 	maxDepth  = 256
 	MaxValues = 20_000
 )
 
-// Parse reads one JSON document of at most MaxValues values. Of duplicate names the last value counts, at the place of the first.
+// Parse reads one JSON document of at most MaxValues values. Of properties with the same name, the last value counts, at the place of the first.
 func Parse(raw []byte) (*Value, error) {
 	p := parser{dec: json.NewDecoder(bytes.NewReader(raw)), anchors: map[string]*Value{}}
 	p.dec.UseNumber()
@@ -142,7 +142,7 @@ func (p *parser) object(depth int) (*Value, error) {
 	return v, err
 }
 
-// Get is the value of an object's property, nil if there is none.
+// Get returns the value of an object's property, or nil if there is none.
 func (v *Value) Get(name string) *Value {
 	if v == nil {
 		return nil
@@ -155,7 +155,7 @@ func (v *Value) Get(name string) *Value {
 	return nil
 }
 
-// Is reports whether v is present and of the kind.
+// Is reports whether v is present and has the kind k.
 func (v *Value) Is(k Kind) bool { return v != nil && v.Kind == k }
 
 // IsFalse reports whether v is the boolean false.
@@ -164,7 +164,7 @@ func (v *Value) IsFalse() bool { return v.Is(Bool) && v.Text == "false" }
 // IsTrue reports whether v is the boolean true.
 func (v *Value) IsTrue() bool { return v.Is(Bool) && v.Text == "true" }
 
-// String is the text of a string and empty for everything else.
+// String returns the text of a string, or "" for any other value.
 func (v *Value) String() string {
 	if v.Is(String) {
 		return v.Text
@@ -172,7 +172,7 @@ func (v *Value) String() string {
 	return ""
 }
 
-// Strings are the strings of an array, or the one string.
+// Strings returns the strings in an array, or a slice with the one string.
 func (v *Value) Strings() []string {
 	switch {
 	case v.Is(String):
@@ -189,7 +189,7 @@ func (v *Value) Strings() []string {
 	return nil
 }
 
-// Int is the value of a non-negative integer.
+// Int returns the value of a non-negative integer.
 func (v *Value) Int() (int, bool) {
 	if !v.Is(Number) {
 		return 0, false
@@ -198,7 +198,7 @@ func (v *Value) Int() (int, bool) {
 	return n, err == nil && n >= 0
 }
 
-// JSON is the value as compact JSON text.
+// JSON returns the value as compact JSON text.
 func (v *Value) JSON() string {
 	if v == nil {
 		return "null"
@@ -237,8 +237,8 @@ func (v *Value) write(b *strings.Builder) {
 	}
 }
 
-// Resolve finds what a $ref within this document, as Parse made it, refers to: "#", "#/$defs/X", "#anchor". It returns nil
-// for anything that leads out of the document or nowhere.
+// Resolve returns the value that a $ref within a document refers to: "#", "#/$defs/X", "#anchor". v must be a result of Parse. Resolve returns nil
+// for a $ref to another document or to nothing.
 func (v *Value) Resolve(ref string) *Value {
 	escaped, ok := strings.CutPrefix(ref, "#")
 	fragment, err := url.PathUnescape(escaped)
@@ -251,7 +251,7 @@ func (v *Value) Resolve(ref string) *Value {
 	return v.Pointer(fragment)
 }
 
-// Pointer is the value at a JSON pointer (RFC 6901), nil if there is none.
+// Pointer returns the value at a JSON pointer (RFC 6901), or nil if there is none.
 func (v *Value) Pointer(pointer string) *Value {
 	if pointer == "" {
 		return v
@@ -275,8 +275,8 @@ func (v *Value) Pointer(pointer string) *Value {
 	return v
 }
 
-// Follow resolves a chain of schemas that are only a $ref, in the document root, and returns the first that is more. A
-// chain that ends nowhere or in itself gives nil.
+// Follow resolves a chain of $refs in the document root, and returns the first schema without a $ref. It returns nil for a
+// chain that refers to nothing or is too long, such as a cycle.
 func Follow(root, v *Value) *Value {
 	for range 64 {
 		ref := v.Get("$ref")

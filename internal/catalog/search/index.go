@@ -1,6 +1,6 @@
-// Package search ranks tools for requests in words. It is an inverted index in memory, scored by BM25 over weighted
-// fields, in immutable segments of one server each: a server that changes costs its own segment, and searching takes
-// no lock. SQLite's FTS5 takes thirty times as long (BenchmarkFTS5, BenchmarkIndex).
+// Package search ranks tools for requests in words. It is an inverted index in memory, scored by BM25 over weighted fields. The index consists of
+// immutable segments of one server each, so a server that changes costs only its own segment, and searching takes no lock. SQLite's FTS5 takes thirty
+// times as long (BenchmarkFTS5, BenchmarkIndex).
 package search
 
 import (
@@ -24,8 +24,8 @@ type Doc struct {
 	Context     string // description of the server
 }
 
-// Field weights and the lengths at which a field is neither short nor long, in terms; measured over real servers and
-// kept constant, so that a segment does not depend on others.
+// fields has the weight of each field and its normal length in terms, measured over real servers and kept constant, so that a segment does not depend
+// on others.
 var fields = [...]struct {
 	weight, length float32
 	text           func(*Doc) string
@@ -40,7 +40,8 @@ var fields = [...]struct {
 	{0.75, 6, func(d *Doc) string { return about(d.Server) }},
 }
 
-// firstSentence divides a description. Long ones say in their first sentence what the tool does, and then how, when and when not.
+// firstSentence splits a description after its first sentence. The first sentence of a long description says what the tool does; the rest says how,
+// when and when not.
 func firstSentence(text string) (first, rest string) {
 	end := len(text)
 	for _, mark := range []string{". ", ".\n", "\n\n", ":\n"} {
@@ -51,16 +52,16 @@ func firstSentence(text string) (first, rest string) {
 	return text[:end], text[end:]
 }
 
-// BM25's constants: how soon repetition stops counting, and how much a long field is discounted.
+// Constants of BM25: how soon repetition stops counting, and how much a long field is discounted.
 const (
 	saturation = 2
 	discount   = 0.6
 )
 
-// rarityPower flattens the worth of rare words: among some hundred short texts a word is often rare by accident.
+// rarityPower reduces the weight of rare words: among some hundred short texts a word is often rare by accident.
 const rarityPower = 0.45
 
-// maxFieldTerms bounds what one tool can put into the index.
+// maxFieldTerms is the maximum number of terms of a field that are indexed.
 const maxFieldTerms = 400
 
 type posting struct {
@@ -69,7 +70,7 @@ type posting struct {
 	share  float32 // share of the tool's name that the term makes up
 }
 
-// postings are the tools that a term is in, and what the term is worth for its rarity.
+// postings lists the tools that contain a term, and has the weight of the term by its rarity.
 type postings struct {
 	list   []posting
 	rarity float32
@@ -113,10 +114,10 @@ func NewSegment(docs []Doc) *Segment {
 	return s
 }
 
-// verbShare is how much a verb counts in a name, where a noun counts 1.
+// verbShare is the weight of a verb in a name; a noun has the weight 1.
 const verbShare = 0.5
 
-// nameShares is how much of a tool's name each of its terms is. Those of the server's name are nothing of it.
+// nameShares returns the share of each term in a tool's name. Terms of the server's name are left out.
 func nameShares(name string, server map[string]bool) map[string]float32 {
 	shares, sum := map[string]float32{}, float32(0)
 	for _, w := range terms(name) {
@@ -143,12 +144,12 @@ type Index struct {
 	base     []int32             // number of each segment's first tool
 	exact    map[string][]int32  // tools by folded name and folded key
 	postings map[string]postings // postings with numbers across all segments
-	sorted   []string            // all terms, for prefixes
-	rarest   float32             // rarity of a term that one tool has
-	used     sync.Pool           // *[]float32 for numbers
+	sorted   []string            // all terms in order, for prefixes
+	rarest   float32             // rarity of a term that only one tool has
+	used     sync.Pool           // pool of *[]float32 for the method numbers
 }
 
-// NewIndex joins segments.
+// NewIndex builds an index of segments.
 func NewIndex(segments []*Segment) *Index {
 	ix := &Index{exact: map[string][]int32{}, postings: map[string]postings{}, servers: map[string][]int32{}}
 	for n, s := range segments {
@@ -183,13 +184,13 @@ func NewIndex(segments []*Segment) *Index {
 	return ix
 }
 
-// rarity is what a term that n tools have is worth: BM25's inverse document frequency, flattened.
+// rarity returns the weight of a term that n tools have: BM25's inverse document frequency, flattened.
 func (ix *Index) rarity(n int) float32 {
 	idf := math.Log(1 + (float64(len(ix.server))-float64(n)+0.5)/(float64(n)+0.5))
 	return float32(math.Pow(idf, rarityPower))
 }
 
-// prefixed are terms that begin with prefix, at most limit.
+// prefixed returns terms that begin with prefix, at most limit.
 func (ix *Index) prefixed(prefix string, limit int) []string {
 	from, _ := slices.BinarySearch(ix.sorted, prefix)
 	found := ix.sorted[from:min(from+limit, len(ix.sorted))]

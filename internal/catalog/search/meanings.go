@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// sayings is what people say, and what tools call it; the file says how its lines are read.
+// sayings maps what people say to what tools call it; the file describes its format.
 //
 //go:embed meanings.txt
 var sayings string
 
-// meanings is the parsed sayings.
+// meanings holds the parsed sayings.
 type meanings struct {
 	terms   [][]string          // words that tools use, for each line
-	lines   map[string][]int32  // numbers of the lines that say a stem
+	lines   map[string][]int32  // numbers of the lines that contain a stem
 	rarity  map[string]float32  // rarity of a stem among the lines
-	unknown float32             // rarity of a stem that no line says
+	unknown float32             // rarity of a stem that no line contains
 	phrases map[string][]phrase // phrases by first word
 }
 
@@ -50,13 +50,14 @@ func readMeanings(text string) *meanings {
 	return m
 }
 
-// Lines that resemble a step: how many count, and what share of the step's words, by rarity, such a line has to say.
+// Lines that resemble a step: their maximum number, and the minimum share of the step's words, weighted by rarity, that such a line contains.
 const (
 	maxResembling = 3
 	minResembling = 0.15
 )
 
-// resembling is what tools call the lines that say most of the words of a step. The weight of a word is the share of the step that its line says.
+// resembling returns what tools call the lines that contain most of the words of a step. The weight of a word is the share of the step that its line
+// contains.
 func (m *meanings) resembling(said []string) (means []word) {
 	type match struct {
 		line  int32

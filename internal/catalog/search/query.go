@@ -9,48 +9,48 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// Result is one tool found.
+// Result is a tool that was found.
 type Result struct {
-	Segment, Doc int // segment in the index, and number of the tool in it
+	Segment, Doc int // number of the segment in the index, and number of the tool in it
 }
 
-// What a request may cost; the rest of a longer one is left out.
+// Limits of a request; the rest of a longer one is left out.
 const (
 	maxQuery    = 4000 // bytes
 	maxClauses  = 8
 	maxWords    = 96
-	maxPrefixed = 12 // terms that one prefix stands for
+	maxPrefixed = 12 // maximum number of terms that one prefix stands for
 )
 
-// Weights of terms that the request does not contain, and of words that tell tools apart by accident only (isVague).
+// Weights of terms that the request does not contain, and of words that distinguish tools only by accident (isVague).
 const (
 	synonymWeight = 0.5
 	prefixWeight  = 0.5
 	vagueWeight   = 0.4
 )
 
-// How the parts of a request and of the catalog influence one another. These numbers, and those above and of the
-// fields, are the middle of a plateau over the committed requests: each can be changed by half without much effect.
+// Influence of the parts of a request and of the catalog on one another. These numbers, and those above and of the fields, are the middle of a
+// plateau over the committed requests: each can be changed by half without much effect.
 const (
-	// wholeWeight is how much of a tool's worth for the rest of the request counts for a clause: "look at GitHub for
-	// bugs and comment on each" means GitHub in both.
+	// wholeWeight is the share of a tool's score for the rest of the request that counts for a clause: "look at GitHub for bugs and comment on each"
+	// means GitHub in both.
 	wholeWeight = 0.5
-	// serverWeight is how much the best tool of a server speaks for its others: a request mostly stays in a few servers.
+	// serverWeight is the weight of a server's best tool for the other tools of the server: a request mostly stays in a few servers.
 	serverWeight = 0.65
-	// served is how much of a clause's worth goes when a tool is chosen for it, so that the next tool is for another clause.
+	// served is the share of its weight that a clause loses when a tool is chosen for it, so that the next tool is for another clause.
 	served = 0.4
 )
 
-// Favour is a tool that is known to be called after such a step, and how sure that is, 1 at most.
+// Favour is a tool that is known to be called after a step, and the certainty of that, at most 1.
 type Favour struct {
 	Result
 	Weight float32
 }
 
-// favourWeight is what a tool that is called after each such step gains, where the best tool is worth 1 without it.
+// favourWeight is the bonus of a tool that is always called after such a step, as a multiple of the best tool's score.
 const favourWeight = 1
 
-// Steps are the stems of the words of each thing that a request asks for, without those that tell tools apart by accident only.
+// Steps returns the stems of the words of each thing that a request asks for, without words that distinguish tools only by accident.
 func Steps(query string) (all [][]string) {
 	for _, s := range steps(query[:min(len(query), maxQuery)]) {
 		all = append(all, telling(s.terms))
@@ -67,13 +67,14 @@ func telling(terms []string) (left []string) {
 	return left
 }
 
-// Search ranks the tools for a request, the best first, at most limit. Where the request asks for several things, there
-// are tools for each. Every character of the query is taken as text.
+// Search ranks the tools for a request, the best first, at most limit. If the request asks for several things, there are tools for each. Every
+// character of the query is taken as text.
 func (ix *Index) Search(query string, limit int) []Result {
 	return ix.SearchFavouring(query, limit, nil)
 }
 
-// SearchFavouring is Search with what is known of the use of tools: favours, if not nil, gets the stems of each step, as Steps has them.
+// SearchFavouring does the same as Search, and uses what is known about the use of tools: favours, if not nil, receives the stems of each step, as
+// Steps returns them.
 func (ix *Index) SearchFavouring(query string, limit int, favours func(step []string) []Favour) []Result {
 	if limit <= 0 || len(ix.server) == 0 {
 		return nil
@@ -100,18 +101,18 @@ func (ix *Index) numbers() []float32 {
 	return make([]float32, len(ix.server))
 }
 
-// recycle gives an array of numbers back, which the caller uses no more.
+// recycle returns an array of numbers to the pool; the caller must not use it any more.
 func (ix *Index) recycle(numbers []float32) { ix.used.Put(&numbers) }
 
-// clause is a clause of a request as it is understood.
+// clause is a clause of a request with its scores.
 type clause struct {
 	does  action
 	gain  []float32 // bonus of each segment whose server the request names
 	worth []float32 // score of each tool
-	most  float32   // worth of the best one; 0 if there is none
+	most  float32   // highest score of a tool; 0 if there is none
 }
 
-// score is what every tool is worth for each clause of a request.
+// score returns the score of every tool for each clause of a request.
 func (ix *Index) score(query string, favours func([]string) []Favour) (clauses []clause) {
 	all := steps(query)
 	named := make([]float32, len(ix.base))
@@ -160,7 +161,7 @@ func (ix *Index) score(query string, favours func([]string) []Favour) (clauses [
 	return clauses
 }
 
-// favour adds what the tools that are called after such a step gain.
+// favour adds the bonus of tools that are called after such a step.
 func (ix *Index) favour(c *clause, favours []Favour) {
 	best := c.most
 	if best == 0 {
@@ -173,20 +174,21 @@ func (ix *Index) favour(c *clause, favours []Favour) {
 	}
 }
 
-// unsaidWeight is what of a tool's worth goes where the request says nothing of its name: a name says what the tool is for, so
-// create_refund_report is seldom meant where nothing is said of reports.
+// unsaidWeight is the share of its score that a tool loses if the request contains no word of its name. A name says what the tool is for, so
+// create_refund_report is seldom meant if nothing is said about reports.
 const unsaidWeight = 0.3
 
-// reading is what the steps of a request have in common while they are scored.
+// reading is the state that the steps of a request share while they are scored.
 type reading struct {
 	ix      *Index
 	best    []float32       // score of the best term of one word, for each tool
-	most    float32         // worth of the best tool for one step
-	covered []float32       // how much of each tool's name the request says
-	seen    map[string]bool // terms that covered counts
+	most    float32         // highest score of a tool for one step
+	covered []float32       // share of each tool's name that the request contains
+	seen    map[string]bool // terms that are counted in covered
 }
 
-// read is what every tool is worth for the words of a step. What the step may mean besides counts the more, the less of it the best tool explains.
+// read returns the score of every tool for the words of a step. The less of the step the best tool explains, the more other meanings of the step
+// count.
 func (r *reading) read(s step, found []word) (worth []float32) {
 	worth = r.ix.numbers()
 	r.most = 0
@@ -204,10 +206,10 @@ func (r *reading) read(s step, found []word) (worth []float32) {
 	return worth
 }
 
-// fullImpact is about the impact of a term in a tool that is about nothing else.
+// fullImpact is the approximate impact of a term in a tool that is about nothing else.
 const fullImpact = 0.8
 
-// add adds what the word is worth to the worth of tools. It returns what a tool could gain.
+// add adds the score of a word to the scores of tools. It returns the most that a tool could gain.
 func (r *reading) add(w word, worth []float32) (possible float32) {
 	clear(r.best)
 	for _, alt := range r.ix.alternatives(w.stem, !w.exact) {
@@ -231,13 +233,13 @@ func (r *reading) add(w word, worth []float32) (possible float32) {
 	return cmp.Or(possible, w.weight*r.ix.rarest*fullImpact)
 }
 
-// How much more a tool is worth if the clause, or another one, names its server.
+// Bonus of a tool if the clause, or another one, names its server.
 const (
 	namedWeight      = 0.5
 	wholeNamedWeight = 0.2
 )
 
-// named is the segments of servers whose names contain one of the terms.
+// named returns the segments of servers whose names contain one of the terms.
 func (ix *Index) named(terms []string) (segments []int32) {
 	for _, w := range terms {
 		segments = append(segments, ix.servers[w]...)
@@ -246,7 +248,7 @@ func (ix *Index) named(terms []string) (segments []int32) {
 	return slices.Compact(segments)
 }
 
-// What is left of a tool's worth for a clause that asks for something else to be done. Reading often comes before the rest.
+// Factors for the score of a tool whose action differs from that of the clause. Reading often comes before the other actions.
 const (
 	otherAction = 0.9
 	readsFirst  = 0.95
@@ -295,10 +297,9 @@ func (ix *Index) alternatives(word string, synonyms bool) (all []alternative) {
 	return all
 }
 
-// choose takes tools one by one, each time the one that is worth most for what is still asked for. Tools that the query
-// names come first.
+// choose chooses tools one by one, each time the tool with the highest score for what is still asked for. Tools that the query names come first.
 func (ix *Index) choose(clauses []clause, named []int32, limit int) []int32 {
-	left := make([]float32, len(clauses)) // score left to each clause: 1 at most, so that every clause counts alike, however many words it has
+	left := make([]float32, len(clauses)) // weight left to each clause; the best tool of a clause begins with a score of 1, so that all clauses count alike
 	scores := make([][]float32, len(clauses))
 	for i, c := range clauses {
 		scores[i] = c.worth
@@ -333,8 +334,7 @@ func (ix *Index) choose(clauses []clause, named []int32, limit int) []int32 {
 	return chosen
 }
 
-// worthOf is what a tool is worth for the clause that it suits best, with a part of what it is worth for the rest, and
-// which clause that is.
+// worthOf returns the score of a tool for the clause that it suits best, with a part of its score for the rest, and this clause.
 func worthOf(doc int32, scores [][]float32, left []float32) (worth float32, clause int) {
 	var own, all float32
 	for c, of := range scores {
@@ -347,7 +347,7 @@ func worthOf(doc int32, scores [][]float32, left []float32) (worth float32, clau
 	return own + wholeWeight*(all-own), clause
 }
 
-// nominate is the tools that are worth most for each clause, n at most for one.
+// nominate returns the tools with the highest scores for each clause, at most n for one clause.
 func nominate(scores [][]float32, n int) (pool []int32) {
 	for _, worth := range scores {
 		pool = append(pool, best(worth, n)...)
@@ -356,7 +356,7 @@ func nominate(scores [][]float32, n int) (pool []int32) {
 	return slices.Compact(pool)
 }
 
-// best is the tools that are worth most, n at most: the best first, equal ones in the order of the index.
+// best returns the tools with the highest scores, at most n: the best first, equal ones in the order of the index.
 func best(worth []float32, n int) (top []int32) {
 	for d, own := range worth {
 		if own <= 0 || len(top) == n && own <= worth[top[n-1]] {
@@ -368,7 +368,7 @@ func best(worth []float32, n int) (top []int32) {
 	return top
 }
 
-// isVague reports whether a term says when, how many or how well, which tells tools apart by accident only.
+// isVague reports whether a term says when, how many or how well, which distinguishes tools only by accident.
 func isVague(term string) bool {
 	switch term {
 	case "best", "big", "day", "earli", "earlier", "end", "even", "ever", "exist", "far", "few", "first", "friday", "go",

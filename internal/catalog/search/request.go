@@ -12,12 +12,12 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// knowledge is what the engine knows of the language of requests; words.txt describes its sections.
+// knowledge is what the engine knows about the language of requests; words.txt describes its sections.
 //
 //go:embed words.txt
 var knowledge string
 
-// phrase is a run of words that means other ones; a gap stands for up to maxGap words.
+// phrase is a run of words that means other words; a gap stands for up to maxGap words.
 type phrase struct {
 	words []string
 	means []string // stems
@@ -28,13 +28,13 @@ const (
 	maxGap = 4
 )
 
-// language is the parsed knowledge.
+// language holds the parsed knowledge.
 type language struct {
 	similar  map[string][]string // synonyms of a stem
 	phrases  map[string][]phrase // phrases by first word
 	meanings *meanings
-	verbal   map[string][]string // meanings of a stem that does not begin a clause
-	products map[string][]string // subjects of a product, by a word of its name
+	verbal   map[string][]string // meanings of a stem at the beginning of a clause
+	products map[string][]string // subjects of a product, by each word of its name
 	actions  map[string]action   // actions by stem
 }
 
@@ -100,12 +100,12 @@ func (l *language) addSynonyms(group []string) {
 // action is a set of kinds of things that a user does to an object.
 type action uint8
 
-// actionNames are the kinds, as words.txt calls them.
+// actionNames are the names of the kinds in words.txt.
 var actionNames = []string{"read", "create", "change", "delete", "send", "run"}
 
 const actionRead action = 1
 
-// actionOf is the kind of the first verb of a name.
+// actionOf returns the kinds of the first verb of a name.
 func actionOf(name string) action {
 	for _, w := range terms(name) {
 		if a := lang().actions[w]; a != 0 {
@@ -115,19 +115,19 @@ func actionOf(name string) action {
 	return 0
 }
 
-// word is what a request asks for: a stem, and how sure it is that the request means it.
+// word is a stem that a request asks for, and the certainty that the request means it.
 type word struct {
 	stem   string
 	weight float32
 	exact  bool // excludes synonyms
 }
 
-// says reports whether the words contain one, of that weight or more.
+// says reports whether the words contain the stem of one with the same weight or more.
 func says(words []word, one word) bool {
 	return slices.ContainsFunc(words, func(w word) bool { return w.stem == one.stem && w.weight >= one.weight })
 }
 
-// Weights of words that say what is done, and of words that a request means and does not contain.
+// Weights of words for an action, and of words that a request means but does not contain.
 const (
 	actionWeight = 0.8
 	phraseWeight = 0.3
@@ -142,7 +142,7 @@ type step struct {
 	terms []string
 }
 
-// steps are the clauses of a request that say something; what is beyond the last one belongs to it.
+// steps returns the clauses of a request that contain terms. Clauses beyond maxClauses are added to the last one.
 func steps(query string) (all []step) {
 	for _, clause := range clauses(query) {
 		found := terms(clause)
@@ -159,7 +159,7 @@ func steps(query string) (all []step) {
 	return all
 }
 
-// understand is the words of a step, at most limit, and what is done in it.
+// understand returns the words of a step, at most limit, and the actions that it asks for.
 func understand(s step, limit int) (words []word, does action) {
 	l := lang()
 	add := func(w word) {
@@ -230,7 +230,7 @@ func (p *phrase) at(text []string) bool {
 	return true
 }
 
-// shape is what the form of a word says: #general is a channel, a@b.c a person with a mailbox, notes.txt a file, OPS-12 a ticket.
+// shape returns what the form of a word means: #general is a channel, a@b.c a person with a mailbox, notes.txt a file, OPS-12 a ticket.
 func shape(w string) []string {
 	w = strings.Trim(w, `.,;:!?()"'`)
 	switch {
@@ -266,7 +266,7 @@ func isTicket(w string) bool {
 		!strings.ContainsFunc(number, func(r rune) bool { return r < '0' || r > '9' })
 }
 
-// about is what the products in a server's name are about.
+// about returns the subjects of the products in a server's name.
 func about(server string) string {
 	l := lang()
 	var all []string

@@ -12,8 +12,8 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// terms are the stems of a text's words. Identifiers are split on case, underscores, hyphens and digits; a run with
-// digits in it (s3, n8n, oauth2) is a word of its own besides, because its parts mean little.
+// terms returns the stems of a text's words. Identifiers are split on case, underscores, hyphens and digits; a run with digits in it (s3, n8n,
+// oauth2) is also a word of its own, because its parts mean little.
 func terms(text string) []string {
 	var out []string
 	for _, w := range strings.FieldsFunc(plain(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -34,7 +34,7 @@ func terms(text string) []string {
 	return out
 }
 
-// maxStemmed is the length above which a word is no English word.
+// maxStemmed is the length above which a word is not taken for an English word.
 const maxStemmed = 40
 
 func stem(word string) string {
@@ -44,7 +44,7 @@ func stem(word string) string {
 	return english.Stem(word, false)
 }
 
-// plain takes accents off letters, so that cafe finds café.
+// plain removes accents from letters, so that cafe finds café.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) {
@@ -54,7 +54,7 @@ func plain(text string) string {
 	}, norm.NFKD.String(text))
 }
 
-// isStopWord reports whether a word is too common in requests and descriptions to tell tools apart.
+// isStopWord reports whether a word is too common in requests and descriptions to distinguish tools.
 func isStopWord(w string) bool {
 	switch w {
 	case "a", "about", "after", "again", "all", "also", "am", "an", "and", "any", "anybody", "anyone", "are", "as", "at",

@@ -23,7 +23,7 @@ var common = sync.OnceValue(func() map[string]bool {
 	return all
 })
 
-// Words are the words that a server's own names are made of. A nil one has none.
+// Words is the set of words in the names that a server itself uses. Nil Words are empty.
 type Words map[string]bool
 
 // Add adds the words of a name.
@@ -35,14 +35,14 @@ func (w Words) Add(name string) {
 	}
 }
 
-// What a name of a field may be.
+// Limits of the name of a field.
 const (
 	maxName  = 40 // bytes
 	maxWords = 5
 )
 
-// isName reports whether a key is the name of a field and no data: every word of it is one that names are made of, or one of the
-// server's own. A single word in capitals is the code of something.
+// isName reports whether a key is the name of a field and not data: each of its words must be common in names or be one of the
+// server's words. A single word in capitals is probably a code and counts as data.
 func (w Words) isName(key string) bool {
 	if !plausible(key) {
 		return false
@@ -54,7 +54,7 @@ func (w Words) isName(key string) bool {
 	joins := 0
 	for _, part := range parts {
 		switch part = strings.ToLower(part); part {
-		case "at", "by", "in", "of", "on", "per", "to": // codes of countries, where they stand alone
+		case "at", "by", "in", "of", "on", "per", "to": // prepositions, which alone may be country codes
 			joins++
 		default:
 			if !w.knows(part) {
@@ -66,7 +66,7 @@ func (w Words) isName(key string) bool {
 }
 
 func (w Words) knows(word string) bool {
-	if last := len(word) - 1; last > 0 && word[last] >= '0' && word[last] <= '9' { // address1
+	if last := len(word) - 1; last > 0 && word[last] >= '0' && word[last] <= '9' { // for instance address1
 		word = word[:last]
 	}
 	if stem, ok := strings.CutSuffix(word, "ies"); ok {
@@ -80,7 +80,8 @@ func (w Words) knows(word string) bool {
 	return false
 }
 
-// plausible reports whether a key is written as names are: letters, and one digit at the end of a word at most.
+// plausible reports whether a key has the form of a name: at most maxName ASCII letters, separators, and single digits except at the beginning.
+
 func plausible(key string) bool {
 	if key == "" || len(key) > maxName || key[0] >= '0' && key[0] <= '9' {
 		return false

@@ -1,6 +1,6 @@
-// Package shape learns the structure of JSON values from examples: which fields they have, and of which kinds. It keeps
-// no value. Of the keys of objects it keeps those that are names of fields; a key that may be data, such as an identifier, an address
-// or a name of a person, is never kept.
+// Package shape learns the structure of JSON values from examples: their fields and the kinds of the fields. It keeps
+// no values. It keeps only those keys of objects that are names of fields. It never keeps a key that may be data, such as an identifier,
+// an address or the name of a person.
 package shape
 
 import (
@@ -14,23 +14,23 @@ import (
 // Shape is the structure of all values seen at one place.
 type Shape struct {
 	Kinds   []string          `json:"kinds,omitempty"`   // JSON kinds, sorted
-	Objects int               `json:"objects,omitempty"` // how many objects were seen
-	Seen    int               `json:"seen,omitempty"`    // number of objects with this field
+	Objects int               `json:"objects,omitempty"` // number of objects seen at this place
+	Seen    int               `json:"seen,omitempty"`    // number of values seen at this place
 	Fields  map[string]*Shape `json:"fields,omitempty"`
-	Map     bool              `json:"map,omitempty"`    // the keys of the objects are data
+	Map     bool              `json:"map,omitempty"`    // reports that the keys of the objects are data
 	Values  *Shape            `json:"values,omitempty"` // shape of a map's values
 	Items   *Shape            `json:"items,omitempty"`  // shape of an array's items
 }
 
-// What one shape may be made of.
+// Limits of one shape.
 const (
 	maxDepth  = 8
 	maxFields = 48
 	maxNodes  = 256
-	maxItems  = 64 // items of an array that are read
+	maxItems  = 64 // maximum number of array items, or values of a map, that are read
 )
 
-// Of is the shape of one JSON value; words are the server's own.
+// Of returns the shape of one JSON value. words are the server's words.
 func Of(raw json.RawMessage, words Words) (*Shape, error) {
 	var value any
 	if err := json.Unmarshal(raw, &value); err != nil {
@@ -69,7 +69,7 @@ func of(value any, words Words, depth int) *Shape {
 	return s
 }
 
-// cut is a shape without what is below depth.
+// cut returns a copy of a shape without the parts below depth.
 func (s *Shape) cut(depth int) *Shape {
 	if s == nil || depth == 0 {
 		return nil
@@ -111,7 +111,8 @@ func (s *Shape) object(v map[string]any, words Words, depth int) {
 	}
 }
 
-// alike reports whether all members of an object are objects with the same keys, so that its own keys tell things apart.
+// alike reports whether an object has at least three members, which are all objects with the same keys. The keys of such an object are
+// probably identifiers.
 func alike(v map[string]any) bool {
 	var first []string
 	for _, member := range v {
@@ -130,7 +131,7 @@ func alike(v map[string]any) bool {
 	return len(v) > 2
 }
 
-// Size is how many places a shape has.
+// Size returns the number of places of a shape.
 func (s *Shape) Size() int {
 	if s == nil {
 		return 0
@@ -142,10 +143,10 @@ func (s *Shape) Size() int {
 	return n
 }
 
-// Differences are what a shape did not have before: places, and what is new there.
+// Differences describes what is new in a shape: each string has a place and the difference there.
 type Differences []string
 
-// maxDifferences bounds the differences that one merge reports.
+// maxDifferences is the maximum number of differences that one merge reports.
 const maxDifferences = 8
 
 func (d *Differences) add(at, format string, args ...any) {
@@ -157,14 +158,14 @@ func (d *Differences) add(at, format string, args ...any) {
 	}
 }
 
-// Merge is the shape of the values of both, each of which may be nil. If what is not nil, it gets what b has beyond a. Neither is
-// changed; the result may share parts with them. What is beyond the bounds of one shape is left out.
+// Merge returns the shape of the values of both a and b, which may be nil. If what is not nil, Merge adds to it what b has in addition to a. It
+// changes neither a nor b; the result may share parts with them. It omits parts that exceed the limits of one shape.
 func Merge(a, b *Shape, what *Differences) *Shape {
 	left := maxNodes - a.Size()
 	return merge(a, b, "", what, &left)
 }
 
-// join merges shapes of parts of one value, which the value bounds.
+// join merges the shapes of parts of one value. It needs no limit, because the parts belong to one value.
 func join(a, b *Shape) *Shape {
 	left := math.MaxInt
 	return merge(a, b, "", nil, &left)
@@ -223,10 +224,10 @@ func merge(a, b *Shape, at string, what *Differences, left *int) *Shape {
 	return s
 }
 
-// Schema is the JSON Schema of what was seen. It admits more: fields that were not seen, and whatever stands where
-// nothing was.
+// Schema returns the JSON Schema of the values that were seen. The schema also allows fields that were not seen, and any value at
+// a place where no value was seen.
 func (s *Shape) Schema() json.RawMessage {
-	raw, _ := json.Marshal(s.schema()) // maps of strings, lists and maps can always be marshalled
+	raw, _ := json.Marshal(s.schema()) // the schema consists of strings, lists and maps, which can always be marshalled
 	return raw
 }
 
@@ -261,7 +262,7 @@ func (s *Shape) schema() map[string]any {
 	return out
 }
 
-// Valid reports whether a shape, which something else kept, is one that this package makes.
+// Valid reports whether a stored shape is one that this package could have made.
 func (s *Shape) Valid() bool { return s != nil && s.Size() <= maxNodes && s.valid(maxDepth) }
 
 func (s *Shape) valid(depth int) bool {

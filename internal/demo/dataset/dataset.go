@@ -1,6 +1,6 @@
-// Package dataset generates the company that the demo servers show: its sales team, customers, products and sales. It
-// is the one place that does, so the ids of the database and of the CRM agree. The same binary always gives the same
-// data. All people in it are invented: addresses are under example.com, telephone numbers in the 555-0100 block.
+// Package dataset generates the data of the company in the demo servers: its sales team, customers, products and sales. All
+// demo servers use it, so the ids of the database and of the CRM agree. The same binary always generates the same
+// data. All people are invented: their addresses are under example.com, their telephone numbers in the 555-0100 block.
 package dataset
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Sizes and dates of the generated data. A year and a half lets a report on 2024 be repeated for the first half of 2025.
+// Sizes and dates of the generated data. With a year and a half, a report on 2024 can be repeated for the first half of 2025.
 const (
 	Customers = 3000
 	FirstDay  = "2024-01-01"
@@ -21,15 +21,15 @@ const (
 	seed            = 20240101
 )
 
-// Data is everything generated. It is shared: callers must not change it.
+// Data is the generated data. It is shared, so callers must not change it.
 type Data struct {
 	Team      []Member
-	Customers []Customer // customers by ID, without gaps
+	Customers []Customer // customers ordered by ID, without gaps
 	Products  []Product
-	Sales     []Sale // sales by date, then ID
+	Sales     []Sale // sales ordered by date, then by ID
 }
 
-// Member is one of the company's own sales people.
+// Member is a member of the company's sales team.
 type Member struct {
 	ID     int    `json:"id"`
 	Name   string `json:"name"`
@@ -38,7 +38,7 @@ type Member struct {
 	Region string `json:"region" jsonschema:"sales region; the sales lead has all of them"`
 }
 
-// Customer is a person who buys for a company. The database knows everything but Email and Phone; the CRM knows all.
+// Customer is a person who buys for a company. The database has all fields except Email and Phone; the CRM has all fields.
 type Customer struct {
 	ID      int    `json:"id"`
 	Name    string `json:"name"`
@@ -58,8 +58,8 @@ type Product struct {
 	Price    float64
 }
 
-// Sale is one order line. Amount is a multiple of 0.25, which a binary floating point number holds exactly: sums are
-// the same in SQL, in JavaScript and in any order.
+// Sale is one order line. Amount is a multiple of 0.25, which a binary floating point number represents exactly, so that sums
+// are the same in SQL, in JavaScript and in any order.
 type Sale struct {
 	ID         int
 	Date       string // YYYY-MM-DD
@@ -78,10 +78,10 @@ func Segments() []string {
 	return []string{"small business", "mid-market", "enterprise", "public sector"}
 }
 
-// Load generates the data at its first call and returns the same value ever after. It is safe for concurrent use.
+// Load generates the data at the first call and returns the same value at every call. It is safe for concurrent use.
 var Load = sync.OnceValue(generate)
 
-// Customer finds a customer by ID.
+// Customer returns the customer with an ID.
 func (d *Data) Customer(id int) (Customer, bool) {
 	i := id - firstCustomerID
 	if i < 0 || i >= len(d.Customers) {
@@ -90,8 +90,8 @@ func (d *Data) Customer(id int) (Customer, bool) {
 	return d.Customers[i], true
 }
 
-// source is a fixed pseudo-random sequence of choices. Only Uint64 of PCG is used: its values are specified, those of
-// the convenience methods of math/rand/v2 are not promised to stay.
+// source makes a fixed pseudo-random sequence of choices. It uses only PCG.Uint64, whose values are specified, while the
+// results of the convenience methods of math/rand/v2 may change.
 type source struct {
 	pcg         *rand.PCG
 	first, last []string // names of people
@@ -160,8 +160,8 @@ func customers(s source, team []Member) []Customer {
 	return list
 }
 
-// sales makes 12 to 23 orders a day, half as many at weekends, more towards the end of a year and more in the second
-// year. Half of all orders come from a twentieth of the customers, so that "best customers" is a question with an answer.
+// sales generates 12 to 23 orders a day, half as many at weekends, more towards the end of a year and more in the second
+// year. Half of all orders come from a twentieth of the customers, so that the best customers stand out.
 func sales(s source, customers []Customer, products []Product) []Sale {
 	first, last := mustDate(FirstDay), mustDate(LastDay)
 	var list []Sale
@@ -176,7 +176,7 @@ func sales(s source, customers []Customer, products []Product) []Sale {
 			if s.below(2) == 0 {
 				among /= 20
 			}
-			// 7919 is prime to 3000: the frequent customers are spread over all ids.
+			// 7919 is coprime to 3000, so the frequent customers are spread over all ids.
 			customer := customers[s.below(among)*7919%len(customers)]
 			product := products[s.below(len(products))]
 			quantity := 1 + min(s.below(40), s.below(40))
@@ -211,7 +211,7 @@ func day(offset int) string { return mustDate(FirstDay).AddDate(0, 0, offset).Fo
 func mustDate(text string) time.Time {
 	t, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		panic(err) // the two constants above
+		panic(err) // text is always one of the constants FirstDay and LastDay
 	}
 	return t
 }

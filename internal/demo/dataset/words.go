@@ -32,8 +32,8 @@ func companyKinds() []string {
 		Works`)
 }
 
-// areaCodes has one area code for each 100 customers; each holds the 100 numbers 555-0100 to 555-0199, which are
-// reserved for fiction.
+// areaCodes returns one area code for each 100 customers. Each area code has the 100 numbers 555-0100 to 555-0199, which
+// are reserved for fiction.
 func areaCodes() []int {
 	return []int{
 		202, 203, 206, 207, 208, 212, 213, 214, 215, 216, 301, 302, 303, 304, 305,
@@ -41,7 +41,7 @@ func areaCodes() []int {
 	}
 }
 
-// products is the price list. Prices are multiples of 0.25, see Sale.
+// products returns the price list. Prices are multiples of 0.25; see Sale.
 func products() []Product {
 	return []Product{
 		{"Desk Lamp", "furniture", 39.50},

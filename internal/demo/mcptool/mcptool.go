@@ -1,4 +1,4 @@
-// Package mcptool is how the demo's MCP servers are written: a server made with the official SDK, and tools whose
+// Package mcptool helps to write the demo's MCP servers: servers made with the official SDK, and tools whose
 // definitions are JSON texts.
 package mcptool
 
@@ -10,7 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// NewServer makes a server without tools. Its instructions are shown to models beside its tools.
+// NewServer returns a server without tools. Models see its instructions beside its tools.
 func NewServer(name, title, instructions string) *mcp.Server {
 	return mcp.NewServer(&mcp.Implementation{Name: "demo-" + name, Title: title, Version: "1.0.0"}, &mcp.ServerOptions{
 		Instructions: instructions,
@@ -19,20 +19,20 @@ func NewServer(name, title, instructions string) *mcp.Server {
 	})
 }
 
-// Definition describes a tool. The schemas are JSON texts rather than derived from Go types, because clients show them:
-// property order is the order of positional arguments, and a list is never also null.
+// Definition describes a tool. The schemas are JSON texts rather than derived from Go types, because clients show them. The texts
+// keep the order of properties, which is that of positional arguments, and never allow null for a list.
 type Definition struct {
 	Name, Title, Description string
 	Input, Output            string // JSON Schemas
 	Hints                    mcp.ToolAnnotations
 }
 
-// Reads gives the hints of a tool that only looks at the server's own data.
+// Reads returns the annotations of a tool that only reads the server's own data.
 func Reads() mcp.ToolAnnotations {
 	return mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, OpenWorldHint: new(bool)}
 }
 
-// Add registers a tool. Its answer, unless it is a result already, is sent both as structured content and, for older
+// Add registers a tool. An answer that is not a *mcp.CallToolResult is sent both as structured content and, for older
 // clients, as text. The SDK checks the arguments against the input schema and turns an error into a result with isError.
 func Add[In any](s *mcp.Server, def Definition, handle func(context.Context, In) (any, error)) {
 	hints := def.Hints
@@ -56,7 +56,7 @@ func Add[In any](s *mcp.Server, def Definition, handle func(context.Context, In)
 	})
 }
 
-// Answer is a successful result.
+// Answer returns a successful result.
 func Answer(structured json.RawMessage, text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{
 		StructuredContent: structured,

@@ -25,10 +25,10 @@ Customer ids are those of the sales database.`
 	notesFile = "crm-notes.json"
 )
 
-// crm keeps the notes in a file, because a server is started again for every session.
+// crm keeps the notes in a file, because every session starts a new server process.
 type crm struct {
 	root *os.Root
-	mu   sync.Mutex // orders the reading and writing of the file
+	mu   sync.Mutex // serializes access to the file
 }
 
 func newCRM(root *os.Root) *crm { return &crm{root: root} }
@@ -202,7 +202,7 @@ func (c *crm) load() (map[string]string, error) {
 	return notes, nil
 }
 
-// save replaces the file as a whole, so that a server killed at any moment leaves the old notes or the new ones.
+// save replaces the whole file, so that a server killed at any moment leaves either the old or the new notes.
 func (c *crm) save(notes map[string]string) error {
 	text, err := json.MarshalIndent(notes, "", "  ")
 	if err != nil {

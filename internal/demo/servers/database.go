@@ -49,8 +49,8 @@ func (d *database) server() *mcp.Server {
 	return s
 }
 
-// addQuery makes its answers itself: rows are encoded as they are read, and the structured content, which must be an
-// object, wraps them as {"result": rows} while the text is the bare list.
+// addQuery adds the tool query, which builds its own results. Rows are encoded as they are read. The text content is the list of rows; the
+// structured content must be an object and is {"result": rows}.
 func (d *database) addQuery(s *mcp.Server) {
 	type input struct {
 		Query     string `json:"query"`
@@ -103,7 +103,7 @@ func (d *database) query(ctx context.Context, text string, params []any, timeout
 
 func (d *database) rows(ctx context.Context, text string, params []any) (json.RawMessage, error) {
 	for i, p := range params {
-		// JSON has one kind of number; a whole one is an integer to SQL.
+		// JSON has only one number type; SQL needs an integer for a whole number.
 		if f, ok := p.(float64); ok && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
 			params[i] = int64(f)
 		}
@@ -182,7 +182,7 @@ func (d *database) fill(ctx context.Context) error {
 		if _, err := d.conn.ExecContext(ctx, t.create()); err != nil {
 			return fmt.Errorf("create table %s: %w", t.name, err)
 		}
-		// One statement that reads a JSON document is several times faster than one insert for each row.
+		// One statement that reads a JSON document is several times faster than one insert per row.
 		text, err := json.Marshal(t.rows(dataset.Load()))
 		if err != nil {
 			return fmt.Errorf("encode table %s: %w", t.name, err)

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// Outbox is the folder of the sent mails, one file each. Their names sort by time.
+	// Outbox is the directory of sent mails, with one file for each. The file names sort by time.
 	Outbox = "outbox"
 
 	mailerInstructions = `Sends e-mail. This demo server delivers nothing: each message becomes a file in the folder outbox.`
@@ -86,7 +86,7 @@ func (m *mailer) send(_ context.Context, in sendInput) (any, error) {
 	rand.Read(number[:]) // never fails
 	now := m.now().UTC()
 	id := "msg_" + hex.EncodeToString(number[:])
-	// Only what the server itself chose is part of the name; it sorts by time.
+	// The name contains only parts that the server chose. Names sort by time.
 	file := Outbox + "/" + now.Format("20060102T150405.000000Z") + "-" + id + ".eml"
 	text, err := compose(id, now, to, in.Subject, in.Body)
 	if err != nil {
@@ -101,8 +101,8 @@ func (m *mailer) send(_ context.Context, in sendInput) (any, error) {
 	return map[string]any{"id": id, "file": file}, nil
 }
 
-// recipients parses a list of addresses. What could end a header line is refused rather than removed: it is either a
-// mistake or an attempt to add headers.
+// recipients parses a list of addresses. It rejects control characters, which could end a header line, instead of removing them: they are
+// either a mistake or an attempt to add headers.
 func recipients(list string) ([]*mail.Address, error) {
 	if i := strings.IndexFunc(list, unicode.IsControl); i >= 0 {
 		return nil, fmt.Errorf("to: control character %q is not allowed", list[i])
@@ -115,7 +115,7 @@ func recipients(list string) ([]*mail.Address, error) {
 		return nil, fmt.Errorf("to: %d recipients, at most %d are allowed", len(addresses), maxRecipients)
 	}
 	for _, a := range addresses {
-		// An encoded word in a name may decode to what was refused above.
+		// An encoded word in a name may decode to control characters.
 		if strings.ContainsFunc(a.Name+a.Address, unicode.IsControl) {
 			return nil, fmt.Errorf("to: control characters in %q are not allowed", a.Name)
 		}
@@ -133,7 +133,7 @@ func checkSubject(subject string) error {
 	return nil
 }
 
-// compose writes a message as RFC 5322 and MIME have it.
+// compose formats a message according to RFC 5322 and MIME.
 func compose(id string, date time.Time, to []*mail.Address, subject, body string) ([]byte, error) {
 	list := make([]string, len(to))
 	for i, a := range to {
@@ -179,7 +179,7 @@ func (m *mailer) listOutbox(context.Context, struct{}) (any, error) {
 	for _, e := range entries {
 		_, id, ok := strings.Cut(strings.TrimSuffix(e.Name(), ".eml"), "-")
 		if !ok || !strings.HasSuffix(e.Name(), ".eml") {
-			continue // not a message of ours
+			continue // not a message of this server
 		}
 		sent, err := m.read(Outbox + "/" + e.Name())
 		if err != nil {

@@ -10,13 +10,13 @@ import (
 
 const (
 	maxRows = 100_000
-	// maxRowBytes keeps a result, which is sent as structured content and again as text, under the 16 MiB that clients
-	// made with the official Go SDK accept in one message.
+	// maxRowBytes limits a result, which is sent twice, as structured content and as text. It keeps messages below 16 MiB, the limit of
+	// clients that use the official Go SDK.
 	maxRowBytes = 6 << 20
 )
 
-// encodeRows writes rows as a JSON list of objects whose keys are in the order of the columns. A result that is too
-// large is an error, never cut off in silence.
+// encodeRows encodes rows as a JSON list of objects whose keys are in the order of the columns. A result that is too large is an error; it
+// is never truncated.
 func encodeRows(rows *sql.Rows) (json.RawMessage, error) {
 	names, err := rows.Columns()
 	if err != nil {
@@ -58,8 +58,8 @@ func encodeRows(rows *sql.Rows) (json.RawMessage, error) {
 	return append(out, ']'), nil
 }
 
-// columnKeys gives what precedes each value: {"first": and ,"second": and so on. The second column of a name becomes
-// name_2, because an object has room for one.
+// columnKeys returns the text before each value: {"first": and ,"second": and so on. A second column with the same name becomes name_2,
+// because keys of an object must be unique.
 func columnKeys(names []string) []string {
 	taken := map[string]bool{}
 	keys := make([]string, len(names))
@@ -79,9 +79,9 @@ func columnKeys(names []string) []string {
 	return keys
 }
 
-// encodeValue writes a value of SQLite; an infinite number, which JSON does not have, as null.
+// encodeValue encodes a value from SQLite. An infinite number becomes null, because JSON cannot represent it.
 func encodeValue(value any) ([]byte, error) {
-	if f, ok := value.(float64); ok && math.IsInf(f, 0) { // 9e999; SQLite has no NaN
+	if f, ok := value.(float64); ok && math.IsInf(f, 0) { // such as 9e999; SQLite has no NaN
 		return []byte("null"), nil
 	}
 	return json.Marshal(value)

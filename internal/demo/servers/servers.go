@@ -1,5 +1,5 @@
-// Package servers holds the demo MCP servers. They are real servers, made with the official SDK and spoken to over
-// stdio by a child process; what they tell about is made up by package dataset.
+// Package servers implements the demo MCP servers. They are real servers, built with the official SDK, that run in a child process and
+// communicate over stdio. Package dataset generates their data.
 package servers
 
 import (
@@ -13,11 +13,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Names lists the servers of the demo.
+// Names returns the names of the demo servers.
 func Names() []string { return []string{"database", "crm", "mailer", "web"} }
 
-// Serve speaks MCP as the named demo server until stdin ends, which is success, or ctx is cancelled. Everything that the
-// server writes goes under dir, which is made if absent.
+// Serve runs the named demo server until stdin ends, which is success, or ctx is cancelled. The server writes only below dir, which is
+// created if it does not exist.
 func Serve(ctx context.Context, name, dir string, stdin io.Reader, stdout io.Writer) error {
 	server, closeServer, err := open(name, dir)
 	if err != nil {
@@ -63,7 +63,7 @@ func open(name, dir string) (*mcp.Server, func(), error) {
 	return nil, nil, fmt.Errorf("there is no such demo server; the demo servers are %s", strings.Join(Names(), ", "))
 }
 
-// writeCloser leaves closing to the owner of the writer.
+// writeCloser does not close the writer, because its owner does.
 type writeCloser struct{ io.Writer }
 
 func (writeCloser) Close() error { return nil }

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	maxValueBytes = 4 << 20   // longest string or blob that SQLite may build
-	maxHeapBytes  = 256 << 20 // limit of SQLite in the whole process
+	maxValueBytes = 4 << 20   // maximum length of a string or blob in SQLite
+	maxHeapBytes  = 256 << 20 // memory limit of SQLite for the whole process
 )
 
-// database is an in-memory SQLite database that is filled by its first call and read-only from then on.
+// database is an in-memory SQLite database. The first call fills it; after that it is read-only.
 type database struct {
 	pool *sql.DB
-	turn chan struct{} // holds one element; a goroutine that has taken it may use the fields below
-	conn *sql.Conn     // an in-memory database lives in one connection; nil until the first call
-	// denied is what the authorizer refused in the statement compiled last.
+	turn chan struct{} // holds one element; the goroutine that has taken it may use the fields below
+	conn *sql.Conn     // only connection, because an in-memory database belongs to one; nil until the first call
+	// denied is the operation that the authorizer rejected in the last compiled statement.
 	denied string
 }
 
@@ -35,7 +35,7 @@ func openDatabase() (*database, error) {
 	return d, nil
 }
 
-// close ends the database once the statement that runs, if any, is over.
+// close waits for a running statement and closes the database.
 func (d *database) close() {
 	<-d.turn
 	if d.conn != nil {
@@ -44,7 +44,7 @@ func (d *database) close() {
 	d.pool.Close()
 }
 
-// take waits for the connection, making and filling the database at the first call; release gives it back.
+// take waits for the connection, and creates and fills the database on the first call. release returns the connection.
 func (d *database) take(ctx context.Context) (release func(), err error) {
 	select {
 	case <-d.turn:
@@ -53,7 +53,7 @@ func (d *database) take(ctx context.Context) (release func(), err error) {
 	}
 	release = func() { d.turn <- struct{}{} }
 	if d.conn == nil {
-		// A call that is cancelled must not leave a half-filled database to the next one.
+		// A cancelled call must not leave a half-filled database behind.
 		if err := d.prepare(context.WithoutCancel(ctx)); err != nil {
 			release()
 			return nil, fmt.Errorf("prepare the demo database: %w", err)
@@ -83,7 +83,7 @@ func (d *database) prepare(ctx context.Context) (err error) {
 	return d.lock()
 }
 
-// lock makes the connection refuse everything but reading its own tables, whatever the text of a statement hides.
+// lock restricts the connection to reading its own tables, whatever a statement contains.
 func (d *database) lock() error {
 	for id, value := range map[int]int{
 		sqlite3.SQLITE_LIMIT_LENGTH:     maxValueBytes,
@@ -103,7 +103,7 @@ func (d *database) lock() error {
 	})
 }
 
-// authorize is called by SQLite for each operation of a statement while it compiles it.
+// authorize is called by SQLite for each operation of a statement during compilation.
 func (d *database) authorize(action sqlite.AuthorizerActionCode, arg1, arg2, _, _ string) sqlite.AuthorizerReturnCode {
 	switch action {
 	case sqlite.AuthSelect, sqlite.AuthRead, sqlite.AuthRecursive:
@@ -138,7 +138,7 @@ func describeAction(action sqlite.AuthorizerActionCode, arg1, arg2 string) strin
 	}
 }
 
-// explain turns an error of SQLite into advice that a model can act on.
+// explain converts an error from SQLite to advice that a model can act on.
 func (d *database) explain(err error) error {
 	if d.denied != "" {
 		return fmt.Errorf("this database is read-only: %s is not allowed; write one SELECT, and use list_tables and "+
@@ -154,9 +154,8 @@ func (d *database) explain(err error) error {
 	return err
 }
 
-// checkOneStatement refuses a text that holds no SQL statement or more than one. It knows just enough of the lexical
-// rules of SQLite to tell a semicolon that ends a statement from one inside a string, a name or a comment; what a
-// statement may do is the authorizer's business.
+// checkOneStatement rejects a text that does not contain exactly one SQL statement. It implements just enough of SQLite's lexical rules to
+// distinguish a semicolon that ends a statement from one in a string, a name or a comment. The authorizer checks what a statement may do.
 func checkOneStatement(text string) error {
 	if strings.ContainsRune(text, 0) {
 		return errors.New("the query holds a NUL character, where SQLite would stop reading")
@@ -180,7 +179,7 @@ func checkOneStatement(text string) error {
 	return nil
 }
 
-// token measures what s begins with: a quoted text, a comment or a single byte; code is false for comments and space.
+// token returns the length of the quoted text, comment or single byte at the start of s; code is false for comments and space.
 func token(s string) (size int, code bool) {
 	end := func(from int, mark string) int {
 		if n := strings.Index(s[from:], mark); n >= 0 {
@@ -194,7 +193,7 @@ func token(s string) (size int, code bool) {
 	case strings.HasPrefix(s, "/*"):
 		return end(2, "*/"), false
 	case s[0] == '\'' || s[0] == '"' || s[0] == '`':
-		return end(1, s[:1]), true // a doubled quote reads as two adjacent texts, which makes no difference here
+		return end(1, s[:1]), true // a doubled quote counts as two adjacent texts, which makes no difference here
 	case s[0] == '[':
 		return end(1, "]"), true
 	default:

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/demo/dataset"
 )
 
-// table says how a table of the demo database is made from the generated data.
+// table defines a table of the demo database and how its rows are made from the generated data.
 type table struct {
 	name, description string
 	columns           []column
@@ -22,7 +22,7 @@ type column struct {
 	References string `json:"references,omitempty"` // table.column
 }
 
-// tables lists the tables so that each refers only to those before it.
+// tables returns the tables in an order in which each refers only to earlier ones.
 func tables() []table {
 	return []table{
 		{
@@ -115,7 +115,7 @@ func (t table) create() string {
 	return "CREATE TABLE " + t.name + "(" + strings.Join(parts, ", ") + ") STRICT"
 }
 
-// load is the statement that reads the table's rows from a JSON list of lists.
+// load returns the statement that inserts the table's rows from a JSON list of lists.
 func (t table) load() string {
 	parts := make([]string, len(t.columns))
 	for i := range t.columns {

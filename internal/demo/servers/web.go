@@ -15,7 +15,7 @@ import (
 const (
 	webInstructions = `Posts texts to addresses of the web. This demo server sends nothing: each post becomes a line of the file ` + PostsFile + `.`
 
-	// PostsFile has one line of JSON for each post.
+	// PostsFile is the file with the posts, one JSON object per line.
 	PostsFile = "posts.jsonl"
 )
 

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// strength is what the name of a value says of it.
+// strength is the kind of secret that the name of a value suggests.
 type strength int
 
 const (
 	plain        strength = iota
-	key                   // random characters
-	passwordLike          // words beside a value that a person may have chosen
+	key                   // the value is a key of random characters
+	passwordLike          // the value is a password, which a person may have chosen
 )
 
 const (
-	maxName   = 48      // bytes of a name before a value
-	maxSecret = 4 << 10 // bytes of a value
+	maxName   = 48      // maximum bytes of a name before a value
+	maxSecret = 4 << 10 // maximum bytes of a value
 )
 
-// strengthOf judges the name of a value by its last words: api_key, clientSecret, DB_PASSWORD; not token_count or keyboard.
+// strengthOf returns the strength of a value's name by its last words: api_key, clientSecret, DB_PASSWORD; not token_count or keyboard.
 func strengthOf(name string) strength {
 	name = strings.TrimRight(name[max(0, len(name)-maxName):], "0123456789_-. ")
 	if len(name) < 3 || !endings[name[len(name)-1]|0x20] {
@@ -47,7 +47,7 @@ func strengthOf(name string) strength {
 	return plain
 }
 
-// meaningOf is what a word of a name says. Words that end with that for a password are joined to another one: PGPASSWORD.
+// meaningOf returns the meaning of a word in a name, or "". A word that ends with a word for a password, such as PGPASSWORD, means a password too.
 func meaningOf(word string) string {
 	if meaning := nameWords[word]; meaning != "" {
 		return meaning
@@ -60,13 +60,13 @@ func meaningOf(word string) string {
 	return ""
 }
 
-// sessions are the names of cookies that stand for a session. Those of the second part are names of other things, too, where no cookie is meant.
+// sessions are names of session cookies. cookieSessions are such names that also name other things outside of cookies.
 var sessions, cookieSessions = set("phpsessid jsessionid aspsessionid aspnetsessionid connectsid laravelsession cfid cftoken sessionidss"),
 	set("session sessionid sessid sid sess ssid hostsid securesid remember remembertoken remembermetoken")
 
-// cookie tells whether the name from start to end, before a =, is that of a session in a cookie.
+// cookie reports whether the name from start to end, before a =, is that of a session cookie.
 func (s *scanner) cookie(start, end int) bool {
-	const most = 256 // bytes of the header or the option before it
+	const most = 256 // maximum bytes of the header or the option before the name
 	var plain [maxWord]byte
 	n := 0
 	for i := start; i < end; i++ {
@@ -97,7 +97,7 @@ func (s *scanner) cookie(start, end int) bool {
 	return strings.Contains(line, "ookie") || strings.Contains(line, "curl") && strings.Contains(line, " -b")
 }
 
-// nameWords has the words of names by what they say of the value.
+// nameWords maps words of names to their meanings. endings marks the last bytes of the words that may end the name of a secret.
 var nameWords, endings = func() (all map[string]string, endings [256]bool) {
 	all = map[string]string{}
 	for meaning, words := range map[string]string{
@@ -119,7 +119,7 @@ var nameWords, endings = func() (all map[string]string, endings [256]bool) {
 	return all, endings
 }()
 
-// tailWord cuts the last word off a name, in lower case.
+// tailWord cuts the last word off a name and returns it in lower case.
 func tailWord(name *string) string {
 	end := len(*name)
 	for end > 0 && classes[(*name)[end-1]]&(letter|high) == 0 {
@@ -135,7 +135,7 @@ func tailWord(name *string) string {
 	return tail
 }
 
-// assignment looks for a secret behind the = or : at i whose name is before it.
+// assignment looks for a secret after the = or : at i, with its name before it.
 func (s *scanner) assignment(i int) {
 	if i < s.assigned {
 		return
@@ -188,10 +188,10 @@ func (s *scanner) assignment(i int) {
 	s.secretValue(from, value, strong, quote != 0 || shouted)
 }
 
-// identifier has what expressions such as config.password consist of.
+// identifier has the characters of expressions such as config.password.
 const identifier = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_."
 
-// secretValue takes a value for a secret if it looks like one. What is not a literal must not look like an expression or a word.
+// secretValue records a value as a secret if it looks like one. A value that is not a literal must not look like an expression or a word.
 func (s *scanner) secretValue(from int, value string, strong strength, literal bool) {
 	for _, scheme := range []string{"Bearer ", "Basic ", "Token ", "bearer ", "basic ", "token "} {
 		if rest, ok := strings.CutPrefix(value, scheme); ok {
@@ -228,7 +228,7 @@ func (s *scanner) secretValue(from int, value string, strong strength, literal b
 	s.add(from, from+len(value), secret, value)
 }
 
-// placeholder tells whether a value only stands for a secret.
+// placeholder reports whether a value only takes the place of a secret.
 func placeholder(value string) bool {
 	if value == "" || strings.Trim(value, "*x.X•-_?#") == "" || strings.HasPrefix(value, "[") && strings.HasSuffix(value, "]") {
 		return true

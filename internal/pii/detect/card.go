@@ -2,7 +2,7 @@ package detect
 
 import "strings"
 
-// brands are the ranges of the first four digits that issuers of cards have, and the lengths of their numbers.
+// brands are the ranges of the first four digits of card numbers, with the lengths of these numbers.
 var brands = []struct {
 	from, to int
 	lengths  uint32 // bit n: n digits
@@ -40,7 +40,8 @@ const (
 	diners  = 1<<14 | 1<<16
 )
 
-// card looks for a payment card: a known range and length, and Luhn's check digit. The longest sequence of groups that is one counts.
+// card looks for a payment card: a known range and length, and a correct Luhn check digit. It takes the longest sequence of groups that is a card
+// number.
 func (s *scanner) card(n *number) int {
 	if n.scaled != "" && known(n.scaled) && luhn(n.scaled) && !n.glued && n.joined == 0 {
 		s.add(n.groups[0].start, n.scaledTo, creditCard, n.scaled)
@@ -73,7 +74,7 @@ func (s *scanner) isCard(n *number, groups, total int) bool {
 	if !luhn(digits) || groups > 1 && s.inMatrix(n, groups) {
 		return false
 	}
-	within := groups == 1 && (n.glued && s.is(n.from-1, letter) || s.is(n.groups[0].end, letter)) // digits of other words are as long
+	within := groups == 1 && (n.glued && s.is(n.from-1, letter) || s.is(n.groups[0].end, letter)) // digits within other words may be as long
 	if (total >= 15 || total >= 13 && !within) && known(digits) {
 		return true
 	}
@@ -82,8 +83,8 @@ func (s *scanner) isCard(n *number, groups, total int) bool {
 	return about && (total >= 13 && total <= 16 || known(digits))
 }
 
-// inMatrix tells whether groups of digits with spaces between them are numbers of a row: other numbers are beside them than an expiry date and
-// a verification code, or all of a line is between lines of as many numbers that are no cards.
+// inMatrix reports whether groups of digits separated by spaces belong to a row of numbers: they have neighbours other than an expiry date and a
+// verification code, or they fill a line beside a line of as many numbers that is no card.
 func (s *scanner) inMatrix(n *number, groups int) bool {
 	if n.groups[0].sep != " " {
 		return false
@@ -99,7 +100,7 @@ func (s *scanner) inMatrix(n *number, groups int) bool {
 	return s.betweenRows(n, groups)
 }
 
-// beginsLine tells whether a number that stands before an offset is the first of its line.
+// beginsLine reports whether the number before an offset is the first of its line.
 func (s *scanner) beginsLine(i int) bool {
 	for n := 0; n < 4 && s.at(i-1) == ' '; n++ {
 		i--
@@ -110,7 +111,7 @@ func (s *scanner) beginsLine(i int) bool {
 	return i == 0 || s.text[i-1] == '\n'
 }
 
-// cardGroups tells whether digits are grouped as on cards: fours, 4-6-5 and 4-6-4, 4-3-3-3, or 6 and the rest.
+// cardGroups reports whether digits are grouped as on cards: fours, 4-6-5 and 4-6-4, 4-3-3-3, or 6 and the rest.
 func cardGroups(groups []group, total int) bool {
 	switch {
 	case groups[0].len() == 4 && len(groups) == 3 && groups[1].len() == 6:
@@ -131,7 +132,7 @@ func cardGroups(groups []group, total int) bool {
 	return true
 }
 
-// known tells whether an issuer has numbers of this beginning and length.
+// known reports whether an issuer has numbers of this beginning and length.
 func known(digits string) bool {
 	first := 0
 	for _, c := range digits[:4] {
@@ -145,7 +146,7 @@ func known(digits string) bool {
 	return false
 }
 
-// luhn is the check of ISO/IEC 7812-1.
+// luhn performs the check of ISO/IEC 7812-1.
 func luhn(digits string) bool {
 	sum := 0
 	for i := range len(digits) {

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// Names of columns stand in JSON apart from the values: {"columns":["id","ssn"],"rows":[[1,"…"]]}, or in the first of a list of lists. They are
-// the keys of the values at their places.
+// In JSON, names of columns may be apart from the values: {"columns":["id","ssn"],"rows":[[1,"…"]]}, or in the first of a list of lists. A name
+// serves as the key of the values at the same index.
 
-// role is what a key may be in a table.
+// role is the function that a key may have in a table.
 type role uint8
 
 const (
 	namesColumns role = 1 << iota // the key of a list of names
-	namesValue                    // the key of a name that stands in an object beside its value
-	isNamed                       // the key of such a value
+	namesValue                    // the key of a name in an object that also has the value
+	isNamed                       // the key of the value in such an object
 )
 
 var roles = sync.OnceValue(func() map[string]role {
@@ -31,7 +31,7 @@ var roles = sync.OnceValue(func() map[string]role {
 	return all
 })
 
-// roleOf is the role of a key. Its case and marks do not matter.
+// roleOf returns the role of a key, whatever its case and separators.
 func roleOf(key string) role {
 	if len(key) > maxName {
 		return 0
@@ -52,22 +52,22 @@ func set(words string) map[string]bool {
 	return all
 }
 
-// columns is what a container knows of the names of columns.
+// columns is the part of a container's state that concerns the names of columns.
 type columns struct {
 	at    int    // beginning of an object
-	names []name // names of an object's lists, or of a list's elements
-	inRow bool   // an object or a list is a row, or in one
-	lists bool   // an object has had a list before its names
+	names []name // names of the columns of an object's lists, or of a list's elements
+	inRow bool   // the object or list is a row, or is in one
+	lists bool   // an object has had a list before its list of names
 	index int    // index of a list's next element
 
-	naming    bool   // a list holds names, for the object around it
-	heading   bool   // a list may be the names of the lists that follow it
+	naming    bool   // the list holds names for the object around it
+	heading   bool   // a list may contain the names of the columns of the lists after it
 	named     []name // names read so far
-	describes bool   // an object describes a column
-	label     name   // name beside an object's value
+	describes bool   // the object describes a column
+	label     name   // name of a value, from the object that contains both
 }
 
-// enterColumns prepares a container that is opened in top, which is nil for the outermost one.
+// enterColumns prepares the container c, which is opened in top; top is nil for the outermost container.
 func (w *walker) enterColumns(top *container, c *container, at int) {
 	c.columns.at = at
 	switch {
@@ -98,7 +98,7 @@ func (w *walker) enterColumns(top *container, c *container, at int) {
 	}
 }
 
-// leaveColumns takes the names that a list had. What was read of the object before them is read again.
+// leaveColumns gives the names in c, which ends, to top. If an object had lists before its names, the text is read again.
 func (w *walker) leaveColumns(top, c *container) {
 	if top == nil {
 		return
@@ -119,13 +119,13 @@ func (w *walker) leaveColumns(top, c *container) {
 	}
 }
 
-// heading are the names of the columns of an object that begins at an offset.
+// heading holds the names of the columns of an object that begins at an offset.
 type heading struct {
 	at    int
 	names []name
 }
 
-// cell is the name of the element that comes next.
+// cell returns the name of the next element's column.
 func (c *container) cell() name {
 	if c.columns.index < len(c.columns.names) {
 		return c.columns.names[c.columns.index]
@@ -133,7 +133,7 @@ func (c *container) cell() name {
 	return name{}
 }
 
-// place is what is known of the next value, a string or a number.
+// place returns the surroundings of the next value, a string or a number.
 func (w *walker) place(text string, isString bool) surroundings {
 	at := w.at
 	if len(w.stack) == 0 {

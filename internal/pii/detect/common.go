@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// common are words that stand in most texts and programs, and are values, too. A value that has no other words is not looked for.
+// common returns words that occur in most texts and programs but may also be values. A value that consists only of such words is not looked for.
 var common = sync.OnceValue(func() map[string]bool {
 	words := map[string]bool{}
 	for _, word := range strings.Fields(commonWords) {

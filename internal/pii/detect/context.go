@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// mask is a set of meanings that words around a value give it.
+// mask is a set of meanings. Words around a value have meanings for the value.
 type mask uint32
 
 const (
 	aboutPhone mask = 1 << iota
-	aboutCall       // words about using a telephone, among others; they count for numbers in the form of a telephone number
+	aboutCall       // words that often, but not always, are about telephoning; they count for numbers in the form of a telephone number
 	aboutCard
 	aboutSSN
 	aboutIP
@@ -32,7 +32,7 @@ const (
 	aboutUnit    // units of measure; they count after a number
 	aboutBSN
 	aboutID    // identifiers, some of which are personal
-	aboutOther // amounts, times and measures that are no personal data
+	aboutOther // amounts, times and measures, which are no personal data
 )
 
 var meanings = sync.OnceValue(func() map[string]mask {
@@ -77,13 +77,13 @@ var meanings = sync.OnceValue(func() map[string]mask {
 	return all
 })
 
-// verbs say something about a value in a sentence, and nothing as the key of one: {"text": …, "calls": …}.
+// verbs have a meaning for a value in a sentence, but none as its key: {"text": …, "calls": …}.
 var verbs = map[string]bool{
 	"text": true, "texted": true, "call": true, "calls": true, "called": true, "calling": true, "reach": true, "ring": true, "answering": true,
 	"signal": true, "dial": true, "from": true,
 }
 
-// words is the union of the meanings of a key's words. A word ends where a lower case letter meets an upper case one.
+// words returns the union of the meanings of a key's words. A word ends where a lower case letter meets an upper case one.
 func words(key string) mask {
 	var all mask
 	for end := len(key); end > 0; {
@@ -99,7 +99,7 @@ func words(key string) mask {
 // maxWord is the length in bytes of the longest word that may have a meaning.
 const maxWord = 24
 
-// lastWord finds the last word of a text: where it begins, and its meaning. Digits are no part of a word.
+// lastWord returns the beginning of the last word of a text, and its meaning. Digits do not belong to a word.
 func lastWord(text string) (int, mask) {
 	end := len(text)
 	for end > 0 && classes[text[end-1]]&(letter|high) == 0 {
@@ -126,7 +126,7 @@ func lastWord(text string) (int, mask) {
 	return start, meanings()[string(low[:end-start])]
 }
 
-// changesScript tells whether a word ends before start, where a letter of ASCII and one of another script than Latin meet.
+// changesScript reports whether a word ends before start, because an ASCII letter and a letter of a script other than Latin meet there.
 func changesScript(text string, start int, before uint8) bool {
 	after := classes[text[start]]
 	if (before^after)&high == 0 {
@@ -141,8 +141,7 @@ func changesScript(text string, start int, before uint8) bool {
 	return !unicode.Is(unicode.Latin, r)
 }
 
-// unspaced are words of scripts that put no spaces between words, or endings behind them, so that they are looked for within what stands before a
-// value.
+// unspaced are words of scripts without spaces between words, or with endings attached to words. They are looked for within the text before a value.
 var unspaced = []struct {
 	word    string
 	meaning mask
@@ -171,7 +170,7 @@ var unspaced = []struct {
 	{"個人番号", aboutMyNumber},
 }
 
-// unspacedBefore is the meaning of words in the letters beyond ASCII before a value.
+// unspacedBefore returns the meanings of unspaced words in the letters beyond ASCII before a value.
 func (s *scanner) unspacedBefore(at int) (all mask) {
 	end := at
 	for end > 0 && at-end < 4 && strings.IndexByte(" :=-(", s.text[end-1]) >= 0 {
@@ -196,13 +195,13 @@ func (s *scanner) unspacedBefore(at int) (all mask) {
 }
 
 const (
-	reach     = 64 // bytes before a value in which words count
+	reach     = 64 // maximum bytes before a value in which words count
 	farWords  = 8
 	nearWords = 2
 )
 
-// before returns the meanings of the two words before a value, and those of the eight before it. A comma or a bar ends what is near.
-// At the start of a JSON string, its key is near.
+// before returns the meanings of the two words before a value, and those of the eight words before it. The near words end at a comma or a bar. At the
+// start of a JSON string, its key is near.
 func (s *scanner) before(at int) (near, far mask) {
 	from := max(0, at-reach)
 	end := at
@@ -226,7 +225,8 @@ func (s *scanner) before(at int) (near, far mask) {
 	return near, far | s.around.key.words | s.around.parent
 }
 
-// nearest is which of some meanings the last word before a value has that has any of them, or its key.
+// nearest returns the meaning, one of those in of, of the last word before a value that has such a meaning. If the text has no such word, its key
+// counts.
 func (s *scanner) nearest(at int, of mask) mask {
 	from, end := max(0, at-reach), at
 	for n := 0; n < farWords/2 && end > from; n++ {
@@ -245,10 +245,10 @@ func (s *scanner) nearest(at int, of mask) mask {
 	return lowest(s.around.key.words & of)
 }
 
-// lowest is one of the meanings of a mask.
+// lowest returns one of the meanings of a mask.
 func lowest(m mask) mask { return m & -m }
 
-// after returns the meaning of the word behind a value; unit tells whether nothing but a space is between them.
+// after returns the meaning of the word after a value; unit reports whether at most a space is between them.
 func (s *scanner) after(at int) (meaning mask, unit bool) {
 	end := min(len(s.text), at+maxWord)
 	i := at
@@ -263,7 +263,7 @@ func (s *scanner) after(at int) (meaning mask, unit bool) {
 	return meaning, from == at || from == at+1 && s.text[at] == ' '
 }
 
-// alone tells whether what stands from start to end is a whole text, string, cell or field.
+// alone reports whether the range from start to end is a whole text, string, cell or field.
 func (s *scanner) alone(start, end int) bool {
 	for s.at(start-1) == ' ' {
 		start--

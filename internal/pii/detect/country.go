@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// mainCountries has the ISO 3166 code of a country and its calling code. Where countries share a calling code, it is the one that
-// libphonenumber calls the main country: US for all of +1, RU for all of +7. Codes of no country, such as +800, are left out. A test
-// holds it against libphonenumber's metadata.
+// mainCountries lists countries by their ISO 3166 code, with their calling codes. If countries share a calling code, the list has the one that
+// libphonenumber calls the main country: US for all of +1, RU for all of +7. Calling codes of no country, such as +800, are left out. A test compares
+// the list with libphonenumber's metadata.
 const mainCountries = `
 US1 EG20 SS211 MA212 DZ213 TN216 LY218 GM220 SN221 MR222 ML223 GN224 CI225 BF226 NE227 TG228 BJ229 MU230 LR231 SL232 GH233 NG234
 TD235 CF236 CM237 CV238 ST239 GQ240 GA241 CG242 CD243 AO244 GW245 IO246 AC247 SC248 SD249 RW250 ET251 SO252 DJ253 KE254 TZ255 UG256
@@ -28,8 +28,8 @@ var countries = sync.OnceValue(func() map[string]string {
 	return byCode
 })
 
-// Country is the main country of the calling code of a telephone number in canonical form, such as +12025550123. ok is false for a
-// number without a calling code, and for a calling code of no country.
+// Country returns the main country of the calling code of a telephone number in canonical form, such as +12025550123. ok is false for a number
+// without a calling code, and for a calling code of no country.
 func Country(phone string) (country string, ok bool) {
 	digits, international := strings.CutPrefix(phone, "+")
 	_, national, known := callingCode(digits)

@@ -17,7 +17,7 @@ const (
 	maxWallet     = 120
 )
 
-// wallet looks for an address of a cryptocurrency that is the word from start to end. Keys in the same encodings are secrets.
+// wallet checks whether the word from start to end is an address of a cryptocurrency. Private keys in the same encodings are secrets.
 func (s *scanner) wallet(start, end int) int {
 	address := s.text[start:end]
 	if len(address) < minWallet || len(address) > maxWallet {
@@ -64,8 +64,7 @@ func (s *scanner) wallet(start, end int) int {
 	return end
 }
 
-// ethereum takes 40 hexadecimal digits. In mixed case they have a checksum; without a right one, no word such as hash may be before
-// them.
+// ethereum accepts 40 hexadecimal digits. If a word such as hash is before them, their case must have the checksum of EIP-55.
 func (s *scanner) ethereum(start int, address string) bool {
 	digits := address[2:]
 	if _, err := hex.DecodeString(digits); err != nil || len(digits) != 40 || strings.Trim(digits, "0") == "" {
@@ -75,7 +74,7 @@ func (s *scanner) ethereum(start int, address string) bool {
 	return near&aboutOther == 0 || eip55(digits)
 }
 
-// eip55 checks the case of an address's digits: the letters where the hash of the address in lower case has a high digit are capitals.
+// eip55 checks the case of an address's digits: a letter is a capital if the hash of the address in lower case has a digit of 8 or more at its place.
 func eip55(digits string) bool {
 	hash := sha3.NewLegacyKeccak256()
 	hash.Write([]byte(strings.ToLower(digits)))
@@ -88,7 +87,8 @@ func eip55(digits string) bool {
 	return true
 }
 
-// unchecked takes addresses without a checksum that is easy to compute, if a word says what they are: Solana's, and Monero's.
+// unchecked accepts addresses without a checksum that is easy to compute: those of Monero by their form, and those of Solana if a word is about
+// wallets.
 func (s *scanner) unchecked(start int, address string) bool {
 	if strings.Trim(address, bitcoinDigits) != "" {
 		return false
@@ -120,7 +120,7 @@ func base58(text, digits string) []byte {
 	return append(make([]byte, zeros), n.Bytes()...)
 }
 
-// base58Check decodes digits of base 58 that end with a checksum; nil if it is wrong.
+// base58Check decodes digits of base 58 that end with a checksum. It returns nil if the checksum is wrong.
 func base58Check(text, digits string) []byte {
 	all := base58(text, digits)
 	if len(all) < 5 {

@@ -2,7 +2,7 @@ package detect
 
 import "strings"
 
-// date looks for a date of birth: a date that words say is one.
+// date looks for a date of birth: a date with words about birth around it.
 func (s *scanner) date(n *number) int {
 	if !s.on[dateOfBirth] || n.plus || n.glued {
 		return 0
@@ -36,7 +36,7 @@ func (s *scanner) date(n *number) int {
 
 var months = []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}
 
-// month reads the name of a month at i, and returns where it ends.
+// month reads the name of a month at i, and returns its number and its end.
 func (s *scanner) month(i int) (string, int) {
 	end := i
 	for end < len(s.text) && end-i < 10 && s.is(end, letter) {
@@ -53,7 +53,7 @@ func (s *scanner) month(i int) (string, int) {
 	return "", i
 }
 
-// dayAndMonth reads 12 March 1985 and 12th of March, 1985 from the day on.
+// dayAndMonth reads dates such as 12 March 1985 and 12th of March, 1985, whose day is the first group.
 func (s *scanner) dayAndMonth(n *number) (int, string) {
 	i := n.groups[0].end
 	for _, ordinal := range []string{"st", "nd", "rd", "th", "."} {
@@ -75,7 +75,7 @@ func (s *scanner) dayAndMonth(n *number) (int, string) {
 	return i + len(year), day(year, month, s.text[n.groups[0].start:n.groups[0].end])
 }
 
-// monthFirst looks for March 12, 1985 at the word that begins at start.
+// monthFirst looks for a date such as March 12, 1985 that begins at start.
 func (s *scanner) monthFirst(start int) int {
 	month, end := s.month(start)
 	if month == "" {
@@ -97,7 +97,7 @@ func (s *scanner) monthFirst(start int) int {
 	return i + len(year)
 }
 
-// skip is where the marks at i end; there are three at most.
+// skip returns the end of the marks at i, of which it skips at most three.
 func (s *scanner) skip(i int, marks string) int {
 	for n := 0; n < 3 && i < len(s.text) && strings.IndexByte(marks, s.text[i]) >= 0; n++ {
 		i++
@@ -114,7 +114,7 @@ func (s *scanner) digitsAt(i, limit int) string {
 	return s.text[i:end]
 }
 
-// day is a date in the form of ISO 8601; empty if the date does not exist or no living person was born in its year.
+// day returns a date in the form of ISO 8601, or "" if the date does not exist or no living person was born in its year.
 func day(year, month, dayOfMonth string) string {
 	if len(year) == 2 {
 		century := "19"
@@ -140,7 +140,7 @@ func validDay(year, month, dayOfMonth string) bool {
 		dayOfMonth >= "01" && dayOfMonth <= "31"
 }
 
-// zip looks for a ZIP code of the United States behind the letters of a state, and for other postal codes if a word says so.
+// zip looks for a ZIP code of the United States after the letters of a state, and for other postal codes if a word is about them.
 func (s *scanner) zip(n *number) int {
 	if !s.on[zipCode] || n.plus || n.paren || n.glued || n.joined != 0 {
 		return 0

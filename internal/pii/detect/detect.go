@@ -12,38 +12,38 @@ import (
 	"unicode"
 )
 
-// Options says what a Detector looks for. The zero Options are the types that are on by default.
+// Options configures what a Detector looks for. The zero Options select the types that are on by default.
 type Options struct {
 	Types []string // opt-in types, such as ZIP_CODE; a type that is on by default may be named too
-	// Countries are the ISO 3166 codes of countries whose numbers of persons are looked for; see Countries. Their case does not matter.
+	// Countries are the ISO 3166 codes of countries whose personal numbers are looked for; see Countries. Their case does not matter.
 	Countries []string
-	Custom    map[string]string // regular expressions in RE2 syntax by the name of their type
+	Custom    map[string]string // regular expressions in RE2 syntax, by the name of their type
 }
 
-// Span is a value in a text. Texts that Find returns spans for can be replaced from Start to End.
+// Span is a value in a text, which can be replaced from Start to End.
 type Span struct {
 	Start, End int // offsets into the bytes of the text; both are at the border of a character
 	Type       string
 	// Value is the canonical form: it is the same for all spellings of a value, such as +12025550123 for (202) 555-0123.
 	Value string
-	// Number says that the value is all of a number in JSON: what replaces it needs quotes around it, Quote is such a quote. It is
-	// \" in JSON that is itself within a string.
+	// Number is true if the value is a whole number in JSON: its replacement needs quotes around it. Quote is such a quote, which is \" in JSON that
+	// is itself within a string.
 	Number bool
 	Quote  string
 	Ref    any // Ref of the Word that was found; nil for other spans
-	// Within are the Refs of Words that are a part of the value, or that are in it where it is base64.
+	// Within are the Refs of Words that are a part of the value, or of its decoded text if it is base64.
 	Within []any
 }
 
 // Detector finds values. It is safe for concurrent use.
 type Detector struct {
 	on      [kindCount]bool
-	persons bool     // some of the types of persons are on
+	persons bool     // some types of personal numbers are on
 	names   []string // names of kinds; custom patterns come last
 	custom  []*regexp.Regexp
 }
 
-// New compiles the custom patterns. An error names the option that is wrong.
+// New creates a Detector and compiles the custom patterns. An error names the option that is wrong.
 func New(o Options) (*Detector, error) {
 	d := &Detector{names: slices.Clone(kindNames[:])}
 	for k := range firstOptIn {
@@ -79,10 +79,10 @@ func New(o Options) (*Detector, error) {
 	return d, nil
 }
 
-// maxTypeName is the length of a name with which a token can be read.
+// maxTypeName is the maximum length of a type's name; tokens with a longer one could not be read.
 const maxTypeName = 60
 
-// CheckName says why a type that is not built in cannot have a name.
+// CheckName returns an error if a type that is not built in cannot have a name.
 func CheckName(name string) error {
 	switch {
 	case name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
@@ -115,16 +115,16 @@ func compile(name, pattern string) (*regexp.Regexp, error) {
 // its strings, keys and numbers are texts of their own, and the keys around a value are its context.
 func (d *Detector) Find(text string) []Span { return d.FindWith(text, Known{}) }
 
-// Known is what is known of a text beforehand, besides the types of a Detector. Of values with the same place, those that were sent
-// come first, then those of fields.
+// Known is what is known of a text beforehand, besides the types of a Detector. If several are at the same place, sent values take precedence, then
+// values of fields.
 type Known struct {
 	Sent   *Dictionary // values that the text may repeat
-	Words  *Words      // values that it may have
+	Words  *Words      // values that the text may contain
 	Fields []Field     // fields that contain the text
-	Name   string      // key of the text's value
+	Name   string      // key whose value the text is
 }
 
-// FindWith is Find that finds what is known, too.
+// FindWith does the same as Find, and finds what is known, too.
 func (d *Detector) FindWith(text string, known Known) []Span {
 	f := finders.Get().(*finder)
 	defer f.release()
@@ -158,7 +158,7 @@ func (d *Detector) FindWith(text string, known Known) []Span {
 	return spans
 }
 
-// name is the name of a kind.
+// name returns the name of a kind.
 func (d *Detector) name(k kind) string {
 	if k == knownWord {
 		return ""
@@ -166,10 +166,10 @@ func (d *Detector) name(k kind) string {
 	return d.names[k]
 }
 
-// Types are the names of all types that the detector may find.
+// Types returns the names of all types that the detector may find.
 func (d *Detector) Types() []string { return d.names }
 
-// hit is a value found in a text. Offsets are those of the text that is being read; a caller translates them into its own.
+// hit is a value found in a text. Offsets refer to the text that is being read; a caller translates them into its own.
 type hit struct {
 	start, end int
 	kind       kind
@@ -179,7 +179,7 @@ type hit struct {
 	number     int   // for a whole JSON number, the depth of nested JSON texts; else 0
 }
 
-// refs are the Refs of the words that a hit is and has.
+// refs returns the Refs of the hit's word and of the words within the hit.
 func (h *hit) refs() []any {
 	if h.word == nil || h.word.Ref == nil {
 		return h.within
@@ -197,10 +197,10 @@ type finder struct {
 	names      *knownNames
 }
 
-// finders are kept for the memory of their hits and for the names they know.
+// finders reuses finders for the memory of their hits and for the names that they know.
 var finders = sync.Pool{New: func() any { return &finder{names: &knownNames{}} }}
 
-// maxKept is how many hits a finder keeps memory for.
+// maxKept is the maximum number of hits for which a finder keeps memory.
 const maxKept = 10_000
 
 func (f *finder) release() {
@@ -212,13 +212,13 @@ func (f *finder) release() {
 	finders.Put(f)
 }
 
-// drop forgets the hits from first on.
+// drop removes the hits from first on.
 func (f *finder) drop(first int) {
 	clear(f.hits[first:])
 	f.hits = f.hits[:first]
 }
 
-// maxDepth bounds texts within texts: JSON in strings, and base64.
+// maxDepth is the maximum depth of texts within texts: JSON in strings, and base64.
 const maxDepth = 4
 
 // find reads a text, as JSON if it is JSON.
@@ -230,7 +230,7 @@ func (f *finder) find(text string, around surroundings, depth int) {
 	v := normalize(text)
 	if v.units == nil || depth == maxDepth {
 		f.scan(v.text, around, depth)
-	} else { // escapes may hold escapes, and JSON
+	} else { // escapes may contain escapes, and JSON
 		f.find(v.text, around, depth+1)
 	}
 	for i := first; v.units != nil && i < len(f.hits); i++ {
@@ -238,8 +238,8 @@ func (f *finder) find(text string, around surroundings, depth int) {
 	}
 }
 
-// resolve sorts hits and removes overlaps. A hit that lies within another one is dropped. Of two that overlap otherwise, the type
-// that comes first in the table of types stays whole, and the other keeps its remaining part, which is part of a value too.
+// resolve sorts hits and removes overlaps. A hit that lies within another one is dropped. Of two hits that overlap otherwise, the one whose type
+// comes first in the table of types stays whole. The other keeps its remaining part, which is part of a value too.
 func resolve(text string, hits []hit) []hit {
 	slices.SortStableFunc(hits, func(a, b hit) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.kind, b.kind))
@@ -256,7 +256,7 @@ func resolve(text string, hits []hit) []hit {
 			last.within = append(last.within, h.refs()...)
 		case h.kind < last.kind:
 			h.within = append(h.within, last.refs()...)
-			if h.start < last.start { // last is the rest of a hit already
+			if h.start < last.start { // last has already been shortened
 				h.shorten(text, last.start, h.end)
 			}
 			if last.shorten(text, last.start, h.start) {
@@ -274,7 +274,7 @@ func resolve(text string, hits []hit) []hit {
 	return kept
 }
 
-// shorten makes a hit a part of itself. It reports whether there is anything in it.
+// shorten reduces a hit to the range from start to end. It reports whether the range contains a letter or a digit.
 func (h *hit) shorten(text string, start, end int) bool {
 	if h.word != nil {
 		h.within, h.word = h.refs(), &Word{Type: h.word.Type}

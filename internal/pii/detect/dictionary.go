@@ -8,33 +8,33 @@ import (
 
 // Word is a value that is known beforehand.
 type Word struct {
-	Text string // the case of ASCII letters does not matter, nor how characters are escaped where it is found
+	Text string // value, in any case of its ASCII letters and with characters escaped in any way
 	Type string
 	Ref  any // Ref of the spans that are found
 }
 
-// Words shorter than minKnown are found in too many texts, and those longer than maxKnown would cost too much.
+// Words shorter than minKnown would be found in too many texts, and words longer than maxKnown would cost too much.
 const (
 	minKnown = 3
 	maxKnown = 256
 )
 
-// Dictionary finds known values: those that no other text has by chance anywhere, the rest as whole words. Searching takes the same time for
-// few and for many, but for the logarithm of their number. It is safe for concurrent use.
+// Dictionary finds known values: distinctive ones (see isStrong) anywhere in a text, the others as whole words. The time of a search grows only with
+// the logarithm of their number. It is safe for concurrent use.
 type Dictionary struct {
 	words  []*dictionaryWord // sorted by text
 	first  [256]bool
 	inside bool        // words are found within other words, too
-	strong *Dictionary // dictionary of the strong words; nil for none
+	strong *Dictionary // dictionary of the strong words; nil if there are none
 }
 
 type dictionaryWord struct {
 	Word
-	text   string // text that detectors read, in lower case
-	parent int    // the longest word that this one begins with; -1 for none
+	text   string // normalized text in lower case
+	parent int    // index of the longest other word with which this one begins; -1 if there is none
 }
 
-// NewDictionary joins words. Of equal ones the first counts. Those that are too short or too long are left out.
+// NewDictionary creates a dictionary of words. Of equal words the first counts. Words that are too short or too long are left out.
 func NewDictionary(words []Word) *Dictionary {
 	d := &Dictionary{words: make([]*dictionaryWord, 0, len(words))}
 	all := make([]dictionaryWord, len(words))
@@ -60,14 +60,14 @@ func NewDictionary(words []Word) *Dictionary {
 	return d
 }
 
-// The letters and digits of words that are found within others: with a digit or an @, of several words, and of one.
+// Minimum numbers of letters and digits of words that are found within others: with a digit or an @, of several words, and of one word.
 const (
 	minStrong       = 6
 	minStrongWords  = 8
 	minStrongLetter = 10
 )
 
-// isStrong reports whether a text is that of a value wherever it is.
+// isStrong reports whether a text is so distinctive that it is the value wherever it occurs.
 func isStrong(text string) bool {
 	count, numeric, spaced := 0, false, false
 	for _, c := range []byte(text) {
@@ -84,7 +84,7 @@ func isStrong(text string) bool {
 	return count >= minStrongLetter || numeric && count >= minStrong || spaced && count >= minStrongWords
 }
 
-// sort makes the words ready to be found.
+// sort sorts the words and prepares them to be found.
 func (d *Dictionary) sort() {
 	slices.SortStableFunc(d.words, func(a, b *dictionaryWord) int { return strings.Compare(a.text, b.text) })
 	d.words = slices.CompactFunc(d.words, func(a, b *dictionaryWord) bool { return a.text == b.text })
@@ -99,7 +99,7 @@ func (d *Dictionary) sort() {
 	}
 }
 
-// inside finds the words that stand within others, or glued to them.
+// inside finds the words that are within other words, or joined to them.
 func (s *scanner) inside() {
 	d := s.dictionary.strong
 	for i := 0; i < len(s.text); {
@@ -108,7 +108,7 @@ func (s *scanner) inside() {
 			i++
 			continue
 		}
-		if s.is(i, word) && s.is(i-1, word) || s.is(end-1, word) && s.is(end, word) { // the rest is found already
+		if s.is(i, word) && s.is(i-1, word) || s.is(end-1, word) && s.is(end, word) { // other occurrences have been found already
 			s.add(i, end, knownWord, s.text[i:end])
 			s.hits[len(s.hits)-1].word = &w.Word
 		}
@@ -116,7 +116,7 @@ func (s *scanner) inside() {
 	}
 }
 
-// match returns the longest word that the text from i begins with, and where it ends.
+// match returns the longest word with which the text from i begins, and its end.
 func (d *Dictionary) match(text string, i int) (*dictionaryWord, int) {
 	if d == nil || !d.first[text[i]] || len(d.words) == 0 {
 		return nil, 0
@@ -144,7 +144,7 @@ func lowerASCII(r rune) rune {
 	return r
 }
 
-// compareFold compares a word with the beginning of a text. same is how many bytes are equal.
+// compareFold compares a word with the beginning of a text. same is the number of equal bytes.
 func compareFold(word, text string) (order, same int) {
 	for same < len(word) && same < len(text) {
 		c := text[same]

@@ -1,7 +1,7 @@
-// Package detect finds personal data and secrets in texts and in JSON. It reads a text once, from its start to its end: bytes
-// and words that may begin a value make detectors look a bounded number of bytes back and ahead, so the time is linear.
+// Package detect finds personal data and secrets in texts and in JSON. It reads a text once, from its start to its end. At bytes and words that may
+// begin a value, detectors look a bounded number of bytes back and ahead, so the time is linear.
 //
-// Types, and what makes a value one of them. Those in the second part are looked for when Options name them.
+// The types and their criteria follow. Types in the second part are looked for only if Options name them.
 //
 //	IBAN           country's format, ISO 7064 mod 97
 //	CRYPTO         base58check, bech32, EIP-55, Stellar's CRC; Solana by words, Monero by length
@@ -29,11 +29,10 @@
 //	DATE_OF_BIRTH  a date that words say is one of birth
 //	ZIP_CODE       digits behind a state's letters, or by words
 //
-// Detectors read a view of the text: escapes of JSON, programs, addresses and HTML are decoded; digits, dashes, spaces, dots and @
-// of other scripts and widths become ASCII; invisible characters are left out. Words are those before and behind a value, the
-// keys above it in JSON, and the heading of its column in a table. They say what digits are that have neither a checksum nor a form of their
-// own; they never say that a value is none. Base64 and hexadecimal digits, 11 or more, are decoded and read; if there is a value in them, all of
-// them are one.
+// Detectors read a view of the text: escapes of JSON, programs, addresses and HTML are decoded; digits, dashes, spaces, dots and @ of other scripts
+// and widths become ASCII; invisible characters are left out. Words are those before and after a value, the keys above it in JSON, and the heading of
+// its column in a table. They decide about digits that have neither a checksum nor a form of their own. Runs of 11 or more base64 or hexadecimal
+// digits are decoded and read; a run that contains a value is a value as a whole.
 //
-// Where values overlap, the one that contains the other stays; else the one whose type comes first in the table.
+// Of values that overlap, the one that contains the other stays, or else the one whose type comes first in the table.
 package detect

@@ -29,11 +29,11 @@ func (s *scanner) email(at, from int) {
 	s.add(start, end, email, strings.ToLower(s.text[start:at]+"@"+s.text[from:end]))
 }
 
-// repositories are the users with whose names hosts give out repositories.
+// repositories are the names of users as whom hosts serve repositories.
 var repositories = map[string]bool{"git": true, "hg": true, "svn": true}
 
-// userinfo tells whether what stands from start to at is the password in scheme://user:password@host, or the user in ssh://user@host. The address
-// of a user at the web may be an email, and that before another @ is one.
+// userinfo reports whether the text from start to at is the password in scheme://user:password@host, or the user in ssh://user@host. The user in a
+// web address may belong to an email address, and text that another @ follows does so.
 func (s *scanner) userinfo(start, at, end int) bool {
 	before := s.text[max(0, start-maxLocal):start]
 	if scheme, ok := strings.CutSuffix(before, "://"); ok {
@@ -46,7 +46,7 @@ func (s *scanner) userinfo(start, at, end int) bool {
 	return slashes >= 0 && !strings.ContainsAny(before[slashes:], " \t\n\"'")
 }
 
-// local is where the local part before at begins; at if there is none.
+// local returns the beginning of the local part before at, or at if there is none.
 func (s *scanner) local(at int) int {
 	if s.at(at-1) == '"' {
 		return s.quotedLocal(at)
@@ -69,7 +69,7 @@ func (s *scanner) local(at int) int {
 		}
 		return at
 	}
-	// A local part does not begin with marks that are more often around an address.
+	// A local part does not begin with marks that are more often outside of an address.
 	for i < at && classes[s.text[i]]&(alnum|high|underscore) == 0 {
 		i++
 	}
@@ -101,14 +101,14 @@ func (s *scanner) quotedLocal(at int) int {
 	return from + open
 }
 
-// files are endings of names that are no domains: icon@2x.png.
+// files are file extensions, which are not top-level domains: icon@2x.png.
 var files = map[string]bool{
 	"png": true, "jpg": true, "jpeg": true, "gif": true, "svg": true, "webp": true, "ico": true, "js": true, "ts": true, "jsx": true,
 	"tsx": true, "json": true, "css": true, "scss": true, "html": true, "xml": true, "yaml": true, "yml": true, "tgz": true, "gz": true,
 	"txt": true, "pdf": true, "mjs": true, "cjs": true, "jar": true, "war": true, "exe": true, "dll": true, "conf": true, "lock": true,
 }
 
-// domain is where the domain ends that begins at from; from if there is none.
+// domain returns the end of the domain that begins at from, or from if there is none.
 func (s *scanner) domain(from int) int {
 	if s.at(from) == '[' { // an address in brackets
 		end := strings.IndexByte(s.text[from:min(len(s.text), from+48)], ']')
@@ -120,7 +120,7 @@ func (s *scanner) domain(from int) int {
 		}
 		return from + end + 1
 	}
-	label, good := from, from // the start of the last label; the end of the longest domain so far
+	label, good := from, from // start of the last label; end of the longest domain so far
 	for i := from; i <= len(s.text) && i-from <= maxDomain; i++ {
 		if s.is(i, alnum|high) || s.at(i) == '-' && i > label {
 			continue
@@ -150,7 +150,7 @@ func (s *scanner) domain(from int) int {
 	return good
 }
 
-// isTopLevel tells whether a label that a file extension follows is a country's or one of the common top-level domains.
+// isTopLevel reports whether a label before a file extension is a country's or another common top-level domain.
 func isTopLevel(label string) bool {
 	label = strings.ToLower(label)
 	if len(label) == 2 {
@@ -159,8 +159,8 @@ func isTopLevel(label string) bool {
 	return strings.Contains(" com org net edu gov mil int info biz name pro io dev app ai example test invalid localhost ", " "+label+" ")
 }
 
-// topLevel is where the label from start to end ends as a top-level domain; start if it is none. Text of a script without spaces
-// may follow it at once.
+// topLevel returns the end of the top-level domain in the label from start to end, or start if there is none. Text of a script without spaces may
+// follow it at once.
 func (s *scanner) topLevel(start, end int) int {
 	if end-start > 63 {
 		return start
@@ -241,7 +241,7 @@ func (s *scanner) spelledDomain(from int) (string, int) {
 	return domain.String(), from + end
 }
 
-// dot is the length of a dot that may be spelled as (dot) or [dot]; 0 if there is none.
+// dot returns the length of a dot, which may be spelled as (dot) or [dot]; 0 if there is none.
 func dot(text string) int {
 	if strings.HasPrefix(text, ".") {
 		return 1

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-const minBase64 = 11 // characters, of 8 bytes without padding: 10.0.0.1
+const minBase64 = 11 // characters that encode 8 bytes without padding, such as 10.0.0.1
 
-// base64 looks into the run of base64 or hexadecimal digits that begins at start, and takes all of it for a value if there is one in it. It returns
-// where the run ends.
+// base64 decodes the run of base64 or hexadecimal digits that begins at start, and records the whole run as a value if it contains one. It returns
+// the end of the run.
 func (s *scanner) base64(start int) int {
 	end := start
 	for end < len(s.text) && (s.is(end, alnum|underscore) || strings.IndexByte("+/-", s.text[end]) >= 0) {
@@ -39,7 +39,7 @@ func (s *scanner) base64(start int) int {
 	return end
 }
 
-// decoded tells whether there is a value in what is encoded from start to end; its padding goes on to stop.
+// decoded reports whether the text that is encoded from start to end contains a value; the padding ends at stop.
 func (s *scanner) decoded(start, end, stop int) bool {
 	run := s.text[start:end]
 	if len(run) < minBase64 || s.depth >= maxDepth {
@@ -70,7 +70,7 @@ func (s *scanner) decoded(start, end, stop int) bool {
 }
 
 func decodeBase64(run string) (string, bool) {
-	if len(run)%4 == 1 { // a complete text has another length
+	if len(run)%4 == 1 { // no complete text has this length
 		run = run[:len(run)-1]
 	}
 	encoding := base64.RawStdEncoding
@@ -86,7 +86,7 @@ func decodeBase64(run string) (string, bool) {
 }
 
 func decodeHex(run string) (string, bool) {
-	run = run[:len(run)&^1] // an odd digit is left of a truncated text
+	run = run[:len(run)&^1] // an odd number of digits comes from a truncated text
 	first, err := hex.DecodeString(run[:8])
 	if err != nil || !beginsPrintable(first) {
 		return "", false
@@ -95,7 +95,7 @@ func decodeHex(run string) (string, bool) {
 	return string(text), err == nil
 }
 
-// beginsPrintable tells whether bytes may begin a text. Their last character may be cut off.
+// beginsPrintable reports whether bytes may begin a text. Their last character may be cut off.
 func beginsPrintable(text []byte) bool {
 	for _, c := range text {
 		if c < ' ' && c != '\n' && c != '\t' && c != '\r' || c == 0x7F {
@@ -105,7 +105,7 @@ func beginsPrintable(text []byte) bool {
 	return true
 }
 
-// printable tells whether bytes are a text without control characters.
+// printable reports whether bytes are a text without control characters.
 func printable(text string) bool {
 	return utf8.ValidString(text) && beginsPrintable([]byte(text))
 }

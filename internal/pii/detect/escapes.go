@@ -5,11 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxEscape is the longest escape in bytes; runs of backslashes and of encoded percent signs may be as long as this.
+// maxEscape is the maximum length of an escape in bytes, with its backslashes or its encoded percent signs.
 const maxEscape = 64
 
-// decode reads the character or escape that a text begins with, and returns its length; 0 if it is an ASCII character as it
-// stands. Escapes that are escaped again, such as \\u0040, %2540 and &amp;#64;, are read as one.
+// decode reads the character or escape that a text begins with, and returns its length, or 0 for an ASCII character that is not an escape. Escapes
+// that are escaped again, such as \\u0040, %2540 and &amp;#64;, are read as one.
 func decode(text string) (rune, int) {
 	switch text[0] {
 	case '\\':
@@ -69,12 +69,12 @@ func codePoint(digits string, base rune, size int) (rune, int) {
 		n = n*base + d
 	}
 	if n < ' ' && n != '\n' && n != '\t' {
-		return ' ', size // separates
+		return ' ', size // control characters separate words
 	}
 	return n, size
 }
 
-// hexValue is the value of a hexadecimal digit; -1 for other bytes.
+// hexValue returns the value of a hexadecimal digit, or -1 for another byte.
 func hexValue(c byte) rune {
 	switch {
 	case c-'0' < 10:
@@ -145,7 +145,7 @@ func entity(text string) (rune, int) {
 	return codePoint(name[1:], 10, size)
 }
 
-// plainAmp is the & that an escaped & at i stands for; none if it stands for itself.
+// plainAmp returns the & that an escaped & of i bytes stands for, or nothing if the & is not escaped.
 func plainAmp(i int) (rune, int) {
 	if i == 1 {
 		return 0, 0

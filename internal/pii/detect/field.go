@@ -7,14 +7,14 @@ import (
 	"mcp-code-exec-harness/internal/jsonpath"
 )
 
-// Field is a place in JSON texts whose values are of a type, whatever they look like: strings and numbers, and in lists and objects all
-// that they hold. Every JSON text that is within a string has places of its own.
+// Field is a place in JSON texts whose values have a type, whatever they look like: strings and numbers, and everything within lists and objects. A
+// JSON text within a string has places of its own.
 type Field struct {
 	Path []jsonpath.Step
 	Type string
 }
 
-// enter are the fields that a step leads into; those that have been reached hold all that is in them.
+// enter returns the fields into which a step leads. A field that has been reached contains everything below it.
 func enter(fields []Field, leads func(jsonpath.Step) bool) (in []Field) {
 	for _, f := range fields {
 		switch {
@@ -27,7 +27,7 @@ func enter(fields []Field, leads func(jsonpath.Step) bool) (in []Field) {
 	return in
 }
 
-// enterElement goes into the element of a list.
+// enterElement enters the next element of a list.
 func (w *walker) enterElement() {
 	if top := &w.stack[len(w.stack)-1]; len(top.fields) > 0 {
 		w.reached = enter(top.fields, func(s jsonpath.Step) bool { return s.ToElement(top.elements) })
@@ -35,7 +35,7 @@ func (w *walker) enterElement() {
 	}
 }
 
-// enterProperty goes into the property of an object.
+// enterProperty enters a property of an object.
 func (w *walker) enterProperty(key string) {
 	top := &w.stack[len(w.stack)-1]
 	if len(top.fields) == 0 {
@@ -48,7 +48,7 @@ func (w *walker) enterProperty(key string) {
 	w.reached = enter(top.fields, func(s jsonpath.Step) bool { return s.ToProperty(key) })
 }
 
-// field records a string or a number that is the value of a field.
+// field records a string or a number if it is the value of a field.
 func (w *walker) field(text string, offset, number int) {
 	for _, f := range w.reached {
 		if len(f.Path) > 0 {
@@ -68,8 +68,8 @@ func (w *walker) field(text string, offset, number int) {
 	}
 }
 
-// inner reads a string that is a JSON text, where there are fields, and reports whether it is one. Unlike find it decodes one level of
-// escapes, so that quotes within the strings of the text are no ends of them.
+// inner reads a string as a JSON text, if there are fields, and reports whether it is one. Unlike find it decodes only one level of escapes, so that
+// escaped quotes do not end the strings of the text.
 func (w *walker) inner(content string, offset int, at surroundings) bool {
 	if len(w.fields) == 0 || w.depth >= maxDepth || !strings.Contains(content, `\`) {
 		return false
@@ -85,7 +85,7 @@ func (w *walker) inner(content string, offset int, at surroundings) bool {
 	return true
 }
 
-// unquoted makes the view of what is within the quotes of a JSON string.
+// unquoted returns the view of the text between the quotes of a JSON string.
 func unquoted(content string) view {
 	v := view{}
 	var out strings.Builder
@@ -94,7 +94,7 @@ func unquoted(content string) view {
 		size := 2
 		if content[i+1] == 'u' {
 			if size = 6; i+12 <= len(content) && content[i+2]|0x20 == 'd' && content[i+6] == '\\' {
-				size = 12 // the halves of a character
+				size = 12 // the two halves of a surrogate pair
 			}
 		}
 		size = min(size, len(content)-i)

@@ -1,6 +1,6 @@
 package detect
 
-// Alphabets of keys behind their prefix.
+// Alphabets of keys after their prefix.
 const (
 	inHex    = "x" // 0-9 a-f
 	inUpper  = "U" // A-Z 0-9
@@ -9,7 +9,7 @@ const (
 	inDotted = "d" // also . = + / ~ :
 )
 
-// format is how the keys of a service look: a prefix, and at least min characters of an alphabet.
+// format describes the keys of a service: a prefix, and at least min characters of an alphabet.
 type format struct {
 	prefix   string
 	alphabet string
@@ -118,10 +118,10 @@ var formats = []format{
 	{"AQVN", inURL, 35, 38}, {"t1.", inDotted, 90, 300}, {"y0_", inURL, 50, 70}, // Yandex
 }
 
-// schemes begin values that have detectors of their own: JSON web tokens, the Authorization header, and webhooks.
+// schemes are the beginnings of values that have detectors of their own: JSON web tokens, the Authorization header, and webhooks.
 var schemes = []string{"eyJ", "Bearer ", "bearer ", "Basic ", "basic ", "Token ", "token ", "hooks.slack.com/", "webhook.office.com/webhookb2/", "discord.com/api/webhooks/", "discordapp.com/api/webhooks/"}
 
-// heads has a bit for the first three bytes of each prefix and scheme, and formatsOf the formats by their first two bytes.
+// heads has a bit for the first three bytes of each prefix and scheme; formatsOf has the formats by their first two bytes.
 var heads, formatsOf = func() (bits [1 << 12]uint8, by map[[2]byte][]format) {
 	by = map[[2]byte][]format{}
 	for _, f := range formats {
@@ -145,7 +145,7 @@ func headOf(a, b, c byte) uint16 {
 	return uint16((uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 0x9E3779B1 >> 17) // Knuth's multiplicative hashing
 }
 
-// isHead tells whether a key may begin at i.
+// isHead reports whether a key may begin at i.
 func isHead(text string, i int) bool {
 	if i+8 > len(text) {
 		return false
@@ -154,7 +154,7 @@ func isHead(text string, i int) bool {
 	return heads[head>>3]&(1<<(head&7)) != 0
 }
 
-// in tells whether a byte is of an alphabet.
+// in reports whether a byte belongs to an alphabet.
 func in(alphabet string, c byte) bool {
 	class := classes[c]
 	switch alphabet {

@@ -2,22 +2,22 @@ package detect
 
 import "strings"
 
-// headings find what is written above a place in a table: in the first line of lines whose fields are separated by commas, semicolons, tabs
-// or bars, or are aligned by spaces, and in the list of columns before VALUES in SQL. They read a text once, from its start on, however often
-// they are asked, so places are asked for in ascending order.
+// headings finds the heading above a place in a table: in the first line of lines whose fields are separated by commas, semicolons, tabs or bars, or
+// are aligned by spaces, and in the list of columns before VALUES in SQL. It reads a text only once, from its start on, so places must be asked for
+// in ascending order.
 type headings struct {
-	line, next int  // the line that was read last, and the next one
-	tries      int  // lines of the paragraph that may still be its heading
+	line, next int  // start of the line that was read last, and of the next one
+	tries      int  // number of further lines of the paragraph that may be its heading
 	head       head // head of the paragraph; no fields if none was found
 	at         int  // offset in the line
 	field      int  // field that contains at
-	quoted     bool // reports that at is in a quoted field
+	quoted     bool // whether at is in a quoted field
 	fields     int  // fields of the line; 0 until counted
 
 	spellings [2]int // next positions of VALUES and values
 	values    struct {
 		columns []mask
-		list    int // end of the list that has not been read; 0 for none
+		list    int // end of the list of columns that is still to be read; 0 if there is none
 		at      int
 		depth   int
 		column  int
@@ -28,7 +28,7 @@ type headings struct {
 // head is the heading of a table.
 type head struct {
 	start     int
-	separator byte // 0: the fields are aligned by spaces
+	separator byte // 0 if the fields are aligned by spaces
 	fields    []field
 }
 
@@ -39,13 +39,13 @@ type field struct {
 }
 
 const (
-	maxHeadingTries = 5    // lines of a paragraph, the first of which may be a title
+	maxHeadingTries = 5    // maximum number of lines in which the heading of a paragraph is looked for; a title may be first
 	maxHeading      = 4096 // bytes
 	maxHeadingName  = 48
 	maxColumns      = 512
 )
 
-// over is what is written above the number from start to end.
+// over returns the meaning of the heading above the number from start to end.
 func (h *headings) over(text string, start, end int) mask {
 	return h.overLine(text, start, end) | h.overTuple(text, start)
 }
@@ -97,7 +97,7 @@ func countFields(text string, separator byte, quoted *bool) (n int) {
 	return n
 }
 
-// readLine goes on to the next line. An empty one ends a table.
+// readLine reads the next line. An empty line ends a table.
 func (h *headings) readLine(text string) {
 	h.line = h.next
 	h.next = len(text) + 1
@@ -119,7 +119,7 @@ func (h *headings) readLine(text string) {
 	}
 }
 
-// readHeading returns the names in a line if it has nothing else.
+// readHeading returns the names in a line and their separator, if the line contains only names.
 func readHeading(line string) (fields []field, separator byte) {
 	if len(line) > maxHeading {
 		return nil, 0
@@ -161,7 +161,7 @@ func readHeading(line string) (fields []field, separator byte) {
 	return fields, separator
 }
 
-// overTuple is what the list of columns says of a value behind VALUES.
+// overTuple returns the meaning of the column to which a value after VALUES belongs.
 func (h *headings) overTuple(text string, start int) mask {
 	v := &h.values
 	for {
@@ -217,7 +217,7 @@ func (h *headings) overTuple(text string, start int) mask {
 	return v.columns[v.column]
 }
 
-// columnsBefore reads the list in parentheses that ends before an offset.
+// columnsBefore returns the meanings of the columns in the parentheses that end before an offset.
 func columnsBefore(text string, end int) (columns []mask) {
 	before := strings.TrimRight(text[max(0, end-maxHeading):end], " \t\r\n")
 	open := strings.LastIndexByte(before, '(')

@@ -2,8 +2,8 @@ package detect
 
 import "strings"
 
-// accounts has what follows the check digits for each country: how many digits (n), letters (a), or either (c). The countries of
-// the SWIFT registry are followed by those that use the format without being in it.
+// accounts has, for each country, the characters after the check digits: digits (n), letters (a), or either (c). The countries of the SWIFT registry
+// come first, then those that use the format without being in the registry.
 var accounts = func() map[string]string {
 	formats := map[string]string{}
 	for _, entry := range strings.Fields(`AD8n12c AE19n AL8n16c AT16n AZ4a20c BA16n BE12n BG4a6n8c BH4a14c BI23n BR23n1a1c BY4c4n16c CH5n12c
@@ -30,8 +30,7 @@ var accounts = func() map[string]string {
 	return formats
 }()
 
-// iban looks for an account number at start: a country, two check digits, and as many letters and digits as the country has, in
-// groups or not.
+// iban looks for an account number at start: a country, two check digits, and the letters and digits that the country uses, in groups or not.
 func (s *scanner) iban(start int) int {
 	var compact [34]byte
 	var country [2]byte
@@ -74,7 +73,7 @@ func (s *scanner) iban(start int) int {
 	return i
 }
 
-// mod97 is the check of ISO 7064 that ISO 13616 asks for.
+// mod97 performs the check of ISO 7064 that ISO 13616 requires.
 func mod97(value string) bool {
 	rest := 0
 	for i := range len(value) {

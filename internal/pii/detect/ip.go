@@ -12,7 +12,7 @@ func parseIP(text string) (netip.Addr, bool) {
 	return addr, err == nil
 }
 
-// ipv4 looks for an address in the groups of digits that begin a number, and returns where it ends.
+// ipv4 looks for an address in the groups of digits that begin a number, and returns its end.
 func (s *scanner) ipv4(n *number) int {
 	if n.count < 4 || n.plus || n.groups[3].end-n.groups[0].start > len("255.255.255.255") {
 		return 0
@@ -36,7 +36,7 @@ func (s *scanner) ipv4(n *number) int {
 		return 0 // more than four parts are no address
 	}
 	addr := netip.AddrFrom4(parts)
-	if padded || parts[0] == 10 || !addr.IsPrivate() { // the others are no versions
+	if padded || parts[0] == 10 || !addr.IsPrivate() { // addresses in the other private ranges are no versions
 		if about := s.nearest(start, aboutVersion|aboutIP); about == aboutVersion || padded && about != aboutIP || about != aboutIP && s.isVersion(start, end, parts) {
 			return 0
 		}
@@ -45,8 +45,8 @@ func (s *scanner) ipv4(n *number) int {
 	return end
 }
 
-// isVersion tells whether four numbers are written as those of a release: behind an operator or the name of a product, in the heading of a change
-// log, before the word for a kind of release, or with a letter at them and too small for most addresses.
+// isVersion reports whether four numbers are written like a version: after an operator or the name of a product, in the heading of a change log,
+// before the word for a kind of release, or next to a letter and smaller than in most addresses.
 func (s *scanner) isVersion(start, end int, parts [4]byte) bool {
 	switch before := s.at(start - 1); before {
 	case '^', '~':
@@ -101,13 +101,13 @@ func (s *scanner) isVersion(start, end int, parts [4]byte) bool {
 	return false
 }
 
-// products are words at once before a version.
+// products are words directly before a version.
 var products = set("v ver version r rev rel release rc b build go php jdk jre java python py node ruby openssl lib so")
 
-// releases are words behind a version and its dot.
+// releases are words after a version and a dot.
 var releases = set("dev post rc alpha beta final release ga snapshot jar tar tgz zip gz bz xz whl deb rpm dll so nupkg exe msi dmg apk")
 
-// ipv6 looks for an address whose first colon is at i, and returns where it ends.
+// ipv6 looks for an address whose first colon is at i, and returns its end.
 func (s *scanner) ipv6(i int) int {
 	start := i
 	for start > 0 && i-start < 4 && isHex(s.text[start-1]) {
@@ -143,7 +143,7 @@ func (s *scanner) ipv6(i int) int {
 	return end
 }
 
-// longIPv6 tells whether so many groups follow start that a letter may be next to them.
+// longIPv6 reports whether the groups from start on are so many that a letter may be next to them.
 func (s *scanner) longIPv6(start int) bool {
 	end := start
 	for end < len(s.text) && end-start < maxIPv6 && (isHex(s.text[end]) || s.text[end] == ':') {
@@ -152,7 +152,8 @@ func (s *scanner) longIPv6(start int) bool {
 	return strings.Count(s.text[start:end], ":") >= 5
 }
 
-// plausibleIPv6 tells addresses from names such as std::dec and from ratios: a short one without digits needs a word for it.
+// plausibleIPv6 distinguishes addresses from names such as std::dec and from ratios: a short address without digits must stand alone or have a word
+// about addresses before it.
 func (s *scanner) plausibleIPv6(start, end int) bool {
 	text := s.text[start:end]
 	if strings.ContainsAny(text, "0123456789") && (len(text) > 3 || text == "::1" || text == "::0") || len(text) > 20 {

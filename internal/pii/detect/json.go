@@ -2,24 +2,24 @@ package detect
 
 import "strings"
 
-// surroundings is what is known of a text from outside of it.
+// surroundings is the context of a text.
 type surroundings struct {
 	key    name // key whose value the text is
-	parent mask // words of the keys further up
+	parent mask // meanings of the keys further up
 	number bool // the text is a JSON number
 	inside bool // the text is a whole string or number of a JSON text
 	nested int  // depth of nested JSON texts
 }
 
-// name is what the key of a value says.
+// name is the meaning of a value's key.
 type name struct {
 	words  mask
 	strong strength
 	role   role
 }
 
-// json reads a text as JSON if it is an object or an array, and reports whether it is. Values that were found before the text
-// turned out to be something else are dropped.
+// json reads a text as JSON if it is an object or an array, and reports whether it is. If the text turns out not to be JSON, the values found in it
+// are dropped.
 func (f *finder) json(text string, around surroundings, depth int) bool {
 	i := skipSpace(text, 0)
 	if i == len(text) || text[i] != '{' && text[i] != '[' {
@@ -33,7 +33,7 @@ func (f *finder) json(text string, around surroundings, depth int) bool {
 		f.drop(first)
 		return false
 	}
-	if w.again { // names of columns stand behind what they are of
+	if w.again { // names of columns come after the columns
 		f.drop(first)
 		late := map[int][]name{}
 		for _, h := range w.found {
@@ -54,7 +54,7 @@ func skipSpace(text string, i int) int {
 	return i
 }
 
-// walker reads a JSON text without recursion. It checks the structure, and not how strings and numbers are written.
+// walker reads a JSON text without recursion. It checks the structure of the text, but not the syntax of strings and numbers.
 type walker struct {
 	*finder
 	text  string
@@ -64,15 +64,15 @@ type walker struct {
 
 	reached []Field // fields that contain the next value
 
-	again bool           // names of columns were found behind values
-	found []heading      // headings from here on
-	late  map[int][]name // names of the columns of objects by their offset, when a text is read again
+	again bool           // names of columns were found after values
+	found []heading      // headings found since again was set
+	late  map[int][]name // names of columns by the offset of their object, when a text is read again
 }
 
 // container is an object or an array that is being read.
 type container struct {
 	object bool
-	parent mask // at of the container
+	parent mask // surroundings of the container
 	key    name
 
 	fields   []Field // fields that contain the container
@@ -80,10 +80,10 @@ type container struct {
 	columns  columns
 }
 
-// maxNesting is encoding/json's.
+// maxNesting is the limit of encoding/json.
 const maxNesting = 10_000
 
-// What may come next.
+// expectation is what may come next in a JSON text.
 type expectation int
 
 const (
@@ -149,7 +149,7 @@ func (w *walker) walk(i int) bool {
 	}
 }
 
-// top is the innermost container; nil outside of all.
+// top returns the innermost container, or nil outside of all containers.
 func (w *walker) top() *container {
 	if len(w.stack) == 0 {
 		return nil
@@ -178,7 +178,7 @@ func (w *walker) closed(c byte) bool {
 	return top.object == (c == '}')
 }
 
-// str reads a string, which is a value or a key.
+// str reads a string that is a value or a key.
 func (w *walker) str(content string, offset int, value bool) expectation {
 	if value {
 		at := w.place(content, true)
@@ -197,25 +197,25 @@ func (w *walker) str(content string, offset int, value bool) expectation {
 	return aColon
 }
 
-// knownNames are the names of keys that a finder has read, in this text or in earlier ones: keys repeat.
+// knownNames caches the meanings of keys that a finder has read, in this text or in earlier ones, because keys repeat.
 type knownNames [64]struct {
 	key string
 	name
 }
 
-// name is what a key says.
+// name returns the meaning of a key.
 func (k *knownNames) name(key string) name {
 	if key == "" || len(key) > maxName {
 		return name{words(key), strengthOf(key), roleOf(key)}
 	}
 	known := &k[(len(key)*5+int(key[0])*3+int(key[len(key)-1]))%len(k)]
 	if known.key != key {
-		known.key, known.name = strings.Clone(key), name{words(key), strengthOf(key), roleOf(key)} // the text is not kept
+		known.key, known.name = strings.Clone(key), name{words(key), strengthOf(key), roleOf(key)} // a clone, so that the text is not kept in memory
 	}
 	return known.name
 }
 
-// atom reads a number, true, false or null, and returns where it ends; i if it is none of them.
+// atom reads a number, true, false or null, and returns its end, or i if there is none of them.
 func (w *walker) atom(i int) int {
 	end := i
 	for end < len(w.text) && (classes[w.text[end]]&alnum != 0 || w.text[end] == '-' || w.text[end] == '+' || w.text[end] == '.') {
@@ -239,7 +239,7 @@ func (w *walker) atom(i int) int {
 	return end
 }
 
-// literal looks into a string or a number at an offset.
+// literal looks for values in a string or a number at an offset.
 func (w *walker) literal(text string, offset int, around surroundings) {
 	first := len(w.hits)
 	w.find(text, around, w.depth)
@@ -249,7 +249,7 @@ func (w *walker) literal(text string, offset int, around surroundings) {
 	}
 }
 
-// endOfString is the offset behind the string that begins at from; 0 if it does not end.
+// endOfString returns the offset after the string that begins at from, or 0 if the string does not end.
 func endOfString(text string, from int) int {
 	quote := from
 	for i := from + 1; i < len(text); {

@@ -1,7 +1,6 @@
 package detect
 
-// kind is a type of value. The order is that of the table in the package's documentation: of two hits that overlap, the
-// first kind stays.
+// kind is a type of value. The order is that of the table in the package's documentation: if two hits overlap, the one whose kind comes first stays.
 type kind int
 
 const (

@@ -38,7 +38,7 @@ func (s *scanner) mac(start, end int) int {
 	return i
 }
 
-// hexRun tells whether a word of size hexadecimal digits begins at i.
+// hexRun reports whether a word of size hexadecimal digits begins at i.
 func (s *scanner) hexRun(i, size int) bool {
 	for n := range size {
 		if i+n >= len(s.text) || !isHex(s.text[i+n]) {
@@ -48,7 +48,7 @@ func (s *scanner) hexRun(i, size int) bool {
 	return !s.is(i+size, ascii)
 }
 
-// bareMAC takes twelve hexadecimal digits for an address if a word says so.
+// bareMAC accepts twelve hexadecimal digits as an address if a word is about hardware addresses.
 func (s *scanner) bareMAC(start, end int) int {
 	if !s.hexRun(start, end-start) {
 		return 0

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// twelveDigits looks for the numbers of persons in India and Japan.
+// twelveDigits looks for personal numbers of India and Japan.
 func (s *scanner) twelveDigits(n *number) int {
 	if !s.on[inAadhaar] && !s.on[jpMyNumber] || n.plus || n.joined != 0 {
 		return 0
@@ -96,7 +96,7 @@ func verhoeff(digits string) bool {
 	return c == '0'
 }
 
-// lettered looks for numbers that begin with two letters: national insurance of the United Kingdom, and taxes.
+// lettered looks for numbers that begin with two letters: national insurance numbers of the United Kingdom, and VAT numbers.
 func (s *scanner) lettered(start int) int {
 	if s.on[ukNIN] {
 		if end := s.insurance(start); end > 0 {
@@ -109,7 +109,7 @@ func (s *scanner) lettered(start int) int {
 	return 0
 }
 
-// compact reads at most limit letters and digits from start on, without single separators between them, and tells where each ends.
+// compact returns at most limit letters and digits from start on, leaving out single separators between them, and the end of each.
 func (s *scanner) compact(start, limit int) (string, []int) {
 	var all []byte
 	var ends []int

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// maxGroups is how many groups of digits a value may have: +49 (0) 30 12 34 56 78.
+// maxGroups is the maximum number of groups of digits in a value: +49 (0) 30 12 34 56 78.
 const maxGroups = 8
 
-// shortest is how many digits a value has at least, but for addresses of four parts and types that are opt-in.
+// shortest is the minimum number of digits in a value, except for addresses of four parts and opt-in types.
 const shortest = 6
 
-// shortestWithin is how many digits in a row a value has at least if a letter follows them at once.
+// shortestWithin is the minimum number of digits in a row in a value that a letter follows at once.
 const shortestWithin = 9
 
-// group is a run of digits. sep is what stands between it and the next one: a space, a dash, a dot or a slash, and parentheses.
+// group is a run of digits. sep is the text between it and the next group: a space, a dash, a dot or a slash, and parentheses.
 type group struct {
 	start, end int
 	sep        string
@@ -22,29 +22,28 @@ type group struct {
 
 func (g group) len() int { return g.end - g.start }
 
-// number is a sequence of groups of digits, which the scanner offers to the detectors. They take as many groups as they need from
-// the first one on.
+// number is a sequence of groups of digits, which the scanner offers to the detectors. A detector takes the first groups, as many as it needs.
 type number struct {
 	groups [maxGroups]group
 	count  int
 	total  int    // digits in all groups
 	all    string // all digits; empty until needed
-	from   int    // start with + and (
+	from   int    // start, including + and (
 	plus   bool   // + before the first digit
 	paren  bool   // ( before the first digit
-	glued  bool   // a letter or an underscore before it
-	joined byte   // '-', '.' or '/' with a letter or a digit before it; 0 for none
+	glued  bool   // a letter or an underscore is directly before the number
+	joined byte   // '-', '.' or '/' before the number, after a letter or a digit; 0 if there is none
 
 	read     bool // near and far are known
-	near     mask // words before it
+	near     mask // meanings of the words before the number
 	far      mask
 	placed   bool // heading is known
-	heading  mask // words above its column
+	heading  mask // meanings of the heading of its column
 	scaled   string
-	scaledTo int // end of the exponent behind scaled
+	scaledTo int // end of the exponent of scaled
 }
 
-// numerals looks at the digits in the word from start to end, and returns where to go on: end if there is nothing in it.
+// numerals looks for values in the digits of the word from start to end, and returns where to continue: end if there are none.
 func (s *scanner) numerals(start, end int) int {
 	for i := start; i < end; {
 		if !isDigit(s.text[i]) {
@@ -56,7 +55,7 @@ func (s *scanner) numerals(start, end int) int {
 			i++
 		}
 		if i < end && i-from < shortestWithin && s.text[i] != 'e' && s.text[i] != 'E' {
-			continue // shorter than what may stand within a word
+			continue // shorter than a value within a word may be
 		}
 		if from > start && s.text[from-1]|0x20 == 'x' && s.at(from-2) == '0' && !s.is(from-3, ascii) {
 			return end // 0x10
@@ -71,14 +70,14 @@ func (s *scanner) numerals(start, end int) int {
 	return end
 }
 
-// numbers looks at the number whose first digit is at start, and returns where to go on.
+// numbers looks for a value in the number whose first digit is at start, and returns where to continue.
 func (s *scanner) numbers(start int) int {
 	var n number
 	s.number(&n, start)
 	if n.total < shortest && n.count < 4 && !s.on[zipCode] && !s.on[dateOfBirth] {
 		return n.groups[0].end
 	}
-	// The first that finds something has it. Types with a checksum come first.
+	// The first detector that finds something decides. Types with a checksum come first.
 	end := s.chinese(&n)
 	if end == 0 {
 		end = s.ipv4(&n)
@@ -107,7 +106,7 @@ func (s *scanner) numbers(start int) int {
 	return max(end, n.groups[0].end)
 }
 
-// number reads what is before start, and the groups from there on.
+// number reads the marks before start, and the groups of digits from there on.
 func (s *scanner) number(n *number, start int) {
 	n.from = start
 	for n.from > 0 && start-n.from < 3 {
@@ -165,7 +164,7 @@ done:
 	s.scale(n)
 }
 
-// scale reads a number with an exponent, such as 4.111111111111111e15, if it is a whole one all of whose digits are written.
+// scale reads a number with an exponent, such as 4.111111111111111e15, if it is a whole number and all its digits are written.
 func (s *scanner) scale(n *number) {
 	last := n.groups[0].end
 	fraction := ""
@@ -189,7 +188,7 @@ func (s *scanner) scale(n *number) {
 	}
 }
 
-// words reads the words before the number.
+// wordsBefore returns the meanings of the words before the number.
 func (s *scanner) wordsBefore(n *number) (near, far mask) {
 	if !n.read {
 		n.read = true
@@ -198,7 +197,7 @@ func (s *scanner) wordsBefore(n *number) (near, far mask) {
 	return n.near, n.far
 }
 
-// under is what the heading of the number's column says.
+// under returns the meaning of the heading of the number's column.
 func (s *scanner) under(n *number) mask {
 	if !n.placed {
 		n.placed = true
@@ -207,7 +206,7 @@ func (s *scanner) under(n *number) mask {
 	return n.heading
 }
 
-// separator is where the next group begins after the digits that end at i; i if there is none. space stands for a space too.
+// separator returns the beginning of the next group after the digits that end at i, or i if there is none. The character in space counts as a space.
 func (s *scanner) separator(i int, space string) int {
 	const longest = 4 // ") - "
 	spaces, marks := 0, 0
@@ -218,7 +217,7 @@ func (s *scanner) separator(i int, space string) int {
 		case c == ' ':
 			spaces++
 		case space != "" && c == space[0]:
-			spaces += 2 // only this character may repeat
+			spaces += 2 // this character may not repeat, nor have a space beside it
 		case c == '-' && spaces > 0 && s.is(j+1, digit):
 			return i // a sign
 		case c == '-' || c == '.' || c == '/':
@@ -234,7 +233,7 @@ func (s *scanner) separator(i int, space string) int {
 	return i
 }
 
-// digits joins the first groups.
+// digits returns the digits of the first groups.
 func (s *scanner) digits(n *number, groups int) string {
 	if groups == 1 {
 		return s.text[n.groups[0].start:n.groups[0].end]
@@ -253,7 +252,7 @@ func (s *scanner) digits(n *number, groups int) string {
 	return n.all[:size]
 }
 
-// shape tells whether the first groups have these lengths and the same separator, which is one of seps.
+// shape reports whether the first groups have these lengths and the same separator, which is one of seps.
 func (n *number) shape(seps string, lengths ...int) bool {
 	if n.count < len(lengths) {
 		return false
@@ -270,8 +269,8 @@ func (n *number) shape(seps string, lengths ...int) bool {
 	return true
 }
 
-// bounded tells whether the value made of the first groups stands on its own: it is no part of a longer number, of a decimal fraction
-// or of hexadecimal digits. A letter may be next to it.
+// bounded reports whether the value made of the first groups stands on its own: it is not part of a longer number, of a decimal fraction or of
+// hexadecimal digits. A letter may be next to it.
 func (s *scanner) bounded(n *number, groups int) bool {
 	last := n.groups[groups-1]
 	digitBefore := s.is(n.from-2, digit)
@@ -292,7 +291,7 @@ func (s *scanner) bounded(n *number, groups int) bool {
 	return true
 }
 
-// cutHex tells whether the last of the first groups is the beginning of a hexadecimal number as long as the others, as in 4301 0020 001A.
+// cutHex reports whether the last of the first groups is the beginning of a hexadecimal number as long as the others, as in 4301 0020 001A.
 func (s *scanner) cutHex(n *number, groups int) bool {
 	last := n.groups[groups-1]
 	end := last.end
@@ -302,7 +301,7 @@ func (s *scanner) cutHex(n *number, groups int) bool {
 	return end > last.end && end-last.start == n.groups[0].len() && !s.is(end, ascii)
 }
 
-// zeroFraction tells whether the fraction of a whole number, as in 12.0, is all that follows at i.
+// zeroFraction reports whether the fraction of a whole number, as in 12.0, is all that follows at i.
 func (s *scanner) zeroFraction(i int) bool {
 	const most = 3
 	end := i + 1
@@ -312,8 +311,8 @@ func (s *scanner) zeroFraction(i int) bool {
 	return s.at(i) == '.' && end > i+1 && !s.is(end, ascii) && !(s.at(end) == '.' && s.is(end+1, digit))
 }
 
-// amongHex tells whether digits with a letter next to them are a part of a hexadecimal number: all letters of the word are such digits, and
-// there are digits beyond these letters.
+// amongHex reports whether digits with a letter next to them are part of a hexadecimal number: all letters of the word are hexadecimal digits, and
+// the word has further digits.
 func (s *scanner) amongHex(start, end int) bool {
 	const most = 64
 	digits := false
@@ -336,7 +335,7 @@ func (s *scanner) amongHex(start, end int) bool {
 	return digits
 }
 
-// zeros tells whether one of the first groups begins with a zero, as those of numbers that count something do not.
+// zeros reports whether one of the first groups begins with a zero, which does not happen in numbers that count something.
 func (s *scanner) zeros(n *number, groups int) bool {
 	for _, g := range n.groups[:groups] {
 		if g.len() > 1 && s.text[g.start] == '0' {
@@ -346,7 +345,7 @@ func (s *scanner) zeros(n *number, groups int) bool {
 	return false
 }
 
-// inRow tells whether digits are beside the first groups with a space or a comma between them, as in a row of numbers.
+// inRow reports whether digits are beside the first groups, after a space or a comma, as in a row of numbers.
 func (s *scanner) inRow(n *number, groups int) bool {
 	end := n.groups[groups-1].end
 	for _, c := range " ,;\t" {
@@ -361,11 +360,11 @@ func (s *scanner) inRow(n *number, groups int) bool {
 	return i < n.from && s.is(i-1, digit)
 }
 
-// maxRowLine is longer than a line that has a value of groups only.
+// maxRowLine is a length greater than that of a line that consists of one value in groups.
 const maxRowLine = 32
 
-// betweenRows tells whether the first groups fill a line, and an adjacent line has as many groups that are no such value:
-// they begin with another digit, or are no card.
+// betweenRows reports whether the first groups fill a line, and an adjacent line has as many groups that are no such value: they are no card, and
+// only one of the lines, or neither, begins with a zero.
 func (s *scanner) betweenRows(n *number, groups int) bool {
 	start, end := n.groups[0].start, n.groups[groups-1].end
 	if start > 0 && s.text[start-1] != '\n' || end < len(s.text) && s.text[end] != '\n' {
@@ -383,7 +382,7 @@ func (s *scanner) betweenRows(n *number, groups int) bool {
 	return false
 }
 
-// rowBefore is how many numbers with spaces between them stand before an offset, up to 2; hexadecimal ones count.
+// rowBefore returns the number of numbers, separated by spaces, before an offset, up to 2; hexadecimal numbers count.
 func (s *scanner) rowBefore(i int) (n int) {
 	for ; n < 2; n++ {
 		at := i
@@ -402,7 +401,7 @@ func (s *scanner) rowBefore(i int) (n int) {
 	return n
 }
 
-// rowAfter is how many numbers with spaces between them stand behind an offset, up to 4; hexadecimal ones count.
+// rowAfter returns the number of numbers, separated by spaces, after an offset, up to 4; hexadecimal numbers count.
 func (s *scanner) rowAfter(i int) (n int) {
 	for ; n < 4; n++ {
 		from := s.skip(i, " ")

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// ofCountry are the types that are looked for when Options name a country, by its ISO 3166 code.
+// ofCountry maps ISO 3166 codes of countries to the types that are looked for if Options name the country.
 var ofCountry = map[string][]kind{
 	"BR": {brCPF, brCNPJ}, "CN": {cnID}, "DE": {deTaxID}, "ES": {esNIF}, "FR": {frNIR}, "GB": {ukNIN}, "IN": {inAadhaar, inPAN}, "IT": {itFiscalCode}, "JP": {jpMyNumber},
 	"KR": {krRRN}, "NL": {nlBSN}, "PL": {plPESEL}, "SE": {sePersonalID}, "TR": {trID},
 }
 
-// Countries are the codes that Options may name.
+// Countries returns the codes that Options may name.
 func Countries() []string {
 	var all []string
 	for code := range ofCountry {
@@ -21,16 +21,16 @@ func Countries() []string {
 	return all
 }
 
-// personal is a number of persons that consists of digits.
+// personal describes a personal number that consists of digits.
 type personal struct {
 	kind   kind
 	digits int
-	forms  []string // the lengths of its groups with what stands between them; without separators it is always read
+	forms  []string // lengths of its groups with the separators between them; without separators it is always read
 	check  func(digits string) bool
-	about  mask // words without which it is not read where it has no separators; 0 for none
+	about  mask // words that must be around the number unless it has dots; 0 if it needs none
 }
 
-// personals are held against a number one after the other.
+// personals are compared with a number one after the other.
 var personals = []personal{
 	{brCPF, 11, []string{"3.3.3-2", "3.3.3.2", "3 3 3 2", "9-2"}, func(d string) bool { return checksMod11(d, 9, 11) && checksMod11(d, 10, 11) && !sameDigits(d) }, 0},
 	{brCNPJ, 14, []string{"2.3.3/4-2", "2.3.3.4-2", "2 3 3 4 2", "8/4-2"}, func(d string) bool { return checksMod11(d, 12, 9) && checksMod11(d, 13, 9) && !sameDigits(d) }, 0},
@@ -44,7 +44,7 @@ var personals = []personal{
 	{sePersonalID, 10, []string{"6-4", "6 4"}, personSweden, 0},
 }
 
-// person looks for a number of persons of a country that Options name.
+// person looks for a personal number of a country that Options name.
 func (s *scanner) person(n *number) int {
 	if !s.persons || n.total < 9 || n.plus {
 		return 0
@@ -93,7 +93,8 @@ func (s *scanner) isPerson(n *number, groups int, p *personal, form string) bool
 
 func sameDigits(d string) bool { return strings.Trim(d, d[:1]) == "" }
 
-// checksMod11 checks the digit at i in Brazil's way: the weights of those before it go up from 2, from right to left, and begin again behind most.
+// checksMod11 checks the digit at i by Brazil's rule: the weights of the digits before it rise from 2 to most, from right to left, and then begin
+// again.
 func checksMod11(d string, i, most int) bool {
 	sum, weight := 0, 2
 	for k := i - 1; k >= 0; k-- {
@@ -109,13 +110,13 @@ func checksMod11(d string, i, most int) bool {
 	return int(d[i]-'0') == check
 }
 
-// socialFrance checks the key of a NIR: 97 less the rest of the number. Corsica's letters are not read.
+// socialFrance checks the key of a NIR: 97 minus the remainder of the number divided by 97. Numbers with the letters of Corsica are not read.
 func socialFrance(d string) bool {
 	month := atoi(d[3:5])
 	return strings.IndexByte("123478", d[0]) >= 0 && (month >= 1 && month <= 12 || month >= 20 && month <= 42 || month >= 50) && 97-atoi(d[:13])%97 == atoi(d[13:])
 }
 
-// taxGermany checks an identification number for taxes: ISO 7064 mod 11,10, and one of the first ten digits is there twice or three times.
+// taxGermany checks a tax identification number: ISO 7064 mod 11,10, and exactly one of the first ten digits occurs twice or three times.
 func taxGermany(d string) bool {
 	var counts [10]int
 	for i := range 10 {
@@ -147,8 +148,7 @@ func identityTurkey(d string) bool {
 	return d[0] != '0' && int(d[9]-'0') == tenth && int(d[10]-'0') == (odd+even+tenth)%10
 }
 
-// residentKorea checks the date and the check digit of a resident registration number. Those that are given out since October 2020 have no
-// check digit.
+// residentKorea checks the date and the check digit of a resident registration number. Numbers issued since October 2020 have no check digit.
 func residentKorea(d string) bool {
 	sum := 0
 	for i, w := range [12]int{2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4, 5} {
@@ -157,7 +157,7 @@ func residentKorea(d string) bool {
 	return d[6] >= '1' && d[6] <= '8' && validDay("2000", d[2:4], d[4:6]) && (11-sum%11)%10 == int(d[12]-'0')
 }
 
-// peselPoland checks the date, whose month has the century added to it, and the check digit.
+// peselPoland checks the date, whose month encodes the century, and the check digit.
 func peselPoland(d string) bool {
 	sum := 0
 	for i := range 11 {
@@ -176,7 +176,7 @@ func personSweden(d string) bool {
 	return d[2:4] >= "01" && d[2:4] <= "12" && day >= 1 && day <= 31 && luhn(d)
 }
 
-// lettersOfPerson looks for numbers of persons that have letters, in the word from start to end.
+// lettersOfPerson checks whether the word from start to end is a personal number with letters.
 func (s *scanner) lettersOfPerson(start, end int) int {
 	size := end - start
 	switch {
@@ -214,10 +214,10 @@ func identitySpain(code string) bool {
 	return digitsOnly(digits) && "TRWAGMYFPDXBNJZSQVHLCKE"[atoi(digits)%23] == code[8]
 }
 
-// fiscalItaly checks the form and the last letter of a codice fiscale (decree of 23 December 1976). Letters may stand for digits where two persons
-// would have the same code.
+// fiscalItaly checks the form and the last letter of a codice fiscale (decree of 23 December 1976). If two persons would have the same code, letters
+// replace digits.
 func fiscalItaly(code string) bool {
-	const odd = "BAKPLCQDREVOSFTGUHMINJWZYX" // the value of a character at an odd place is the place of its letter here
+	const odd = "BAKPLCQDREVOSFTGUHMINJWZYX" // the value of a character at an odd position is the index of its letter in this text
 	sum := 0
 	for i := range 15 {
 		c := code[i]

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// phone looks for a telephone number: one with a calling code that the numbering plans have, one in a form that only telephone numbers are
-// written in, or one that a word or the heading of its column says is one. Any other sequence of digits is a count, a date or a size.
+// phone looks for a telephone number: a number with a calling code of the numbering plans, a number in a form that only telephone numbers have, or a
+// number that a word or the heading of its column calls one. Any other sequence of digits is a count, a date or a size.
 func (s *scanner) phone(n *number) int {
 	if s.is(n.from-1, alnum|underscore) || s.at(n.from-1) == '.' && !s.is(n.from-2, letter|high) {
 		return 0
@@ -38,7 +38,7 @@ func (s *scanner) phone(n *number) int {
 	return end
 }
 
-// canonical is a number without separators with a plus, if it begins with a calling code and is assigned there.
+// canonical returns digits without separators, with a plus if they begin with a calling code in which they are assigned.
 func canonical(digits string) string {
 	if p, national, ok := callingCode(digits); ok && len(digits) >= 10 && p.assigned(national) {
 		return "+" + digits
@@ -46,7 +46,7 @@ func canonical(digits string) string {
 	return digits
 }
 
-// about tells what the words around the first groups say: that they are a telephone number, or that they are something else.
+// about reports what the words around the first groups indicate: yes for a telephone number, no for something else.
 func (s *scanner) about(n *number, groups int) (yes, no bool) {
 	near, far := s.wordsBefore(n)
 	after, unit := s.after(n.groups[groups-1].end)
@@ -60,7 +60,7 @@ func (s *scanner) about(n *number, groups int) (yes, no bool) {
 	return yes, !yes && (near&(aboutOther|aboutID|aboutVersion|aboutSecret) != 0 || measure)
 }
 
-// The words of an invitation to call: "text me at", "reach us on", "my number is". The verb alone is no evidence, nor is the preposition.
+// The words of an invitation to call: "text me at", "reach us on", "my number is". Neither the verb nor the preposition alone is evidence.
 var (
 	invitations = wordSet("call phone ring text dial reach contact message messages sms whatsapp calling phoning texting reaching messaging callback")
 	persons     = wordSet("me us him her them back")
@@ -75,7 +75,7 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// invites tells whether the words before a number invite a person to call there. The number has at least seven digits and is no date.
+// invites reports whether the words before a number invite a person to call it. The number must have at least seven digits and be no date.
 func (s *scanner) invites(n *number, groups int) bool {
 	digits := s.digits(n, groups)
 	if len(digits) < 7 || sameDigits(digits) || groups == 1 && len(digits) == 8 && (day(digits[:4], digits[4:6], digits[6:]) != "" || day(digits[4:], digits[2:4], digits[:2]) != "") {
@@ -97,8 +97,8 @@ func (s *scanner) invites(n *number, groups int) bool {
 	return false
 }
 
-// callable tells whether the first groups are as long as telephone numbers are, and no number with a fraction or period of years. Digits without
-// separators have to be a number of North America, one with a calling code or one with a trunk prefix.
+// callable reports whether the first groups are as long as telephone numbers are, and are no number with a fraction and no period of years. Digits
+// without separators must be a number of North America, or have a calling code or a trunk prefix.
 func (s *scanner) callable(n *number, groups int) bool {
 	digits := s.digits(n, groups)
 	switch {
@@ -113,7 +113,7 @@ func (s *scanner) callable(n *number, groups int) bool {
 	return digits[0] == '0' && digits[1] != '0' || ok && p.assigned(national) || len(digits) == 10 && plans()["1"].assigned(digits) && digits[3] >= '2'
 }
 
-// ends tells whether a telephone number may end with the last of these groups. Words such as -Office may follow it.
+// ends reports whether a telephone number may end with the last of these groups. Words such as -Office may follow it.
 func (s *scanner) ends(n *number, groups int) bool {
 	end := n.groups[groups-1].end
 	if s.is(end, digit|underscore) {
@@ -133,13 +133,13 @@ func (s *scanner) ends(n *number, groups int) bool {
 	return true
 }
 
-// labelled tells whether the word behind a number says that it is one of a telephone.
+// labelled reports whether the word after a number is about telephones.
 func (s *scanner) labelled(end int) bool {
 	meaning, _ := s.after(end)
 	return meaning&(aboutPhone|aboutCall|aboutLine) != 0
 }
 
-// international takes + or 00 or 011, a calling code, and a national number.
+// international reads + or 00 or 011, a calling code, and a national number.
 func (s *scanner) international(n *number) (int, string) {
 	skip := 0
 	if !n.plus {
@@ -180,7 +180,7 @@ func (s *scanner) international(n *number) (int, string) {
 		if !yes && (decimal(n, groups) || groups == 1 && n.plus && len(digits) < 10 && s.signed(n)) {
 			continue
 		}
-		trimmed := strings.TrimPrefix(national, "0") // a trunk prefix that does not belong behind a calling code
+		trimmed := strings.TrimPrefix(national, "0") // a trunk prefix, which does not belong after a calling code
 		if p.assigned(national) || p.assigned(trimmed) {
 			if !p.assigned(national) {
 				whole = strings.TrimSuffix(whole, national) + trimmed
@@ -198,8 +198,8 @@ func (s *scanner) international(n *number) (int, string) {
 	return possible, value
 }
 
-// dialled tells whether 00 or 011, which skip is the length of, stands for a plus: separators show where the calling code begins and ends, or
-// a word says so.
+// dialled reports whether 00 or 011, whose length is skip, stands for a plus: separators show where the calling code begins and ends, or a word says
+// so.
 func (s *scanner) dialled(n *number, skip int) bool {
 	if yes, _ := s.about(n, n.count); yes {
 		return true
@@ -214,19 +214,19 @@ func (s *scanner) dialled(n *number, skip int) bool {
 	return plans()[first] != nil
 }
 
-// spaced tells whether the first groups are a calling code and the groups of digits that follow it.
+// spaced reports whether the first groups are a calling code and further groups with the same separator.
 func (s *scanner) spaced(n *number, groups int) bool {
 	return groups > 2 && plans()[s.text[n.groups[0].start:n.groups[0].end]] != nil && uniform(n.groups[:groups])
 }
 
-// signed tells whether a plus before a short number is the sign of one of several, or of a line that was added.
+// signed reports whether a plus before a short number is the sign of one of several numbers, or marks an added line.
 func (s *scanner) signed(n *number) bool {
 	end := n.groups[0].end
 	next := s.skip(end, " ,\t")
 	return next > end && (s.is(next, digit) || s.is(next+1, digit)) || s.at(n.from-1) == '\n'
 }
 
-// decimal tells whether the first groups look like a number with a fraction: 1.2025550143.
+// decimal reports whether the first groups look like a number with a fraction: 1.2025550143.
 func decimal(n *number, groups int) bool {
 	dots := 0
 	for _, g := range n.groups[:groups-1] {
@@ -237,7 +237,7 @@ func decimal(n *number, groups int) bool {
 	return dots == 1
 }
 
-// northAmerican takes ten digits of the form 3-3-4 or without separators, and perhaps a 1 before them.
+// northAmerican reads ten digits of the form 3-3-4 or without separators, which may have a 1 before them.
 func (s *scanner) northAmerican(n *number) (int, string) {
 	first := 0 // group with the area code
 	if n.groups[0].len() == 1 && s.text[n.groups[0].start] == '1' && n.count > 1 {
@@ -271,7 +271,7 @@ func (s *scanner) northAmerican(n *number) (int, string) {
 	return groups, "+1" + digits
 }
 
-// pairs tells whether the first groups are pairs of digits as in France, and not bytes of a dump or a row of numbers below ten.
+// pairs reports whether the first groups are pairs of digits as in French numbers, and not bytes of a dump or a row of numbers below ten.
 func (s *scanner) pairs(n *number, groups int) bool {
 	if groups != 5 || n.groups[0].len() != 2 {
 		return false
@@ -289,7 +289,7 @@ func (s *scanner) pairs(n *number, groups int) bool {
 	return false
 }
 
-// equal tells whether groups are of the same length.
+// equal reports whether groups are of the same length.
 func equal(groups []group) bool {
 	return !slices.ContainsFunc(groups, func(g group) bool { return g.len() != groups[0].len() })
 }
@@ -306,7 +306,7 @@ func uniform(groups []group) bool {
 // sequence has all digits in their order, twice.
 const sequence = "01234567890123456789"
 
-// domestic takes numbers as people write them within their country.
+// domestic reads numbers as people write them within their country.
 func (s *scanner) domestic(n *number) (int, string) {
 	if n.joined == '-' && s.is(n.from-2, digit) {
 		return 0, ""
@@ -332,13 +332,13 @@ func (s *scanner) domestic(n *number) (int, string) {
 	return best, value
 }
 
-// continues tells whether the next group may belong to the number: the separator stays the same, but for the area code's.
+// continues reports whether the next group may belong to the number: the separator stays the same, except after the area code.
 func continues(n *number, groups int) bool {
 	sep := n.groups[groups-1].sep
 	return groups <= 2 || sep == n.groups[groups-2].sep || sep == " " || sep == "-"
 }
 
-// domesticShape tells whether the first groups are a telephone number: a word says so, or they are written in the form of a country where
+// domesticShape reports whether the first groups are a telephone number: a word says so, or they are written in the form of a country where
 // numbers begin with 0, with an area code in parentheses, or with the 8 of Russia.
 func (s *scanner) domesticShape(n *number, groups, total int) bool {
 	yes, no := s.about(n, groups)
@@ -361,7 +361,7 @@ func (s *scanner) domesticShape(n *number, groups, total int) bool {
 	if n.joined != 0 || s.inRow(n, groups) || s.at(n.from-1) == '.' || s.at(n.from-1) == ':' && isHex(s.at(n.from-2)) && isHex(s.at(n.from-3)) && !s.is(n.from-4, ascii) {
 		return false
 	}
-	if groups == 1 { // an area code with its zero, as a text or in a sentence: numbers in tables may be padded with zeros
+	if groups == 1 { // an area code with its zero, as a whole text or in a sentence; numbers in tables may be padded with zeros
 		quote, end := s.at(n.from-1), s.at(g[0].end)
 		quoted := (quote == '"' || quote == '\'') && end == quote || s.around.inside && n.from == 0 && g[0].end == len(s.text)
 		return (total == 10 || total == 11) && first[0] == '0' && first[1] != '0' && !strings.Contains(sequence, first) &&
@@ -399,7 +399,7 @@ func (s *scanner) domesticShape(n *number, groups, total int) bool {
 	return false
 }
 
-// isDate tells whether the first groups are a date such as 2026-11-20, 20.11.2026 or 20 11 2026, or begin with one.
+// isDate reports whether the first groups are a date such as 2026-11-20, 20.11.2026 or 20 11 2026, or begin with one.
 func (s *scanner) isDate(n *number, groups int) bool {
 	if groups < 3 {
 		return false

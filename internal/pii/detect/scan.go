@@ -5,8 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Classes of bytes. The scanner's words are runs of the class ascii: where a script puts no spaces between words, a value may have its letters as
-// neighbours.
+// Classes of bytes. The scanner's words are runs of the class ascii, because letters of scripts without spaces between words may adjoin a value.
 const (
 	digit uint8 = 1 << iota
 	upper
@@ -54,8 +53,8 @@ type scanner struct {
 	text     string
 	around   surroundings
 	depth    int
-	run      int // end of the run of base64 that was looked into
-	assigned int // end of the last long value behind a name
+	run      int // end of the last run of base64 that was decoded
+	assigned int // end of the last long value after a name
 	lastSSN  int // end of the last social security number
 	headings headings
 }
@@ -109,7 +108,7 @@ func (f *finder) scan(text string, around surroundings, depth int) {
 	}
 }
 
-// mayBeMAC tells whether a word without digits may be the first part of a hardware address.
+// mayBeMAC reports whether a word without digits may be the first part of a hardware address.
 func mayBeMAC(text string, start, end int) bool {
 	return end+2 < len(text) && isHex(text[start]) && isHex(text[end+1]) && isHex(text[end+2]) &&
 		(end-start == 2 && text[end] != ',' || end-start == 4 && text[end] == '.')
@@ -127,7 +126,7 @@ func (s *scanner) add(start, end int, k kind, value string) {
 	s.hits = append(s.hits, h)
 }
 
-// at is the byte at i; 0 outside the text.
+// at returns the byte at i, or 0 outside the text.
 func (s *scanner) at(i int) byte {
 	if i < 0 || i >= len(s.text) {
 		return 0
@@ -135,12 +134,12 @@ func (s *scanner) at(i int) byte {
 	return s.text[i]
 }
 
-// is tells whether the byte at i is of one of the classes.
+// is reports whether the byte at i belongs to one of the classes.
 func (s *scanner) is(i int, class uint8) bool {
 	return i >= 0 && i < len(s.text) && classes[s.text[i]]&class != 0
 }
 
-// border is i, or the end of the text, or the start of the character that is around i.
+// border returns i, but at most the end of the text, moved back to the start of the character that contains it.
 func (s *scanner) border(i int) int {
 	if i >= len(s.text) {
 		return len(s.text)
@@ -153,7 +152,7 @@ func (s *scanner) border(i int) int {
 	return i
 }
 
-// word looks at the word from start to end, and returns where to go on.
+// word looks for values at the word from start to end, and returns where to continue.
 func (s *scanner) word(start, end int, bits uint8) int {
 	if bits&digit == 0 && s.on[dateOfBirth] {
 		if done := s.monthFirst(start); done > 0 {
@@ -201,13 +200,13 @@ func (s *scanner) word(start, end int, bits uint8) int {
 	return end
 }
 
-// Words without digits are worth a look from minWord letters on if they have capitals and small letters, else from shortWord on.
+// Words without digits are examined from minWord letters on if they have upper and lower case letters, else from shortWord letters on.
 const (
 	minWord   = minBase64
 	shortWord = 16
 )
 
-// letters looks for values in the word from start to end that begin with two letters, and returns where to go on; 0 if there are none.
+// letters looks for values that begin with two letters in the word from start to end, and returns where to continue, or 0 if there are none.
 func (s *scanner) letters(start, end int) int {
 	for i := start + 2; i+1 < end; i++ { // the country is followed by check digits
 		if isDigit(s.text[i]) && isDigit(s.text[i+1]) && s.is(i-1, letter) && s.is(i-2, letter) {
@@ -222,7 +221,7 @@ func (s *scanner) letters(start, end int) int {
 	return 0
 }
 
-// mark looks at a byte of the class trigger, and returns the last byte that it has dealt with.
+// mark looks for values at a byte of the class trigger, and returns the last byte that needs no further look.
 func (s *scanner) mark(i int) int {
 	switch s.text[i] {
 	case '@':

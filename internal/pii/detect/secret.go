@@ -47,7 +47,7 @@ func (s *scanner) keyFormat(start int) int {
 	return 0
 }
 
-// KeyPrefix is the prefix that all keys of the service have which a key is of, such as ghp_; "" for a value that is no such key.
+// KeyPrefix returns the prefix that all keys of a service have, such as ghp_, if key is such a key, and "" otherwise.
 func KeyPrefix(key string) (prefix string) {
 	if len(key) < 2 {
 		return ""
@@ -63,12 +63,12 @@ func KeyPrefix(key string) (prefix string) {
 	return prefix
 }
 
-// IsKeyPrefix reports whether keys of a service begin with a text.
+// IsKeyPrefix reports whether a text is the prefix of a service's keys.
 func IsKeyPrefix(text string) bool {
 	return len(text) >= 2 && slices.ContainsFunc(formatsOf[[2]byte{text[0], text[1]}], func(f format) bool { return f.prefix == text })
 }
 
-// random tells keys from words and from placeholders such as xxxxxxxx.
+// random distinguishes keys from words and from placeholders such as xxxxxxxx.
 func random(text string) bool {
 	classesSeen := uint8(0)
 	for i := range len(text) {
@@ -77,7 +77,7 @@ func random(text string) bool {
 	return entropy(text) >= 2.8 && (classesSeen&digit != 0 || classesSeen&letter == letter && len(text) >= 16)
 }
 
-// random is random for the characters behind the prefix of a format, which says much already.
+// random checks the characters after the prefix of a format. It requires less than the function random, because the prefix is evidence already.
 func (f *format) random(text string) bool {
 	if f.alphabet == inUpper || f.alphabet == inHex {
 		return entropy(text) >= 2.3
@@ -85,7 +85,7 @@ func (f *format) random(text string) bool {
 	return random(text)
 }
 
-// entropy is Shannon's, in bits a character, of the first 64 bytes.
+// entropy returns the Shannon entropy of the first 64 bytes, in bits per character.
 func entropy(text string) float64 {
 	text = text[:min(len(text), 64)]
 	var counts [256]uint8
@@ -103,7 +103,7 @@ func entropy(text string) float64 {
 	return sum
 }
 
-// webToken looks for a JSON web token: two or three parts in base64, of which the first is an object.
+// webToken looks for a JSON web token: two or more parts in base64, the first of which is an object.
 func (s *scanner) webToken(start int) int {
 	i, parts := start, 0
 	for {
@@ -126,7 +126,7 @@ func (s *scanner) webToken(start int) int {
 	return i
 }
 
-// authorization looks for the credentials of RFC 7235 behind the name of a scheme.
+// authorization looks for the credentials of RFC 7235 after the name of a scheme.
 func (s *scanner) authorization(start int) int {
 	rest := s.text[start:min(len(s.text), start+8)]
 	scheme, _, ok := strings.Cut(rest, " ")
@@ -203,7 +203,7 @@ func (s *scanner) dotted(start, end int) int {
 	return last
 }
 
-// run64 is where the characters of base64 for addresses end that begin at i.
+// run64 returns the end of the characters of URL-safe base64 that begin at i.
 func (s *scanner) run64(i int) int {
 	end := i
 	for end < len(s.text) && end-i < 100 && in(inURL, s.text[end]) {
@@ -212,7 +212,7 @@ func (s *scanner) run64(i int) int {
 	return end
 }
 
-// telegram looks for the token of a bot around the colon at i: 123456789:AA…, in addresses behind bot.
+// telegram looks for the token of a bot around the colon at i: 123456789:AA…, which URLs have after bot.
 func (s *scanner) telegram(i int) {
 	start := i
 	for i-start < 10 && s.is(start-1, digit) {
@@ -266,7 +266,7 @@ func (s *scanner) azure(i int) {
 	}
 }
 
-// maxKeyBlock bounds a private key in PEM form; one of 16384 bits has 12,500 bytes.
+// maxKeyBlock is the maximum size of a private key in PEM form; a key of 16384 bits has 12,500 bytes.
 const maxKeyBlock = 32 << 10
 
 // privateKey looks for a block in PEM form at the first dash.
@@ -282,7 +282,7 @@ func (s *scanner) privateKey(start int) int {
 	}
 	n := strings.Index(block, end)
 	switch {
-	case n < 0: // cut off: all that may belong to it
+	case n < 0: // the block is cut off: take all that may belong to it
 		for n = len(begin) + title + len(dashes); n < len(block) && (in(inDotted, block[n]) || strings.IndexByte(" \r\n,", block[n]) >= 0); n++ {
 		}
 	default:
@@ -299,10 +299,10 @@ func (s *scanner) privateKey(start int) int {
 	return start + len(block)
 }
 
-// maxUserinfo bounds user:password in an address.
+// maxUserinfo is the maximum length of user:password in an address.
 const maxUserinfo = 256
 
-// userinfoAt looks for user:password@ behind the colon of scheme://.
+// userinfoAt looks for user:password@ after the colon of scheme://.
 func (s *scanner) userinfoAt(colon int) int {
 	if !strings.HasPrefix(s.text[colon:], "://") {
 		return 0

@@ -1,7 +1,7 @@
 package detect
 
-// ssn looks for a social security number of the United States. Written with dashes it is found whatever is around it; other forms take a word
-// that says what they are, or a group with a leading zero, which no count has.
+// ssn looks for a social security number of the United States. A number with dashes is found in any context. Other forms need a word about social
+// security, or a group with a leading zero, which no count has.
 func (s *scanner) ssn(n *number) int {
 	if n.scaled != "" && len(n.scaled) == 9 && issued(n.scaled) && s.aboutSSN(n) {
 		s.add(n.groups[0].start, n.scaledTo, usSSN, n.scaled)
@@ -34,22 +34,22 @@ func (s *scanner) ssn(n *number) int {
 	return end
 }
 
-// aboutSSN tells whether a word before the number or above its column says that it is one of social security.
+// aboutSSN reports whether a word before the number or above its column is about social security.
 func (s *scanner) aboutSSN(n *number) bool {
 	near, far := s.wordsBefore(n)
 	return (near|far)&aboutSSN != 0 && near&(aboutOther|aboutPhone|aboutZip)&^aboutSSN == 0 || near&aboutSSN != 0 || s.under(n)&aboutSSN != 0
 }
 
-// besideSSN tells whether a number follows one of social security.
+// besideSSN reports whether a number directly follows a social security number.
 func (s *scanner) besideSSN(n *number) bool { return s.lastSSN > 0 && n.from-s.lastSSN <= 2 }
 
-// issued tells whether the administration gives out such a number: no area 000, 666 or above 899, no group 00, no serial 0000.
+// issued reports whether the administration issues such a number: no area 000, 666 or above 899, no group 00, no serial 0000.
 func issued(digits string) bool {
 	area, group, serial := digits[:3], digits[3:5], digits[5:]
 	return area != "000" && area != "666" && area[0] != '9' && group != "00" && serial != "0000"
 }
 
-// afterState tells whether two capitals stand before a number, as in CA 94103-1234.
+// afterState reports whether two capitals stand before a number, as in CA 94103-1234.
 func (s *scanner) afterState(at int) bool {
 	return s.at(at-1) == ' ' && s.is(at-2, upper) && s.is(at-3, upper) && !s.is(at-4, ascii)
 }

@@ -2,8 +2,8 @@ package detect
 
 import "strings"
 
-// taxNumber is the format of a country's VAT numbers behind the country code. In a format, n stands for a digit, c for a digit or a
-// letter, and every other character for itself. check verifies the check digit. Where check is nil, a word such as VAT must be near.
+// taxNumber is the format of a country's VAT numbers after the country code. In a format, n stands for a digit, c for a digit or a letter, and every
+// other character for itself. check verifies the check digit. If check is nil, a word such as VAT must be near.
 type taxNumber struct {
 	format string
 	check  func(digits string) bool
@@ -46,7 +46,7 @@ var taxNumbers = map[string][]taxNumber{
 
 const longestTax = 14
 
-// tax looks for a number for value added tax: a country's letters and digits behind them.
+// tax looks for a VAT number: the letters of a country and the digits after them.
 func (s *scanner) tax(start int) int {
 	formats := taxNumbers[s.text[start:start+2]]
 	if formats == nil {
@@ -94,7 +94,7 @@ func atoi(digits string) int {
 	return n
 }
 
-// weighted checks that the sum of the digits by their weights is a multiple of mod.
+// weighted returns a function that checks whether the weighted sum of digits is a multiple of mod.
 func weighted(mod int, weights ...int) func(string) bool {
 	return func(digits string) bool {
 		sum := 0
@@ -105,7 +105,7 @@ func weighted(mod int, weights ...int) func(string) bool {
 	}
 }
 
-// mod11x10 is the check of ISO 7064, mod 11,10.
+// mod11x10 performs the check of ISO 7064, mod 11,10.
 func mod11x10(digits string) bool {
 	product := 10
 	for i := range len(digits) - 1 {
@@ -118,7 +118,7 @@ func mod11x10(digits string) bool {
 	return (11-product)%10 == int(digits[len(digits)-1]-'0')
 }
 
-// british checks the sum by weights of nine digits in its two forms, 97 and 97-55.
+// british checks the weighted sum of nine digits in its two forms, 97 and 97-55.
 func british(digits string) bool {
 	sum := atoi(digits[7:])
 	for i := range 7 {

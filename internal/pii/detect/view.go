@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// view is a text as the detectors read it: escapes are decoded, digits, dashes, spaces, @ and dots are ASCII, and characters
-// that are not visible are left out. It knows where each byte comes from.
+// view is a text as the detectors read it: escapes are decoded; digits, dashes, spaces, @ and dots are ASCII; characters that are not visible are
+// left out. The view knows where each byte comes from.
 type view struct {
 	text  string
 	units []unit // changed ranges in ascending order; the bytes between them are unchanged
 }
 
-// unit is a part of a view that differs from the original: n bytes at, which were fromN bytes at from.
+// unit is a part of a view that differs from the original: n bytes at offset at, in place of fromN bytes at offset from.
 type unit struct {
 	at, from uint32
 	n, fromN uint8
@@ -28,7 +28,7 @@ func (v *view) unit(at int) (unit, bool) {
 	return v.units[i-1], true
 }
 
-// start is where the byte of the view begins in the original.
+// start returns the offset in the original at which a byte of the view begins.
 func (v *view) start(at int) int {
 	u, ok := v.unit(at)
 	switch past := at - int(u.at) - int(u.n); {
@@ -41,7 +41,7 @@ func (v *view) start(at int) int {
 	}
 }
 
-// end is where the byte before at ends in the original.
+// end returns the offset in the original at which the byte of the view before at ends.
 func (v *view) end(at int) int {
 	u, ok := v.unit(at - 1)
 	if !ok {
@@ -50,7 +50,7 @@ func (v *view) end(at int) int {
 	return int(u.from) + int(u.fromN) + max(0, at-int(u.at)-int(u.n))
 }
 
-// normalize makes the view of a text. Its time is linear: an escape is bounded in length by maxEscape.
+// normalize returns the view of a text. Its time is linear, because maxEscape bounds the length of an escape.
 func normalize(text string) view {
 	i := plainPrefix(text)
 	if i == len(text) {
@@ -58,7 +58,7 @@ func normalize(text string) view {
 	}
 	v := view{}
 	var out strings.Builder
-	copied := 0 // length of the text that is in out
+	copied := 0 // length of the text that has been copied to out
 	for i < len(text) {
 		if classes[text[i]]&(high|escape) == 0 {
 			i++
@@ -99,7 +99,7 @@ func normalize(text string) view {
 	return v
 }
 
-// last is the byte of the view before i; 0 if there is none. The text up to copied is in out.
+// last returns the byte of the view before i, or 0 if there is none. The text up to copied is in out.
 func (v *view) last(text string, i, copied int, out *strings.Builder) byte {
 	if i > copied {
 		return text[i-1]
@@ -110,19 +110,19 @@ func (v *view) last(text string, i, copied int, out *strings.Builder) byte {
 	return out.String()[out.Len()-1]
 }
 
-// isMark tells whether r is a mark that is written over the character before it, such as an accent, a stroke or the key around a digit.
+// isMark reports whether r is a mark that is written over the character before it, such as an accent, a stroke or the key around a digit.
 func isMark(r rune) bool {
 	return r >= 0x300 && r < 0x370 || r >= 0x1AB0 && r < 0x1B00 || r >= 0x1DC0 && r < 0x1E00 || r >= 0x20D0 && r < 0x2100 || r >= 0xFE20 && r < 0xFE30
 }
 
-// between is the character that detectors read for r behind a digit: a dash or a dot if a digit follows.
+// between returns the character that detectors read for r after a digit: a dash or a dot if another digit follows.
 func between(r rune, after string) rune {
 	next, _ := utf8.DecodeRuneInString(after)
 	if next = fold(next); next < '0' || next > '9' {
 		return r
 	}
 	switch r {
-	case 0x30FC, 0xFF70, 0x4E00, 0x2500, 0x3161, 0x1173: // the long vowel of Japanese, one in Han, a line, the vowel eu of Korean
+	case 0x30FC, 0xFF70, 0x4E00, 0x2500, 0x3161, 0x1173: // mark of a long vowel in Japanese, 1 in Han, a line, the vowel eu in Korean
 		return '-'
 	case 0xB7, 0x30FB, 0xFF65, 0x2219, 0x22C5, 0x2022: // dots in the middle
 		return '.'
@@ -130,7 +130,7 @@ func between(r rune, after string) rune {
 	return r
 }
 
-// plainPrefix is how many bytes a text begins with that are ASCII and begin no escape. It reads eight bytes at a time.
+// plainPrefix returns the number of bytes at the beginning of a text that are ASCII and begin no escape. It reads eight bytes at a time.
 func plainPrefix(text string) int {
 	const (
 		ones  = 0x0101010101010101
@@ -140,7 +140,7 @@ func plainPrefix(text string) int {
 	for ; i+8 <= len(text); i += 8 {
 		b := text[i : i+8]
 		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		found := x // high bits: a byte beyond ASCII, or a zero byte below
+		found := x // a high bit is set for a byte beyond ASCII, and, from the loop below, for a byte that may begin an escape
 		for _, c := range [...]uint64{'\\', '%', '&'} {
 			different := x ^ c*ones
 			found |= different - ones
@@ -155,7 +155,7 @@ func plainPrefix(text string) int {
 	return i
 }
 
-// fold is the character that detectors read for r; -1 for none.
+// fold returns the character that detectors read for r, or -1 for none.
 func fold(r rune) rune {
 	switch {
 	case r < 0xAD || r >= 0x3040 && r < 0xA4D0: // ASCII; kana and Han
@@ -186,7 +186,7 @@ func fold(r rune) rune {
 	return r
 }
 
-// invisible tells whether r is one of the characters beside those of formats that Unicode says are not to be shown: a joiner of graphemes, fillers.
+// invisible reports whether r is one of the invisible characters of Unicode besides format characters: a joiner of graphemes, fillers.
 func invisible(r rune) bool {
 	switch r {
 	case 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2065, 0x3164, 0xFFA0:

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Words are values that are found as whole words wherever they are, such as names. The case of letters does not matter, and any
-// space stands for any other. Searching takes the same time for few and for many. Words are safe for concurrent use.
+// Words are values, such as names, that are found as whole words in any text. The case of letters does not matter, and any space stands for any
+// other. The time of a search does not depend on their number. Words are safe for concurrent use.
 //
 // A value that would be found in too many texts is left out; see worthFinding.
 type Words struct {
@@ -21,15 +21,15 @@ type Words struct {
 	begin [1 << 10]uint64
 }
 
-// NewWords returns words that have none yet.
+// NewWords returns Words without values.
 func NewWords() *Words { return &Words{nodes: map[string]int{}, types: map[int]string{}} }
 
 const (
-	maxSteps = 32 // words of a value
-	maxGap   = 64 // bytes between two words of a value
+	maxSteps = 32 // maximum words of a value
+	maxGap   = 64 // maximum bytes between two words of a value
 )
 
-// Add adds a value of a type. Of equal values the first counts.
+// Add adds a value of a type. Of equal values the first one counts.
 func (w *Words) Add(text, typ string) {
 	v := normalize(text)
 	if len(v.text) > maxKnown || !worthFinding(v.text) {
@@ -59,7 +59,7 @@ func (w *Words) Add(text, typ string) {
 	}
 }
 
-// Len is how many words there are. That of nil is 0.
+// Len returns the number of values. It is 0 for nil.
 func (w *Words) Len() int {
 	if w == nil {
 		return 0
@@ -69,7 +69,7 @@ func (w *Words) Len() int {
 	return len(w.types)
 }
 
-// match returns where the longest value ends that begins with the word from start to end, and its type. The caller holds w.mu.
+// match returns the end and the type of the longest value that begins with the word from start to end. The caller holds w.mu.
 func (w *Words) match(text string, start, end int) (stop int, typ string) {
 	var buffer [96]byte
 	step := appendStep(buffer[:0], 0, "", text[start:end])
@@ -93,21 +93,21 @@ func (w *Words) match(text string, start, end int) (stop int, typ string) {
 	return stop, typ
 }
 
-// beginSlot is where begin says whether a value begins with a word. It tells most words apart.
+// beginSlot returns the bit of begin that is set if a value begins with a word. Most words have different bits.
 func beginSlot(step []byte) int {
 	word := step[rootStep:]
 	slot := len(word) + int(word[0])<<11 + int(word[len(word)-1])<<6 + int(word[len(word)/2])<<3
 	return slot & (1<<16 - 1)
 }
 
-const rootStep = 4 // bytes before the first word
+const rootStep = 4 // bytes of the node before the first word
 
-// appendStep appends the key of a step: the node, what stands between the words, and the next word.
+// appendStep appends the key of a step: the node, the text between the words, and the next word.
 func appendStep(to []byte, node int, gap, next string) []byte {
 	return appendWord(appendGap(binary.BigEndian.AppendUint32(to, uint32(node)), gap), next)
 }
 
-// appendGap appends what stands between two words as it is compared.
+// appendGap appends the text between two words in the form in which it is compared.
 func appendGap(to []byte, gap string) []byte {
 	space := false
 	for _, r := range gap {
@@ -125,7 +125,7 @@ func appendGap(to []byte, gap string) []byte {
 	return to
 }
 
-// appendWord appends a word as it is compared.
+// appendWord appends a word in the form in which it is compared.
 func appendWord(to []byte, text string) []byte {
 	first := len(to)
 	for i := range len(text) {
@@ -141,8 +141,8 @@ func appendWord(to []byte, text string) []byte {
 	return to
 }
 
-// nextWord returns the range of the first word that begins at i or later. A word is a run of letters, digits and _. Characters
-// of scripts without spaces between words are words each. Without a word, start and end are equal.
+// nextWord returns the range of the first word that begins at i or later. A word is a run of letters, digits and _. Each character of a script
+// without spaces between words is a word of its own. If there is no word, start and end are equal.
 func nextWord(text string, i int) (start, end int) {
 	for start = i; start < len(text); {
 		if classes[text[start]]&word != 0 {
@@ -169,7 +169,7 @@ func nextWord(text string, i int) (start, end int) {
 	return start, end
 }
 
-// wordRune is the size of the character that a text begins with if it is one of words, else 0; alone says that it is a word by itself.
+// wordRune returns the size of the first character of a text if it belongs to a word, else 0; alone reports whether it is a word by itself.
 func wordRune(text string) (size int, alone bool) {
 	if text[0] < utf8.RuneSelf {
 		return 1, false // the caller has looked at its class
@@ -184,14 +184,14 @@ func wordRune(text string) (size int, alone bool) {
 	return size, false
 }
 
-// isSpaceless reports whether a character is of a script whose words have no spaces between them, or particles behind them.
+// isSpaceless reports whether a character is of a script that has no spaces between words, or particles attached to words.
 func isSpaceless(r rune) bool {
 	return r >= 0x0E00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
 		unicode.Khmer, unicode.Myanmar)
 }
 
-// plainValue is a value without what stands before its first word and behind its last one, and where these begin and end. A value
-// without words is itself.
+// plainValue returns a value without the text before its first word and after its last word, and the range of the words. A value without words is
+// returned as it is.
 func plainValue(text string) (value string, start, end int) {
 	start, stop := nextWord(text, 0)
 	if start == stop {
@@ -205,8 +205,8 @@ func plainValue(text string) (value string, start, end int) {
 	return string(out), start, end
 }
 
-// worthFinding reports whether a value is looked for everywhere: it has at least three letters, or two of a script without spaces, or
-// six letters and digits; and not all of its words are common ones.
+// worthFinding reports whether a value is looked for in all texts: it has at least three letters, or two of a script without spaces, or six letters
+// and digits, and not all of its words are common ones.
 func worthFinding(text string) bool {
 	letters, digits, spaceless := 0, 0, 0
 	rare := false
@@ -226,7 +226,7 @@ func worthFinding(text string) bool {
 	return rare && (letters >= minKnown || spaceless >= 2 || letters+digits+spaceless >= shortest)
 }
 
-// known finds the values of words.
+// known finds the values of s.words in the text.
 func (s *scanner) known() {
 	for start, end := nextWord(s.text, 0); start < end; {
 		stop, typ := s.words.match(s.text, start, end)

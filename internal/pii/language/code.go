@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// inCode reads strings in one of three quotes, with backslashes, as most languages have them.
+// inCode reads strings in single, double or backward quotes, with backslash escapes, as in most languages.
 func inCode(text string, places []Place) (all []writer) {
 	within := ""
 	scan(text, places, func(rest string) int {

@@ -7,7 +7,7 @@ import (
 
 const separators = ",;\t|\r\n"
 
-// inCSV reads cells, with any of the usual separators between them. A value that is all of a cell without quotes gets quotes where it needs them.
+// inCSV reads cells with any of the usual separators. A value that is a whole unquoted cell gets quotes if it needs them.
 func inCSV(text string, places []Place) (all []writer) {
 	within := false
 	scan(text, places, func(rest string) int {

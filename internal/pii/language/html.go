@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// putHTML has package html/template write the values: it knows attributes, addresses in them, scripts and styles.
+// putHTML uses package html/template to write the values, because it handles attributes, URLs in attributes, scripts and styles.
 func putHTML(text string, places []Place) ([]string, error) {
 	all, err := byTemplate(text, places)
 	for i, p := range places {
@@ -34,12 +34,12 @@ func putHTML(text string, places []Place) ([]string, error) {
 
 var (
 	comment = regexp.MustCompile(`(?s)<!--.*?-->`)
-	raw     = regexp.MustCompile(`(?i)<(?:script|style|textarea|title)`) // In these elements, what looks like a comment is text.
+	raw     = regexp.MustCompile(`(?i)<(?:script|style|textarea|title)`) // elements in which a comment is ordinary text
 )
 
 var errChanged = errors.New("the template would change the text")
 
-// byTemplate executes the text as a template whose actions are the places, and a mark follows each: its value ends there.
+// byTemplate executes the text as a template with an action at each place, followed by a mark that shows the end of the value.
 func byTemplate(text string, places []Place) ([]string, error) {
 	mark := unusedIn(text, places)
 	var source strings.Builder
@@ -47,7 +47,7 @@ func byTemplate(text string, places []Place) ([]string, error) {
 	for i, p := range places {
 		before[i] = text[done:p.Start]
 		if !raw.MatchString(text) {
-			before[i] = comment.ReplaceAllString(before[i], "") // the template would leave it out
+			before[i] = comment.ReplaceAllString(before[i], "") // the template omits comments too
 		}
 		fmt.Fprintf(&source, "%s%s(index . %d)%s%s", before[i], mark, i, mark, mark)
 		values[i], done = p.Value, p.End
@@ -74,7 +74,7 @@ func byTemplate(text string, places []Place) ([]string, error) {
 	return all, nil
 }
 
-// unusedIn is a word that is neither in the text nor in a value.
+// unusedIn returns a word that occurs neither in the text nor in a value.
 func unusedIn(text string, places []Place) string {
 	for n := 1; ; n++ {
 		mark := "value" + strconv.Itoa(n) + "end"

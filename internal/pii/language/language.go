@@ -1,10 +1,11 @@
-// Package language puts values into texts that another program reads as code: SQL, commands of a shell, HTML, URLs, CSV.
+// Package language puts values into texts that another program reads as code: SQL, shell commands, HTML, URLs, CSV.
 //
-// A program has tokens in the place of values, so its own escaping has no effect: a program that doubles the quotes of a name finds none in [NAME_1]. The values
-// are escaped when they replace the tokens, each for the place where it stands: Put reads the text around a token to find out in what kind of string, attribute or
-// part it is. A value is refused where the text does not say that, and where no way of writing the value is safe.
+// A program has tokens in place of values, so its own escaping has no effect: a program that doubles the quotes of a name finds none in [NAME_1]. The
+// values are escaped when they replace the tokens, each for its place: Put reads the text around a token to determine the kind of string, attribute or
+// part that contains the token. It refuses a value if the text does not determine this, or if there is no safe way to write the value.
 //
-// Put reads the syntax that dialects share. A text in which dialects differ, such as a string of SQL with a backslash, takes values without special characters only.
+// Put reads the syntax that all dialects share. In a text that dialects read differently, such as an SQL string with a backslash, it accepts only values
+// without special characters.
 package language
 
 import (
@@ -12,45 +13,45 @@ import (
 	"fmt"
 )
 
-// Language is what a text is read as.
+// Language is the language of a text.
 type Language string
 
-// The languages.
+// Languages.
 const (
 	None  Language = "none"  // text for people
 	SQL   Language = "sql"   //
 	Shell Language = "shell" // commands of a POSIX shell
-	HTML  Language = "html"  // also XML
-	JSON  Language = "json"  // not for Put: the strings of a JSON text are texts of their own
+	HTML  Language = "html"  // HTML or XML
+	JSON  Language = "json"  // not for Put, because each string of a JSON text has its own language
 	URL   Language = "url"   //
 	CSV   Language = "csv"   //
 	Code  Language = "code"  // any other language
 )
 
-// All are the languages, as settings name them.
+// All lists all languages by their names in settings.
 var All = []Language{None, SQL, Shell, HTML, JSON, URL, CSV, Code}
 
-// Place is a place in a text where a value is put.
+// Place is a range of a text that a value replaces.
 type Place struct {
 	Start, End int
 	Value      string
 }
 
-// RefusedError says that a value cannot be put into a text.
+// RefusedError reports that a value cannot be put into a text.
 type RefusedError struct {
 	Place    int // index of the place
 	Language Language
-	Reason   string // continues "its value has …": "a backslash, …"
+	Reason   string // end of a sentence that begins "its value has", for instance "a backslash, …"
 }
 
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("place %d of a text in %s: %s", e.Place, e.Language, e.Reason)
 }
 
-// writer writes a value for one place. The error says what the value has that cannot be written there.
+// writer returns a value as it must be written at one place. The error names the part of the value that cannot be written there.
 type writer func(value string) (string, error)
 
-// Put is what is put in each place of a text, in order. Places are in order and do not overlap. The error is a *RefusedError.
+// Put returns the escaped value for each place of a text. Places are in order and do not overlap. The error is a *RefusedError.
 func Put(l Language, text string, places []Place) ([]string, error) {
 	if l == HTML {
 		return putHTML(text, places)
@@ -72,10 +73,10 @@ func Put(l Language, text string, places []Place) ([]string, error) {
 	return all, nil
 }
 
-// Plain reports whether a value means the same in every language and at every place of it.
+// Plain reports whether a value needs no escapes in any language at any place.
 func Plain(value string) bool { return only(value, "_") && value != "" }
 
-// only reports whether a value has ASCII letters, digits and the given characters only.
+// only reports whether a value consists only of ASCII letters, digits and the given characters.
 func only(value, others string) bool {
 	for i := range len(value) {
 		c := value[i]
@@ -93,7 +94,7 @@ func only(value, others string) bool {
 	return true
 }
 
-// refuse is the writer of a place where only values of letters, digits and the given characters may stand.
+// refuse returns a writer that accepts only values of letters, digits and the given characters. why is the reason for refusing others.
 func refuse(others, why string) writer {
 	return func(value string) (string, error) {
 		if only(value, others) {
@@ -103,7 +104,8 @@ func refuse(others, why string) writer {
 	}
 }
 
-// scan calls step for each byte of a text that is in no place, and at for each place. step returns how many bytes it has read.
+// scan calls at for each place, and step with the rest of the text between the places. step returns the number of bytes that it has read.
+
 func scan(text string, places []Place, step func(rest string) int, at func(p Place)) {
 	next := 0
 	for i := 0; i < len(text) || next < len(places); {

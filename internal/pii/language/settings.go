@@ -7,14 +7,14 @@ import (
 	"mcp-code-exec-harness/internal/jsonpath"
 )
 
-// Setting says in which language tools read a string of their arguments.
+// Setting sets the language in which tools read a string of their arguments.
 type Setting struct {
 	Tools    func(fullName string) bool
 	Path     []jsonpath.Step
 	Language Language
 }
 
-// Of is the language that the first fitting setting says; empty: none fits.
+// Of returns the language of the first setting that matches the string, "" if none matches.
 func Of(all []Setting, s String) Language {
 	for _, setting := range all {
 		if setting.Tools(s.Tool) && leads(setting.Path, s.Path) {

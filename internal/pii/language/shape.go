@@ -11,9 +11,9 @@ import (
 // String is a string in the arguments of a tool.
 type String struct {
 	Tool string   // full name
-	Path []string // names of properties and indexes of items, from the arguments on, also into JSON texts
+	Path []string // names of properties and indexes of items from the arguments to the string, also through strings that hold JSON
 	Text string
-	File string // name of a file that a property beside the string says; empty: none
+	File string // file name from a sibling property of the string; empty if there is none
 }
 
 var (
@@ -41,10 +41,10 @@ var (
 	}
 )
 
-// Files are names of properties that say the name of the file which the strings beside them are for.
+// Files lists the names of properties that hold a file name to which their sibling strings belong.
 var Files = []string{"path", "file", "filename", "filepath", "file_path", "fileName", "filePath", "uri"}
 
-// Guess is the language that a string seems to be in, by its form, the name of its property, the file it is for and the name of its tool.
+// Guess returns the probable language of a string, from its form, the name of its property, its file and the name of its tool.
 func Guess(s String) Language {
 	text := strings.TrimSpace(s.Text)
 	switch {
@@ -89,7 +89,7 @@ func Guess(s String) Language {
 // isIndex reports whether a step of a path is the index of an item.
 func isIndex(step string) bool { return step != "" && strings.Trim(step, "0123456789") == "" }
 
-// OfSchema is the language that a JSON Schema says of a string by its contentMediaType and format; empty: none.
+// OfSchema returns the language of a string from contentMediaType and format of its JSON Schema, "" if they name none.
 func OfSchema(mediaType, format string) Language {
 	mediaType, _, _ = strings.Cut(strings.ToLower(mediaType), ";")
 	switch strings.TrimSpace(mediaType) {

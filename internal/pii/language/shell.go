@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// runsCode finds commands that read what is in quotes as code of a language of their own.
+// runsCode matches commands that may read a quoted argument as code.
 var runsCode = regexp.MustCompile(`(?i)(?:^|[\s;|&(/'"` + "`" + `])(?:sh|bash|zsh|dash|ksh|fish|pwsh|powershell|cmd|eval|exec|source|trap|ssh|su|sudo|env|xargs|find|parallel|watch|timeout|nohup|python[\d.]*|perl|ruby|node|deno|bun|php|lua|Rscript|[gmn]?awk|sed|jq|yq|psql|mysql|mariadb|sqlite3?|sqlcmd|mongosh?|redis-cli|duckdb|osascript|docker|kubectl)(?:\.exe)?\s`)
 
 const (
@@ -14,10 +14,10 @@ const (
 	unquoted = "_@%+=:,./-"
 )
 
-// inShell reads quotes, comments and commands within commands of a POSIX shell.
+// inShell reads quotes, comments and nested commands of a POSIX shell.
 func inShell(text string, places []Place) (all []writer) {
 	const (
-		plain   = "$(" // a command, also one within another
+		plain   = "$(" // a command, nested or not
 		single  = "'"
 		double  = `"`
 		line    = "#"
@@ -88,7 +88,7 @@ func inShell(text string, places []Place) (all []writer) {
 	return all
 }
 
-// bare writes a value outside of quotes, where it is to be one word.
+// bare writes a value outside of quotes as one word.
 func bare(starts bool) writer {
 	return option(starts, func(value string) (string, error) {
 		if value != "" && only(value, unquoted) {
@@ -98,7 +98,8 @@ func bare(starts bool) writer {
 	})
 }
 
-// option writes a value that may begin a word, where it must not be read as an option of the command. No shell takes the character zero.
+// option refuses a value that the command would read as an option, because the value begins a word and has a dash. It also refuses the
+// character zero, which no shell accepts. It passes other values to write.
 func option(starts bool, write writer) writer {
 	return func(value string) (string, error) {
 		switch {

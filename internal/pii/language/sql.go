@@ -10,8 +10,8 @@ const inNoString = "characters other than letters and digits, and stands outside
 
 var dollarQuote = regexp.MustCompile(`^\$(?:[A-Za-z_]\w*)?\$`)
 
-// inSQL reads strings (” is a quote in one), names in quotes and comments. Databases differ in what a backslash and # mean, so behind one of them
-// only values without special characters can be put.
+// inSQL reads strings, in which a doubled quote stands for a quote, quoted names and comments. Databases read a backslash and # differently, so
+// after one of them it accepts only values without special characters.
 func inSQL(text string, places []Place) (all []writer) {
 	const (
 		plain   = ""
@@ -19,7 +19,7 @@ func inSQL(text string, places []Place) (all []writer) {
 		block   = "/*"
 		unknown = "?"
 	)
-	within := plain // a quote, the beginning of a comment, or a text between dollar signs
+	within := plain // one of the constants, the present quote, or the present dollar quote
 	scan(text, places, func(rest string) int {
 		switch within {
 		case plain:
@@ -47,7 +47,7 @@ func inSQL(text string, places []Place) (all []writer) {
 			}
 		case "'", `"`, "`":
 			switch {
-			case rest[:1] == within: // Two quotes end the string and begin it again.
+			case rest[:1] == within: // A doubled quote ends the string and begins it again.
 				within = plain
 			case rest[0] == '\\' && within != "`":
 				within = unknown
@@ -76,7 +76,7 @@ func inSQL(text string, places []Place) (all []writer) {
 	return all
 }
 
-// doubled writes a value in a string or name of SQL.
+// doubled writes a value in a quoted string or name of SQL. It doubles the quotes in the value.
 func doubled(quote string) writer {
 	return func(value string) (string, error) {
 		if strings.ContainsAny(value, "\\\x00") {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// web has the beginnings of URLs that name the host of a request.
+// web contains the schemes of URLs that name an internet host.
 var web = map[string]bool{"http://": true, "https://": true, "ws://": true, "wss://": true, "ftp://": true, "ftps://": true}
 
-// inURL reads an absolute or a relative address.
+// inURL reads an absolute or relative URL.
 func inURL(text string, places []Place) (all []writer) {
 	at, hostFrom := "path", 0
 	if scheme, _, ok := strings.Cut(text, "://"); ok && !strings.ContainsAny(scheme, "/?#") {
 		at, hostFrom = "host", len(scheme)+3
 	}
-	user := -1 // end of what stands before the host
+	user := -1 // end of the user information before the host; -1 if there is none
 	if at == "host" {
 		authority := text[hostFrom:]
 		if end := strings.IndexAny(authority, "/?#"); end >= 0 {
@@ -46,7 +46,7 @@ func inURL(text string, places []Place) (all []writer) {
 			all = append(all, percent("-._~"))
 		case at == "host" && web[strings.ToLower(text[:hostFrom])]:
 			all = append(all, host)
-		case at == "host": // The server gives it a meaning of its own.
+		case at == "host": // Here the meaning of the host depends on the scheme.
 			all = append(all, segment)
 		case at == "path":
 			all = append(all, segment)
@@ -57,7 +57,7 @@ func inURL(text string, places []Place) (all []writer) {
 	return all
 }
 
-// host writes a value in the name of a host.
+// host writes a value in a host name.
 func host(value string) (string, error) {
 	if _, err := netip.ParseAddr(strings.Trim(value, "[]")); err == nil {
 		return value, nil
@@ -65,7 +65,7 @@ func host(value string) (string, error) {
 	return refuse("-._", "characters that the name of a host cannot have")(value)
 }
 
-// segment writes a value in a path.
+// segment writes a value in a segment of a path.
 func segment(value string) (string, error) {
 	if strings.Trim(value, ".") == "" {
 		return refuse("", "dots only, which lead to another path")(value)
@@ -73,7 +73,7 @@ func segment(value string) (string, error) {
 	return percent("-._~@:,!*()+=&")(value)
 }
 
-// percent writes a value with all but letters, digits and the given characters in percent signs.
+// percent percent-encodes a value except letters, digits and the given characters.
 func percent(plain string) writer {
 	return func(value string) (string, error) {
 		const digits = "0123456789ABCDEF"

@@ -15,23 +15,22 @@ import (
 const (
 	minMaster   = 32      // bytes
 	maxMaster   = 1 << 10 // bytes
-	minDistinct = 12      // different bytes: 32 random ones have fewer once in 10^20 times
+	minDistinct = 12      // minimum number of different bytes; 32 random bytes have fewer once in 10^20 times
 	howToMake   = "make one with: openssl rand -base64 32"
 )
 
-// Options say where master keys come from.
+// Options configure where master keys come from.
 type Options struct {
-	// Keys are master keys in base64 or hex, the newest first, separated by commas, spaces or lines. Empty: the file's are
-	// used alone.
+	// Keys are master keys in base64 or hex, the newest first, separated by commas, spaces or lines. If empty, only the keys of the file are used.
 	Keys string
-	Name string // of the place that Keys is from, for errors: "HARNESS_PII_KEY"
-	// File holds master keys in the same form, one a line; lines that begin with # are comments. Only its owner may read it. It
-	// is made, with one key, if it does not exist and Keys is empty; if it exists, its keys are older than Keys.
+	Name string // name of the place that Keys comes from, for errors: "HARNESS_PII_KEY"
+	// File holds master keys in the same form, one a line; lines that begin with # are comments. Only its owner may read it. It is created, with one
+	// key, if it does not exist and Keys is empty. If it exists, its keys count as older than Keys.
 	File string
 }
 
-// Open reads the master keys, or makes the first. Processes that open the same file at the same time have the same keys. Errors
-// name the place of a bad key, and no part of it.
+// Open reads the master keys, or creates the first one. Processes that open the same file at the same time have the same keys. Errors name the place
+// of a bad key, but contain no part of it.
 func Open(o Options) (*Keys, error) {
 	masters, err := parse(o.Keys)
 	if err != nil {
@@ -52,7 +51,7 @@ func Open(o Options) (*Keys, error) {
 	return New(from, masters...)
 }
 
-// fresh is the content of a file with a new key.
+// fresh returns the content of a file with a new key.
 func fresh() string {
 	master := make([]byte, minMaster)
 	rand.Read(master) // never fails
@@ -60,7 +59,7 @@ func fresh() string {
 		base64.StdEncoding.EncodeToString(master) + "\n"
 }
 
-// readFile reads the keys of a file. Without one it makes one if create says so.
+// readFile reads the keys of a file. If there is no file and create is set, it creates one.
 func readFile(path string, create bool) ([][]byte, error) {
 	var make func() string
 	if create {

@@ -1,10 +1,10 @@
 // Package seal encrypts the values that vaults store.
 //
-// A value is encrypted with AES-SIV (RFC 5297), and its session is the associated data: what is sealed for one session cannot be
-// opened for another. Equal values of a session are equal when sealed, and their length shows; nothing else does.
+// A value is encrypted with AES-SIV (RFC 5297), and its session is the associated data: what is sealed for one session cannot be opened for another.
+// Sealed values show which values of a session are equal, and how long they are, but nothing else.
 //
-// All keys are derived from master keys, which are configured or made (see [Open]). The first master key seals. The others, its
-// predecessors, only open what they have sealed.
+// All keys are derived from master keys, which are configured or made (see [Open]). The first master key seals. The others, its predecessors, only
+// open values that they have sealed.
 package seal
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/tink-crypto/tink-go/v2/daead/subtle"
 )
 
-// Overhead is how many bytes a sealed value is longer than the value: the id of its key, and the synthetic IV.
+// Overhead is the number of bytes that a sealed value is longer than the value: the id of its key, and the synthetic IV.
 const Overhead = idSize + 16
 
 const idSize = 4
 
-// The uses of a master key, as HKDF knows them.
+// The uses of a master key, which are the info parameters of HKDF.
 const (
 	useSeal   = "mcp-code-exec-harness pii seal, version 1"
 	useLookup = "mcp-code-exec-harness pii lookup, version 1"
@@ -34,35 +34,34 @@ const (
 )
 
 var (
-	// ErrUnknownKey says that a value was sealed with a master key that is not configured.
+	// ErrUnknownKey reports a value that was sealed with a master key that is not configured.
 	ErrUnknownKey = errors.New("the key of this value is missing")
-	// ErrDamaged says that a value was changed since it was sealed, or was sealed for another session.
+	// ErrDamaged reports a value that was changed since it was sealed, or that was sealed for another session.
 	ErrDamaged = errors.New("the stored value is damaged, or belongs to another session")
 )
 
-// Scope is the session that values belong to. A pii.Scope converts to it.
+// Scope is the session to which values belong. A pii.Scope converts to it.
 type Scope struct {
 	User, Session string
 }
 
-// LookupKey finds the token of a value. It says nothing of the value to a reader without the master key.
+// LookupKey finds the token of a value. Without the master key it reveals nothing about the value.
 type LookupKey [16]byte
 
 // Keys seal and open values. They are safe for concurrent use.
 type Keys struct {
 	keys []*key // the first seals
-	from string // place of the search, for errors
+	from string // places where the keys are configured, for errors
 }
 
-// key is what is derived from one master key.
+// key holds the keys that are derived from one master key.
 type key struct {
 	id     [idSize]byte
 	cipher *subtle.AESSIV
 	macs   sync.Pool // pool of hash.Hash, keyed
 }
 
-// New derives keys from master keys of at least 32 bytes, the newest first. from names the places where users configure
-// them; errors repeat it.
+// New derives keys from master keys of at least 32 bytes, the newest first. from names the places where users configure them, for errors.
 func New(from string, masters ...[]byte) (*Keys, error) {
 	if len(masters) == 0 {
 		return nil, fmt.Errorf("there is no key for personal data in %s", from)
@@ -114,7 +113,7 @@ func (k *Keys) find(id [idSize]byte) *key {
 	return nil
 }
 
-// Seal encrypts a value with the newest key. The same value of the same scope is the same when sealed.
+// Seal encrypts a value with the newest key. Equal values of a scope have equal results.
 func (k *Keys) Seal(s Scope, value string) ([]byte, error) {
 	sealed, err := k.keys[0].cipher.EncryptDeterministically([]byte(value), s.bytes())
 	if err != nil {
@@ -123,7 +122,7 @@ func (k *Keys) Seal(s Scope, value string) ([]byte, error) {
 	return append(append(make([]byte, 0, idSize+len(sealed)), k.keys[0].id[:]...), sealed...), nil
 }
 
-// Open decrypts a value. The error is ErrUnknownKey or ErrDamaged; it holds no part of the value.
+// Open decrypts a value. The error wraps ErrUnknownKey or ErrDamaged and contains no part of the value.
 func (k *Keys) Open(s Scope, sealed []byte) (string, error) {
 	if len(sealed) < Overhead {
 		return "", fmt.Errorf("open a value: %w", ErrDamaged)
@@ -141,11 +140,11 @@ func (k *Keys) Open(s Scope, sealed []byte) (string, error) {
 	return string(value), nil
 }
 
-// Key returns what finds the token of a value: typ is its type, value its canonical form. It is that of the newest master key,
-// which new entries are stored with.
+// Key returns the lookup key of a value: typ is its type, value its canonical form. The lookup key is that of the newest master key, with which new
+// entries are stored.
 func (k *Keys) Key(s Scope, typ, value string) LookupKey { return k.keys[0].lookup(s, typ, value) }
 
-// Older returns what Key returned while older master keys were the newest: entries of that time are stored with it. There are none
+// Older returns the lookup keys that Key returned while older master keys were the newest; entries of that time are stored with them. There are none
 // unless the master key was changed.
 func (k *Keys) Older(s Scope, typ, value string) []LookupKey {
 	var all []LookupKey
@@ -169,7 +168,7 @@ func (k *key) lookup(s Scope, typ, value string) (found LookupKey) {
 	return found
 }
 
-// IDs names the keys, the newest first. They tell nothing of the master keys.
+// IDs returns the ids of the keys, the newest first. They reveal nothing about the master keys.
 func (k *Keys) IDs() []string {
 	ids := make([]string, len(k.keys))
 	for i, key := range k.keys {
@@ -178,7 +177,7 @@ func (k *Keys) IDs() []string {
 	return ids
 }
 
-// bytes is the scope as associated data: different scopes have different bytes, also where user and session joined are equal.
+// bytes returns the scope as associated data: different scopes have different bytes, even if user and session are equal when joined.
 func (s Scope) bytes() []byte {
 	return appendPart(appendPart(make([]byte, 0, 64), s.User), s.Session)
 }

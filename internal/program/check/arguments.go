@@ -15,13 +15,13 @@ import (
 	"mcp-code-exec-harness/internal/program/uses"
 )
 
-// maxAlternatives is how many alternatives of a type an argument is held against.
+// maxAlternatives is the maximum number of alternatives of a type against which an argument is checked.
 const maxAlternatives = 10
 
-// arguments holds the arguments of a call against its tool, as Tool.Arguments reads them.
+// arguments checks the arguments of a call against its tool, in the way Tool.Arguments reads them.
 func (c *checker) arguments(v *uses.Value, t *catalog.Tool, args []uses.Arg) {
 	if slices.ContainsFunc(args, func(a uses.Arg) bool { return a.Open && a.Form == uses.Unknown }) {
-		return // a spread
+		return // args contains a spread
 	}
 	for len(args) > 0 && (args[len(args)-1].Form == uses.Undefined || args[len(args)-1].Form == uses.Null) {
 		args = args[:len(args)-1]
@@ -33,7 +33,7 @@ func (c *checker) arguments(v *uses.Value, t *catalog.Tool, args []uses.Arg) {
 	}
 	object := alternatives[0]
 	params, required := object.Fields()
-	slices.SortStableFunc(params, func(a, b string) int { // required ones first
+	slices.SortStableFunc(params, func(a, b string) int { // required parameters first
 		return cmp.Compare(rank(slices.Contains(required, a)), rank(slices.Contains(required, b)))
 	})
 	switch {
@@ -86,7 +86,7 @@ func (c *checker) say(all []Mistake) {
 	}
 }
 
-// isInput reports whether an object is the input of a tool, not the value of its first property.
+// isInput reports whether an object literal is the input of a tool, rather than the value of its first property.
 func isInput(object dts.Type, a uses.Arg, params []string) bool {
 	if len(params) == 0 || len(a.Fields) == 0 || a.Open {
 		return true
@@ -101,7 +101,7 @@ func missing(object dts.Type, name, path string, t *catalog.Tool) string {
 	return fmt.Sprintf("%s needs %s (%s), which is missing", t.Function(), quote(path+name), typ)
 }
 
-// object holds an object literal against the type of an object. path is where it stands in the input, with a dot at its end.
+// object checks an object literal against the type of an object. path is its path in the input, with a dot at the end.
 func (c *checker) object(object dts.Type, a uses.Arg, path string, t *catalog.Tool) (all []Mistake) {
 	names, required := object.Fields()
 	if c.work += len(names) + len(a.Fields); c.work > maxWork {
@@ -129,7 +129,7 @@ func (c *checker) object(object dts.Type, a uses.Arg, path string, t *catalog.To
 				}
 			}
 			near := cmp.Or(c.nearest(f.Name, left), only(left, required))
-			if len(names) == 0 && !object.Closed() { // a schema that names nothing says nothing
+			if len(names) == 0 && !object.Closed() { // a schema that names no properties proves nothing
 				continue
 			}
 			meant[near] = true
@@ -144,7 +144,7 @@ func (c *checker) object(object dts.Type, a uses.Arg, path string, t *catalog.To
 	return all
 }
 
-// only is the one required name that is left; empty if there are none or several.
+// only returns the only required name that is left; "" if there is none or more than one.
 func only(left, required []string) string {
 	found := ""
 	for _, n := range left {
@@ -158,7 +158,7 @@ func only(left, required []string) string {
 	return found
 }
 
-// fits holds an argument against its type.
+// fits checks an argument against its type.
 func (c *checker) fits(typ dts.Type, a uses.Arg, path string, t *catalog.Tool, depth int) []Mistake {
 	if c.work++; c.work > maxWork || depth > maxDepth || a.Form == uses.Unknown || a.Form == uses.Undefined {
 		return nil
@@ -229,7 +229,7 @@ func (c *checker) fits(typ dts.Type, a uses.Arg, path string, t *catalog.Tool, d
 	return []Mistake{{a.At, fmt.Sprintf("%s of %s takes %s, and is given %s", quote(path), t.Function(), typ, formNames[a.Form])}}
 }
 
-// never is the type of a value of the program whose values an argument never takes, and whose forms are known; else it is empty.
+// never returns the type of a value of the program if its forms are known and the argument takes none of them; otherwise "".
 func (c *checker) never(takes []dts.Type, of int) string {
 	if of < 0 || of >= len(c.things) || c.things[of].kind != typed {
 		return ""
@@ -251,7 +251,7 @@ var formNames = map[uses.Form]string{
 	uses.Null: "null", uses.String: "a string", uses.Number: "a number", uses.Boolean: "a boolean", uses.Array: "an array", uses.Object: "an object",
 }
 
-// form is the form of the values of a type.
+// form returns the form of the values of a type.
 func form(t dts.Type) uses.Form {
 	switch t.Kind() {
 	case dts.Null:
@@ -278,7 +278,7 @@ func form(t dts.Type) uses.Form {
 	return uses.Unknown
 }
 
-// same reports whether two JSON literals are the same value.
+// same reports whether two JSON literals have the same value.
 func same(a, b string) bool {
 	if a == b {
 		return true
@@ -291,7 +291,7 @@ func same(a, b string) bool {
 	return err == nil && x == y
 }
 
-// unquote is the text of a JSON string; of another literal its JSON.
+// unquote returns the text of a JSON string; it returns any other literal unchanged.
 func unquote(text string) string {
 	var s string
 	if json.Unmarshal([]byte(text), &s) != nil {
@@ -302,7 +302,7 @@ func unquote(text string) string {
 
 func quote(name string) string { return ident.Quote(clip.Text(name, 60)) }
 
-// maxListed is how many names a message lists.
+// maxListed is the maximum number of names in a message.
 const maxListed = 12
 
 func list(names []string) string {
@@ -319,7 +319,7 @@ func list(names []string) string {
 	return b.String()
 }
 
-// choice lists the existing names, the most similar one first.
+// choice lists the existing names in a message, the most similar name first.
 func (c *checker) choice(name string, names []string) string {
 	return suggestion(c.nearest(name, names), names)
 }
@@ -342,13 +342,13 @@ func suggestion(near string, names []string) string {
 	return fmt.Sprintf("; did you mean %s? There are also %s", quote(near), list(rest))
 }
 
-// maxCompared is how many names one is compared with.
+// maxCompared is the maximum number of names with which a name is compared.
 const maxCompared = 500
 
-// comparison is the work of comparing two names, in units of maxWork.
+// comparison is the work of comparing two names, in the unit of maxWork.
 const comparison = 20
 
-// nearest is the name most like another one: one that differs in few letters, has a word of it, or shares half of its pairs of letters.
+// nearest returns the most similar name: one that differs in few letters, or shares a word or half of its pairs of letters. It returns "" if there is none.
 func (c *checker) nearest(name string, names []string) string {
 	names = names[:min(len(names), maxCompared)]
 	if c.work += comparison * len(names); c.work > maxWork {
@@ -377,10 +377,10 @@ func (c *checker) nearest(name string, names []string) string {
 	return best
 }
 
-// begins reports whether a word begins with a shorter one of at least three letters: temperature with temp.
+// begins reports whether a word begins with a shorter one of at least three letters: temperature begins with temp.
 func begins(word, short string) bool { return len(short) >= 3 && strings.HasPrefix(word, short) }
 
-// misspelt reports whether two words of at least four letters differ in one.
+// misspelt reports whether two words of at least four letters differ in one letter.
 func misspelt(v, w string) bool {
 	return min(len(v), len(w)) >= 4 && max(len(v), len(w)) <= 20 && ident.Distance([]rune(v), []rune(w)) == 1
 }

@@ -1,6 +1,6 @@
-// Package check finds what a program does with tools that cannot work: a tool, an argument or a field of an answer that does not
-// exist, an argument that is missing or of another type. It holds what package uses reads against the catalog. It says nothing of
-// what it does not know.
+// Package check finds uses of tools in a program that cannot work: a tool, an argument or a field of an answer that does not
+// exist, or an argument that is missing or of another type. It compares the uses that package uses reads with the catalog. It reports
+// nothing about tools and types that it does not know.
 package check
 
 import (
@@ -18,25 +18,25 @@ import (
 	"mcp-code-exec-harness/internal/program/uses"
 )
 
-// Mistake is something that does not exist, and what does.
+// Mistake is the use of something that does not exist, with a hint at what exists.
 type Mistake struct {
 	At      uses.Place
 	Message string // one line
 }
 
-// Tools are the tools that there are.
+// Tools gives access to the existing tools.
 type Tools struct {
 	Catalog *catalog.Catalog
-	// Ensure waits, within a bound, until servers have listed their tools. It is called if one is not known.
+	// Ensure waits, within a bound, until servers have listed their tools. Check calls it if a server or tool is not known.
 	Ensure func(ctx context.Context)
 	// Unavailable returns the names of servers whose tools are not known.
 	Unavailable func() []string
 }
 
-// maxMistakes bounds the mistakes that are reported for a program.
+// maxMistakes is the maximum number of mistakes reported for a program.
 const maxMistakes = 10
 
-// Check returns the mistakes of a program, in the order of their places. Uses come from a process that reads hostile text: they may be
+// Check returns the mistakes of a program, ordered by place. used comes from a process that reads hostile text, so it may contain
 // anything.
 func Check(ctx context.Context, used uses.Uses, tools Tools) []Mistake {
 	c := &checker{used: used, things: make([]thing, len(used)), tools: tools}
@@ -52,24 +52,24 @@ func Check(ctx context.Context, used uses.Uses, tools Tools) []Mistake {
 	return found[:min(len(found), maxMistakes)]
 }
 
-// kind says what a thing is.
+// kind is the kind of a thing.
 type kind uint8
 
 const (
 	unknown  kind = iota
-	allTools      // tools
-	byName        // callMCPTool
+	allTools      // the object tools
+	byName        // the function callMCPTool
 	servers       // the module ./servers
-	server        // a server: name
-	function      // a tool
+	server        // the server called name
+	function      // the function of a tool
 	promise       // a promise of inner[0]
-	typed         // a value of typ
-	tuple         // inner, one for each item
+	typed         // a value of the type typ
+	tuple         // a tuple of inner, one thing for each item
 	array         // an array of inner[0]
-	method        // name of inner[0]
+	method        // the method name of inner[0]
 )
 
-// thing is what a value of a program is.
+// thing describes a value of a program.
 type thing struct {
 	kind  kind
 	name  string
@@ -77,22 +77,22 @@ type thing struct {
 	raw   bool
 	typ   dts.Type
 	inner []*thing
-	depth int // nesting depth
+	depth int // nesting depth of inner
 }
 
-// maxDepth bounds how deep a thing is made of others.
+// maxDepth is the maximum nesting depth of things.
 const maxDepth = 20
 
 type checker struct {
 	used    uses.Uses
-	things  []thing // descriptions of used
+	things  []thing // descriptions of the values in used, by index
 	tools   Tools
 	found   []Mistake
 	unknown bool // a server or tool is not known
 	work    int
 }
 
-// maxWork bounds the parts of types and arguments that are compared.
+// maxWork bounds the number of parts of types and arguments that are compared.
 const maxWork = 200_000
 
 func (c *checker) all(ctx context.Context) []Mistake {
@@ -117,10 +117,10 @@ func (c *checker) tell(at uses.Place, format string, args ...any) {
 	}
 }
 
-// maxMessage is the length of a message in bytes.
+// maxMessage is the maximum size of a message in bytes.
 const maxMessage = 600
 
-// before is the thing at a place before i.
+// before returns the thing with the index of, which must be smaller than i; otherwise it returns an unknown thing.
 func (c *checker) before(of, i int) *thing {
 	if of < 0 || of >= i {
 		return &thing{}
@@ -136,7 +136,7 @@ func made(k kind, inner ...*thing) thing {
 	return t
 }
 
-// resolved counts the work for a name that the catalog was asked for.
+// resolved counts the work of resolving a name in the catalog.
 func (c *checker) resolved(err error) error {
 	if c.work += 10; err != nil {
 		c.work += 500
@@ -144,7 +144,7 @@ func (c *checker) resolved(err error) error {
 	return err
 }
 
-// value describes the value at a place, and reports its mistakes.
+// value describes the value with the index i, and reports its mistakes.
 func (c *checker) value(i int) thing {
 	v := &c.used[i]
 	of := c.before(v.Of, i)
@@ -160,7 +160,7 @@ func (c *checker) value(i int) thing {
 		t := c.server(v.At, name)
 		if single && t.kind == server {
 			if t = c.function(v.At, t.name, tool); t.kind == function {
-				return made(method, &t) // the function is its export under its name, and the default one
+				return made(method, &t) // the module exports the function under its name and as default
 			}
 		}
 		return t
@@ -194,7 +194,7 @@ func (c *checker) value(i int) thing {
 	return thing{}
 }
 
-// awaited is what await gives of a thing.
+// awaited returns the result of await for a thing.
 func awaited(t *thing) *thing {
 	if t.kind == promise {
 		return t.inner[0]
@@ -202,7 +202,7 @@ func awaited(t *thing) *thing {
 	return t
 }
 
-// element is an item of a thing; index -1 is any.
+// element returns an item of a thing; index -1 means any item.
 func element(of *thing, index int) thing {
 	switch of.kind {
 	case tuple:
@@ -223,7 +223,7 @@ func element(of *thing, index int) thing {
 	return thing{}
 }
 
-// all is what Promise.all gives.
+// all returns the result of Promise.all.
 func all(of *thing) thing {
 	switch of.kind {
 	case tuple:
@@ -241,7 +241,7 @@ func all(of *thing) thing {
 	return thing{}
 }
 
-// server is the server of a name.
+// server returns the server with a name, and reports a name that no server has.
 func (c *checker) server(at uses.Place, name string) thing {
 	exact, err := c.tools.Catalog.ResolveServer(name)
 	if c.resolved(err) == nil {
@@ -271,7 +271,7 @@ func (c *checker) serverNames() []string {
 	return names
 }
 
-// function is the function of a server's tool.
+// function returns the function of a server's tool, and reports a name that no tool has.
 func (c *checker) function(at uses.Place, serverName, name string) thing {
 	tool, err := c.tools.Catalog.ResolveIn(serverName, name)
 	if c.resolved(err) == nil {
@@ -293,7 +293,7 @@ func (c *checker) function(at uses.Place, serverName, name string) thing {
 	return thing{}
 }
 
-// named is the tool that callMCPTool is given.
+// named returns the tool whose name callMCPTool gets, and reports a name that no tool has.
 func (c *checker) named(at uses.Place, name string) thing {
 	tool, err := c.tools.Catalog.Resolve(name)
 	if c.resolved(err) == nil {
@@ -310,7 +310,7 @@ func (c *checker) named(at uses.Place, name string) thing {
 	return thing{}
 }
 
-// namedChoice is choice for a full name: of the tools of its server, if there is one.
+// namedChoice does the same as choice for a full name. It lists the tools of the named server if the server exists.
 func (c *checker) namedChoice(name string, closest []string) string {
 	serverName, tool, ok := strings.Cut(name, "__")
 	if module, err := c.tools.Catalog.Module(serverName); ok && err == nil {
@@ -323,14 +323,14 @@ func (c *checker) namedChoice(name string, closest []string) string {
 	return c.choice(name, closest)
 }
 
-// never are properties that are no tool of a server, and may be asked of any object.
+// never are properties that can be read from any object, and that are not tools of a server.
 var never = map[string]bool{
 	"then": true, "toJSON": true, "constructor": true, "prototype": true, "__proto__": true, "__esModule": true, "toString": true,
 	"valueOf": true, "toLocaleString": true, "hasOwnProperty": true, "isPrototypeOf": true, "propertyIsEnumerable": true,
 	"$$typeof": true, "nodeType": true, "asymmetricMatch": true,
 }
 
-// member is what a member of a thing is.
+// member returns the member of a thing.
 func (c *checker) member(v *uses.Value, of *thing) thing {
 	silent := v.Quiet || v.Changed
 	if silent {
@@ -375,10 +375,10 @@ func (c *checker) method(of *thing, name string) thing {
 	return t
 }
 
-// handleFields are those that stand for an answer that became a file.
+// handleFields are the fields of the object that replaces an answer that was saved as a file.
 var handleFields = []string{"file", "mimeType", "bytes", "note"}
 
-// field is a field of a typed value.
+// field returns a field of a typed value.
 func (c *checker) field(v *uses.Value, of *thing) thing {
 	alternatives := of.typ.Present()
 	var found []dts.Type
@@ -404,7 +404,7 @@ func (c *checker) field(v *uses.Value, of *thing) thing {
 			missing = missing && !arrayMembers[v.Name] && !objectMembers[v.Name]
 			what = "an array"
 		default:
-			// A text or a number may be what a server sends instead of more.
+			// A server may send a text or a number instead of an object.
 			missing = false
 		}
 	}
@@ -412,7 +412,7 @@ func (c *checker) field(v *uses.Value, of *thing) thing {
 	case missing && !slices.Contains(handleFields, v.Name) && c.work < maxWork:
 		switch {
 		case len(names) == 0 && what == "":
-			// An object without fields: nothing is said about it.
+			// nothing is known about an object without fields
 		case len(names) == 0:
 			c.tell(v.At, "%s has no field %s: it is what the tool answers, %s", what, quote(v.Name), of.typ)
 		default:
@@ -442,7 +442,7 @@ var (
 	eachItem  = set("map filter forEach find findIndex findLast findLastIndex some every flatMap")
 )
 
-// param is a parameter of the function that a method is given.
+// param returns a parameter of the function that is passed to a method.
 func param(of *thing, index int) thing {
 	if of.kind != method {
 		return thing{}
@@ -460,7 +460,7 @@ func param(of *thing, index int) thing {
 	return thing{}
 }
 
-// call is what a call gives; mistakes in its arguments are told.
+// call returns the result of a call, and reports mistakes in its arguments.
 func (c *checker) call(v *uses.Value, of *thing, i int) thing {
 	switch of.kind {
 	case function:
@@ -498,7 +498,7 @@ func answer(t *catalog.Tool) thing {
 	return made(promise, &thing{kind: typed, typ: typ})
 }
 
-// methodCall is what a method of an array or a promise gives. result is what the function gives that it is given.
+// methodCall returns the result of a method of an array or a promise. result is the result of the function that is passed to the method.
 func (c *checker) methodCall(v *uses.Value, of, result *thing) thing {
 	base := of.inner[0]
 	switch {

@@ -14,21 +14,21 @@ import (
 	"github.com/tdewolff/parse/v2/js"
 )
 
-// Bounds of what is read. Of a larger program nothing is said.
+// Limits of the analysis. A larger program has no Uses.
 const (
-	MaxCode   = 256 << 10 // bytes
-	maxValues = 20_000    // most values, parts of arguments included
-	maxText   = 200       // bytes of a literal, or of a name of a property, that is kept
+	MaxCode   = 256 << 10 // maximum size of the code in bytes
+	maxValues = 20_000    // maximum number of values, including parts of arguments
+	maxText   = 200       // maximum bytes of a literal, or of the name of a property, that are kept
 )
 
-// Read reads a program, JavaScript as esbuild prints it. imports are what its outermost function gets as parameters, by their names
-// there. The result is nil if the program cannot be read. It takes time in proportion to the code.
+// Read analyses a program, which is JavaScript as esbuild prints it. imports maps the parameters of the outermost function to what they import.
+// The result is nil if the program cannot be analysed. Read takes time linear in the size of the code.
 func Read(code string, imports map[string]Import) (found Uses) {
 	if len(code) > MaxCode {
 		return nil
 	}
 	defer func() {
-		if recover() != nil { // the parser is not ours, the code anybody's
+		if recover() != nil { // the third-party parser may panic on code of unknown origin
 			found = nil
 		}
 	}()
@@ -58,7 +58,7 @@ func Read(code string, imports map[string]Import) (found Uses) {
 	return r.found
 }
 
-// reader goes through a program once, from its beginning to its end.
+// reader walks through a program once, from the beginning to the end.
 type reader struct {
 	code    []byte
 	lines   []int // starts of the lines after the first
@@ -66,35 +66,35 @@ type reader struct {
 
 	found     Uses
 	size      int
-	last      int // the last position known
+	last      int // last known position
 	outermost bool
 
 	values    map[*js.Var]int      // values of variables that are assigned once
-	consts    map[*js.Var]constant // likewise, of literals
-	functions map[*js.Var]function // likewise
+	consts    map[*js.Var]constant // literals of variables that are assigned once
+	functions map[*js.Var]function // functions of variables that are assigned once
 	returns   *[]int               // results of the function that is being read
 
-	assigned map[*js.Var]int  // how often
-	mutated  map[*js.Var]bool // parts of them are assigned
-	probed   map[*js.Var]bool // variables whose form the program finds out by itself, or changes
-	changed  map[string]bool  // likewise, fields
-	quiet    map[string]bool  // fields that it tests
+	assigned map[*js.Var]int  // number of assignments of each variable
+	mutated  map[*js.Var]bool // variables with parts that are assigned
+	probed   map[*js.Var]bool // variables whose form the program tests or changes
+	changed  map[string]bool  // names of fields whose form the program tests, or that it changes
+	quiet    map[string]bool  // names of fields whose existence the program tests
 }
 
-// function is one of the program's own.
+// function is a function of the program.
 type function struct {
-	result int // value of the result; -1: unknown
+	result int // value of the result; -1 if unknown
 	async  bool
 	empty  bool
 }
 
-// constant is the literal that a variable holds, and how many parts it has: each use of the variable has them again.
+// constant is the literal that a variable holds, and its number of parts, which count again for each use of the variable.
 type constant struct {
 	arg  Arg
 	size int
 }
 
-// variable is the variable that a name means.
+// variable returns the variable that a name refers to.
 func variable(v *js.Var) *js.Var {
 	for v.Link != nil {
 		v = v.Link
@@ -102,7 +102,7 @@ func variable(v *js.Var) *js.Var {
 	return v
 }
 
-// survey finds what is assigned, and what is tested for its form.
+// survey finds the variables and fields that are assigned, and those whose form is tested.
 type survey struct{ r *reader }
 
 func (survey) Exit(js.INode) {}
@@ -192,7 +192,7 @@ func (r *reader) binds(b js.IBinding) {
 	}
 }
 
-// target notes what an assignment changes.
+// target records what an assignment changes.
 func (r *reader) target(x js.IExpr) {
 	switch x := x.(type) {
 	case *js.Var:
@@ -209,7 +209,7 @@ func (r *reader) target(x js.IExpr) {
 			r.probe(x.X)
 		}
 		r.mutate(x.X)
-	case *js.ObjectExpr: // a pattern; its variables count twice
+	case *js.ObjectExpr: // a pattern; its variables count twice, so that their values are unknown
 		for _, p := range x.List {
 			r.target(p.Value)
 			r.target(p.Value)
@@ -224,7 +224,7 @@ func (r *reader) target(x js.IExpr) {
 	}
 }
 
-// mutate notes the variable at the beginning of a path that is assigned.
+// mutate records the variable at the beginning of an assigned path.
 func (r *reader) mutate(x js.IExpr) {
 	for {
 		switch e := x.(type) {
@@ -243,7 +243,7 @@ func (r *reader) mutate(x js.IExpr) {
 	}
 }
 
-// probe notes what is tested: a variable or a field.
+// probe records a variable or a field whose form is tested.
 func (r *reader) probe(x js.IExpr) {
 	switch x := x.(type) {
 	case *js.Var:
@@ -257,7 +257,7 @@ func (r *reader) probe(x js.IExpr) {
 	}
 }
 
-// changes are the functions of Object that change their first argument, or ask what it has.
+// changes are the functions of Object that change their first argument or test its properties.
 var changes = map[string]bool{"assign": true, "defineProperty": true, "defineProperties": true, "hasOwn": true, "setPrototypeOf": true}
 
 func isAssignment(op js.TokenType) bool {
@@ -269,7 +269,7 @@ func isAssignment(op js.TokenType) bool {
 	return false
 }
 
-// name is the name of a global variable; "" for anything else.
+// name returns the name of a global variable, "" for any other expression.
 func name(x js.IExpr) string {
 	if v, ok := x.(*js.Var); ok && variable(v).Decl == js.NoDecl {
 		return plainName(variable(v).Data)
@@ -287,13 +287,13 @@ func literalName(x js.IExpr) string {
 	return ""
 }
 
-// plainName is a name without escapes.
+// plainName returns a name with its escapes decoded.
 func plainName(data []byte) string {
 	text, _ := unescape(string(data))
 	return text
 }
 
-// stringOf is the text of a string literal, or of a template without parts.
+// stringOf returns the value of a string literal, or of a template without substitutions.
 func stringOf(x js.IExpr) (string, bool) {
 	switch x := x.(type) {
 	case *js.LiteralExpr:
@@ -312,7 +312,7 @@ func stringOf(x js.IExpr) (string, bool) {
 	return "", false
 }
 
-// unquote reads a string literal.
+// unquote decodes a string literal.
 func unquote(data []byte) (text string, ok bool) {
 	if len(data) < 2 {
 		return "", false
@@ -320,14 +320,14 @@ func unquote(data []byte) (text string, ok bool) {
 	return unescape(string(data[1 : len(data)-1]))
 }
 
-// unescape is a text of the program without its escapes: esbuild writes what is beyond ASCII as escapes, in names too. ok is false if it has half
-// of a surrogate pair, which no other text has, or an escape that is none.
+// unescape decodes the escapes in a text of the program: esbuild writes characters beyond ASCII as escapes, in names too. ok is false if the
+// text has half a surrogate pair, which Go strings cannot hold, or an invalid escape.
 func unescape(text string) (_ string, ok bool) {
 	if !strings.Contains(text, `\`) {
 		return text, true
 	}
 	var out strings.Builder
-	var half rune // the first of a surrogate pair
+	var half rune // first half of a surrogate pair
 	for text != "" {
 		var c rune
 		if text[0] == '\\' {
@@ -355,7 +355,7 @@ func unescape(text string) (_ string, ok bool) {
 	return out.String(), half == 0
 }
 
-// escape reads an escape behind its backslash. The character is -1 for the end of a line, which stands for nothing.
+// escape decodes an escape; text begins after the backslash. The character is -1 for an escaped end of line, which stands for no character.
 func escape(text string) (c rune, rest string, ok bool) {
 	if text == "" {
 		return 0, "", false
@@ -392,7 +392,7 @@ func escape(text string) (c rune, rest string, ok bool) {
 	return rune(n), strings.TrimPrefix(rest[digits:], map[bool]string{true: "}"}[digits != 2 && text[1] == '{']), err == nil && n <= unicode.MaxRune
 }
 
-// place is where a part of the code stands.
+// place returns the position of a part of the code.
 func (r *reader) place(data []byte) Place {
 	if len(data) == 0 {
 		return Place{Line: -1}
@@ -413,7 +413,7 @@ func (r *reader) position(at int) Place {
 	return Place{line, at}
 }
 
-// find is the place of a name that stands shortly behind the last known one: the parser does not say.
+// find searches for the place of a name shortly after the last known position, because the parser does not report it.
 func (r *reader) find(name string) Place {
 	const near = 500
 	text := string(r.code[r.last:min(len(r.code), r.last+near)])
@@ -442,7 +442,7 @@ func isPart(c byte) bool {
 	return c == '_' || c == '$' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// add adds a value and returns its place.
+// add adds a value and returns its index, -1 if there are too many values.
 func (r *reader) add(v Value) int {
 	r.size++
 	if r.size > maxValues {
@@ -452,7 +452,7 @@ func (r *reader) add(v Value) int {
 	return len(r.found) - 1
 }
 
-// made is add for what is made of another value: unknown if that is.
+// made adds a value that refers to another one. It returns -1 if the other one is unknown.
 func (r *reader) made(v Value) int {
 	if v.Of < 0 {
 		return -1

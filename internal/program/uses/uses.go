@@ -1,58 +1,58 @@
-// Package uses reads what a program does with tools: which it calls, with what, and which fields of the answers it reads. It knows
-// no tool: what exists is for its caller to say. It says nothing of what it does not understand.
+// Package uses analyses what a program does with tools: which tools it calls, with which arguments, and which fields of the answers it reads.
+// It knows no tools; its caller decides what exists. It reports nothing about code that it does not understand.
 package uses
 
-// Uses are the values of a program that come from tools, in the order in which they are made: a value is made of earlier ones. Uses are
-// shared and must not be changed.
+// Uses are the values of a program that come from tools, in the order in which they are created: a value refers only to earlier ones. Uses
+// are shared and must not be changed.
 type Uses []Value
 
-// Kind is how a value is made.
+// Kind is the kind of expression that creates a value.
 type Kind uint8
 
-// Kinds of values. Of is the value that it is made of, Name a name as written.
+// Kinds of values. Each comment shows the expression in terms of the fields of Value.
 const (
-	Tools   Kind = iota // tools
-	ByName              // callMCPTool; Raw: callMCPTool.raw
-	Servers             // the module ./servers
-	Server              // a module ./servers/Name, or a function of it, ./servers/server/function
+	Tools   Kind = iota // global variable tools
+	ByName              // callMCPTool, or callMCPTool.raw if Raw is set
+	Servers             // module ./servers
+	Server              // module ./servers/Name, or a function that is a module of its own, ./servers/server/function
 	Member              // Of.Name
-	Call                // Of(Args...); Result is what its callback returns
+	Call                // Of(Args...); Result is the value that its callback returns
 	Awaited             // await Of
-	Element             // Of[Index], or an item of it: Index is -1
-	Param               // parameter Index of the callback of Of, which is a member
+	Element             // Of[Index], or any item of Of if Index is -1
+	Param               // parameter Index of the callback of Of, which is a Member
 	List                // [Items...]
 	All                 // Promise.all(Of)
 	Promise             // promise of an async function that returns Of
-	Mapped              // an array of Of, made by a function of the program for each item of something
+	Mapped              // array of values Of that a function of the program returns for each item of another array
 )
 
-// Value is one value.
+// Value is a value that comes from a tool, or a part or container of such values.
 type Value struct {
 	Kind    Kind
-	Of      int // a place in Uses; -1: unknown
+	Of      int // index in Uses; -1 if unknown
 	Name    string
 	Index   int
 	At      Place
 	Args    []Arg
-	Items   []int // places in Uses; -1: unknown
-	Result  int   // place in Uses; -1: unknown
+	Items   []int // indexes in Uses; -1 if unknown
+	Result  int   // index in Uses; -1 if unknown
 	Raw     bool
 	Quiet   bool // marks a Member whose existence the program tests
 	Changed bool // marks a Member that the program assigns or whose type it tests
-	// Empty says of a Call that its callback returns nothing, or nothing that has fields.
+	// Empty marks a Call whose callback returns nothing, or a value without fields.
 	Empty bool
 }
 
-// Place is a position in the text that was read: a line and a column in bytes, both from 0. Line is -1 for no position.
+// Place is a position in the code: a line and a column in bytes, both from 0. Line is -1 if the position is unknown.
 type Place struct{ Line, Column int }
 
-// Form is what is known of an argument.
+// Form is the form of an argument, as far as it is known.
 type Form uint8
 
 // Forms of arguments.
 const (
 	Unknown   Form = iota
-	Undefined      // same as an absent value
+	Undefined      // undefined or absent
 	Null
 	String
 	Number
@@ -69,7 +69,7 @@ type Arg struct {
 	Text   string  // JSON of a literal; "" if only its form is known
 	Fields []Field // fields of an object
 	Items  []Arg   // items of an array
-	Open   bool    // an object or array that has more than is listed, or a call's last argument that stands for any number
+	Open   bool    // marks an object or array that may have more than is listed, or the last argument of a call that is spread
 	Of     int
 }
 
@@ -80,10 +80,10 @@ type Field struct {
 	Arg  Arg
 }
 
-// Import is a name that a program imports from ./servers or from below it.
+// Import is a name that a program imports from ./servers or a module below it.
 type Import struct {
-	Path string // behind "servers/"; "" is ./servers
-	Name string // of the export; "*" is all of them
-	// Dynamic says that the name is no import: it is the function that stands for import().
+	Path string // path after "servers/"; "" is ./servers itself
+	Name string // name of the export; "*" is all exports
+	// Dynamic reports that the name is not an import but the function that replaces import().
 	Dynamic bool
 }

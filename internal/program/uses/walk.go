@@ -9,7 +9,7 @@ import (
 func (r *reader) block(list []js.IStmt) {
 	begin := r.last
 	for _, s := range list {
-		if f, ok := s.(*js.FuncDecl); ok { // functions are there before the statements around them
+		if f, ok := s.(*js.FuncDecl); ok { // functions are hoisted
 			r.function(f.Name, f.Params, f.Body.List, f.Async, f.Generator)
 		}
 	}
@@ -97,14 +97,14 @@ func (r *reader) declare(d *js.VarDecl) {
 	}
 }
 
-// give reads what a variable or a pattern gets.
+// give reads the expression that is assigned to a variable or a pattern.
 func (r *reader) give(to js.IBinding, x js.IExpr) {
 	v, ok := to.(*js.Var)
 	if !ok {
 		begin := r.last
 		of := r.expr(x)
 		end := r.last
-		r.last = begin // the pattern stands before what it gets
+		r.last = begin // in the code the pattern stands before the expression
 		r.bind(to, of)
 		r.last = max(r.last, end)
 		return
@@ -126,7 +126,7 @@ func (r *reader) give(to js.IBinding, x js.IExpr) {
 	case Of:
 		r.bind(v, arg.Of)
 	default:
-		if arg.Form == Array { // an array may grow
+		if arg.Form == Array { // the array may grow
 			arg.Items, arg.Open = nil, true
 		}
 		if !r.probed[v] && !r.mutated[v] {
@@ -159,7 +159,7 @@ func (r *reader) bind(to js.IBinding, of int) {
 			default:
 				begin := r.last
 				at := r.place(key.Literal.Data)
-				if v, ok := item.Value.Binding.(*js.Var); ok && at.Line < 0 { // the parser copies the key of a shorthand
+				if v, ok := item.Value.Binding.(*js.Var); ok && at.Line < 0 { // the parser copies the key of a shorthand property, so its position is unknown
 					if at = r.place(v.Data); r.last < begin {
 						r.last, at.Line = begin, -1
 					}
@@ -188,7 +188,7 @@ func (r *reader) bind(to js.IBinding, of int) {
 	}
 }
 
-// keyName is the name that a key stands for; ok is false if that is not known.
+// keyName returns the name that a key stands for. ok is false if it is not known.
 func keyName(l js.LiteralExpr) (name string, ok bool) {
 	switch l.TokenType {
 	case js.StringToken:
@@ -199,7 +199,7 @@ func keyName(l js.LiteralExpr) (name string, ok bool) {
 	return unescape(string(l.Data))
 }
 
-// function reads one of the program's functions. What its parameters are is not known.
+// function reads a function of the program whose parameters are unknown.
 func (r *reader) function(called *js.Var, params js.Params, body []js.IStmt, async, generator bool) function {
 	f := r.body(params, nil, body)
 	f.async = async
@@ -212,7 +212,7 @@ func (r *reader) function(called *js.Var, params js.Params, body []js.IStmt, asy
 	return f
 }
 
-// body reads the parameters and the statements of a function. given are the first parameters.
+// body reads the parameters and the statements of a function. given are the values of its first parameters.
 func (r *reader) body(params js.Params, given []int, body []js.IStmt) function {
 	outermost := r.outermost
 	r.outermost = false
@@ -243,7 +243,7 @@ func (r *reader) body(params js.Params, given []int, body []js.IStmt) function {
 	return function{result: -1}
 }
 
-// imported binds the parameters of the outermost function, which are what the program imports.
+// imported binds a parameter of the outermost function to what the program imports by it.
 func (r *reader) imported(to js.IBinding) {
 	switch to := to.(type) {
 	case *js.Var:
@@ -266,7 +266,7 @@ func (r *reader) imported(to js.IBinding) {
 	}
 }
 
-// module is the module behind "servers/".
+// module adds the module with the path after "servers/".
 func (r *reader) module(path string, at Place) int {
 	if path == "" {
 		return r.add(Value{Kind: Servers, Of: -1, At: at})
@@ -289,7 +289,7 @@ func (r *reader) class(c *js.ClassDecl) {
 	}
 }
 
-// ownFunction reads an expression that is a function.
+// ownFunction reads an expression if it is a function.
 func (r *reader) ownFunction(x js.IExpr) (function, bool) {
 	switch x := x.(type) {
 	case *js.GroupExpr:
@@ -304,7 +304,7 @@ func (r *reader) ownFunction(x js.IExpr) (function, bool) {
 	return function{}, false
 }
 
-// test reads an expression of which only the truth counts: what it names need not be there.
+// test reads an expression that is only tested for truth, so that the fields it names need not exist.
 func (r *reader) test(x js.IExpr) {
 	switch x := x.(type) {
 	case *js.GroupExpr:
@@ -325,7 +325,7 @@ func (r *reader) test(x js.IExpr) {
 	r.hush(r.expr(x))
 }
 
-// hush makes a field that was read last one that need not be there, wherever it is read.
+// hush marks the field that was read last as one that need not exist, also at other places.
 func (r *reader) hush(of int) {
 	if of >= 0 && of == len(r.found)-1 && r.found[of].Kind == Member {
 		r.quiet[r.found[of].Name] = true
@@ -350,7 +350,7 @@ func isNothing(x js.IExpr) bool {
 	return name(x) == "undefined"
 }
 
-// isPlain reports whether an expression has no fields that could be meant instead of others.
+// isPlain reports whether the value of an expression has no fields that the program could read instead of a tool's.
 func isPlain(x js.IExpr) bool {
 	switch x := x.(type) {
 	case *js.GroupExpr:
@@ -363,7 +363,7 @@ func isPlain(x js.IExpr) bool {
 	return isNothing(x)
 }
 
-// expr reads an expression and returns its value; -1: it comes from no tool.
+// expr reads an expression and returns its value, -1 if it does not come from a tool.
 func (r *reader) expr(x js.IExpr) int {
 	switch x := x.(type) {
 	case *js.Var:
@@ -531,7 +531,7 @@ func (r *reader) index(x *js.IndexExpr) int {
 	return -1
 }
 
-// call reads a call.
+// call reads a function call and returns the value of its result.
 func (r *reader) call(x *js.CallExpr) int {
 	args := x.Args.List
 	if of, ok := r.special(x); ok {
@@ -595,7 +595,7 @@ func callback(x js.IExpr) (params js.Params, body []js.IStmt, async, ok bool) {
 	return params, nil, false, false
 }
 
-// special reads calls of what is no tool's: Promise.all, require and import.
+// special reads calls of Promise.all, require and import.
 func (r *reader) special(x *js.CallExpr) (int, bool) {
 	args := x.Args.List
 	if len(args) == 0 || args[0].Rest {
@@ -628,7 +628,7 @@ func (r *reader) special(x *js.CallExpr) (int, bool) {
 	return of, true
 }
 
-// serversPath cuts ./servers/ off a specifier.
+// serversPath returns the path after ./servers/ in a specifier, and reports whether it is such a specifier or ./servers itself.
 func serversPath(specifier string) (string, bool) {
 	path, ok := strings.CutPrefix(specifier, "./servers/")
 	if !ok || strings.HasSuffix(path, ".js") || strings.HasSuffix(path, ".ts") || strings.HasSuffix(path, "/index") || path == "index" {
@@ -692,7 +692,8 @@ func (r *reader) arg(x js.IExpr) Arg {
 			}
 		case js.NotToken:
 			r.test(x.X)
-			if l, ok := x.X.(*js.LiteralExpr); ok && l.TokenType == js.IntegerToken { // esbuild's !0
+			if l, ok := x.X.(*js.LiteralExpr); ok && l.TokenType == js.IntegerToken { // esbuild writes true and false as !0 and !1
+
 				return Arg{Form: Boolean, At: r.place(l.Data)}
 			}
 			return Arg{Form: Boolean, At: Place{Line: -1}}
@@ -775,7 +776,7 @@ func (r *reader) literal(l *js.LiteralExpr) Arg {
 	case js.BinaryToken, js.OctalToken, js.HexadecimalToken:
 		a.Form = Number
 	}
-	if strings.HasSuffix(string(l.Data), "n") && a.Form == Number { // no JSON
+	if strings.HasSuffix(string(l.Data), "n") && a.Form == Number { // a BigInt has no JSON
 		a.Form, a.Text = Unknown, ""
 	}
 	return a

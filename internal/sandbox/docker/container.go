@@ -14,35 +14,35 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/node"
 )
 
-// user is who programs run as.
+// user is the user and the group that programs run as.
 const user = "10001:10001"
 
-// overhead is what Node.js takes beside the memory of a program, in bytes.
+// overhead is the memory in bytes that Node.js needs in addition to the memory of a program.
 const overhead = 96 << 20
 
-// What a container may have of files.
+// Limits of the files of a container.
 const (
 	openFiles = 256
 	tmpSize   = 16 << 20 // size of /tmp in bytes
-	tmpFiles  = 1024     // most files in /tmp
+	tmpFiles  = 1024     // maximum number of files in /tmp
 )
 
-// seccomp lists the system calls of Node.js at work: no sockets, no processes, no programs but the first, no tracing.
+// seccomp is a profile with the system calls that Node.js needs: no sockets, no processes, no programs but the first, no tracing.
 //
 //go:embed seccomp.json
 var seccomp []byte
 
-// bootstrap is what Node.js executes: it says which walls are missing, then reads the runner from its standard input, so that any image
-// with Node.js will do.
+// bootstrap is the script that Node.js executes. It reports which walls are missing, then reads the runner from its standard input, so that any image
+// with Node.js works.
 //
 //go:embed bootstrap.cjs
 var bootstrap string
 
-// container is the recipe of every container.
+// recipe returns the options with which every container is created.
 func (s *Sandbox) recipe() client.ContainerCreateOptions {
 	memory := s.opt.Memory + overhead
 	pids := int64(s.opt.Pids)
-	// Twice what a program may compute: it may be replayed first. The end of a harness that was killed is also that of its busy containers.
+	// The limit is twice the computing time of a program, which may be replayed first. It also ends busy containers of a harness that was killed.
 	compute := int64(math.Ceil(s.opt.CPUs) * 2 * (s.opt.Timeout + 10*time.Second).Seconds())
 	expected, err := json.Marshal(map[string]any{
 		"runner": len(s.script), "cache": len(s.cache), "memory": memory, "pids": pids, "cpus": s.opt.CPUs, "files": openFiles, "tmpSize": tmpSize, "tmpFiles": tmpFiles,
@@ -74,7 +74,7 @@ func (s *Sandbox) recipe() client.ContainerCreateOptions {
 	}
 }
 
-// profile is seccomp on one line.
+// profile returns seccomp in one line.
 func profile() string {
 	var text bytes.Buffer
 	if err := json.Compact(&text, seccomp); err != nil {

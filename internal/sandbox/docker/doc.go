@@ -1,22 +1,20 @@
-// Package docker is the tier that executes programs with Node.js in containers, by the API of a Docker engine. A container executes one
-// program; then it is killed and removed. The walls around it are those of the container: an unprivileged user, a read-only root, no
-// network, a list of system calls without sockets and processes, limits on memory, processors, processes and files. With gVisor
-// (runtime runsc) a kernel of its own stands between the container and the machine's.
+// Package docker is the tier that executes programs with Node.js in containers, through the API of a Docker engine. A container executes one program;
+// then it is killed and removed. Its walls are those of a container: an unprivileged user, a read-only root, no network, a list of system calls
+// without sockets and processes, and limits on memory, processors, processes and files. With gVisor (runtime runsc) a separate kernel stands between
+// the container and the kernel of the machine.
 //
-// A container has no mount and no file of the harness: Node.js is started with a short script (bootstrap.cjs), which looks at the walls
-// from within and then reads the runner from its standard input, the same that the process tier has. So any image with Node.js will do, and
-// one image serves all versions of the harness. The harness attaches to the container before it starts it, and separates the engine's
-// chunks of output and errors (runner.go). The image is known by its id from the start of the harness on: a tag that moves changes nothing
-// in a running one.
+// A container has no mount and no file of the harness. Node.js is started with a short script (bootstrap.cjs), which examines the walls from within
+// and then reads the runner from its standard input; it is the same runner as in the process tier. So any image with Node.js works, and one image
+// serves all versions of the harness. The harness attaches to the container before it starts it, and separates the engine's chunks of output and
+// errors (runner.go). It looks up the id of the image once, when it starts: a tag that moves later does not affect it.
 //
-// The limits that the kernel has for the container's group are read from version 2 of groups, or from version 1 where that is in use
-// (TestGroups); what the engine made is also compared with what it was asked for (asFor). No limit, no program: a rootless engine on
-// version 1 is refused.
+// The limits of the container's control group are read from cgroup version 2, or from version 1 if that is in use (TestGroups). What the engine has
+// created is also compared with what it was asked for (asFor). Programs do not run without these limits: a rootless engine on version 1 is refused.
 //
-// A container that ends by itself is asked why: its exit code, and whether the engine reports that the kernel killed it for its memory.
-// Then it is removed, as one that is killed is, in the background, four at a time. It counts among sandbox.pool until the engine has
-// removed it; a removal that fails is tried again. A connection that breaks is the end of its container. Containers have labels: the
-// directory of their harness, and the process. A process holds the lock of a file in that directory, which ends with it, so that the next
-// one sees whose containers are left, and removes them, also where process ids mean nothing, in containers and with engines elsewhere. A
-// container ends when its standard input does, and a busy one by its limit of processor time.
+// When a container ends by itself, the harness asks for its exit code, and whether the engine reports that the kernel killed it for its memory.
+// Containers are removed in the background, four at a time, whether they ended or were killed. A container counts toward sandbox.pool until the
+// engine has removed it; a removal that fails is tried again. If the connection to a container breaks, the container is ended. A container has labels
+// for the directory of its harness and for the process. A process holds the lock of a file in that directory, which ends with the process. So the
+// next process can tell whose containers are left, and removes them, even where process ids mean nothing: inside containers, or with an engine on
+// another machine. A container ends when its standard input ends; a busy one ends at its limit of processor time.
 package docker

@@ -21,17 +21,17 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/node"
 )
 
-// The walls.
+// The names of the walls.
 const (
 	User     = "no privileges"
 	ReadOnly = "read-only root"
 	Network  = "no network"
 	Seccomp  = "seccomp"
 	Limits   = "limits"
-	Kernel   = "kernel of its own" // gVisor's
+	Kernel   = "kernel of its own" // the kernel of gVisor
 )
 
-// Options say where containers run, and what they may use. Zero values take the defaults given.
+// Options configures the tier. A zero value stands for the default after the semicolon.
 type Options struct {
 	Engine  Engine
 	Image   string        // image with Node.js that the engine has; DefaultImage
@@ -40,10 +40,10 @@ type Options struct {
 	CPUs    float64       // processors of a container; 1
 	Pids    int           // threads and processes of a container; 64
 	Timeout time.Duration // computing time of a program; 30 seconds
-	// Size is how many containers there are at most, with those that are being removed; as many as take half of the memory of the engine's
-	// machine when all use what they may, between 2 and 256.
+	// Size is the maximum number of containers, including those that are being removed. By default it is the number of containers whose limits add up to
+	// half of the memory of the engine's machine, between 2 and 256.
 	Size int
-	// Dir holds what tells live processes from dead ones, whose containers are removed. Required.
+	// Dir is the directory of the files that tell live processes from dead ones, whose containers are removed. It is required.
 	Dir string
 }
 
@@ -51,33 +51,33 @@ type Options struct {
 type Sandbox struct {
 	opt     Options
 	client  *client.Client
-	image   string // id of the image: a tag may move
+	image   string // id of the image, because a tag may move
 	gvisor  bool
 	script  []byte
 	cache   []byte // the runner's code cache, made by the first container
 	info    sandbox.Info
 	owner   *instance
 	missing map[string]string
-	first   atomic.Pointer[startedRunner] // started by Open
+	first   atomic.Pointer[startedRunner] // runner that Open started, until Start returns it
 
 	slots     chan struct{} // holds a token for each container that the engine has not removed yet
 	removals  sync.WaitGroup
-	removing  chan struct{}         // holds a token for each request to remove one
-	failure   atomic.Pointer[error] // error of the last start that failed
-	closeTime time.Duration         // time that Close waits for removals
+	removing  chan struct{}         // holds a token for each request to remove a container
+	failure   atomic.Pointer[error] // error of the last removal that failed
+	closeTime time.Duration         // maximum time that Close waits for removals
 	abandoned chan struct{}         // closed when Close gives up waiting for removals
 }
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
 
 const (
-	startTime = time.Minute // time until a container is ready
+	startTime = time.Minute // maximum time until a container is ready
 	minSize   = 2
 	maxSize   = 256
 )
 
-// Open prepares the tier: it starts a container, for the first Start, to see that it has the walls. It removes the containers of
-// processes that have died. An engine, a runtime or an image that cannot do what is promised is an error that says how to get it.
+// Open prepares the tier. It starts a container, which the first Start uses, to check that the walls exist. It removes the containers of processes
+// that have died. If the engine, the runtime or the image cannot do what is needed, the error says how to get one that can.
 func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	opt.Image = cmp.Or(opt.Image, DefaultImage)
 	opt.Memory = cmp.Or(opt.Memory, 100<<20)
@@ -144,11 +144,11 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 type startedRunner struct {
 	sandbox.Runner
 	version string // version of Node.js
-	gvisor  bool   // reports a kernel of its own
-	cache   []byte // the code cache that it made, as it had none
+	gvisor  bool   // whether the container has a kernel of its own
+	cache   []byte // code cache that the runner made because it had none
 }
 
-// start starts a container, and waits until its walls have been looked at and the runner in it is ready.
+// start starts a container, and waits until its walls have been examined and the runner in it is ready.
 func (s *Sandbox) start(ctx context.Context) (*startedRunner, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("it is not ready after %s", startTime))
 	defer cancel()
@@ -180,7 +180,8 @@ func (s *Sandbox) start(ctx context.Context) (*startedRunner, error) {
 	return r, nil
 }
 
-// judge says why a container that says which walls it lacks must not execute programs, and whether its kernel is gVisor's.
+// judge examines the missing walls that a container reports. It returns an error if the container must not execute programs, and reports whether its
+// kernel is gVisor's.
 func (s *Sandbox) judge(f *frame.Frame) (gvisor bool, err error) {
 	why, machines := f.Missing[Kernel]
 	if machines && (s.gvisor || strings.Contains(s.opt.Runtime, "runsc")) {
@@ -188,7 +189,7 @@ func (s *Sandbox) judge(f *frame.Frame) (gvisor bool, err error) {
 	}
 	var missing []string
 	for _, wall := range slices.Sorted(maps.Keys(f.Missing)) {
-		if wall == Kernel || wall == Seccomp && !machines { // gVisor has system calls of its own; what it does with the machine's, it filters itself
+		if wall == Kernel || wall == Seccomp && !machines { // gVisor implements system calls itself, and filters its own calls of the machine's kernel
 			continue
 		}
 		missing = append(missing, fmt.Sprintf("%s (%s)", wall, f.Missing[wall]))
@@ -202,8 +203,8 @@ func (s *Sandbox) judge(f *frame.Frame) (gvisor bool, err error) {
 	return !machines, nil
 }
 
-// asFor checks that the engine has made a container as it was asked to, which not all can be seen from within: with its limits, which gVisor
-// hides, and with nothing of the machine in it.
+// asFor checks that the engine has created a container as it was asked to. Some of that cannot be seen from within: the limits, which gVisor hides,
+// and that the container contains nothing of the machine.
 func (s *Sandbox) asFor(ctx context.Context, r *startedRunner) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -244,13 +245,13 @@ func (s *Sandbox) asFor(ctx context.Context, r *startedRunner) error {
 	return nil
 }
 
-// those lists what is true.
+// those lists the facts that are true.
 func those(facts map[string]bool) string {
 	maps.DeleteFunc(facts, func(_ string, is bool) bool { return !is })
 	return strings.Join(slices.Sorted(maps.Keys(facts)), ", ")
 }
 
-// Walls are those that containers should have.
+// Walls returns the walls that containers should have.
 func (s *Sandbox) Walls() []string {
 	if s.gvisor {
 		return []string{User, ReadOnly, Network, Kernel, Limits}
@@ -258,10 +259,10 @@ func (s *Sandbox) Walls() []string {
 	return []string{User, ReadOnly, Network, Seccomp, Limits}
 }
 
-// Missing are the walls that containers have not, and why.
+// Missing returns the walls that containers lack, with the reasons.
 func (s *Sandbox) Missing() map[string]string { return s.missing }
 
-// Size is how many containers there are at most, with those that are being removed.
+// Size returns the maximum number of containers, including those that are being removed.
 func (s *Sandbox) Size() int { return cap(s.slots) }
 
 func (s *Sandbox) defaultSize(memory int64) int {
@@ -271,8 +272,8 @@ func (s *Sandbox) defaultSize(memory int64) int {
 // Info implements sandbox.Sandbox.
 func (s *Sandbox) Info() sandbox.Info { return s.info }
 
-// Close implements sandbox.Sandbox. It waits until the containers of runners that were killed are removed, for 15 seconds at most; what
-// is left then is removed by the next Open of another process.
+// Close implements sandbox.Sandbox. It waits at most 15 seconds until the containers of killed runners are removed. The next Open of another process
+// removes the rest.
 func (s *Sandbox) Close() (err error) {
 	if first := s.first.Swap(nil); first != nil {
 		first.Kill()

@@ -20,19 +20,19 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// Engine is where containers run.
+// Engine identifies the Docker engine that runs the containers.
 type Engine struct {
-	// Host is the address of the engine's API: unix:///run/user/1000/docker.sock, tcp://engine:2376, npipe:////./pipe/docker_engine; the
-	// system's usual one when empty.
+	// Host is the address of the engine's API: unix:///run/user/1000/docker.sock, tcp://engine:2376, npipe:////./pipe/docker_engine. If it is empty, the
+	// usual address of the system is used.
 	Host string
 	// Certs is the directory of ca.pem, cert.pem and key.pem, for an engine behind TLS.
 	Certs string
 }
 
-// askTime bounds each request to the engine but for those that carry images.
+// askTime is the time limit of a request to the engine, other than those that transfer images.
 const askTime = 30 * time.Second
 
-// connect makes a client, which connects with its first request.
+// connect returns a client, which connects with its first request.
 func (e Engine) connect() (*client.Client, error) {
 	e.Host = cmp.Or(e.Host, client.DefaultDockerHost)
 	scheme, _, _ := strings.Cut(e.Host, "://")
@@ -56,8 +56,8 @@ func (e Engine) connect() (*client.Client, error) {
 	return c, nil
 }
 
-// Command is what executes code by Docker's command docker run, in a container that is made for it, has fewer walls than those of the sandbox,
-// and is removed afterwards.
+// Command returns a command that executes code with docker run. The code runs in a new container, which has fewer walls than those of the sandbox and
+// is removed afterwards.
 func (e Engine) Command(ctx context.Context, image, runtime, code string) *exec.Cmd {
 	args := []string{
 		"--host", cmp.Or(e.Host, client.DefaultDockerHost), "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL",
@@ -73,7 +73,7 @@ func (e Engine) Command(ctx context.Context, image, runtime, code string) *exec.
 	return cmd
 }
 
-// reach returns what the engine says of itself.
+// reach returns the engine's information about itself.
 func reach(ctx context.Context, c *client.Client) (system.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -96,7 +96,7 @@ func isNet(err error) bool {
 	return ok
 }
 
-// capable says why an engine cannot give containers the walls that they need, and which others are missing.
+// capable returns an error if an engine cannot give containers the walls that they need. Otherwise it returns the other walls that are missing.
 func capable(info system.Info, runtime string) (missing map[string]string, err error) {
 	if runtime == "" {
 		runtime = info.DefaultRuntime
@@ -133,7 +133,7 @@ func capable(info system.Info, runtime string) (missing map[string]string, err e
 	return missing, nil
 }
 
-// architecture is this machine's, as an engine calls it.
+// architecture returns the architecture of this machine, as an engine names it.
 func architecture() string {
 	switch runtime.GOARCH {
 	case "amd64":

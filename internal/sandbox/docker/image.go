@@ -22,13 +22,13 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/node"
 )
 
-// DefaultImage is the image that containers are made of, and that Build makes.
+// DefaultImage is the default name of the image of containers, and the name of the image that Build builds.
 const DefaultImage = "mcp-code-exec-harness/sandbox"
 
-// nodePath is where Node.js is in an image that Build made.
+// nodePath is the path of Node.js in an image that Build built.
 const nodePath = "/usr/bin/node"
 
-// imageID finds an image in the engine.
+// imageID returns the id of an image in the engine.
 func imageID(ctx context.Context, c *client.Client, name string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -45,17 +45,17 @@ func imageID(ctx context.Context, c *client.Client, name string) (string, error)
 	return image.ID, nil
 }
 
-// Built is an image that Build made, or found.
+// Built describes an image that Build built or found.
 type Built struct {
 	Name string `json:"name"`
-	Tag  string `json:"tag"` // a name that stays that of this image
+	Tag  string `json:"tag"` // name that always refers to this image
 	ID   string `json:"id"`
-	Node string `json:"node"` // the version of Node.js
-	New  bool   `json:"new"`  // reports that the engine did not have it
+	Node string `json:"node"` // version of Node.js
+	New  bool   `json:"new"`  // whether Build has just built it
 }
 
-// Build makes an image without a registry: Node.js of this machine, its libraries, a user, and nothing else. It is in the engine under
-// name (empty: DefaultImage) and under a tag that is the hash of its content. program is the path of Node.js; empty: node in the
+// Build builds an image without a registry. It contains Node.js of this machine, its libraries, a user, and nothing else. In the engine it has the
+// given name (empty: DefaultImage) and a tag that is the hash of its content. program is the path of Node.js; if it is empty, node is searched in the
 // directories of PATH.
 func Build(ctx context.Context, engine Engine, name, program string) (*Built, error) {
 	name = cmp.Or(name, DefaultImage)
@@ -103,7 +103,7 @@ func Build(ctx context.Context, engine Engine, name, program string) (*Built, er
 	return b, nil
 }
 
-// Ensure builds DefaultImage where an engine has none of this name yet, and reports whether it did.
+// Ensure builds DefaultImage if an engine has no image of this name yet, and reports whether it did.
 func Ensure(ctx context.Context, engine Engine, program string) (built bool, err error) {
 	c, err := engine.connect()
 	if err != nil {
@@ -120,7 +120,7 @@ func Ensure(ctx context.Context, engine Engine, program string) (built bool, err
 	return err == nil, err
 }
 
-// changesFor are the instructions of the image besides its files, as Dockerfile.sandbox has them.
+// changesFor returns the instructions of the image besides its files, as in Dockerfile.sandbox.
 func changesFor(machine *node.Machine) []string {
 	changes := []string{"USER " + user, `ENTRYPOINT ["` + nodePath + `"]`}
 	for _, variable := range machine.Env() {
@@ -129,7 +129,7 @@ func changesFor(machine *node.Machine) []string {
 	return changes
 }
 
-// file is one of an image: a directory, a text, or a file of this machine.
+// file is an entry of an image: a directory, a text, or a file of this machine.
 type file struct {
 	path   string // path without the slash at the beginning
 	mode   int64
@@ -137,7 +137,7 @@ type file struct {
 	source string
 }
 
-// layout lists the files of the image, directories before what is in them.
+// layout lists the files of the image, each directory before its contents.
 func layout(machine *node.Machine) ([]file, error) {
 	all := map[string]file{}
 	add := func(f file) {
@@ -170,7 +170,7 @@ func layout(machine *node.Machine) ([]file, error) {
 	return files, nil
 }
 
-// archive writes files as a tar, the same for the same content.
+// archive writes files as a tar archive. The same content always gives the same archive.
 func archive(to io.Writer, files []file) error {
 	w := tar.NewWriter(to)
 	for _, f := range files {
@@ -211,7 +211,7 @@ func load(ctx context.Context, c *client.Client, tag string, files []file, chang
 	r, w := io.Pipe()
 	defer r.Close()
 	go func() { w.CloseWithError(archive(w, files)) }()
-	end := strings.LastIndex(tag, ":") // a registry's port comes before
+	end := strings.LastIndex(tag, ":") // the port of a registry may come before
 	repository, version := tag[:end], tag[end+1:]
 	result, err := c.ImageImport(ctx, client.ImageImportSource{Source: r, SourceName: "-"}, repository, client.ImageImportOptions{Tag: version, Changes: changes})
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 
 // The labels of containers.
 const (
-	homeLabel     = "mcp-code-exec-harness.home"     // the directory of the process that made it
-	instanceLabel = "mcp-code-exec-harness.instance" // the process
-	pidLabel      = "mcp-code-exec-harness.pid"      // for people
+	homeLabel     = "mcp-code-exec-harness.home"     // identifies the directory of the process that created the container
+	instanceLabel = "mcp-code-exec-harness.instance" // identifies the process
+	pidLabel      = "mcp-code-exec-harness.pid"      // process id, for people
 )
 
-// instance is this process among those that share a directory. Each holds the lock of a file there, which it cannot outlive.
+// instance is this process among those that share a directory. Each process holds the lock of a file there; the lock ends with the process.
 type instance struct {
 	dir, home, name string
 	lock            *os.File
 }
 
-// join makes a directory and this process's file in it.
+// join creates a directory and this process's file in it.
 func join(parent string) (*instance, error) {
 	i := &instance{dir: filepath.Join(parent, "docker"), name: rand.Text()}
 	if err := os.MkdirAll(i.dir, 0o700); err != nil {
@@ -55,10 +55,10 @@ func join(parent string) (*instance, error) {
 
 func (i *instance) file(name string) string { return filepath.Join(i.dir, name+".lock") }
 
-// leave ends the instance, which has no containers any more.
+// leave ends the instance, which must have no containers left.
 func (i *instance) leave() {
 	_ = i.lock.Close()
-	_ = os.Remove(i.file(i.name)) // else dead reports it as dead, and there is nothing to remove
+	_ = os.Remove(i.file(i.name)) // if this fails, dead reports the process as dead, and there is nothing to remove
 }
 
 // dead reports whether another process that made containers has ended.
@@ -75,13 +75,13 @@ func (i *instance) dead(name string) bool {
 	return err == nil && locked
 }
 
-// sweep removes the files of processes that died without containers.
+// sweep removes old files of processes that have died.
 func (i *instance) sweep() {
 	entries, _ := os.ReadDir(i.dir)
 	for _, e := range entries {
 		name, isLock := strings.CutSuffix(e.Name(), ".lock")
 		if info, err := e.Info(); isLock && err == nil && time.Since(info.ModTime()) > abandonedAfter && i.dead(name) {
-			_ = os.Remove(i.file(name)) // else another time
+			_ = os.Remove(i.file(name)) // if this fails, a later sweep tries again
 		}
 	}
 }
@@ -90,11 +90,11 @@ func (s *Sandbox) labels() map[string]string {
 	return map[string]string{homeLabel: s.owner.home, instanceLabel: s.owner.name, pidLabel: strconv.Itoa(os.Getpid())}
 }
 
-// abandonedAfter is the age at which a stopped container has been abandoned by its harness.
+// abandonedAfter is the age from which a stopped container counts as abandoned by its harness.
 const abandonedAfter = time.Hour
 
-// reap removes the containers of processes of this directory that have died, and those of others that have ended long ago: a container
-// ends when its process does, unless it is busy.
+// reap removes the containers of dead processes of this directory. It also removes old containers of other processes that have stopped: a container
+// stops when its process ends, unless it is busy.
 func (s *Sandbox) reap() {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()

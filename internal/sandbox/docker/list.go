@@ -13,17 +13,17 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Listing is what an engine has of harnesses.
+// Listing lists the images and the containers of harnesses in an engine.
 type Listing struct {
 	Images     []Image     `json:"images"`
 	Containers []Container `json:"containers"`
 }
 
-// Image is an image under the name that is configured, with any tag.
+// Image is an image with the configured name and any tag.
 type Image struct {
 	ID      string    `json:"id"`
 	Names   []string  `json:"names"`
-	Used    bool      `json:"used"` // containers are made of it
+	Used    bool      `json:"used"` // whether new containers are made of it
 	Size    int64     `json:"size"` // bytes
 	Created time.Time `json:"created"`
 }
@@ -33,13 +33,13 @@ type Container struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
 	Image   string    `json:"image"` // id of the image
-	State   string    `json:"state"` // state in the engine's words: running, exited
+	State   string    `json:"state"` // state in the words of the engine: running, exited
 	Created time.Time `json:"created"`
-	Pid     string    `json:"pid"`  // process id of its harness, on that one's machine
-	Left    bool      `json:"left"` // reports that its harness has ended: the next one removes it
+	Pid     string    `json:"pid"`  // process id of its harness, on the machine of the harness
+	Left    bool      `json:"left"` // whether its harness has ended, so that the next one removes it
 }
 
-// List asks an engine for images called name (empty: DefaultImage) and for containers of harnesses, the newest first. dir is Options.Dir.
+// List returns the images called name (empty: DefaultImage) and the containers of harnesses in an engine, the newest first. dir is Options.Dir.
 func List(ctx context.Context, engine Engine, name, dir string) (*Listing, error) {
 	c, err := engine.connect()
 	if err != nil {
@@ -89,7 +89,7 @@ func allContainers(ctx context.Context, c *client.Client, dir string) ([]Contain
 		return nil, err
 	}
 	here := &instance{dir: filepath.Join(dir, "docker")}
-	if home, err := os.ReadFile(filepath.Join(here.dir, "home")); err == nil { // else no harness has been here
+	if home, err := os.ReadFile(filepath.Join(here.dir, "home")); err == nil { // otherwise no harness has used this directory
 		here.home = string(home)
 	}
 	all := make([]Container, len(list.Items))

@@ -22,29 +22,30 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
-// link is a container whose standard streams go over one connection to the engine.
+// link is a container whose standard streams share one connection to the engine.
 type link struct {
 	sandbox *Sandbox
 	id      string
 	conn    net.Conn
 	out     *bufio.Reader
-	left    uint32 // bytes of the standard output that are still to be read of a chunk
+	left    uint32 // bytes of the current chunk of standard output that are still to be read
 	stderr  process.Tail
 
 	mu     sync.Mutex
 	ended  bool  // the engine closed the connection, as it does when the container has ended
-	broken error // why the connection ended otherwise
+	broken error // error that ended the connection, if the engine did not close it
 	killed error // why the container was killed before it ended by itself
 }
 
 var _ sandbox.Link = (*link)(nil)
 
-// container makes a container, attaches to it, starts it and gives it the runner. It holds one of the sandbox's slots until it is removed.
+// container creates a container, attaches to it, starts it and sends it the runner. The container holds one of the sandbox's slots until it is
+// removed.
 func (s *Sandbox) container(ctx context.Context) (*link, error) {
 	if err := s.acquire(ctx); err != nil {
 		return nil, err
 	}
-	// A request that is given up may succeed, and so may one that fails: the container has a name, by which it is removed.
+	// Even if the request is given up or fails, the engine may create the container. So the container has a name by which it can be removed.
 	asked, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTime)
 	defer cancel()
 	recipe := s.recipe()
@@ -64,23 +65,23 @@ func (s *Sandbox) container(ctx context.Context) (*link, error) {
 		l.Kill()
 		return nil, err
 	}
-	go func(script, cache []byte) { // the runner's ready frame says that they arrived
+	go func(script, cache []byte) { // the runner's ready frame shows that they have arrived
 		l.Write(script)
 		l.Write(cache)
 	}(s.script, s.cache)
 	return l, nil
 }
 
-// header is what stands before each chunk of output: the stream, and the length.
+// header is the size in bytes of the header of each chunk of output, which contains the stream and the length.
 const header = 8
 
-// The streams.
+// The numbers of the streams.
 const (
 	stdout = 1
 	stderr = 2
 )
 
-// errLost is why a container is killed whose connection breaks.
+// errLost is the reason why a container is killed when its connection breaks.
 var errLost = errors.New("the connection to the Docker engine was lost, and the container killed")
 
 // Read reads the standard output, and keeps the end of the standard error.
@@ -89,7 +90,7 @@ func (l *link) Read(to []byte) (int, error) {
 	if err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if errors.Is(err, io.EOF) { // the connection may have ended: Wait finds out
+		if errors.Is(err, io.EOF) { // perhaps only the connection has ended: Wait finds out
 			l.ended = true
 		} else {
 			l.broken = fmt.Errorf("%w: %w", errLost, err)
@@ -123,10 +124,10 @@ func (l *link) read(to []byte) (int, error) {
 
 func (l *link) Write(lines []byte) (int, error) { return l.conn.Write(lines) }
 
-// Pid implements sandbox.Link: the engine may be on another machine.
+// Pid implements sandbox.Link. It returns 0, because the engine may be on another machine.
 func (l *link) Pid() int { return 0 }
 
-// Kill implements sandbox.Link. A container that has ended is looked at by Wait before it is removed.
+// Kill implements sandbox.Link. If the container has ended, Wait examines it before it is removed.
 func (l *link) Kill() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +138,7 @@ func (l *link) Kill() {
 	l.conn.Close()
 }
 
-// endTime is how long a container may take to end after its connection has. One that runs on has lost it.
+// endTime is the maximum time for a container to end after its connection has ended. A container that runs longer has lost its connection.
 const endTime = 3 * time.Second
 
 // Wait implements sandbox.Link.
@@ -165,7 +166,7 @@ func (l *link) Wait() error {
 	return sandbox.Ended(fmt.Sprintf("exit status %d", state.ExitCode), &l.stderr)
 }
 
-// state waits until the container has ended, and returns how.
+// state waits until the container has ended, and returns its state.
 func (l *link) state(ctx context.Context) (*container.State, error) {
 	wait := l.sandbox.client.ContainerWait(ctx, l.id, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
@@ -183,10 +184,10 @@ func (l *link) state(ctx context.Context) (*container.State, error) {
 // killed is the exit code of a process that was killed by signal 9.
 const killed = 128 + 9
 
-// reportTime is how long the engine may take to report that the kernel killed a container for its memory, once the container has ended.
+// reportTime is the maximum time for the engine to report that the kernel killed a container for its memory, once the container has ended.
 const reportTime = 2 * time.Second
 
-// outOfMemory reports whether the engine says, now or soon, that the kernel killed a container for its memory.
+// outOfMemory reports whether the engine says, within reportTime, that the kernel killed a container for its memory.
 func (l *link) outOfMemory(state *container.State) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), reportTime)
 	defer cancel()
@@ -208,7 +209,7 @@ type runner struct {
 	link *link
 }
 
-// CPU is the processor time that the container has used.
+// CPU returns the processor time that the container has used.
 func (r runner) CPU() (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	removers     = 4                      // removals at the same time
-	firstPause   = 100 * time.Millisecond // between tries of a removal; it doubles
+	removers     = 4                      // maximum number of removals at the same time
+	firstPause   = 100 * time.Millisecond // pause between attempts of a removal; it doubles
 	longestPause = 30 * time.Second
 )
 
-// acquire takes a slot, of which every container holds one until the engine has removed it. It waits while there is none.
+// acquire takes a slot, and waits until there is one. Every container holds a slot until the engine has removed it.
 func (s *Sandbox) acquire(ctx context.Context) error {
 	select {
 	case s.slots <- struct{}{}:
@@ -29,7 +29,7 @@ func (s *Sandbox) acquire(ctx context.Context) error {
 	}
 }
 
-// discard kills and removes a container in the background, and releases its slot then.
+// discard kills and removes a container in the background, and then releases its slot.
 func (s *Sandbox) discard(id string) {
 	s.removals.Go(func() {
 		if s.remove(id) {
@@ -38,7 +38,8 @@ func (s *Sandbox) discard(id string) {
 	})
 }
 
-// remove kills and removes a container. It tries until the engine has done so, or until Close has waited long enough, and reports which.
+// remove kills and removes a container. It tries until the engine has removed it, or until Close has waited long enough, and reports whether it is
+// removed.
 func (s *Sandbox) remove(id string) bool {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := s.tryRemove(id)
@@ -51,7 +52,7 @@ func (s *Sandbox) remove(id string) bool {
 		case <-timer.C:
 		case <-s.abandoned:
 			timer.Stop()
-			return false // the next Open finds it
+			return false // the next Open removes it
 		}
 	}
 }

@@ -11,19 +11,19 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// CodeCache keeps the code cache of a runner in a directory of the harness's own: the file in which V8 keeps the compiled functions of the guest
-// runtime. It saves half of a runner's start, and a third of a short run. A runner whose argument names no cache, or that of another V8, makes one
-// before its first program, and sends it with its first ready frame. V8 trusts a cache, so its name says what is in it.
+// CodeCache keeps the code cache of a runner, the file with V8's compiled functions of the guest runtime, in a directory of the harness. The
+// cache saves half of a runner's start and a third of a short run. A runner whose argument names no cache, or a cache of another V8, makes one
+// before its first program and sends it with its first ready frame. V8 trusts a cache, so the file's name contains a hash of the content.
 type CodeCache struct {
 	dir, prefix string
 }
 
-// NewCodeCache returns the cache for a runner's script, executed by a version of Node.js with these options.
+// NewCodeCache returns the cache for a runner's script, executed by a version of Node.js with the given options.
 func NewCodeCache(dir string, script []byte, version string, options []string) CodeCache {
 	return CodeCache{dir, "code-" + digest(script, []byte(version), []byte(strings.Join(options, " "))) + "-"}
 }
 
-// Find returns the path of the cache, "" if there is none that is whole.
+// Find returns the path of the cache, "" if there is no intact one.
 func (c CodeCache) Find() string {
 	paths, _ := filepath.Glob(filepath.Join(c.dir, c.prefix+"*"))
 	for _, path := range paths {

@@ -19,21 +19,21 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Machine is a Node.js on this machine.
+// Machine is an installation of Node.js on this machine.
 type Machine struct {
 	Path      string   // path of the program, without symbolic links
 	Version   string   // "v20.20.2"
 	Libraries []string // paths by which the program finds its libraries and its loader
 }
 
-// MinVersion is the oldest major version of Node.js that has what the guest runtime needs.
+// MinVersion is the oldest major version of Node.js with everything that the guest runtime needs.
 const MinVersion = 20
 
-// ErrNone says that this machine has no Node.js.
+// ErrNone means that this machine has no Node.js.
 var ErrNone = errors.New("node is not installed: get it from https://nodejs.org or your package manager")
 
-// Find looks for Node.js: path, or node in the directories of PATH when it is empty. It executes it once for its version and, on Linux, once
-// for its libraries.
+// Find finds Node.js at path or, if path is empty, as node in the directories of PATH. It executes Node.js once to get the version and, on
+// Linux, once to get the libraries.
 func Find(ctx context.Context, path string) (*Machine, error) {
 	if path == "" {
 		found, err := exec.LookPath("node")
@@ -64,7 +64,7 @@ func Find(ctx context.Context, path string) (*Machine, error) {
 	return m, nil
 }
 
-// CheckVersion says why the guest runtime does not work with a version of Node.js, "v20.20.2".
+// CheckVersion returns an error if the guest runtime does not work with a version of Node.js, such as "v20.20.2".
 func CheckVersion(version string) error {
 	major, err := strconv.Atoi(strings.TrimPrefix(strings.SplitN(version, ".", 2)[0], "v"))
 	if err != nil {
@@ -76,10 +76,10 @@ func CheckVersion(version string) error {
 	return nil
 }
 
-// loaded is a line of what the loader of the GNU C library says about a program: "libm.so.6 => /lib/libm.so.6 (0x7f00)".
+// loaded matches a line of the output of the GNU C library's loader about a program: "libm.so.6 => /lib/libm.so.6 (0x7f00)".
 var loaded = startup.Regexp(`^\s*(?:\S+ => )?(/\S+) \(0x[0-9a-f]+\)$`)
 
-// libraries asks the program's loader, which executes nothing of the program.
+// libraries asks the program's loader for the program's libraries. The loader executes nothing of the program.
 func libraries(ctx context.Context, program string) ([]string, error) {
 	text, err := output(ctx, []string{"LD_TRACE_LOADED_OBJECTS=1"}, program, "--version")
 	if err != nil {
@@ -117,23 +117,23 @@ func output(ctx context.Context, env []string, program string, args ...string) (
 	return string(out), nil
 }
 
-// Engine identifies the engine of a tier in start records: Node.js by its version, and the runner.
+// Engine returns the name of the engine in start records: the version of Node.js and a hash of the runner.
 func (m *Machine) Engine() string { return Engine(m.Version) }
 
-// Engine identifies Node.js of a version, and the runner.
+// Engine returns the name of the engine for a version of Node.js, with a hash of the runner.
 func Engine(version string) string {
 	sum := sha256.Sum256(runner)
 	return "node " + version + " " + hex.EncodeToString(sum[:8])
 }
 
-// Env is the environment of the program.
+// Env returns the environment of the program.
 func (m *Machine) Env() []string {
 	var dirs []string
 	for _, library := range m.Libraries {
 		dirs = append(dirs, filepath.Dir(library))
 	}
 	slices.Sort(dirs)
-	env := []string{"TZ=UTC", "LANG=C.UTF-8", "OPENSSL_CONF=/none"} // no file: the default may be there, and be forbidden
+	env := []string{"TZ=UTC", "LANG=C.UTF-8", "OPENSSL_CONF=/none"} // a missing file: the default file may exist, but be unreadable
 	if dirs = slices.Compact(dirs); len(dirs) > 0 {
 		env = append(env, "LD_LIBRARY_PATH="+strings.Join(dirs, string(os.PathListSeparator)))
 	}

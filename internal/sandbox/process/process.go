@@ -26,20 +26,20 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/node"
 )
 
-// Options say where the tier finds its parts.
+// Options configure the tier.
 type Options struct {
-	// Program and Args are a command that carries out jail.LauncherCommand and jail.ExecCommand. Required.
+	// Program and Args are the command that executes jail.LauncherCommand and jail.ExecCommand. Required.
 	Program string
 	Args    []string
-	// Node is the path of Node.js; empty: node in the directories of PATH.
+	// Node is the path of Node.js; empty: search in PATH.
 	Node string
-	// Dir keeps the runner, readable by this user alone. Required.
+	// Dir is the directory of the runner's file, readable only by this user. Required.
 	Dir string
-	// Memory is the memory of a program, in bytes; 100 MiB when zero.
+	// Memory is the memory of a program in bytes; 0: 100 MiB.
 	Memory int64
-	// Without are walls of package jail that the tier goes without where the machine does not have them.
+	// Without names walls of package jail that may be missing if the machine does not have them.
 	Without []string
-	// Bare starts runners without any walls, to measure what these cost. Never execute programs of others so.
+	// Bare starts runners without any walls, to measure the cost of the walls. Never execute other people's programs with it.
 	Bare bool
 }
 
@@ -55,15 +55,15 @@ type Sandbox struct {
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
 
-// The paths in the root of a runner.
+// The paths in the root directory of a runner.
 const (
 	nodePath   = "/node"
 	runnerPath = "/runner.cjs"
 	cachePath  = "/code.cache"
 )
 
-// Open finds Node.js and prepares the tier. It starts a runner once, for the walls and the code cache: an error that wraps jail.ErrWalls names
-// walls that are missing.
+// Open finds Node.js and prepares the tier. It starts a runner once, to check the walls and to make the code cache. An error that wraps
+// jail.ErrWalls names the missing walls.
 func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	script, err := node.Script()
 	if err != nil {
@@ -110,7 +110,7 @@ func open(ctx context.Context, opt Options, text []byte) (*Sandbox, error) {
 	return s, nil
 }
 
-// prepare starts a runner, and has the next ones take the code cache that it makes if there is none yet.
+// prepare starts a runner. Later runners load the code cache that already existed, or else the one that this runner made.
 func (s *Sandbox) prepare(ctx context.Context, p jail.Program, cache node.CodeCache) error {
 	use := func(path string) {
 		if path != "" {
@@ -135,7 +135,7 @@ func (s *Sandbox) prepare(ctx context.Context, p jail.Program, cache node.CodeCa
 	return nil
 }
 
-// writeScript keeps the runner in a file, whose name says what is in it.
+// writeScript writes the runner to a file whose name has the hash of its content.
 func writeScript(dir string, text []byte) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
@@ -148,7 +148,7 @@ func writeScript(dir string, text []byte) (string, error) {
 	return path, disk.Replace(path, text, 0o644)
 }
 
-// startTime is more than any start takes.
+// startTime is the timeout of a start, longer than any start should take.
 const startTime = time.Minute
 
 // Start implements sandbox.Sandbox.
@@ -157,7 +157,7 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 	return runner, err
 }
 
-// start starts a runner. made is the code cache that it made, if it found none.
+// start starts a runner. made is the code cache that the runner made if it found none.
 func (s *Sandbox) start(ctx context.Context) (r sandbox.Runner, made []byte, err error) {
 	ctx, stop := context.WithTimeoutCause(ctx, startTime, errors.New("the Node.js process was not ready in time"))
 	defer stop()
@@ -186,7 +186,7 @@ func (s *Sandbox) start(ctx context.Context) (r sandbox.Runner, made []byte, err
 	return nil, nil, err
 }
 
-// command is what starts a runner, and how it is started.
+// command returns the command that starts a runner, and the function that starts the command.
 func (s *Sandbox) command() (cmd *exec.Cmd, start func(*exec.Cmd) error, err error) {
 	p := s.program
 	if s.opt.Bare {
@@ -206,7 +206,7 @@ func (s *Sandbox) command() (cmd *exec.Cmd, start func(*exec.Cmd) error, err err
 	return cmd, s.jail.Start, nil
 }
 
-// explain tells a runner that went without its walls.
+// explain adds advice to the error of a runner that could not raise its walls.
 func explain(err error) error {
 	if _, walls, found := strings.Cut(err.Error(), jail.ErrWalls.Error()+": "); found {
 		return fmt.Errorf("%w: %s (sandbox.process.without names walls that you can do without)", jail.ErrWalls, strings.TrimSpace(walls))
@@ -220,7 +220,7 @@ func end(r sandbox.Runner) {
 	}
 }
 
-// Missing are the walls that the last runner has not, and that Options.Without allows to be missing.
+// Missing returns the walls that the last runner lacks, as Options.Without allows.
 func (s *Sandbox) Missing() jail.Missing { return *s.missing.Load() }
 
 // Info implements sandbox.Sandbox.

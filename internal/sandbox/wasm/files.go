@@ -26,7 +26,7 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// moduleVersion is the version of a module that this binary was built with.
+// moduleVersion returns the version of a module with which this binary was built.
 func moduleVersion(path string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

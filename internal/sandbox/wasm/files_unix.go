@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shared says what lets others write to a directory.
+// shared returns the reason why other users can write to a directory, "" if they cannot.
 func shared(info fs.FileInfo) string {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
 		return "belongs to another user"
@@ -21,8 +21,8 @@ func shared(info fs.FileInfo) string {
 	return ""
 }
 
-// executable reports whether a file can be executed where it lies.
+// executable reports whether a file can be executed; some file systems are mounted noexec.
 func executable(path string) bool { return unix.Access(path, unix.X_OK) == nil }
 
-// workerEnv is the environment of a worker.
+// workerEnv returns the environment of a worker.
 func workerEnv() []string { return []string{} }

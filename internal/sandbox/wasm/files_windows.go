@@ -5,11 +5,11 @@ import (
 	"os"
 )
 
-// shared cannot tell on Windows: the cache directory lies in the user's profile, which others cannot write to.
+// shared checks nothing on Windows: the cache directory is in the user's profile, to which others cannot write.
 func shared(fs.FileInfo) string { return "" }
 
-// executable is true: Windows has no file systems from which nothing is executed.
+// executable returns true: Windows has no file systems without execution.
 func executable(string) bool { return true }
 
-// workerEnv is the environment of a worker: Windows needs to know where it lives.
+// workerEnv returns the environment of a worker: programs on Windows need SYSTEMROOT.
 func workerEnv() []string { return []string{"SYSTEMROOT=" + os.Getenv("SYSTEMROOT")} }

@@ -30,32 +30,33 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
 )
 
-// Options say where the tier finds its parts.
+// Options are the settings of the tier.
 type Options struct {
-	// Executable is the binary to re-execute with WorkerCommand, to build the snapshot and, where no worker program is
-	// embedded, as a worker; os.Executable() when empty.
+	// Executable is the binary to re-execute with WorkerCommand, to build the snapshot and, if no worker program is embedded, as a worker. It is
+	// os.Executable() if empty.
 	Executable string
-	// Args come before WorkerCommand; for test binaries.
+	// Args are arguments before WorkerCommand, for test binaries.
 	Args []string
-	// Dir keeps compiled code and snapshot between processes, readable by this user alone. Required.
+	// Dir is the directory, readable by this user only, that keeps compiled code and snapshot between processes. It is required.
 	Dir string
 	// MaxMemory is the highest memory limit that any program will have, in bytes; 1 GiB when zero.
 	MaxMemory int64
-	// Bare starts workers without the walls of the operating system, to measure what these cost. Never execute programs of others so.
+	// Bare starts workers without the walls of the operating system, to measure the cost of the walls. Never execute other people's programs
+	// this way.
 	Bare bool
 }
 
-// WorkerCommand is the first argument that makes the binary a worker, or the builder of what workers start from: the
-// internal command that the tier re-executes.
+// WorkerCommand is the internal command of the re-executed binary: as first argument, it makes the binary a worker or the builder of what
+// workers start from.
 const WorkerCommand = "__worker"
 
 // buildCommand follows WorkerCommand and comes before the directory to build in.
 const buildCommand = "build"
 
-// programFile is the worker program in the directory that workers start from. Windows executes by the ending.
+// programFile is the name of the worker program in the directory that workers start from. Windows executes files by their extension.
 const programFile = "worker.exe"
 
-// WorkerMain carries out WorkerCommand, whose arguments are args, and returns the exit code.
+// WorkerMain executes WorkerCommand with the arguments args and returns the exit code.
 func WorkerMain(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) != 2 || args[0] != buildCommand {
 		return worker.Main(args, stdin, stdout, stderr)
@@ -75,7 +76,7 @@ func WorkerMain(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 type Sandbox struct {
 	opt   Options
 	dir   string   // directory that workers start from
-	image *os.File // sealed snapshot that workers inherit; nil where there is none
+	image *os.File // sealed snapshot that workers inherit; may be nil
 	info  sandbox.Info
 	jail  *jail.Launcher
 
@@ -84,8 +85,8 @@ type Sandbox struct {
 
 var _ sandbox.Sandbox = (*Sandbox)(nil)
 
-// Open prepares the tier. The first time on a machine it compiles the engine and builds the snapshot, in a process of
-// its own, which takes about half a second; later it only opens them.
+// Open prepares the tier. The first call on a machine compiles the engine and builds the snapshot, in a process of its own, which takes about
+// half a second. Later calls only open them.
 func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	if opt.Executable == "" {
 		self, err := os.Executable()
@@ -116,7 +117,7 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	return s, nil
 }
 
-// key names everything that the files of a directory are made from.
+// key returns a hash of everything from which the files of a directory are made.
 func (s *Sandbox) key() string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, worker.Version, s.info.Engine, s.info.Prelude, moduleVersion("github.com/tetratelabs/wazero"),
@@ -125,7 +126,7 @@ func (s *Sandbox) key() string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// build makes s.dir under another name and moves it into place: another process may do the same.
+// build makes s.dir under another name and then renames it, since another process may do the same.
 func (s *Sandbox) build(ctx context.Context) error {
 	tmp, err := os.MkdirTemp(s.opt.Dir, "building-")
 	if err != nil {
@@ -159,13 +160,13 @@ func (s *Sandbox) build(ctx context.Context) error {
 
 func (s *Sandbox) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
-	// A worker is one busy thread, and off unix one that reads. Nothing of the harness's environment is its business.
+	// A worker has one busy thread and, except on Unix, one that reads. It gets nothing of the harness's environment.
 	cmd.Env = append(workerEnv(), "GOMAXPROCS=2", "GOTRACEBACK=none")
 	return cmd
 }
 
-// worker is the program of a worker, and its first arguments. It is this binary where no worker program is embedded, and where the file system of
-// the directory executes nothing (noexec).
+// worker returns the program of a worker and its first arguments. The program is this binary if no worker program is embedded, or if the file
+// system of the directory forbids execution (noexec).
 func (s *Sandbox) worker() (program string, args []string) {
 	if program := filepath.Join(s.dir, programFile); len(workerProgram) > 0 && executable(program) {
 		return program, nil
@@ -173,12 +174,12 @@ func (s *Sandbox) worker() (program string, args []string) {
 	return s.opt.Executable, append(slices.Clone(s.opt.Args), WorkerCommand)
 }
 
-// Program is a small program that carries out jail.LauncherCommand and jail.ExecCommand, and its first arguments.
+// Program returns a small program that executes jail.LauncherCommand and jail.ExecCommand, and its first arguments.
 func (s *Sandbox) Program() (program string, args []string) { return s.worker() }
 
 // Start implements sandbox.Sandbox.
 func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
-	// The worker begins in the directory: a path of this machine is not for what it runs.
+	// The worker starts in the directory, so that programs cannot learn a path of this machine.
 	settings, err := json.Marshal(worker.Settings{Dir: ".", Reserve: s.opt.MaxMemory, Bare: s.opt.Bare})
 	if err != nil {
 		return nil, err
@@ -218,7 +219,7 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 	return nil, err
 }
 
-// Missing are the walls of the operating system that the last runner has not; nil before the first.
+// Missing returns the walls of the operating system that the last started runner lacks; nil before the first start.
 func (s *Sandbox) Missing() jail.Missing {
 	if missing := s.missing.Load(); missing != nil {
 		return *missing

@@ -16,16 +16,16 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// minVersion is the first version of Redis whose protocol tells the user from the password.
+// minVersion is the first major version of Redis that supports user names.
 const minVersion = 6
 
-// Check connects to the server. warnings are settings of the server with which tokens may be lost.
+// Check connects to the server. warnings lists settings of the server that may cause the loss of tokens.
 func (v *Vault) Check(ctx context.Context) (warnings []string, err error) {
 	if err := v.client.Ping(ctx).Err(); err != nil {
 		return nil, v.explain(ctx, "connect", err)
 	}
 	text, err := v.client.Info(ctx, "server", "memory", "persistence").Result()
-	if err != nil { // this user may not ask
+	if err != nil { // this user lacks the permission
 		return nil, nil
 	}
 	info := map[string]string{}
@@ -47,7 +47,7 @@ func (v *Vault) Check(ctx context.Context) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// explain adds to an error what was done where, and what to do about it.
+// explain adds the operation, the server and a remedy to an error.
 func (v *Vault) explain(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s in %s: %w", what, v.name(), ctx.Err())
@@ -63,7 +63,7 @@ func (v *Vault) explain(ctx context.Context, what string, err error) error {
 	return err
 }
 
-// remedyFor says what to do about an error, and whether the same may succeed later without that.
+// remedyFor returns a remedy for an error, and whether the operation may succeed later without it.
 func remedyFor(err error, isTLS bool) (remedy string, later bool) {
 	const start = "start it, correct redis.address (REDIS_HOST, REDIS_PORT) or redis.url, or set pii.vault to store"
 	if answer, ok := errors.AsType[goredis.Error](err); ok {

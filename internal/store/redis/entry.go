@@ -15,11 +15,11 @@ const entryVersion = 1
 
 var errEntry = errors.New("an entry is damaged, or of a later version of the harness")
 
-// newID returns the id of a life of a session.
+// newID returns an ID for a life of a session.
 func newID() string { return rand.Text() }
 
-// encode writes an entry. Numbers are uvarints, texts have their length before them. Key and Sealed have their length plus one
-// there, and 0 where they are nil.
+// encode encodes an entry. Numbers are uvarints; each string follows its length. The lengths of Key and Sealed are stored plus one; 0
+// means nil.
 func encode(e pii.Entry) []byte {
 	b := make([]byte, 0, 16+len(e.Type)+len(e.Key)+len(e.Sealed)+len(e.Origin))
 	b = append(b, entryVersion)
@@ -79,7 +79,7 @@ func (r *reader) bytes(n uint64) []byte {
 	return part
 }
 
-// counts are the tokens of a session, or those that are added to it.
+// counts are the numbers of tokens and bytes in a session, or those that an Add adds to it.
 type counts struct {
 	Tokens int64            `json:"n"`
 	Bytes  int64            `json:"b"`
@@ -91,15 +91,15 @@ func decodeCounts(text string) (c counts, err error) {
 	return c, err
 }
 
-// batch is what one Add stores.
+// batch is the data that one Add stores.
 type batch struct {
-	entries []any // encoded
-	used    []any // members of the set of what has a meaning
+	entries []any // encoded entries
+	used    []any // members for the set of tokens and lookup keys in use
 	counts  string
-	last    int // the largest number of a token that counts
+	last    int // highest number of a counted token
 }
 
-// newBatch checks and encodes entries. pii.ErrConflict is an entry that clashes with another of them.
+// newBatch checks and encodes entries. It returns pii.ErrConflict if two of them conflict.
 func newBatch(entries []pii.Entry) (b batch, err error) {
 	if len(entries) > maxEntries {
 		return b, fmt.Errorf("%d entries are more than %d at once", len(entries), maxEntries)

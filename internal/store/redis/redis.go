@@ -1,30 +1,30 @@
-// Package redis is a vault in a Redis server, for processes on several machines and for values that expire. It stores no other
+// Package redis implements a vault in a Redis server, for processes on several machines and for values that expire. It stores no other
 // state of the harness.
 //
 // # Keys
 //
-// Names of keys hold hashes of users and sessions. All keys of a user have one hash tag, so they are on one node of a cluster:
+// Key names contain hashes of users and sessions. All keys of a user have the same hash tag, so they are on one node of a cluster:
 //
 //	harness:pii:{<user>}:totals           hash: tokens and bytes of all sessions
 //	harness:pii:{<user>}:counts           hash: session -> its tokens by type, and their bytes
-//	harness:pii:{<user>}:expiry           sorted set: session -> when it expires
-//	harness:pii:{<user>}:<session>:meta    hash: the id of this life of the session, the number of its entries
+//	harness:pii:{<user>}:expiry           sorted set: session -> time of its expiry
+//	harness:pii:{<user>}:<session>:meta    hash: ID of this life of the session, number of its entries
 //	harness:pii:{<user>}:<session>:entries list
-//	harness:pii:{<user>}:<session>:used    set: tokens and lookup keys that have a meaning
-//	harness:pii:{<user>}:<session>:last    the largest number of a token; it outlives the others
+//	harness:pii:{<user>}:<session>:used    set: tokens and lookup keys in use
+//	harness:pii:{<user>}:<session>:last    highest number of a token; it outlives the others
 //
-// Every change is one script, which Redis executes as a whole or not at all.
+// Every change is one script, which Redis executes atomically.
 //
 // # Expiry
 //
-// A session expires when it was not loaded, added to or kept for Options.TTL. Texts with its tokens outlive it, so a session of the
-// same name that begins afterwards has higher numbers, for 30 days. A process that still has the expired session in memory gets
+// A session expires when it has not been loaded, extended or kept for Options.TTL. Texts with its tokens outlive it. Therefore a new
+// session of the same name gets higher numbers, if it begins within 30 days. A process that still has the expired session in memory gets
 // pii.ErrConflict from Add.
 //
 // # Durability
 //
-// What Add has stored is as durable as the server is configured: with appendfsync always it survives a power failure, with
-// everysec its last second may be lost, without appendonly it is lost with the server. Warnings tells.
+// The durability of Add depends on the server's configuration: with appendfsync always, entries survive a power failure; with everysec,
+// those of the last second may be lost; without appendonly, they are lost when the server stops. Check warns if appendonly is off.
 package redis
 
 import (
@@ -48,29 +48,29 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// Options say where the server is.
+// Options describe the server and how to connect to it.
 type Options struct {
-	URL      string // redis://user:password@host:6379/0, rediss:// with TLS, or unix:///path; empty: the fields below count
+	URL      string // redis://user:password@host:6379/0, rediss:// with TLS, or unix:///path; if empty, the fields below apply
 	Address  string // host:port
 	Username string
 	Password string
 	TLS      bool
-	CA       string // file with the certificates of authorities, in PEM; empty: the system's
+	CA       string // PEM file with the certificates of authorities; empty means the system's
 	DB       int
-	TTL      time.Duration // how long a session stays after its last use
+	TTL      time.Duration // lifetime of a session after its last use
 }
 
 const (
-	maxSealed  = 64 << 10 // bytes of a sealed value
-	maxText    = 1 << 10  // bytes of a type, and of an origin
-	maxEntries = 100_000  // limit of one Add, which blocks the server for about half a second
-	maxBytes   = 64 << 20 // limit of one Add
-	maxKnown   = 1 << 16  // sessions whose life a Vault remembers
+	maxSealed  = 64 << 10 // maximum size of a sealed value in bytes
+	maxText    = 1 << 10  // maximum size of a type or an origin in bytes
+	maxEntries = 100_000  // maximum number of entries in one Add, which blocks the server for about half a second
+	maxBytes   = 64 << 20 // maximum size of one Add in bytes
+	maxKnown   = 1 << 16  // maximum number of sessions whose lives a Vault remembers
 	lastTTL    = 30 * 24 * time.Hour
-	page       = 5000 // entries in one answer
+	page       = 5000 // number of entries in one response
 )
 
-// Vault is a pii.Vault in Redis. Its errors wrap pii.ErrUnavailable where the server may answer another time.
+// Vault is a pii.Vault in Redis. Its errors wrap pii.ErrUnavailable if a later attempt may succeed.
 type Vault struct {
 	client *goredis.Client
 	ttl    time.Duration
@@ -84,13 +84,13 @@ var (
 	_ pii.Keeper = (*Vault)(nil)
 )
 
-// life is a session from its first entry until it expires or is deleted.
+// life is the time from a session's first entry until the session expires or is deleted.
 type life struct {
 	id  string
-	new bool // reports that it was empty when it was loaded: Add begins it, with this id
+	new bool // the session was empty when it was loaded; Add will start it with this id
 }
 
-// Open returns the vault of a server. It connects at the first use; Check says whether that will succeed. Close must be called.
+// Open returns the vault in a server. It connects at first use; Check tests the connection. The caller must call Close.
 func Open(o Options) (*Vault, error) {
 	silence()
 	settings, err := o.settings()
@@ -107,7 +107,7 @@ func (o Options) settings() (*goredis.Options, error) {
 	s := &goredis.Options{Addr: o.Address, Username: o.Username, Password: o.Password, DB: o.DB}
 	if o.URL != "" {
 		parsed, err := goredis.ParseURL(o.URL)
-		if err != nil { // the error may hold the password
+		if err != nil { // err may contain the password
 			return nil, errors.New("redis.url is not of the form redis://user:password@host:6379/0, rediss://… or unix:///path")
 		}
 		s = parsed
@@ -130,13 +130,13 @@ func (o Options) settings() (*goredis.Options, error) {
 		s.TLSConfig.RootCAs = pool
 	}
 	s.ContextTimeoutEnabled = true
-	s.DialerRetries = 1 // MaxRetries is tried besides
+	s.DialerRetries = 1 // MaxRetries already provides retries
 	s.ClientName = "mcp-code-exec-harness"
 	s.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return s, nil
 }
 
-// silence makes the library write nothing to stderr: it returns as an error what it writes there.
+// silence stops the library from writing to stderr; it also returns what it writes there as errors.
 var silence = sync.OnceFunc(func() { goredis.SetLogger(noLog{}) })
 
 type noLog struct{}
@@ -144,7 +144,7 @@ type noLog struct{}
 // Printf implements the library's logger.
 func (noLog) Printf(context.Context, string, ...any) {}
 
-// Close ends the connections.
+// Close closes the connections.
 func (v *Vault) Close() error { return v.client.Close() }
 
 // Load implements pii.Vault. It restarts the session's time to live.
@@ -162,7 +162,7 @@ func (v *Vault) Load(ctx context.Context, s pii.Scope) (pii.Loaded, error) {
 		"more memory or maxmemory-policy noeviction", v.name())
 }
 
-// load reports that a session is not complete if it was deleted meanwhile, or if the server has evicted a part of it.
+// load returns the session's entries. complete is false if the session was deleted meanwhile, or if the server evicted a part of it.
 func (v *Vault) load(ctx context.Context, s pii.Scope) (loaded pii.Loaded, complete bool, err error) {
 	keys := keysOf(s)
 	answer, err := loadScript.Run(ctx, v.client, keys.list(), keys.session, v.ttl.Milliseconds()).Slice()
@@ -174,7 +174,7 @@ func (v *Vault) load(ctx context.Context, s pii.Scope) (loaded pii.Loaded, compl
 	for i, to := range []*int64{&count, &last, &loaded.Tokens, &loaded.Bytes} {
 		*to, _ = answer[i+1].(int64)
 	}
-	loaded.First = 1 // Add finds clashes
+	loaded.First = 1 // Add detects conflicts
 	if id == "" && count == 0 {
 		loaded.First = int(last) + 1
 		v.remember(s, life{newID(), true})
@@ -206,7 +206,7 @@ func (v *Vault) load(ctx context.Context, s pii.Scope) (loaded pii.Loaded, compl
 	return loaded, int64(len(loaded.Entries)) == count, nil
 }
 
-// remember notes the life of a session, for Add. A session that is forgotten is loaded again at its next Add.
+// remember records the life of a session for Add. If it drops another session, that one is loaded again at its next Add.
 func (v *Vault) remember(s pii.Scope, l life) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -258,7 +258,7 @@ func (v *Vault) Add(ctx context.Context, s pii.Scope, entries []pii.Entry) error
 	return nil
 }
 
-// Shared implements pii.Vault: a server is for several processes.
+// Shared implements pii.Vault: several processes may use a server.
 func (v *Vault) Shared() bool { return true }
 
 // Since implements pii.Vault. A mark is a number of entries.
@@ -276,8 +276,8 @@ func (v *Vault) Since(ctx context.Context, s pii.Scope, mark int64) ([]pii.Entry
 	}
 	switch {
 	case id.Val() == "":
-		return nil, mark, nil // nothing has been added yet, or the session has expired: what is in memory is all that there is
-	case known.new: // another process has begun it
+		return nil, mark, nil // nothing has been added yet, or the session has expired: there is nothing besides the tokens in memory
+	case known.new: // another process has started the session
 		v.remember(s, life{id.Val(), false})
 	case id.Val() != known.id:
 		return nil, 0, pii.ErrConflict
@@ -293,7 +293,7 @@ func (v *Vault) Since(ctx context.Context, s pii.Scope, mark int64) ([]pii.Entry
 	return all, mark + int64(len(all)), nil
 }
 
-// Sync implements pii.Vault: Add has returned after the server has stored its entries.
+// Sync implements pii.Vault. It does nothing, because Add returns only after the server has stored the entries.
 func (v *Vault) Sync(ctx context.Context) error { return ctx.Err() }
 
 // Keep implements pii.Keeper. An empty session stays empty.
@@ -343,7 +343,7 @@ func (v *Vault) Stats(ctx context.Context, user, session string) (map[string]int
 	return types, nil
 }
 
-// keys are the names of the keys of a session and its user.
+// keys holds the parts of the key names of a session and its user.
 type keys struct {
 	prefix, session, entries string
 }
@@ -362,7 +362,7 @@ func keysOf(s pii.Scope) keys {
 	return k
 }
 
-// list is KEYS of every script.
+// list returns KEYS for every script.
 func (k keys) list() []string {
 	own := k.prefix + k.session
 	return []string{k.prefix + "totals", k.prefix + "counts", k.prefix + "expiry", own + ":meta", k.entries, own + ":used", own + ":last"}
@@ -370,7 +370,7 @@ func (k keys) list() []string {
 
 func flag(b bool) string { return strconv.Itoa(map[bool]int{true: 1}[b]) }
 
-// name is the server's address, without a password.
+// name returns the server's address, without a password.
 func (v *Vault) name() string {
 	return "redis at " + strings.TrimPrefix(v.client.Options().Addr, "unix://")
 }

@@ -2,7 +2,7 @@ package redis
 
 import goredis "github.com/redis/go-redis/v9"
 
-// helpers stand before every script. ARGV[1] is the session's part of the keys' names. Times are milliseconds.
+// helpers is the beginning of every script. ARGV[1] is the session's part of the key names. Times are in milliseconds.
 const helpers = `
 local totals, counts, expiry, meta, entries, used, last = unpack(KEYS)
 local session = ARGV[1]
@@ -56,7 +56,7 @@ end
 `
 
 var (
-	// ARGV: session, time to live. Returns the id, "" for an empty session, the number of entries, -1 if a part is gone, the number
+	// ARGV: session, time to live. Returns the ID ("" for an empty session), the number of entries (-1 if a part is missing), the number
 	// of the last token, and the user's tokens and bytes.
 	loadScript = goredis.NewScript(helpers + `
 prune()
@@ -68,8 +68,8 @@ local all = redis.call('HMGET', totals, 'tokens', 'bytes')
 return {id or '', whole() and redis.call('LLEN', entries) or -1, tonumber(redis.call('GET', last) or 0), tonumber(all[1] or 0), tonumber(all[2] or 0)}
 `)
 
-	// ARGV: session, time to live, that of the last number, id, whether it was empty, counts, last number, number of entries,
-	// entries, members of used. Returns the id, or nil for a conflict.
+	// ARGV: session, its time to live, time to live of the last number, ID, whether the session was empty, counts, last number, number of
+	// entries, entries, members of used. Returns the ID, or nil for a conflict.
 	addScript = goredis.NewScript(helpers + `
 local id = redis.call('HGET', meta, 'id')
 if id ~= ARGV[4] then
@@ -112,7 +112,7 @@ keep(tonumber(ARGV[2]))
 return id
 `)
 
-	// ARGV: session, time.
+	// ARGV: session, time to live.
 	keepScript = goredis.NewScript(helpers + `
 if redis.call('EXISTS', meta) == 1 then
 	keep(tonumber(ARGV[2]))
@@ -127,7 +127,7 @@ forget(session)
 return redis.call('DEL', meta, entries, used, last)
 `)
 
-	// ARGV: session, "" for all. Returns the counts of each.
+	// ARGV: session, or "" for all sessions. Returns the counts of each.
 	statsScript = goredis.NewScript(helpers + `
 prune()
 if session == '' then

@@ -17,7 +17,7 @@ import (
 // statusWaiting is the status of a run that waits for an approval.
 const statusWaiting = "waiting_approval"
 
-// asked is the JSON of a request: the fields that no query needs.
+// asked is the JSON of an approval request: the fields that no query needs.
 type asked struct {
 	Session   string            `json:"session,omitempty"`
 	Principal string            `json:"principal,omitempty"`
@@ -68,7 +68,7 @@ func (s *Store) Suspend(ctx context.Context, r approval.Request, webhook string)
 	}
 	return s.write(ctx, len(text), func(c *conn) {
 		s.admit(c, r.User, quotaWaiting)
-		// The writer's goroutine calls this, behind the commits of the journal.
+		// The writer calls this function after earlier commits of the journal.
 		before := w.progress
 		c.undo = append(c.undo, func() { w.progress = before })
 		if c.exec("UPDATE runs SET status = ?, owner = '', bytes = bytes + ? WHERE num = ? AND fence = ? AND ended IS NULL AND purged = 0",
@@ -92,7 +92,7 @@ func (s *Store) Suspend(ctx context.Context, r approval.Request, webhook string)
 	})
 }
 
-// callbackOf is the callback of a task, "" if it has none.
+// callbackOf returns the callback URL of a task, "" if the task has none.
 func callbackOf(c *conn, taskID string) string {
 	var asked request
 	if taskID != "" {
@@ -101,7 +101,7 @@ func callbackOf(c *conn, taskID string) string {
 	return asked.Callback
 }
 
-// settleDue notes that the decisions about a run have had their effect, or have none any more.
+// settleDue clears the due times of a run's approvals: their decisions have taken effect, or no longer can.
 func settleDue(c *conn, run int64) {
 	c.exec("UPDATE approvals SET due = NULL WHERE run = ? AND due IS NOT NULL", run)
 }
@@ -164,7 +164,7 @@ func (s *Store) ApprovalsOf(ctx context.Context, run, of string) (_ []approval.R
 	return append(requestsOf(more), requestsOf(rows)...), err
 }
 
-// Decide implements runs.Store. The event of the decision, the due time of the task and the decision are one transaction.
+// Decide implements runs.Store. It writes the decision, its event and the due time of the task in one transaction.
 func (s *Store) Decide(ctx context.Context, id string, status approval.Status, d approval.Decision) (_ approval.Request, err error) {
 	defer wrap(&err, "decide approval %q", id)
 	event, err := json.Marshal(map[string]any{"approvalId": id, "decision": status, "reason": d.Reason, "remember": d.Remember})
@@ -220,7 +220,7 @@ func (s *Store) DueRuns(ctx context.Context, now time.Time, limit int) (ids []st
 	lives := map[string]bool{}
 	rows, err := some(ctx, s, limit, func(row scanner) (r dueRun, err error) {
 		return r, row.Scan(&r.id, &r.status, &r.owner)
-	}, func(r dueRun) (bool, error) { // false for the runs of live processes
+	}, func(r dueRun) (bool, error) { // reports false for runs of live processes
 		if r.status == statusWaiting {
 			return true, nil
 		}
@@ -245,14 +245,14 @@ func (s *Store) DueRuns(ctx context.Context, now time.Time, limit int) (ids []st
 	return ids, next, decided, err
 }
 
-// isOpen says whether this process writes a run's journal.
+// isOpen reports whether this process writes a run's journal.
 func (s *Store) isOpen(run string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open[run] != nil
 }
 
-// Wait implements task.Store. A decision that came before the task was given up has the task due at once.
+// Wait implements task.Store. If the request was decided before the task began to wait, the task is due at once.
 func (s *Store) Wait(ctx context.Context, id string, fence int64, request string, due time.Time) (err error) {
 	defer wrap(&err, "have task %q wait", id)
 	return s.write(ctx, 0, func(c *conn) {

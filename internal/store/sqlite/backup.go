@@ -16,15 +16,14 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// Schema is the version of the tables that this package writes. Older ones are brought up to date when a store is opened.
+// Schema is the version of the tables that this package writes. Opening a store brings older tables up to date.
 func Schema() int {
 	entries, _ := migrations.ReadDir("migrations") // embedded
 	return len(entries)
 }
 
-// Copy writes what a store has at its last commit into a new file, and returns the version of its tables. Other processes
-// go on writing meanwhile. The error of a store that does not exist matches fs.ErrNotExist. Cancelling ctx ends it; the new file is
-// useless after an error.
+// Copy copies a store, as of its last commit, into a new file and returns the version of its tables. Other processes can write meanwhile. If the
+// store does not exist, the error matches fs.ErrNotExist. Cancelling ctx ends the copying. After an error the new file is useless.
 func Copy(ctx context.Context, url, to string) (schema int, err error) {
 	path, err := filePath(url)
 	if err == nil {
@@ -41,7 +40,7 @@ func readParams() url.Values {
 }
 
 func copyFile(ctx context.Context, from, to string) (schema int, err error) {
-	if _, err := os.Stat(from); err != nil { // opening it would make it
+	if _, err := os.Stat(from); err != nil { // opening a missing file would create it
 		return 0, err
 	}
 	// SQLite fills an empty file, which keeps its permissions.
@@ -69,13 +68,14 @@ func copyFile(ctx context.Context, from, to string) (schema int, err error) {
 	return schema, errors.Join(f.Sync(), f.Close())
 }
 
-// The copies of a store from before its tables changed: beside it, with the version in their names.
+// Parts of the names of the copies that are made before a store's tables change. The copies lie beside the store; their names contain the
+// version.
 const (
 	beforePrefix = ".v"
 	beforeSuffix = ".bak"
 )
 
-// copyBefore copies the file before its tables change. No process can write to it meanwhile: the caller has the lock.
+// copyBefore copies the store's file before its tables change. The caller holds the write lock, so no process can write to the file meanwhile.
 func copyBefore(path string, version int, now time.Time) (copied string, err error) {
 	name := fmt.Sprintf("%s%s%d-%s%s", path, beforePrefix, version, now.UTC().Format("20060102-150405"), beforeSuffix)
 	if _, err := copyFile(context.Background(), path, name); err != nil {
@@ -87,7 +87,7 @@ func copyBefore(path string, version int, now time.Time) (copied string, err err
 	return name, nil
 }
 
-// copiesBefore lists the copies from before changes of the tables, and the versions that they have.
+// copiesBefore returns the versions of the copies that copyBefore made, by their paths.
 func copiesBefore(path string) map[string]int {
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	all := map[string]int{}
@@ -102,7 +102,7 @@ func copiesBefore(path string) map[string]int {
 	return all
 }
 
-// tooNew explains a file whose tables a newer harness has changed.
+// tooNew returns the error for a file whose tables a newer harness has changed.
 func tooNew(path string, version, known int) error {
 	back, best := "", -1
 	for copied, v := range copiesBefore(path) {
@@ -117,7 +117,7 @@ func tooNew(path string, version, known int) error {
 	return fmt.Errorf("its schema has version %d, this harness knows %d: use a newer harness, or another file in store.url%s", version, known, back)
 }
 
-// sweepCopies removes copies from before changes of the tables that were made before a time: they have what is purged.
+// sweepCopies removes the copies that copyBefore made before the given time: they contain what has been purged.
 func (s *Store) sweepCopies(before time.Time) (err error) {
 	for copied := range copiesBefore(s.path) {
 		if info, statErr := os.Stat(copied); statErr == nil && info.ModTime().Before(before) {
@@ -127,9 +127,9 @@ func (s *Store) sweepCopies(before time.Time) (err error) {
 	return err
 }
 
-// Reserve makes sure that no process uses a store, and keeps others from serving it, and but on Windows from reading it, until release is
-// called, which does not fail if the file was replaced. A damaged file can be reserved, too. If the store does not exist then, no file
-// is left.
+// Reserve makes sure that no process uses a store. Until release is called, no other process can serve the store or, except on Windows, read it.
+// release does not fail if the file was replaced. A damaged file can be reserved, too. If the store does not exist when release is called, no
+// file is left.
 func Reserve(ctx context.Context, url string) (path string, release func() error, err error) {
 	if path, err = filePath(url); err != nil {
 		return "", nil, err
@@ -155,7 +155,7 @@ func Reserve(ctx context.Context, url string) (path string, release func() error
 				if _, err := os.Stat(path); err == nil || missing == nil {
 					return f.Close()
 				}
-				err := errors.Join(f.Close(), os.Remove(lock)) // Windows removes no open file
+				err := errors.Join(f.Close(), os.Remove(lock)) // Windows cannot remove an open file
 				disk.RemoveDirs(made)
 				return err
 			}, nil
@@ -165,7 +165,7 @@ func Reserve(ctx context.Context, url string) (path string, release func() error
 	if user := newFileLease(path).other(); user != "" {
 		return "", nil, errors.Join(fmt.Errorf("process %s uses it: end it first", user), f.Close())
 	}
-	// An exclusive connection is there only while there is no other. Closing it folds the write-ahead log into the file.
+	// SQLite grants exclusive locking only if no other connection is open. Closing the connection folds the write-ahead log into the file.
 	c, err := connect(ctx, dsn(path, map[string][]string{"_pragma": {"locking_mode(exclusive)"}}))
 	if err != nil {
 		return "", nil, errors.Join(err, f.Close())
@@ -176,8 +176,8 @@ func Reserve(ctx context.Context, url string) (path string, release func() error
 	if isBusy(c.err) {
 		return "", nil, errors.Join(errors.New("another process has it open: end all processes of the harness first"), c.close(), f.Close())
 	}
-	c.err = nil                    // the damaged file is to be replaced
-	if runtime.GOOS == "windows" { // Windows renames no open file
+	c.err = nil                    // any other error: the file is damaged and is to be replaced
+	if runtime.GOOS == "windows" { // Windows cannot rename an open file
 		if err := c.close(); err != nil {
 			return "", nil, errors.Join(err, f.Close())
 		}
@@ -186,7 +186,7 @@ func Reserve(ctx context.Context, url string) (path string, release func() error
 	return path, func() error { return errors.Join(c.close(), f.Close()) }, nil
 }
 
-// other is a process, besides this one, that owns runs or tasks; empty if there is none.
+// other describes a process, besides this one, that owns runs or tasks. It returns "" if there is none.
 func (o *fileLease) other() string {
 	files, _ := os.ReadDir(filepath.Dir(o.prefix))
 	for _, f := range files {
@@ -201,7 +201,8 @@ func (o *fileLease) other() string {
 	return ""
 }
 
-// Unended counts the tasks and runs in a file that have not ended, and its schedules. A file of an earlier version may have none.
+// Unended counts the tasks and runs in a file that have not ended, and its schedules. If a file of an earlier version lacks one of the tables,
+// Unended returns an error.
 func Unended(ctx context.Context, path string) (tasks, runs, schedules int64, err error) {
 	c, err := connect(ctx, dsn(path, readParams()))
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	readyBatch   = 500       // sessions that become ready with one claim
-	recoverBatch = 500       // tasks of dead processes that one transaction frees
+	readyBatch   = 500       // maximum number of sessions that one claim makes ready
+	recoverBatch = 500       // maximum number of tasks of a dead process that one transaction frees
 	damagedAgain = time.Hour // time until an unreadable task is claimed again
 )
 
-// taskHead is what a change of a task depends on.
+// taskHead holds the columns of a task that decide how the task may change.
 type taskHead struct {
 	num, session, fence int64
 	owner               string
-	inWork              bool // the owner works it; else the owner has it reserved
+	inWork              bool // the owner works on the task; if false, it has only reserved it
 }
 
 // head returns the head of a task that has not ended.
@@ -38,7 +38,7 @@ func head(c *conn, id string) (h taskHead) {
 	return h
 }
 
-// owned is head for a task that this process owns by the claim of a fence.
+// owned is like head, but refuses a task that this process does not own by the claim with the given fence.
 func (s *Store) owned(c *conn, id string, fence int64) taskHead {
 	h := head(c, id)
 	if h.owner != s.lease.ID() || h.fence != fence {
@@ -47,10 +47,10 @@ func (s *Store) owned(c *conn, id string, fence int64) taskHead {
 	return h
 }
 
-// nextTask orders a session's waiting tasks: first those that were begun, then by due time.
+// nextTask selects the next waiting task of a session: tasks that were started come first, then the earliest due time decides.
 const nextTask = "ended IS NULL AND owner = '' ORDER BY started IS NULL, due, num LIMIT 1"
 
-// setDue notes on a session when its next waiting task is due.
+// setDue stores in a session's row when the session's next waiting task is due.
 const setDue = `UPDATE sessions SET ready = 0, due = CASE WHEN working = 0 THEN (
 	SELECT due FROM tasks WHERE session = sessions.num AND ` + nextTask + `) END WHERE num = ?`
 
@@ -76,7 +76,7 @@ func (s *Store) ClaimNext(ctx context.Context, after string, except []string, no
 		if err == nil {
 			return t, next, nil
 		}
-		// The others' tasks do not wait for one that cannot be read.
+		// A task that cannot be read must not hold up the others.
 		s.log.Error("claim a task", "task", id, "error", err)
 		if failed := s.write(ctx, 0, func(c *conn) {
 			if h := head(c, id); c.err == nil {
@@ -88,7 +88,7 @@ func (s *Store) ClaimNext(ctx context.Context, after string, except []string, no
 	}
 }
 
-// claimNext returns the id of the task that it claims, or when the next one is due, 0 for never.
+// claimNext claims a task and returns its id. If no task is due, it returns when the next one will be; 0 means never.
 func (s *Store) claimNext(c *conn, after string, except []string, now time.Time) (id string, due int64) {
 	c.exec(`UPDATE sessions SET ready = 1 WHERE num IN (
 		SELECT num FROM sessions WHERE ready = 0 AND due <= ? ORDER BY due LIMIT ?)`, now, readyBatch)
@@ -120,15 +120,15 @@ func (s *Store) claimNext(c *conn, after string, except []string, now time.Time)
 	}
 }
 
-// take makes this process a task's owner, and the task the one in work of its session.
+// take makes this process the owner of a task, and the task the one that its session works on.
 func (s *Store) take(c *conn, num, session int64, now time.Time) {
 	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
 	c.exec("UPDATE sessions SET working = ?, due = NULL, ready = 0 WHERE num = ?", num, session)
-	delete(c.uncounted, num) // left by an earlier claim, after which another process had the task
+	delete(c.uncounted, num) // left from an earlier claim; another process has had the task since
 	noteUse(c, session, now)
 }
 
-// Claim implements task.Store. It is a use of the session.
+// Claim implements task.Store. It counts as a use of the session.
 func (s *Store) Claim(ctx context.Context, id string, now time.Time) (_ task.Task, err error) {
 	defer wrap(&err, "claim task %q", id)
 	if err := s.lease.Claim(); err != nil {
@@ -153,7 +153,7 @@ func (s *Store) Claim(ctx context.Context, id string, now time.Time) (_ task.Tas
 	return s.Task(ctx, id)
 }
 
-// releaseDead refuses (task.ErrBusy) where a live process works a task of the session. A dead process's task waits again.
+// releaseDead refuses (task.ErrBusy) if a live process works on a task of the session. If the process is dead, its task waits again.
 func releaseDead(c *conn, session int64, dead []string) {
 	var num int64
 	var owner string
@@ -175,7 +175,7 @@ func (s *Store) Release(ctx context.Context, id string, fence int64, due time.Ti
 	})
 }
 
-// free has a task wait again; a zero due time leaves its due time as it is.
+// free makes a task wait again. If due is zero, the task keeps its due time.
 func free(c *conn, num, session int64, due time.Time) {
 	countBytes(c, num, 0, true)
 	c.exec("UPDATE tasks SET owner = '', due = coalesce(?, due) WHERE num = ?", orNull(due), num)
@@ -183,15 +183,15 @@ func free(c *conn, num, session int64, due time.Time) {
 	c.exec(setDue, session)
 }
 
-// deadOwners are the owners of unfinished tasks and runs and of uses of sessions whose process is dead.
+// deadOwners returns the dead processes among the owners of unfinished tasks, of unfinished runs and of uses of sessions.
 func (s *Store) deadOwners(ctx context.Context) ([]string, error) {
 	owners, err := list(ctx, s, value[string], `SELECT owner FROM tasks WHERE ended IS NULL AND owner <> '' UNION SELECT owner FROM session_uses
 		UNION SELECT owner FROM runs WHERE ended IS NULL AND owner > ''`)
 	return slices.DeleteFunc(owners, s.maybeAlive), err
 }
 
-// maybeAlive says whether an owner's process lives. One of which that cannot be found out counts as alive, so that its work stays its own and
-// that of all others goes on.
+// maybeAlive reports whether an owner's process lives. If that cannot be determined, the process counts as alive: it keeps its work, and the
+// work of all others goes on.
 func (s *Store) maybeAlive(owner string) bool {
 	alive, err := s.lease.Alive(owner)
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *Store) Recover(ctx context.Context) (err error) {
 	return err
 }
 
-// freeAll frees some tasks of a dead owner, and says whether there may be more.
+// freeAll frees some tasks of a dead owner, and reports whether there may be more.
 func freeAll(c *conn, owner string) (more bool) {
 	type owned struct{ num, session int64 }
 	var all []owned
@@ -230,7 +230,7 @@ func freeAll(c *conn, owner string) (more bool) {
 	return len(all) == recoverBatch
 }
 
-// noteUse moves a session's expiry on, so that as much time is left as after its last use.
+// noteUse postpones the expiry of a session, so that as much time is left as after its last use.
 func noteUse(c *conn, session int64, at time.Time) {
 	c.exec("UPDATE sessions SET expires = expires + max(0, ?1 - used), used = max(used, ?1) WHERE num = ?2", at, session)
 }

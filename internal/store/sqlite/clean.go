@@ -2,7 +2,7 @@ package sqlite
 
 import "context"
 
-// purgeSteps is how many steps of tasks one transaction deletes; each may be large.
+// purgeSteps is the maximum number of steps that one transaction deletes of a task: each step may be large.
 const purgeSteps = 50
 
 // clean deletes what belongs to closed sessions and to marked tasks and runs, in small transactions.
@@ -10,7 +10,7 @@ func (s *Store) clean(ctx context.Context) error {
 	for {
 		var some bool
 		if err := s.write(ctx, 0, func(c *conn) {
-			// Marked rows are deleted first, so that a search for more passes over few of them.
+			// Marked rows are deleted first, so that the search for more rows to mark skips few of them.
 			some = deleteTasks(c) || deleteRuns(c) || markParts(c)
 		}); err != nil || !some {
 			return err
@@ -18,7 +18,7 @@ func (s *Store) clean(ctx context.Context) error {
 	}
 }
 
-// deleteTasks deletes some of what belongs to marked tasks, each task's own row last, and says whether that was anything.
+// deleteTasks deletes some rows of marked tasks, each task's own row last, and reports whether it found any.
 func deleteTasks(c *conn) bool {
 	for records := int64(0); records < purgeRecords; {
 		var num int64
@@ -43,7 +43,7 @@ func deleteTasks(c *conn) bool {
 	return true
 }
 
-// markParts marks some tasks and runs of closed sessions, and says whether there were any.
+// markParts marks some tasks and runs of closed sessions, and reports whether there were any.
 func markParts(c *conn) bool {
 	tasks := c.exec(`UPDATE tasks SET purged = 1 WHERE num IN (SELECT t.num FROM sessions s CROSS JOIN tasks t ON t.session = s.num
 		WHERE s.closed IS NOT NULL AND t.purged = 0 LIMIT ?)`, purgeRuns).rows

@@ -48,7 +48,7 @@ func (s *Store) RequestCancel(ctx context.Context, id string, ch task.Change) (_
 	return s.Task(ctx, id)
 }
 
-// store writes a change of a task. It leaves r as it is: the transaction may be repeated.
+// store writes a change of a task. It does not change r, because the transaction may be repeated.
 func (r *changeRows) store(c *conn, h taskHead) (added []task.Event) {
 	if len(r.steps) > 0 {
 		var last int64
@@ -61,7 +61,7 @@ func (r *changeRows) store(c *conn, h taskHead) (added []task.Event) {
 	grown := r.bytes
 	if t := r.task; t != nil {
 		if t.EndedAt == nil {
-			grown -= len(t.outcome) // the last one counts
+			grown -= len(t.outcome) // only the outcome at the end counts
 		}
 		c.exec("UPDATE tasks SET status = ?, cached = ?, started = ?, ended = ?, outcome = ? WHERE num = ?",
 			string(t.Status), t.Cached, t.StartedAt, t.EndedAt, t.outcome, h.num)
@@ -79,8 +79,8 @@ func (r *changeRows) store(c *conn, h taskHead) (added []task.Event) {
 	return added
 }
 
-// countBytes adds to the bytes of a task, which count against its user's quota. It holds them back until there are maxUncounted, or
-// until it is to count at once: each UPDATE writes the whole row again, with the task's context. A crash forgets what was held back.
+// countBytes adds to the bytes of a task, which count against its user's quota. It holds them back until they reach maxUncounted or atOnce is
+// set, because each UPDATE writes the whole row again, with the task's context. A crash loses the bytes that were held back.
 func countBytes(c *conn, num int64, bytes int, atOnce bool) {
 	before := c.uncounted[num]
 	c.undo = append(c.undo, func() { c.uncounted[num] = before })
@@ -95,7 +95,7 @@ func countBytes(c *conn, num int64, bytes int, atOnce bool) {
 	}
 }
 
-// insertWebhook puts the webhook of a task's end, if it has one, into the outbox.
+// insertWebhook adds the webhook about a task's end, if w is not nil, to the outbox.
 func insertWebhook(c *conn, num int64, w *task.Webhook) {
 	if w != nil {
 		c.exec("INSERT INTO webhooks (id, task, user, url, attempts, due) SELECT ?, num, user, ?, ?, ? FROM tasks WHERE num = ?",
@@ -103,7 +103,7 @@ func insertWebhook(c *conn, num int64, w *task.Webhook) {
 	}
 }
 
-// insertEvents numbers events, and returns those whose key is new.
+// insertEvents numbers and stores events, except those whose key is already stored. It returns the events that it stored.
 func insertEvents(c *conn, num int64, events []task.Event) (added []task.Event) {
 	if len(events) == 0 {
 		return nil
@@ -121,7 +121,7 @@ func insertEvents(c *conn, num int64, events []task.Event) (added []task.Event) 
 	return added
 }
 
-// storedData is an event's data as it is stored: that of a task's end is the task itself, which Events reads.
+// storedData returns the data to store for an event. For a task's end it is empty: Events fills in the task itself.
 func storedData(e task.Event) []byte {
 	if e.Type == task.EventEnded {
 		return []byte{}

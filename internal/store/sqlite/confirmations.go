@@ -26,7 +26,7 @@ func (s *Store) Confirm(ctx context.Context, subject string, value []byte) (err 
 // Advance implements approval.Records.
 func (s *Store) Advance(ctx context.Context, subject string, to uint32) (advanced bool, err error) {
 	defer wrap(&err, "advance %q", subject)
-	value := binary.BigEndian.AppendUint32(nil, to) // blobs of one size are ordered as numbers are
+	value := binary.BigEndian.AppendUint32(nil, to) // big-endian blobs of one size compare like numbers
 	err = s.write(ctx, len(value), func(c *conn) {
 		advanced = c.exec("INSERT INTO confirmations (subject, value) VALUES (?1, ?2) ON CONFLICT (subject) DO UPDATE SET value = ?2 WHERE value < ?2", subject, value).rows > 0
 	})

@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/usage"
 )
 
-// conn is the writing connection. It belongs to one goroutine. No context reaches the driver: a transaction serves many callers.
+// conn is the writing connection. One goroutine at a time uses it. No context reaches the driver: a transaction serves many callers.
 //
 // The first error stays in err, and statements after it do nothing, so that a change of many statements checks it once.
 type conn struct {
@@ -23,9 +23,9 @@ type conn struct {
 	err        error
 	begun      bool                    // tryBegin has begun the next transaction
 	undo       []func()                // functions by which a rollback reverts changes in memory
-	uncounted  map[int64]int           // bytes that tasks.bytes does not have yet, by tasks.num
-	used       map[usageKey]*usage.Sum // figures of what the transaction stores
-	tally      *tally                  // takes them once they are true
+	uncounted  map[int64]int           // bytes not yet added to tasks.bytes, by tasks.num
+	used       map[usageKey]*usage.Sum // usage figures of what the transaction stores
+	tally      *tally                  // receives used after a commit
 }
 
 func connect(ctx context.Context, dsn string) (*conn, error) {
@@ -43,7 +43,7 @@ func connect(ctx context.Context, dsn string) (*conn, error) {
 
 func (c *conn) close() error {
 	var errs []error
-	for _, stmt := range c.statements.all.Range { // statements of a single connection are not closed with it
+	for _, stmt := range c.statements.all.Range { // closing a single connection does not close its statements
 		errs = append(errs, stmt.(*sql.Stmt).Close())
 	}
 	return errors.Join(append(errs, c.only.Close(), c.db.Close())...)
@@ -63,7 +63,7 @@ func (c *conn) takeErr() error {
 	return err
 }
 
-// orNull is nil for the zero time.
+// orNull returns a pointer to t, or nil for the zero time.
 func orNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -111,7 +111,7 @@ func (c *conn) each(query string, args []any, f func(scanner) error) {
 	}
 }
 
-// row scans the first row into dest and says whether there is one.
+// row scans the first row into dest and reports whether there is one.
 func (c *conn) row(query string, args []any, dest ...any) (found bool) {
 	c.each(query, args, func(row scanner) error {
 		if found || len(dest) == 0 {
@@ -123,9 +123,9 @@ func (c *conn) row(query string, args []any, dest ...any) (found bool) {
 	return found && c.err == nil
 }
 
-// retryBusy repeats f while another process has the lock that it needs, for busyTimeout at most. SQLite's own wait backs
-// off to 100 ms, far too long where a transaction takes 0.1 ms, so it is cut to writeWait; and for some locks, such as that
-// for changing the journal mode, SQLite does not wait at all.
+// retryBusy repeats f while another process has the lock that f needs, for busyTimeout at most. SQLite's own waiting backs off to 100 ms, far
+// too long for transactions of 0.1 ms, so it is limited to writeWait. For some locks, such as the one for changing the journal mode, SQLite does
+// not wait at all.
 func retryBusy(ctx context.Context, f func() error) error {
 	for begin := time.Now(); ; {
 		err := f()
@@ -142,7 +142,7 @@ func retryBusy(ctx context.Context, f func() error) error {
 
 const begin = "BEGIN IMMEDIATE"
 
-// tryBegin begins the next transaction ahead. It is false if another process has the write lock.
+// tryBegin begins the next transaction in advance. It returns false if another process has the write lock.
 func (c *conn) tryBegin() bool {
 	_, err := c.execute(begin, nil)
 	c.begun = err == nil

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// purgeCounts is how many expired counts one call removes.
+// purgeCounts is the maximum number of expired counts that one call removes.
 const purgeCounts = 20
 
-// Reached reports whether a user has as many calls under a key as the limit allows.
+// Reached reports whether the calls of a user under a key have reached the limit.
 func (s *Store) Reached(ctx context.Context, user, key string, limit int) (_ bool, err error) {
 	defer wrap(&err, "look for the calls that count for a limit")
 	calls, err := one(ctx, s, nil, value[int], "SELECT calls FROM counts WHERE user = ? AND key = ?", user, key)
 	return calls >= limit, err
 }
 
-// Count counts a call of a user under a key until it expires; ok is false, and it is not counted, if there are as many as the limit allows.
+// Count counts a call of a user under a key; the count expires at the given time. If the limit is reached, Count does not count the call and ok
+// is false.
 func (s *Store) Count(ctx context.Context, user, key string, limit int, now, expires time.Time) (ok bool, err error) {
 	defer wrap(&err, "count a call for a limit")
 	added := false

@@ -23,7 +23,7 @@ func (s *Store) PutCredential(ctx context.Context, server, user string, sealed [
 	})
 }
 
-// DeleteCredential implements credentials.Store. It is no error if there is none.
+// DeleteCredential implements credentials.Store. Deleting a missing login is no error.
 func (s *Store) DeleteCredential(ctx context.Context, server, user string) (err error) {
 	defer wrap(&err, "forget the login of server %q", server)
 	return s.write(ctx, 0, func(c *conn) { c.exec("DELETE FROM credentials WHERE server = ? AND user = ?", server, user) })

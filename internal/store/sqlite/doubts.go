@@ -10,12 +10,12 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// settleWrites keeps the account of a run's writes without an answer, and stores the doubts that a record leaves.
+// settleWrites tracks a run's writes without an answer. It stores a doubt for each write whose outcome r leaves unknown.
 func (w *runWriter) settleWrites(c *conn, r *row) {
 	sent, open := w.writes[r.n]
 	switch {
 	case r.kind == "intent":
-		w.writes = maps.Clone(w.writes) // progress has the one from before
+		w.writes = maps.Clone(w.writes) // the progress kept for a rollback holds the old map
 		if w.writes == nil {
 			w.writes = map[int]int64{}
 		}
@@ -34,13 +34,13 @@ func (w *runWriter) settleWrites(c *conn, r *row) {
 	}
 }
 
-// insertDoubt stores that the outcome of a write stays unknown. The call is among the last ones.
+// insertDoubt stores that the outcome of a write stays unknown. It looks for the call from the end, since the call is a recent one.
 func (w *runWriter) insertDoubt(c *conn, n int, sent int64) {
 	c.exec(`INSERT INTO doubts (run, call, seq, user, sent)
 		SELECT run, n, seq, ?, ? FROM journal WHERE run = ? AND type = 'call' AND n = ? ORDER BY seq DESC LIMIT 1`, w.session.user, sent, w.num, n)
 }
 
-// unanswered are the times of the intents without an answer, by call.
+// unanswered returns the times of the intents without an answer, by call.
 func unanswered(records []journal.Record) map[int]int64 {
 	writes := map[int]int64{}
 	for _, r := range records {

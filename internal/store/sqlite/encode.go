@@ -10,10 +10,10 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// maxInline is the largest value, in bytes, that is stored in its record's row; larger ones are blobs.
+// maxInline is the maximum size, in bytes, of a value that is stored in its record's row. Larger values are stored as blobs.
 const maxInline = 4 << 10
 
-// row is a record as the table journal has it.
+// row is a record in the form of the table journal.
 type row struct {
 	seq   int64
 	kind  string
@@ -46,7 +46,7 @@ type large struct {
 	text *string
 }
 
-// split makes a record point to a copy of its body, and returns the copy and the fields of it that may be blobs.
+// split makes a record point to a copy of its body. It returns the copy, and those fields of the copy that may be blobs.
 func split(r *journal.Record) (kind string, n int, body any, fields []large) {
 	switch {
 	case r.Start != nil:
@@ -72,14 +72,14 @@ func split(r *journal.Record) (kind string, n int, body any, fields []large) {
 	}
 }
 
-// own replaces what p points to by a copy, and returns the copy.
+// own makes *p point to a copy of **p, and returns that pointer.
 func own[T any](p **T) *T {
 	value := **p
 	*p = &value
 	return &value
 }
 
-// encode makes a record's row, which shares no memory with the record. Inline JSON loses insignificant whitespace.
+// encode returns the row of a record. The row shares no memory with the record. Inline JSON loses insignificant whitespace.
 func encode(r journal.Record) (row, error) {
 	kind, n, body, fields := split(&r)
 	out := row{seq: r.Seq, kind: kind, n: n}
@@ -110,7 +110,7 @@ func encode(r journal.Record) (row, error) {
 	return out, nil
 }
 
-// decode makes a record of its row, without its blobs.
+// decode returns the record of a row, without the fields that are stored as blobs.
 func decode(seq int64, kind string, data []byte) (r journal.Record, err error) {
 	if err := json.Unmarshal(fmt.Appendf(nil, "{%q: %s}", kind, data), &r); err != nil {
 		return r, fmt.Errorf("record %d (%s): %w", seq, kind, err)
@@ -122,7 +122,7 @@ func decode(seq int64, kind string, data []byte) (r journal.Record, err error) {
 	return r, nil
 }
 
-// setField sets the field of a record that is stored as a blob.
+// setField sets a field of a record to the data of its blob.
 func setField(r *journal.Record, field string, data []byte) error {
 	kind, _, _, fields := split(r)
 	for _, f := range fields {

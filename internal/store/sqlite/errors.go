@@ -8,7 +8,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// explain adds what to do to an error of SQLite's, and returns any other as it is. The caller names the file.
+// explain adds advice to an error of SQLite, and returns any other error unchanged. The caller names the file.
 func explain(err error) error {
 	var advice string
 	switch code(err) & 0xff {

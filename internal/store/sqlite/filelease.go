@@ -16,8 +16,8 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// fileLease is a lease that is a file beside the database, locked as long as the process lives, whatever ends it. An owner whose
-// file is gone, or is not locked, is dead.
+// fileLease is a lease in the form of a file beside the database. The file stays locked until the process ends, however it ends. An owner whose
+// file is missing or not locked is dead.
 type fileLease struct {
 	id     string
 	prefix string // prefix of all owners' files
@@ -28,13 +28,13 @@ type fileLease struct {
 
 	othersMu sync.Mutex
 	others   bool
-	asOf     time.Time // time of the directory when others was computed
+	asOf     time.Time // modification time of the directory when others was computed
 }
 
-// clockGrain is how much later than a change its time may be the same: the clock of files ticks slowly.
+// clockGrain bounds the resolution of file times: two changes within it may have the same time.
 const clockGrain = 50 * time.Millisecond
 
-// Others says whether another process has an owner's file. The directory is read again when it has changed.
+// Others reports whether another process has an owner's file. It reads the directory again only if that has changed.
 func (o *fileLease) Others() bool {
 	o.othersMu.Lock()
 	defer o.othersMu.Unlock()
@@ -45,7 +45,7 @@ func (o *fileLease) Others() bool {
 	}
 	files, listed := os.ReadDir(dir)
 	if o.others, o.asOf = true, (time.Time{}); errors.Join(err, listed) != nil {
-		return true // assumed, for lack of evidence
+		return true // without evidence, another owner is assumed
 	}
 	o.others = slices.ContainsFunc(files, func(f fs.DirEntry) bool {
 		id, ok := strings.CutPrefix(f.Name(), filepath.Base(o.prefix))
@@ -57,14 +57,14 @@ func (o *fileLease) Others() bool {
 	return o.others
 }
 
-// ID names this process.
+// ID returns the owner id of this process.
 func (o *fileLease) ID() string { return o.id }
 
 func newFileLease(db string) *fileLease {
 	return &fileLease{id: strings.ToLower(rand.Text()[:16]), prefix: db + ".owner-"}
 }
 
-// Claim makes this process an owner: it locks the file, once. Processes that only read never make one.
+// Claim makes this process an owner: the first call creates and locks the file. Processes that only read have no file.
 func (o *fileLease) Claim() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,7 +75,7 @@ func (o *fileLease) Claim() error {
 		return nil
 	}
 	sweepUnlocked(o.prefix)
-	// Another process's sweep may take the new file for a dead owner's before it is locked: then it is made again.
+	// Before the new file is locked, another process's sweep may delete it as a dead owner's file. Then it is created again.
 	for begin := time.Now(); time.Since(begin) < busyTimeout; time.Sleep(writeWait) {
 		f, err := lockPid(o.prefix + o.id)
 		if err == nil && f != nil {
@@ -100,7 +100,7 @@ func lockPid(path string) (*os.File, error) {
 	}
 	locked, err := disk.TryLock(f, true)
 	if err == nil && locked {
-		// The width is fixed, so that the id covers an earlier one.
+		// The width is fixed, so that the id overwrites an earlier one completely.
 		if _, err = f.WriteAt(fmt.Appendf(nil, "%-10d\n", os.Getpid()), 0); err == nil {
 			return f, nil
 		}
@@ -108,14 +108,14 @@ func lockPid(path string) (*os.File, error) {
 	return nil, errors.Join(err, f.Close())
 }
 
-// isAt says whether the path still names the open file.
+// isAt reports whether the path still names the open file.
 func isAt(f *os.File, path string) bool {
 	a, aerr := f.Stat()
 	b, berr := os.Stat(path)
 	return aerr == nil && berr == nil && os.SameFile(a, b)
 }
 
-// Alive says whether the process of an owner id lives.
+// Alive reports whether the process of an owner id lives.
 func (o *fileLease) Alive(id string) (bool, error) {
 	if id == o.id {
 		return true, nil
@@ -127,7 +127,7 @@ func (o *fileLease) Alive(id string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("find out whether an owner of runs is alive: %w", err)
 	}
-	// A shared lock, so that two processes which ask at the same time do not see each other as the owner.
+	// The lock is shared, so that two processes that check at the same time do not take each other for the owner.
 	locked, err := disk.TryLock(f, false)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return false, fmt.Errorf("find out whether the owner of %s is alive: %w", f.Name(), err)
@@ -135,7 +135,7 @@ func (o *fileLease) Alive(id string) (bool, error) {
 	return !locked, nil
 }
 
-// Describe names the process of an owner as well as its file can.
+// Describe names an owner's process for people: by the process id in its file or, if that cannot be read, by the owner id.
 func (o *fileLease) Describe(id string) string {
 	if pid := readPid(o.prefix + id); pid != "" {
 		return pid
@@ -143,7 +143,7 @@ func (o *fileLease) Describe(id string) string {
 	return "of owner " + id
 }
 
-// readPid is the id of the process that locked a file, empty where the file does not say.
+// readPid returns the id of the process that locked a file, "" if it cannot be read.
 func readPid(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -152,7 +152,7 @@ func readPid(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// sweepUnlocked deletes the files with a prefix whose processes are dead. What it cannot delete, another sweep will.
+// sweepUnlocked deletes the files with a prefix whose processes are dead. A later sweep deletes what this one cannot.
 func sweepUnlocked(prefix string) {
 	files, _ := os.ReadDir(filepath.Dir(prefix))
 	for _, f := range files {
@@ -164,7 +164,7 @@ func sweepUnlocked(prefix string) {
 		if err != nil {
 			continue
 		}
-		// It is deleted while it is locked, so that a new owner which locks it afterwards sees that it is gone.
+		// The file is deleted while it is locked, so that a new owner that locks it afterwards sees that it is gone.
 		if locked, err := disk.TryLock(f, false); err == nil && locked && os.Remove(f.Name()) != nil {
 			defer os.Remove(f.Name()) // Windows does not delete an open file
 		}
@@ -182,7 +182,8 @@ func (o *fileLease) Release() error {
 	}
 	f := o.file
 	o.file = nil
-	// Closed first: Windows does not delete an open file. A process that finds it unlocked in between sees a dead owner, which is true.
+	// The file is closed first: Windows does not delete an open file. A process that finds it unlocked in between rightly takes this owner for
+	// dead.
 	err := f.Close()
 	if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)

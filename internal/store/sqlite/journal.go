@@ -77,8 +77,8 @@ func (s *Store) Resume(ctx context.Context, run string) (_ journal.Writer, recor
 	return w, records, nil
 }
 
-// adopt makes this process the owner of an unfinished run of a dead process. A run that it owns already gets a new fence too. Its bytes
-// are counted again, since the dead process may not have counted the last ones.
+// adopt makes this process the owner of an unfinished run of a dead process. A run that this process already owns gets a new fence too. The
+// run's bytes are counted again, since the dead process may not have counted the last ones.
 func (s *Store) adopt(ctx context.Context, w *runWriter, owner string) error {
 	alive, err := s.lease.Alive(owner)
 	switch {
@@ -115,7 +115,7 @@ func (s *Store) ReadPage(ctx context.Context, run string, after int64, limit, by
 	return s.records(ctx, run, after, limit, bytes)
 }
 
-// records reads the records of a run with numbers above after, until there are limit of them or they have so many bytes.
+// records reads the records of a run with numbers above after, until it has limit records or the given number of bytes.
 func (s *Store) records(ctx context.Context, run string, after int64, limit, bytes int) (records []journal.Record, err error) {
 	// One statement reads one state of the database: a purge at the same time cannot remove records from the middle.
 	size := 0
@@ -155,7 +155,7 @@ func (s *Store) records(ctx context.Context, run string, after int64, limit, byt
 	return records, err
 }
 
-// runWriter is the journal of one run while it is written.
+// runWriter writes the journal of one run.
 type runWriter struct {
 	s   *Store
 	run string
@@ -163,32 +163,32 @@ type runWriter struct {
 	mu      sync.Mutex
 	seq     journal.Sequence
 	pending []row
-	start   *journal.Start // among pending
+	start   *journal.Start // start record, while it is in pending
 	end     *journal.End
 	session sessionKey // session of the start record; empty before it is appended
 	calls   usage.Calls
-	last    *change // the last that was given to the writer, unless it has succeeded
+	last    *change // last change given to the writer; nil once it has succeeded
 	err     error
 	closed  bool
 
 	closing sync.Once
 	asked   bool // an earlier process asked for approvals
 
-	// Only the writer's goroutine uses these after the first commit.
+	// After the first commit, only changes that the writer applies use these fields.
 	fence int64 // runs.fence
 	progress
 }
 
-// progress is what is stored of a run.
+// progress describes what is stored of a run.
 type progress struct {
 	num       int64         // runs.num, 0 before the run is stored
 	stored    int64         // number of the last stored record
 	over      error         // the quota that ended the run
-	uncounted int           // bytes of stored records that runs.bytes does not have
+	uncounted int           // bytes of stored records not yet added to runs.bytes
 	writes    map[int]int64 // times of the intents without an answer, by call; never changed in place
 }
 
-// Append implements journal.Writer. It encodes the record, which spares the transaction that stores it the work.
+// Append implements journal.Writer. It encodes the record here, so that the transaction that stores it does not have to.
 func (w *runWriter) Append(r journal.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -223,7 +223,7 @@ func (w *runWriter) append(r journal.Record) error {
 	return nil
 }
 
-// isIn says whether the run is in a session.
+// isIn reports whether the run is in a session.
 func (w *runWriter) isIn(session sessionKey) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,7 +239,7 @@ func (w *runWriter) Commit(ctx context.Context) error {
 	return w.s.wait(ctx, ch)
 }
 
-// schedule submits all that was appended. It returns the last change, nil if all is stored.
+// schedule submits all appended records. It returns the last change, or nil if everything is stored.
 func (w *runWriter) schedule() (*change, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -269,7 +269,7 @@ func (w *runWriter) schedule() (*change, error) {
 	return ch, nil
 }
 
-// settled notes how a change ended. Records after one that failed would leave a gap: the changes with them fail, too.
+// settled records the outcome of a change. After a failed change all later ones fail, too: their records would leave a gap.
 func (w *runWriter) settled(ch *change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -287,17 +287,17 @@ func (w *runWriter) settled(ch *change) {
 		return
 	}
 	what := fmt.Sprintf("write journal of %q", w.run)
-	if !errors.Is(ch.err, task.ErrQuota) { // users see errors of quotas, without the path
+	if !errors.Is(ch.err, task.ErrQuota) { // users see quota errors, which must not show the path
 		what += " in " + w.s.path
 	}
 	wrap(&ch.err, "%s", what)
 	w.err = ch.err
 }
 
-// maxUncounted is how many bytes of a run or task may be stored before its row, and with it the user's quota, has them.
+// maxUncounted is the number of stored bytes of a run or task from which on they are added to its row, and so to the user's quota.
 const maxUncounted = 64 << 10
 
-// store writes rows of so many bytes.
+// store writes rows; bytes is their size.
 func (w *runWriter) store(c *conn, rows []row, bytes int, start *journal.Start, end *journal.End, calls map[usage.Tool]*usage.Sum) {
 	if rows[0].seq != w.stored+1 { // an earlier change has failed
 		c.fail(fmt.Errorf("record %d would follow record %d", rows[0].seq, w.stored))
@@ -325,8 +325,8 @@ func (w *runWriter) store(c *conn, rows []row, bytes int, start *journal.Start, 
 	}
 }
 
-// insertRow stores one record. Only the first one of a transaction is fenced: it fails where another process has taken the run over
-// or has ended it.
+// insertRow stores one record. Only the first record of a transaction is fenced: it fails if another process has taken over the run, or the run
+// was deleted.
 func (w *runWriter) insertRow(c *conn, r *row, fenced bool) {
 	if !fenced {
 		c.exec("INSERT INTO journal (run, seq, type, n, data) VALUES (?, ?, ?, ?, ?)", w.num, r.seq, r.kind, r.n, r.data)
@@ -341,8 +341,8 @@ func (w *runWriter) insertRow(c *conn, r *row, fenced bool) {
 	w.stored = r.seq
 }
 
-// withinQuota counts what is not counted yet. It returns rows, or, where they exceed the quota of the run's user, the record that
-// ends the run instead. The last record of a run is never refused.
+// withinQuota counts the bytes that are not counted yet. It returns rows or, if the quota of the run's user is used up, the record that ends the
+// run. The last record of a run is never refused.
 func (w *runWriter) withinQuota(c *conn, rows []row) ([]row, *journal.End) {
 	c.exec("UPDATE runs SET bytes = bytes + ? WHERE num = ? AND fence = ?", w.uncounted, w.num, w.fence)
 	w.uncounted = 0
@@ -359,7 +359,7 @@ func (w *runWriter) withinQuota(c *conn, rows []row) ([]row, *journal.End) {
 	return []row{last}, end
 }
 
-// insertRun stores the run itself, with its end if that is stored in the same transaction.
+// insertRun stores the row of a run, with its end if the same transaction stores the end record.
 func (w *runWriter) insertRun(c *conn, start *journal.Start, end *journal.End) {
 	w.admit(c)
 	var ended any
@@ -379,8 +379,8 @@ func (w *runWriter) insertRun(c *conn, start *journal.Start, end *journal.End) {
 	w.uncounted = 0
 }
 
-// admit refuses the first record of a run whose user has used up the quota, or whose session is closed: the run would outlive it.
-// A run may be in a session that has no row.
+// admit refuses the first record of a run if its user has used up the quota, or its session is closed: the run would outlive the session. The
+// session may have no row.
 func (w *runWriter) admit(c *conn) {
 	c.fail(w.s.exceeded(c, w.session.user, quotaBytes))
 	var closed bool
@@ -401,7 +401,7 @@ func insertBlob(c *conn, run, seq int64, b *blob) {
 	c.exec("INSERT INTO blob_refs (run, seq, field, blob) VALUES (?, ?, ?, ?)", run, seq, b.field, id)
 }
 
-// errorKind is the kind of an error as it is recorded; empty where there is none.
+// errorKind returns the kind of a recorded error, "" if there is none.
 func errorKind(text json.RawMessage) string {
 	var e struct {
 		Kind string `json:"kind"`

@@ -57,7 +57,8 @@ func (s *Store) KeyByID(ctx context.Context, id string) (_ auth.Key, ok bool, er
 	return k, k.ID != "", err
 }
 
-// RevokeKey revokes a key at a time; a key that is revoked stays as it is. The error wraps task.ErrNotFound.
+// RevokeKey marks a key as revoked at the given time. A key that is already revoked stays as it is. For an unknown key the error wraps
+// task.ErrNotFound.
 func (s *Store) RevokeKey(ctx context.Context, id string, at time.Time) (err error) {
 	defer wrap(&err, "revoke key %q", id)
 	return s.write(ctx, 0, func(c *conn) { c.execOne("UPDATE keys SET revoked = coalesce(revoked, ?) WHERE id = ?", at, id) })

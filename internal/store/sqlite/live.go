@@ -21,23 +21,24 @@ import (
 
 const (
 	liveInfix = ".live-"
-	// liveScan is how often a process that works tasks looks for followers in other processes.
+	// liveScan is the interval at which a process that works on tasks looks for followers in other processes.
 	liveScan = 250 * time.Millisecond
-	// liveRead is how often a follower reads its file.
+	// liveRead is the interval at which a follower reads its file.
 	liveRead = 100 * time.Millisecond
-	// maxLiveFiles bounds the files that are written to.
+	// maxLiveFiles is the maximum number of files that are written to.
 	maxLiveFiles = 64
-	// maxLiveBytes bounds a file whose follower does not read: what it has not read is lost, and it reads the store.
+	// maxLiveBytes is the maximum size of a file. If a follower reads too slowly, the lines that it has not read are lost, and it reads the
+	// store.
 	maxLiveBytes = 1 << 20
 )
 
-// live has the files by which events pass to followers in other processes. A follower makes a file beside the database, which is named after
-// its task, and holds the file's lock; the process that works the task appends a line for each event. So nothing is written while a task
-// has no follower, and the file of a killed one is removed like that of a killed owner.
+// live knows the files through which events reach followers in other processes. A follower creates a file beside the database, named after its
+// task, and keeps it locked. The process that works on the task appends a line for each event. Nothing is written while a task has no follower.
+// The file of a killed follower is removed like the file of a killed owner.
 type live struct {
 	mu    sync.Mutex
 	files map[string][]string // files by task
-	until time.Time           // files are looked for again
+	until time.Time           // time at which files are looked for again
 }
 
 var _ task.Bus = (*Store)(nil)
@@ -56,7 +57,7 @@ func (s *Store) Publish(id string, events []task.Event) {
 	lines, err := liveLines(events)
 	for _, path := range paths {
 		if err == nil {
-			// A file that is gone belonged to a follower that has ended. Other faults cost followers pieces, never the task.
+			// A missing file belonged to a follower that has ended. Other errors may lose events for followers, but never fail the task.
 			_ = appendLive(path, lines)
 		}
 	}
@@ -87,7 +88,7 @@ func liveFiles(db string) map[string][]string {
 	return files
 }
 
-// liveLines are events as lines: pieces as they are, of stored events only that they are stored.
+// liveLines encodes events as lines: pieces in full, stored events only as their ids.
 func liveLines(events []task.Event) ([]byte, error) {
 	if len(events) == 0 {
 		events = []task.Event{{}}
@@ -106,14 +107,14 @@ func liveLines(events []task.Event) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// liveEvent is a line.
+// liveEvent is the content of a line.
 type liveEvent struct {
 	task.Event
 	After int64 `json:"after,omitempty"`
 }
 
 func appendLive(path string, lines []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0) // never made here
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0) // never creates the file
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (s *Store) Follow(ctx context.Context, id string, pass func([]task.Event)) 
 		if err != nil {
 			return err
 		}
-		if info.Size() < at { // the file was too long
+		if info.Size() < at { // the file was too long and has been truncated
 			at, rest = 0, nil
 		}
 		text, err := io.ReadAll(io.NewSectionReader(f, at, maxLiveBytes))
@@ -178,7 +179,7 @@ func (s *Store) Follow(ctx context.Context, id string, pass func([]task.Event)) 
 	}
 }
 
-// makeLive makes the locked file of a follower, and removes those of dead ones.
+// makeLive creates and locks the file of a follower, and removes the files of dead followers.
 func makeLive(db, id string) (*os.File, error) {
 	sweepUnlocked(db + liveInfix)
 	// Another follower's sweep may remove the file before it is locked.

@@ -14,14 +14,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Upgrade is a change of a store's tables.
+// Upgrade describes a change of a store's tables from one version to another.
 type Upgrade struct {
 	From, To int
-	Copy     string // path of the store's copy from before
+	Copy     string // path of the copy made before the change
 }
 
-// migrate brings the schema to the newest version, in one transaction that other processes wait for. Before, it copies a file that is
-// not new. The result is nil if there was nothing to change, and for a new file.
+// migrate brings the schema to the newest version, in one transaction that other processes wait for. It first copies the file, unless that is
+// new. The result is nil if there was nothing to change, and for a new file.
 func migrate(c *conn, path string, now time.Time) (done *Upgrade, err error) {
 	entries, err := fs.ReadDir(migrations, "migrations") // sorted
 	if err != nil {
@@ -72,7 +72,7 @@ func migrate(c *conn, path string, now time.Time) (done *Upgrade, err error) {
 	return done, err
 }
 
-// schemaVersion is 0 for an empty database.
+// schemaVersion returns the version of the schema, 0 for an empty database.
 func schemaVersion(c *conn) int {
 	var tables, ours, version int64
 	c.row(`SELECT count(*), count(CASE WHEN name = 'schema_version' THEN 1 END)

@@ -11,7 +11,7 @@ import (
 
 const pinsOf = "SELECT tool, approved, bytes, seen FROM pins WHERE server = ?"
 
-// pinsInto scans rows of pinsOf.
+// pinsInto returns a function that scans a row of pinsOf into pins.
 func pinsInto(pins map[string]approval.Pin) func(scanner) error {
 	return func(row scanner) error {
 		var tool string
@@ -22,7 +22,7 @@ func pinsInto(pins map[string]approval.Pin) func(scanner) error {
 	}
 }
 
-// Review compares what a server lists with what is kept of it, and keeps what it lists.
+// Review compares the definitions that a server lists with the stored ones, and stores what the server lists.
 func (s *Store) Review(
 	ctx context.Context, server string, mode approval.Quarantine, confirmed approval.Confirmed, listed []approval.Definition,
 ) (r approval.Reviewed, err error) {
@@ -78,13 +78,13 @@ func (s *Store) Review(
 	return done, nil
 }
 
-// Reviewed reports whether anything is kept of a server.
+// Reviewed reports whether definitions of a server are stored.
 func (s *Store) Reviewed(ctx context.Context, server string) (_ bool, err error) {
 	defer wrap(&err, "look for the definitions of server %q", server)
 	return one(ctx, s, nil, value[bool], "SELECT EXISTS (SELECT 1 FROM pins WHERE server = ?)", server)
 }
 
-// Held lists the definitions that are held, of one server or, without a name, of all.
+// Held lists the held definitions of a server, or of all servers if server is empty.
 func (s *Store) Held(ctx context.Context, server string) (_ []approval.Held, err error) {
 	defer wrap(&err, "list held definitions")
 	const held = "SELECT server, since, coalesce(approved_as, 'null'), seen_as FROM pins INDEXED BY pins_held WHERE seen <> '' AND seen <> approved"
@@ -104,8 +104,8 @@ func (s *Store) Held(ctx context.Context, server string) (_ []approval.Held, err
 	}, query, args...)
 }
 
-// ApproveDefinitions approves what is held of a server in the name of by, by the hashes of the definitions: all of it or, with an error that wraps
-// approval.ErrNotHeld or ErrTooManyPins, nothing.
+// ApproveDefinitions approves held definitions of a server in the name of by; hashes has the hash of each definition, by tool. It approves all
+// of them, or none and returns an error that wraps approval.ErrNotHeld or ErrTooManyPins.
 func (s *Store) ApproveDefinitions(ctx context.Context, server, by string, hashes map[string]string) (err error) {
 	defer wrap(&err, "approve definitions of server %q", server)
 	now := s.now()
@@ -139,7 +139,7 @@ func (s *Store) ApproveDefinitions(ctx context.Context, server, by string, hashe
 	})
 }
 
-// ApprovedDefinitions lists what people have approved of a server, the latest first.
+// ApprovedDefinitions lists the definitions of a server that people have approved, the latest first.
 func (s *Store) ApprovedDefinitions(ctx context.Context, server string, limit int) (_ []approval.ApprovedDefinition, err error) {
 	defer wrap(&err, "list approved definitions of server %q", server)
 	return list(ctx, s, func(row scanner) (d approval.ApprovedDefinition, err error) {
@@ -147,13 +147,13 @@ func (s *Store) ApprovedDefinitions(ctx context.Context, server string, limit in
 	}, "SELECT tool, approved, approved_by, approved_at FROM pins WHERE server = ? AND approved_by <> '' ORDER BY approved_at DESC, tool LIMIT ?", server, limit)
 }
 
-// LastReview is when a person last approved a definition; each approval has a later time.
+// LastReview returns when a person last approved a definition. Each approval has a later time than the one before.
 func (s *Store) LastReview(ctx context.Context) (_ time.Time, err error) {
 	defer wrap(&err, "look for approved definitions")
 	return one(ctx, s, nil, func(row scanner) (at time.Time, err error) { return at, row.Scan(instant{&at}) }, "SELECT last FROM reviews")
 }
 
-// ForgetDefinitions removes what is kept of a server.
+// ForgetDefinitions removes the stored definitions of a server.
 func (s *Store) ForgetDefinitions(ctx context.Context, server string) (err error) {
 	defer wrap(&err, "forget the definitions of server %q", server)
 	return s.write(ctx, 0, func(c *conn) { c.exec("DELETE FROM pins WHERE server = ?", server) })

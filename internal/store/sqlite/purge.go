@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// What one transaction of a purge marks or deletes at most, so that it hardly delays commits.
+// Maximum numbers of runs, records and bytes that one transaction of a purge marks or deletes, so that it hardly delays commits.
 const (
 	purgeRuns    = 200
 	purgeRecords = 500
@@ -20,12 +20,12 @@ const (
 
 const (
 	purgeInterval = time.Hour
-	keepKeys      = 24 * time.Hour // idempotency keys
+	keepKeys      = 24 * time.Hour // time for which idempotency keys are kept
 )
 
-// Purge deletes the runs and the tasks that ended before the given time, and returns how many. Unfinished ones are never
-// deleted, nor a task with a webhook to deliver or an idempotency key that still counts. Then the file shrinks.
-// Cancelling ctx stops it between two steps; the next purge, of any process, goes on.
+// Purge deletes the runs and the tasks that ended before the given time, and returns their number. It never deletes unfinished ones, nor tasks
+// with a webhook to deliver or a stored idempotency key. Then it shrinks the file. Cancelling ctx stops the purge between two steps; the next
+// purge of any process continues it.
 func (s *Store) Purge(ctx context.Context, before time.Time) (total int, err error) {
 	defer wrap(&err, "purge %s", s.path)
 	for _, mark := range []string{markRuns, markTasks} {
@@ -39,8 +39,8 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (total int, err err
 }
 
 const (
-	shrinkPages = 2000 // most pages that one transaction returns to the file system
-	shrinkFrom  = 50   // the file shrinks when more than one in so many pages is free
+	shrinkPages = 2000 // maximum number of pages that one transaction returns to the file system
+	shrinkFrom  = 50   // the file is shrunk if at least one in this many pages is free
 )
 
 // shrink returns free pages at the end of the file to the file system.
@@ -61,7 +61,7 @@ func (s *Store) shrink(ctx context.Context) error {
 		}); err != nil {
 			return err
 		}
-		if left >= now.free { // a file of an earlier version that could not be made to shrink
+		if left >= now.free { // makeShrinkable could not rewrite this file of an earlier version
 			return nil
 		}
 		if left*shrinkFrom < now.pages {
@@ -82,8 +82,8 @@ func (s *Store) checkpoint(ctx context.Context) error {
 	return explain(errors.Join(c.err, c.close()))
 }
 
-// Marked runs and tasks are gone for readers, at once and for good. Their rows keep their numbers until nothing else is left of
-// them, so that no new run or task gets one of them.
+// Readers no longer see marked runs and tasks. Their rows stay until everything else of them is deleted, so that no new run or task gets one of
+// their numbers.
 const (
 	markRuns = `UPDATE runs SET purged = 1 WHERE num IN (
 		SELECT num FROM runs WHERE started < ?1 AND ended < ?1 AND purged = 0 LIMIT ?2)`
@@ -103,7 +103,7 @@ func (s *Store) purgeStep(ctx context.Context, query string, args ...any) (int, 
 	return int(n), nil
 }
 
-// deleteRuns deletes some of what belongs to marked runs, and says whether that was anything.
+// deleteRuns deletes some rows of marked runs, and reports whether it found any.
 func deleteRuns(c *conn) bool {
 	for records, bytes := int64(0), int64(0); records < purgeRecords && bytes < purgeBytes; {
 		var run int64
@@ -126,8 +126,8 @@ func deleteRuns(c *conn) bool {
 	return true
 }
 
-// deleteRecords deletes the first records of a run, and the blobs without another reference. Blobs and references
-// change in the same transactions, so that a blob which another run has just begun to share stays.
+// deleteRecords deletes the first records of a run, and those of their blobs that have no other reference. Blobs and references change in the
+// same transactions, so that a blob that another run has just begun to share stays.
 func deleteRecords(c *conn, run int64) (records, bytes int64) {
 	var last int64
 	c.row("SELECT coalesce(max(seq), 0) FROM (SELECT seq FROM journal WHERE run = ? ORDER BY seq LIMIT ?)", []any{run, purgeRecords}, &last)
@@ -153,7 +153,7 @@ func deleteRecords(c *conn, run int64) (records, bytes int64) {
 	return records, bytes
 }
 
-// purgeInBackground purges now and every hour until stop is called, which waits for its end.
+// purgeInBackground purges at once and then every hour. stop ends the purging and waits for its end.
 func (s *Store) purgeInBackground(retention time.Duration) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var purging sync.WaitGroup
@@ -183,7 +183,7 @@ func (s *Store) purgeInBackground(retention time.Duration) (stop func()) {
 	}
 }
 
-// purgeOnce purges what is due. It writes nothing where there is no retention and nothing was deleted.
+// purgeOnce purges what is due. It writes nothing if there is no retention and nothing to delete.
 func (s *Store) purgeOnce(ctx context.Context, retention time.Duration) (int, error) {
 	expired := s.now().Add(-keepKeys)
 	var keys, marked bool

@@ -34,7 +34,7 @@ func (s *Store) LockQueue(context.Context) (release func() error, err error) {
 	return func() error { return s.unlockQueue(f) }, nil
 }
 
-// unlockQueue releases a lock, if it is still held; nil stands for the lock that is held.
+// unlockQueue releases the lock of f, if it is still held. If f is nil, it releases whatever lock is held.
 func (s *Store) unlockQueue(f *os.File) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Quotas bound what one user may have in the store. A zero bound is none. All users together may have shareOfAll times as much.
+// Quotas bounds what one user may store. A bound of zero means no bound. All users together may store shareOfAll times as much.
 type Quotas struct {
 	Bytes     int64 // bytes of journals and tasks
-	Tasks     int64 // unfinished ones
+	Tasks     int64 // unfinished tasks
 	Sessions  int64
 	Schedules int64
 	Waiting   int64 // runs that wait for an approval
@@ -33,7 +33,7 @@ var (
 	quotaSchedules = quota{"schedules", "quotas.schedules", "schedules", func(q Quotas) int64 { return q.Schedules }}
 )
 
-// remedy says how to have less of it.
+// remedy returns advice for a user who has reached the bound.
 func (q quota) remedy() string {
 	if q.column == "waiting" {
 		return "decide some, or wait until they expire"
@@ -41,7 +41,7 @@ func (q quota) remedy() string {
 	return "delete some, or wait until the retention does"
 }
 
-// exceeded returns an error (task.ErrQuota) where a user, or all together, has as much of something as the quota allows.
+// exceeded returns an error (task.ErrQuota) if a user has reached a quota, or all users together have reached their bound.
 func (s *Store) exceeded(c *conn, user string, q quota) error {
 	bound := q.bound(s.quotas)
 	if bound <= 0 {
@@ -59,7 +59,7 @@ func (s *Store) exceeded(c *conn, user string, q quota) error {
 	return nil
 }
 
-// admit refuses a change where a user has used up one of the quotas.
+// admit refuses a change if one of the quotas is used up.
 func (s *Store) admit(c *conn, user string, quotas ...quota) {
 	for _, q := range quotas {
 		if err := s.exceeded(c, user, q); err != nil {

@@ -15,11 +15,11 @@ import (
 // errStop ends the reading of rows before the last one.
 var errStop = errors.New("stop")
 
-// scanner is a row.
+// scanner is a row of a result.
 type scanner interface{ Scan(dest ...any) error }
 
-// prepared are the statements of a connection or a pool. Parsing one can take as long as executing it. The
-// texts are constants and what lists join from constants, so they are few.
+// prepared keeps the prepared statements of a connection or a pool: parsing a statement can take as long as executing it. There are few
+// different texts: all are constants, or joined from constants by lists.
 type prepared struct {
 	of interface {
 		PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
@@ -35,7 +35,7 @@ func (p *prepared) prepare(ctx context.Context, query string) (*sql.Stmt, error)
 	if err != nil {
 		return nil, err
 	}
-	kept, _ := p.all.LoadOrStore(query, stmt) // a second one of the same text is closed with the database
+	kept, _ := p.all.LoadOrStore(query, stmt) // a second statement with the same text is closed with the database
 	return kept.(*sql.Stmt), nil
 }
 
@@ -58,7 +58,7 @@ func (p *prepared) each(ctx context.Context, query string, args []any, f func(sc
 	return rows.Err()
 }
 
-// stored are arguments as the tables hold them: a time as microseconds since the Unix epoch, a nil one as NULL.
+// stored converts arguments to the form of the tables: a time to microseconds since the Unix epoch, a nil time to NULL.
 func stored(args []any) []any {
 	for i, a := range args {
 		switch v := a.(type) {
@@ -86,7 +86,7 @@ func (s *Store) each(ctx context.Context, query string, args []any, f func(scann
 	return explain(err)
 }
 
-// list returns what scan makes of every row.
+// list returns the results of scan for all rows.
 func list[T any](ctx context.Context, s *Store, scan func(scanner) (T, error), query string, args ...any) (all []T, err error) {
 	err = s.each(ctx, query, args, func(row scanner) error {
 		v, err := scan(row)
@@ -98,8 +98,8 @@ func list[T any](ctx context.Context, s *Store, scan func(scanner) (T, error), q
 	return all, err
 }
 
-// some is list for the first rows that keep accepts: at most limit. The query must not have a limit of its own, which rows that are left
-// out would use up.
+// some is like list, but returns only the first rows that keep accepts, at most limit. The query must not have a limit of its own: rejected rows
+// would use it up.
 func some[T any](ctx context.Context, s *Store, limit int, scan func(scanner) (T, error), keep func(T) (bool, error), query string, args ...any) (all []T, err error) {
 	err = s.each(ctx, query, args, func(row scanner) error {
 		if len(all) >= limit {
@@ -118,7 +118,7 @@ func some[T any](ctx context.Context, s *Store, limit int, scan func(scanner) (T
 	return all, err
 }
 
-// one returns the first row, or the error missing.
+// one returns the first row, or the error missing if there is no row.
 func one[T any](ctx context.Context, s *Store, missing error, scan func(scanner) (T, error), query string, args ...any) (v T, err error) {
 	all, err := list(ctx, s, scan, query, args...)
 	switch {
@@ -136,7 +136,7 @@ func value[T any](row scanner) (v T, err error) {
 	return v, err
 }
 
-// instant scans a stored time into a time.Time, NULL into the zero one.
+// instant scans a stored time into a time.Time, and NULL into the zero time.
 type instant struct{ t *time.Time }
 
 // Scan implements sql.Scanner.
@@ -148,7 +148,7 @@ func (i instant) Scan(v any) error {
 	return nil
 }
 
-// optional scans a stored time, NULL into nil.
+// optional scans a stored time into a *time.Time, and NULL into nil.
 type optional struct{ t **time.Time }
 
 // Scan implements sql.Scanner.
@@ -176,7 +176,7 @@ func (o object) Scan(v any) error {
 	return json.Unmarshal(text, o.into)
 }
 
-// wrap adds to an error, if there is one, what failed.
+// wrap adds a description of what failed to an error that is not nil.
 func wrap(err *error, format string, args ...any) {
 	if *err != nil {
 		*err = fmt.Errorf(format+": %w", append(args, *err)...)

@@ -29,7 +29,7 @@ func scanRun(row scanner) (r runRow, err error) {
 	return r, err
 }
 
-// Runs implements runs.Store. Runs that come or go between two pages neither repeat nor hide others.
+// Runs implements runs.Store. Runs that are added or deleted between two pages make no other run appear twice or not at all.
 func (s *Store) Runs(ctx context.Context, f journal.Filter) (runs []journal.RunInfo, next string, err error) {
 	defer wrap(&err, "list runs")
 	where := " WHERE purged = 0"
@@ -63,10 +63,10 @@ func (s *Store) Runs(ctx context.Context, f journal.Filter) (runs []journal.RunI
 
 func runCursor(started, num int64) string { return fmt.Sprintf("%d-%d", started, num) }
 
-// errAmbiguous reports the beginning of several ids.
+// errAmbiguous means that several ids begin with the given text.
 var errAmbiguous = errors.New("several runs begin so, give more of the id")
 
-// Run returns the run of an id. The error wraps journal.ErrNotFound.
+// Run returns the run with an id. If there is none, the error wraps journal.ErrNotFound.
 func (s *Store) Run(ctx context.Context, id string) (_ journal.RunInfo, err error) {
 	defer wrap(&err, "run %q", id)
 	r, err := one(ctx, s, journal.ErrNotFound, scanRun, runColumns+" WHERE id = ? AND purged = 0", id)
@@ -87,7 +87,7 @@ func (s *Store) MatchRun(ctx context.Context, id string) (_ journal.RunInfo, err
 		return journal.RunInfo{}, err
 	case len(found) == 0:
 		return journal.RunInfo{}, journal.ErrNotFound
-	case len(found) == 1 || found[0].ID == id: // a whole id is the first that begins so
+	case len(found) == 1 || found[0].ID == id: // a complete id sorts before longer ones that begin with it
 		return found[0].RunInfo, nil
 	}
 	var ids []string
@@ -108,7 +108,7 @@ func (s *Store) Strays(ctx context.Context) (strays []journal.RunInfo, err error
 	if err != nil || len(dead) == 0 {
 		return nil, err
 	}
-	// INDEXED BY keeps SQLite from scanning the ended runs, which would save it the sorting.
+	// Without INDEXED BY, SQLite would scan the ended runs too, in order to avoid sorting.
 	rows, err := list(ctx, s, scanRun, runColumns+` INDEXED BY runs_unfinished WHERE ended IS NULL AND owner > ''
 		AND NOT EXISTS (SELECT 1 FROM approvals WHERE run = runs.num AND due IS NOT NULL) ORDER BY started, num`)
 	for _, r := range rows {
@@ -119,7 +119,7 @@ func (s *Store) Strays(ctx context.Context) (strays []journal.RunInfo, err error
 	if err != nil || len(strays) == 0 {
 		return nil, err
 	}
-	// Tasks are read last: a task that has ended since the runs were read has ended its runs.
+	// Tasks are read after the runs: a task that has ended in between has ended its runs.
 	named, err := list(ctx, s, value[string], `SELECT json_extract(CAST(p.data AS TEXT), '$.run.runId') AS run
 		FROM tasks t CROSS JOIN steps p ON p.task = t.num WHERE t.ended IS NULL AND run IS NOT NULL`)
 	if err != nil {

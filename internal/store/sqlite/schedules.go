@@ -34,7 +34,7 @@ func scanSchedule(row scanner) (task.Schedule, error) {
 	return sched, cmp.Or(err, sched.Damaged)
 }
 
-// scanDueSchedule is scanSchedule of a list that one damaged row must not end.
+// scanDueSchedule is scanSchedule for a list that must go on after a damaged row: such a row sets Damaged.
 func scanDueSchedule(row scanner) (sched task.Schedule, err error) {
 	var asked request
 	var text any
@@ -56,7 +56,7 @@ func (s *Store) Schedule(ctx context.Context, id string) (_ task.Schedule, err e
 	return one(ctx, s, task.ErrNotFound, scanSchedule, "SELECT "+scheduleColumns+" FROM schedules WHERE id = ?", id)
 }
 
-// Schedules implements task.Store: the oldest first.
+// Schedules implements task.Store. The oldest schedule comes first.
 func (s *Store) Schedules(ctx context.Context, user string) (_ []task.Schedule, err error) {
 	defer wrap(&err, "list schedules")
 	if user == "" {
@@ -85,13 +85,13 @@ func (s *Store) MoveSchedule(ctx context.Context, id string, planned, next time.
 	return s.write(ctx, 0, func(c *conn) { c.exec("UPDATE schedules SET next = ? WHERE id = ? AND next = ?", next, id, planned) })
 }
 
-// DeleteSchedule implements task.Store. The tasks that it made stay.
+// DeleteSchedule implements task.Store. The tasks that the schedule created stay.
 func (s *Store) DeleteSchedule(ctx context.Context, id string) (err error) {
 	defer wrap(&err, "delete schedule %q", id)
 	return s.write(ctx, 0, func(c *conn) { c.execOne("DELETE FROM schedules WHERE id = ?", id) })
 }
 
-// execOne is exec for a statement that is refused (task.ErrNotFound) if it changes nothing.
+// execOne is like exec, but refuses the change (task.ErrNotFound) if the statement changes no row.
 func (c *conn) execOne(query string, args ...any) {
 	if c.exec(query, args...).rows == 0 {
 		c.refuse(task.ErrNotFound)

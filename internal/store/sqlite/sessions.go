@@ -113,19 +113,19 @@ func sessionsOf(rows []sessionRow) (sessions []task.Session) {
 	return sessions
 }
 
-// ExpiredSessions implements task.Store: of each user the closed ones first, then those that expired first.
+// ExpiredSessions implements task.Store. Of each user, closed sessions come first, then those that expired first.
 func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, except []task.Session, limit int) (_ []task.Session, err error) {
 	defer wrap(&err, "list expired sessions")
 	dead, err := s.deadOwners(ctx)
 	if err != nil {
 		return nil, err
 	}
-	text, _ := json.Marshal(append(dead, "")) // strings cannot fail
+	text, _ := json.Marshal(append(dead, "")) // encoding strings cannot fail
 	left := s.openSessions()
 	for _, session := range except {
 		left[sessionKey{session.UserID, session.ID}] = true
 	}
-	// A run of this process whose journal is not open is suspended; sessions of open journals are among those that are left out.
+	// Sessions with open journals are left out. A run of this process whose journal is not open is suspended.
 	rows, err := some(ctx, s, limit, scanSession, func(row sessionRow) (bool, error) {
 		return !left[sessionKey{row.UserID, row.ID}], nil
 	}, `SELECT s.num, s.id, s.user, s.created, s.used, s.expires, (SELECT count(*) FROM tasks WHERE session = s.num AND purged = 0) FROM (
@@ -141,7 +141,7 @@ func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, except []tas
 	return sessionsOf(rows), err
 }
 
-// CloseSession implements task.Store. It marks the unfinished runs in the session, which no process executes.
+// CloseSession implements task.Store. It marks the session's unfinished runs, which no process executes, as purged.
 func (s *Store) CloseSession(ctx context.Context, user, id string) (err error) {
 	defer wrap(&err, "close session %q", id)
 	dead, err := s.deadOwners(ctx)
@@ -166,8 +166,8 @@ func (s *Store) CloseSession(ctx context.Context, user, id string) (err error) {
 	})
 }
 
-// DeleteSession implements task.Store. Once it has closed the session, the end of ctx does not stop it; a session that a crash
-// leaves is closed, and listed by ExpiredSessions.
+// DeleteSession implements task.Store. Once the session is closed, cancelling ctx does not stop the deletion. After a crash the session stays
+// closed, and ExpiredSessions lists it.
 func (s *Store) DeleteSession(ctx context.Context, user, id string) (err error) {
 	if err := s.CloseSession(ctx, user, id); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (s *Store) DeleteSession(ctx context.Context, user, id string) (err error) 
 	})
 }
 
-// unused refuses (task.ErrBusy) where a task or a run of a live process uses a session. It returns the session's unfinished runs.
+// unused refuses (task.ErrBusy) if an unfinished task or a run of a live process uses a session. It returns the session's unfinished runs.
 func (s *Store) unused(c *conn, num int64, key sessionKey, dead []string) (runs []int64) {
 	busy := func(format string, args ...any) {
 		c.refuse(fmt.Errorf("%w: "+format, append([]any{task.ErrBusy}, args...)...))
@@ -218,7 +218,7 @@ func (s *Store) unused(c *conn, num int64, key sessionKey, dead []string) (runs 
 	return runs
 }
 
-// openSessions are the sessions of the runs whose journals this process writes.
+// openSessions returns the sessions of the runs whose journals this process writes.
 func (s *Store) openSessions() map[sessionKey]bool {
 	s.mu.Lock()
 	writers := slices.Collect(maps.Values(s.open))
@@ -234,7 +234,7 @@ func (s *Store) openSessions() map[sessionKey]bool {
 	return sessions
 }
 
-// openRunIn returns a run in a session whose journal this process writes, "" if there is none.
+// openRunIn returns the id of a run in the session whose journal this process writes, "" if there is none.
 func (s *Store) openRunIn(session sessionKey) string {
 	s.mu.Lock()
 	writers := slices.Collect(maps.Values(s.open))

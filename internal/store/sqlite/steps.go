@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// openTask selects the num of a task by its id, if it is there for readers.
+// openTask selects the num of a task by its id, if readers may see the task.
 const openTask = "(SELECT t.num" + taskTables + " AND t.id = ?1)"
 
 // Steps implements task.Store.
@@ -27,7 +27,7 @@ func scanStep(row scanner) (step task.Step, err error) {
 	return step, nil
 }
 
-// Events implements task.Store. A limit of 0 is none.
+// Events implements task.Store. A limit of 0 means no limit.
 func (s *Store) Events(ctx context.Context, id string, after int64, limit int) (events []task.Event, err error) {
 	defer wrap(&err, "events of task %q", id)
 	if limit <= 0 {
@@ -54,7 +54,7 @@ func (s *Store) Events(ctx context.Context, id string, after int64, limit int) (
 	return events, nil
 }
 
-// known tells a task of which n rows were found, with an error, from an unknown one (task.ErrNotFound).
+// known returns err or, if n is 0 because no such task exists, task.ErrNotFound.
 func (s *Store) known(ctx context.Context, id string, n int, err error) error {
 	if n > 0 || err != nil {
 		return err

@@ -28,7 +28,7 @@ import (
 	"mcp-code-exec-harness/internal/usage"
 )
 
-// Sync says what a commit survives.
+// Sync determines what a commit survives.
 type Sync string
 
 // SyncNormal survives a killed process; SyncFull also a power failure, for one fsync each commit.
@@ -39,18 +39,17 @@ const (
 
 const (
 	busyTimeout = 10 * time.Second     // bounds the wait for another process that writes
-	writeWait   = 2 * time.Millisecond // between two tries of the writer
+	writeWait   = 2 * time.Millisecond // wait between two tries of the writer
 )
 
 // Options of a Store. The zero value is ready to use.
 type Options struct {
 	Sync Sync // default SyncNormal
-	// Retention is how long ended runs and tasks are kept; 0 is for ever. The Store purges on its own when it is opened
-	// and every hour.
+	// Retention is how long ended runs and tasks are kept; 0 means for ever. The Store purges by itself when it is opened, and every hour.
 	Retention time.Duration
 	Quotas    Quotas
 	Now       func() time.Time // default time.Now
-	Upgraded  func(Upgrade)    // told, while the store is opened, that its tables were brought up to date; nil: nothing is
+	Upgraded  func(Upgrade)    // called, while the store is opened, after its tables were brought up to date; may be nil
 	Logger    *slog.Logger     // default slog.DiscardHandler
 }
 
@@ -61,7 +60,7 @@ type Store struct {
 	log    *slog.Logger
 	lease  lease
 	writer *writer
-	vaults *slots.Slots // transactions with many tokens
+	vaults *slots.Slots // turns of transactions with many tokens
 	marks  marks
 	live   live
 	read   *sql.DB
@@ -77,8 +76,8 @@ type Store struct {
 	endPurge func() // stops the background purge and waits for it
 }
 
-// Open opens the store that url names ("sqlite:PATH" or a path), creating directory and file where they are missing,
-// readable by this user only. ctx bounds the opening alone. Close must be called.
+// Open opens the store that url names ("sqlite:PATH" or a path), and creates a missing directory and file so that only this user can read them.
+// ctx applies to the opening only. The caller must call Close.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	path, err := filePath(url)
 	if err != nil {
@@ -132,7 +131,7 @@ func open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// prepareFile makes directory and file with the rights they are to have; SQLite gives its -wal and -shm the file's.
+// prepareFile creates a missing directory and file with their permissions. SQLite gives the files -wal and -shm the permissions of the file.
 func prepareFile(path string) error {
 	const remedy = "check the permissions of its directory, or name another file in store.url"
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -166,7 +165,7 @@ func writeParams(sync Sync) url.Values {
 		"_synchronous":  {string(sync)},
 		"_dqs":          {"0"},
 		"_pragma": {
-			"auto_vacuum(incremental)", // counts for a new file only
+			"auto_vacuum(incremental)", // takes effect for a new file only
 			"temp_store(memory)",
 			"wal_autocheckpoint(4000)",     // pages: each checkpoint waits for the disk and delays one commit
 			"journal_size_limit(67108864)", // size of the write-ahead log after a burst
@@ -196,7 +195,7 @@ func initialise(ctx context.Context, c *conn, path string, now time.Time) (*Upgr
 	return upgrade, c.takeErr()
 }
 
-// makeShrinkable rewrites a file of an earlier version once, so that it can give up free pages. A full disk leaves it as it is.
+// makeShrinkable rewrites a file of an earlier version once, so that it can give up free pages. If the disk is full, the file stays as it is.
 func makeShrinkable(c *conn) {
 	var mode int64
 	if c.row("PRAGMA auto_vacuum", nil, &mode); c.err != nil || mode != 0 {
@@ -207,7 +206,7 @@ func makeShrinkable(c *conn) {
 	}
 }
 
-// openReaders makes the pool that reads. In WAL mode a reader sees the last commit and does not wait for the writer.
+// openReaders opens the pool of connections for reading. In WAL mode a reader sees the last commit and does not wait for the writer.
 func (s *Store) openReaders() error {
 	const readers = 4
 	connector, err := sqlite.NewConnector(dsn(s.path, url.Values{
@@ -223,8 +222,8 @@ func (s *Store) openReaders() error {
 	return nil
 }
 
-// Close ends the background purge, stores what was committed, and releases the file. Journals still open fail with
-// journal.ErrClosed from then on. It is idempotent.
+// Close ends the background purge, stores all submitted changes, and releases the file. Journals still open fail with journal.ErrClosed from
+// then on. It is idempotent.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -239,7 +238,7 @@ func (s *Store) Close() error {
 	told := c.tally.send(func(sums map[usageKey]*usage.Sum) error {
 		return c.transaction(func() { c.storeUsage(sums) })
 	})
-	// The writer last: the last connection to close folds the write-ahead log into the file.
+	// The writer is closed after the readers: the last connection to close folds the write-ahead log into the file.
 	err := errors.Join(told, s.read.Close(), s.writer.conn.close(), s.unlockQueue(nil), s.lease.Release())
 	if err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, explain(err))
@@ -255,8 +254,8 @@ func (r refusal) Unwrap() error { return r.error }
 // refuse ends a change that has written nothing yet.
 func (c *conn) refuse(err error) { c.fail(refusal{err}) }
 
-// write has the writer apply a change of about so many bytes. If its first transaction fails, the change is applied a second time.
-// A name that is taken is task.ErrExists. When write returns an error, the writer may still be applying the change.
+// write makes the writer apply a change of about the given number of bytes. If its first transaction fails, the change is applied a second time.
+// If a unique name is taken, the error is task.ErrExists. When write returns an error, the writer may still be applying the change.
 func (s *Store) write(ctx context.Context, bytes int, apply func(*conn)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -281,7 +280,7 @@ func (s *Store) write(ctx context.Context, bytes int, apply func(*conn)) error {
 	return refused
 }
 
-// wait has a submitted change stored.
+// wait starts the storing of a submitted change, and waits until that is done or ctx ends.
 func (s *Store) wait(ctx context.Context, ch *change) error {
 	err := ctx.Err()
 	s.writer.start(ch)
@@ -302,7 +301,7 @@ func (s *Store) isClosed() bool {
 	return s.closed
 }
 
-// reserve notes that this process writes a run; false if it does so already.
+// reserve registers the writer of a run. It returns false if this process has one for the run already.
 func (s *Store) reserve(w *runWriter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

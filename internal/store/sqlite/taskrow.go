@@ -38,13 +38,13 @@ type outcome struct {
 	Usage   task.Usage      `json:"usage"`
 }
 
-// taskRow is a task as it is read again, with the JSON of its row.
+// taskRow is a task as it will be read back, with the JSON of its row.
 type taskRow struct {
 	task.Task
 	request, outcome []byte
 }
 
-// A task of a closed session is gone. A list has NULL for the context.
+// The tasks of closed sessions are not selected. Lists select NULL for the context.
 const (
 	taskColumns = taskHeadColumns + ", t.context"
 	listColumns = taskHeadColumns + ", NULL"
@@ -53,7 +53,7 @@ const (
 		t.created, t.run_at, t.started, t.ended, t.request, t.outcome, length(t.request) + length(t.outcome)`
 	// CROSS keeps SQLite from beginning with the sessions.
 	taskTables = " FROM tasks t" + sessionOfTask
-	// tasks that a search finds
+	// foundTables has the tasks that a search finds.
 	foundTables   = " FROM task_words CROSS JOIN tasks t ON t.num = task_words.rowid" + sessionOfTask
 	sessionOfTask = " CROSS JOIN sessions s ON s.num = t.session WHERE t.purged = 0 AND s.closed IS NULL"
 )
@@ -83,7 +83,8 @@ func scanTask(row scanner) (t storedTask, err error) {
 	return t, nil
 }
 
-// encodeTask makes a task's row, which shares only unchanging memory with the task. now is when a task ended that does not say so.
+// encodeTask returns the row of a task. The row shares only immutable memory with the task. now becomes the end of an ended task without
+// EndedAt.
 func encodeTask(t task.Task, now time.Time) (*taskRow, error) {
 	if len(t.Context) > 0 && !json.Valid(t.Context) {
 		return nil, fmt.Errorf("%w: context is not JSON", task.ErrInvalidInput)
@@ -103,7 +104,7 @@ func encodeTask(t task.Task, now time.Time) (*taskRow, error) {
 	}
 	switch {
 	case !t.Status.Ended():
-		t.EndedAt = nil // the column ended says for every query whether a task has ended
+		t.EndedAt = nil // queries tell by the column ended whether a task has ended
 	case t.EndedAt == nil:
 		t.EndedAt = &now
 	}
@@ -118,7 +119,7 @@ func encodeTask(t task.Task, now time.Time) (*taskRow, error) {
 	return &taskRow{t, asked, came}, nil
 }
 
-// inMicros is a time as it is read again.
+// inMicros returns a time as it will be read back.
 func inMicros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
 // changeRows is a task.Change as it is stored. It shares no memory with the change.
@@ -133,7 +134,7 @@ type changeRows struct {
 func encodeChange(ch *task.Change, now time.Time) (*changeRows, error) {
 	r := &changeRows{events: encodeEvents(ch.Events)}
 	for _, step := range ch.Steps {
-		step.Seq = 0 // the row has it
+		step.Seq = 0 // the row has a column for it
 		data, err := journal.Encode(step)
 		if err != nil {
 			return nil, fmt.Errorf("encode a step: %w", err)
@@ -158,7 +159,7 @@ func encodeChange(ch *task.Change, now time.Time) (*changeRows, error) {
 	return r, nil
 }
 
-// encodeEvents copies events, with their times as they are read again.
+// encodeEvents copies events, with their times as they will be read back.
 func encodeEvents(events []task.Event) []task.Event {
 	out := make([]task.Event, len(events))
 	for i, e := range events {

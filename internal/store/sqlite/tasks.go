@@ -88,7 +88,7 @@ func (s *Store) insertNew(c *conn, r *newRows) (earlier string) {
 	insertEvents(c, num, r.events)
 	insertWebhook(c, num, r.webhook)
 	c.exec(setDue, session)
-	if r.key != "" { // a key that is there belongs to a task that is gone
+	if r.key != "" { // an existing key belongs to a deleted task
 		c.exec("INSERT OR REPLACE INTO idempotency (user, key, hash, task, created) VALUES (?, ?, ?, ?, ?)",
 			t.UserID, r.key, r.bodyHash, num, t.CreatedAt)
 	}
@@ -98,7 +98,7 @@ func (s *Store) insertNew(c *conn, r *newRows) (earlier string) {
 	return ""
 }
 
-// useSession creates a task's session, or notes its use.
+// useSession creates the session of a task, or updates when the session was used.
 func (s *Store) useSession(c *conn, session *task.Session) (num int64) {
 	var closed bool
 	if !c.row("SELECT num, closed IS NOT NULL FROM sessions WHERE user = ? AND id = ?", []any{session.UserID, session.ID}, &num, &closed) {
@@ -118,13 +118,13 @@ func (s *Store) Task(ctx context.Context, id string) (_ task.Task, err error) {
 	return t.Task, err
 }
 
-// Bounds of what one answer holds in memory, in bytes of stored JSON.
+// Maximum bytes of stored JSON that one answer holds in memory.
 const (
 	maxListBytes    = 8 << 20
 	maxHistoryBytes = 8 << 20
 )
 
-// Tasks implements task.Store. Tasks that come or go between two pages neither repeat nor hide others.
+// Tasks implements task.Store. Tasks that are added or deleted between two pages make no other task appear twice or not at all.
 func (s *Store) Tasks(ctx context.Context, f task.Filter) (tasks []task.Task, next string, err error) {
 	defer wrap(&err, "list tasks")
 	var where strings.Builder
@@ -177,10 +177,11 @@ func (s *Store) Tasks(ctx context.Context, f task.Filter) (tasks []task.Task, ne
 	return tasks, next, err
 }
 
-// leastBeginning is the fewest characters of a beginning of words. A word is found in 2 ms among a million tasks, what many words begin with in 200.
+// leastBeginning is the minimum length, in characters, of a beginning of words. Among a million tasks, a search for a word takes 2 ms, and one
+// for the beginning of many words 200 ms.
 const leastBeginning = 3
 
-// matchWords is the query of the index for a search in the tasks of a user, of everybody for the user "".
+// matchWords returns the full-text query for a search in the tasks of a user, or of all users if user is "".
 func matchWords(search, user string) (string, error) {
 	var match strings.Builder
 	for part := range strings.FieldsFuncSeq(search, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
@@ -204,7 +205,7 @@ func matchWords(search, user string) (string, error) {
 	return strings.TrimPrefix(match.String(), " AND "), nil
 }
 
-// pageSize is the length of a list's page for the limit that its caller gives.
+// pageSize returns the length of a list's page for the limit that the caller gives.
 func pageSize(limit int) int {
 	if limit <= 0 {
 		return 50
@@ -212,7 +213,7 @@ func pageSize(limit int) int {
 	return min(limit, 1000)
 }
 
-// parseNum reads the cursor of a list in the order of num.
+// parseNum parses the cursor of a list that is ordered by num.
 func parseNum(cursor string) (int64, error) {
 	num, err := strconv.ParseInt(cursor, 10, 64)
 	if err != nil {
@@ -257,7 +258,7 @@ func (s *Store) History(ctx context.Context, id string, limit int) (history []ta
 	return history, nil
 }
 
-// Cached implements task.Store. An answer from the cache is not given again: it would never grow old.
+// Cached implements task.Store. A task that was itself answered from the cache is not used: its answer would never grow old.
 func (s *Store) Cached(ctx context.Context, user, key string, since time.Time) (_ task.Task, err error) {
 	defer wrap(&err, "an earlier answer")
 	t, err := one(ctx, s, task.ErrNotFound, scanTask, taskColumns+taskTables+` AND t.user = ? AND t.cache_key = ? AND t.cache_key <> ''

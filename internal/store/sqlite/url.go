@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// filePath is the absolute path that a store's URL names: "sqlite:PATH", "sqlite://PATH" or just a path.
+// filePath returns the absolute path that a store's URL names: "sqlite:PATH", "sqlite://PATH" or just a path.
 func filePath(raw string) (string, error) {
 	path := raw
 	// A scheme of one letter is a drive of Windows.
@@ -31,7 +31,7 @@ func filePath(raw string) (string, error) {
 	return abs, nil
 }
 
-// dsn is the driver's name for the file; a URI, because the driver cuts plain names at a question mark.
+// dsn returns the driver's name for the file. It is a URI, because the driver cuts plain names at a question mark.
 func dsn(path string, params url.Values) string {
 	p := filepath.ToSlash(path)
 	if !strings.HasPrefix(p, "/") { // C:/x
@@ -41,5 +41,5 @@ func dsn(path string, params url.Values) string {
 	return u.String()
 }
 
-// Path is the absolute path of the file that a store's URL names.
+// Path returns the absolute path of the file that a store's URL names.
 func Path(url string) (string, error) { return filePath(url) }

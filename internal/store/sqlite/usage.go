@@ -13,32 +13,33 @@ import (
 	"mcp-code-exec-harness/internal/usage"
 )
 
-// The bounds of the rows that a slot gets, so that names which users invent take no more room than they may.
+// Bounds of the rows in a slot, so that names that users invent take limited room.
 const (
-	// maxFailing is how many rows an owner has when names whose calls all fail get none. Such names may be of no tool.
+	// maxFailing is the number of an owner's rows from which on names whose calls all failed get no row. Such names may belong to no tool.
 	maxFailing = usage.MaxNames / 5
-	// maxSlot is the rows of a kind in a slot, but for those of all. What users use beyond them counts for all alone.
+	// maxSlot is the number of rows of a kind in a slot from which on users get no new rows. Their usage then counts only for all users
+	// together.
 	maxSlot = 4000
 )
 
-// usageKey is a row of the table usage, but for its slot.
+// usageKey identifies a row of the table usage, except for its span and slot.
 type usageKey struct {
-	at           int64 // end of what is counted, seconds since the Unix epoch, to usage.Fine
+	at           int64 // end of what is counted, in seconds since the Unix epoch, rounded down to usage.Fine
 	kind         usage.Kind
 	owner        string
 	server, name string
 }
 
-// Figures are stored some time after what they count, so that they take none from it: those of many runs together. A process that is killed
-// loses those that it has not stored.
+// Figures of many runs are stored together, some time after the runs, so that they do not delay runs. A killed process loses the figures that it
+// has not stored.
 const (
 	tallyTime = time.Second
-	tallyRows = 1000 // rows that are stored at once
+	tallyRows = 1000 // number of rows above which they are stored at once
 )
 
-// tally is the figures of this process that are not stored yet.
+// tally holds the figures of this process that are not stored yet.
 type tally struct {
-	store func() // stores them, when they are due
+	store func() // stores the figures when they are due
 
 	mu    sync.Mutex
 	sums  map[usageKey]*usage.Sum
@@ -46,7 +47,7 @@ type tally struct {
 	sends sync.Mutex // held while figures are being stored
 }
 
-// add takes figures.
+// add adds figures to those that are not stored yet.
 func (t *tally) add(sums map[usageKey]*usage.Sum) {
 	if len(sums) == 0 {
 		return
@@ -55,7 +56,7 @@ func (t *tally) add(sums map[usageKey]*usage.Sum) {
 	defer t.mu.Unlock()
 	t.merge(sums)
 	switch {
-	case t.store == nil: // not while the store opens
+	case t.store == nil: // the store is still being opened
 	case t.due == nil:
 		t.due = time.AfterFunc(tallyTime, t.store)
 	case len(t.sums) > tallyRows:
@@ -75,7 +76,7 @@ func (t *tally) merge(sums map[usageKey]*usage.Sum) {
 	}
 }
 
-// send stores the figures so far by a function; after an error they stay, and are due with the next ones.
+// send stores the figures so far by calling store. After an error it keeps them; they are stored with the next figures.
 func (t *tally) send(store func(map[usageKey]*usage.Sum) error) error {
 	t.sends.Lock()
 	defer t.sends.Unlock()
@@ -106,10 +107,10 @@ func (s *Store) tellUsage(ctx context.Context) error {
 	})
 }
 
-// usageBytes is about what a row takes.
+// usageBytes is the approximate size of a row.
 const usageBytes = 200
 
-// count adds figures to what the transaction has counted. They are the last that a change does: a change that is refused counts nothing.
+// count adds figures to those of the transaction. It is the last step of a change, so that a refused change counts nothing.
 func (c *conn) count(kind usage.Kind, owner, server, name string, end time.Time, sum *usage.Sum) {
 	if c.err != nil {
 		return
@@ -121,7 +122,7 @@ func (c *conn) count(kind usage.Kind, owner, server, name string, end time.Time,
 			c.used[key] = &usage.Sum{}
 		}
 		c.used[key].Add(sum)
-		if owner == "" { // a run of no user
+		if owner == "" { // a run without a user
 			break
 		}
 	}
@@ -177,13 +178,14 @@ var usageColumns = func() string {
 	return all
 }()
 
-// ofKind are the columns that rows of a kind use, without those of spans.
+// ofKind has the columns that rows of each kind use, without those of spans.
 var ofKind = map[usage.Kind]string{usage.Run: "n failed calls", usage.Call: "n failed", usage.Task: "n failed input output saved cost unpriced"}
 
-// usageKeys is how many parameters a statement has before the figures.
+// usageKeys is the number of parameters of a statement before the figures.
 const usageKeys = 6
 
-// figures are the columns and values of what is added to a row. One run has one span, so that few statements write most rows.
+// figures returns the columns of a row and the values to add to them. If only one of the spans is counted, the others are left out. One run has
+// one span, so few different statements write most rows.
 func figures(kind usage.Kind, s *usage.Sum) (columns []string, values []any) {
 	of := map[string]int64{"n": s.N, "failed": s.Failed, "calls": s.Calls, "input": s.Input, "output": s.Output, "saved": s.Saved, "cost": s.Cost, "unpriced": s.Unpriced}
 	columns = strings.Fields(ofKind[kind])
@@ -290,7 +292,7 @@ func (s *Store) Usage(ctx context.Context, q usage.Query) (_ *usage.Report, err 
 	return r.Close(), nil
 }
 
-// purgeUsage deletes slots that are not shown any more. It writes nothing where there is none.
+// purgeUsage deletes slots that are no longer shown. It writes nothing if there are none.
 func (s *Store) purgeUsage(ctx context.Context, retention time.Duration) error {
 	for span, kept := range map[time.Duration]time.Duration{usage.Fine: usage.KeepFine, usage.Day: usage.KeepDays} {
 		if retention > 0 {

@@ -14,17 +14,17 @@ import (
 
 var _ pii.Vault = (*Vault)(nil)
 
-// Vault stores tokens beside the journals that mention them. What Add is given waits for the next transaction of the store, of
-// whatever it is: so it is stored in the same transaction as the first record with a new token, or before.
+// Vault stores tokens beside the journals that mention them. Entries given to Add wait for the next transaction of the store, whatever that
+// stores. So an entry is stored in the same transaction as the first record that contains its token, or before.
 type Vault struct{ s *Store }
 
-// Vault is the vault in this store.
+// Vault returns the vault of this store.
 func (s *Store) Vault() *Vault { return &Vault{s} }
 
-// Each process that shares a session with another one that lives numbers its tokens from a multiple of this.
+// numbersOfProcess separates the token numbers of processes: if live processes share a session, each but the first begins at a multiple of it.
 const numbersOfProcess = 1_000_000
 
-// runPrefix begins the ids of runs. Those without a session have tokens of their own, which no other process uses at first.
+// runPrefix begins the ids of runs. A run without a session has tokens of its own, which no other process uses at first.
 const runPrefix = "run_"
 
 // Load implements pii.Vault.
@@ -55,7 +55,7 @@ func (v *Vault) Load(ctx context.Context, scope pii.Scope) (out pii.Loaded, err 
 	return out, err
 }
 
-// entries are those of a query, with the number of the last one.
+// entries returns the entries that a query selects, and the number of the last one.
 func (v *Vault) entries(ctx context.Context, query string, args ...any) (all []pii.Entry, last int64, err error) {
 	err = v.s.each(ctx, query, args, func(row scanner) error {
 		var e pii.Entry
@@ -66,7 +66,7 @@ func (v *Vault) entries(ctx context.Context, query string, args ...any) (all []p
 	return all, last, err
 }
 
-// Shared implements pii.Vault. A process has a lease before it loads a session that others may have.
+// Shared implements pii.Vault. A process claims its lease before it loads a session that others may use.
 func (v *Vault) Shared() bool { return v.s.lease.Others() }
 
 // Since implements pii.Vault.
@@ -77,10 +77,10 @@ func (v *Vault) Since(ctx context.Context, scope pii.Scope, mark int64) (all []p
 	return all, max(next, mark), err
 }
 
-// maxMarks is how many sessions marks remembers.
+// maxMarks is the maximum number of sessions that marks remembers.
 const maxMarks = 100_000
 
-// marks are the numbers of the last entries that this process knows of sessions. It is safe for concurrent use.
+// marks holds the number of the last entry that this process knows of each session. It is safe for concurrent use.
 type marks struct {
 	mu sync.Mutex
 	of map[pii.Scope]int64
@@ -102,8 +102,8 @@ func (m *marks) get(scope pii.Scope) (mark int64, ok bool) {
 	return mark, ok
 }
 
-// addShared stores entries of a session to which other processes may add. pii.ErrConflict says that one has given a token or a value among
-// them a meaning.
+// addShared stores entries of a session to which other processes may add entries. It returns pii.ErrConflict if another process may have stored
+// one of their tokens or values.
 func (v *Vault) addShared(ctx context.Context, scope pii.Scope, entries []pii.Entry) error {
 	mark, ok := v.s.marks.get(scope)
 	if !ok {
@@ -138,8 +138,8 @@ func (v *Vault) addShared(ctx context.Context, scope pii.Scope, entries []pii.En
 	return err
 }
 
-// claim makes this process the one that numbers a session's tokens from 1, unless another one that lives does; then it gets numbers
-// of its own.
+// claim makes this process the one that numbers a session's tokens from 1. If another live process does so, this process gets numbers of its
+// own.
 func (v *Vault) claim(ctx context.Context, scope pii.Scope) (num int64, first int, err error) {
 	if err := v.s.lease.Claim(); err != nil {
 		return 0, 0, err
@@ -166,7 +166,7 @@ func (v *Vault) claim(ctx context.Context, scope pii.Scope) (num int64, first in
 	return num, first, err
 }
 
-// num is the row of a session, which is made if need be.
+// num returns the number of a session's row, and creates a missing row.
 func (v *Vault) num(c *conn, scope pii.Scope) (num int64) {
 	if !c.row("SELECT num FROM vaults WHERE user = ? AND session = ?", []any{scope.User, scope.Session}, &num) {
 		num = c.exec("INSERT INTO vaults (user, session, owner, used) VALUES (?, ?, ?, ?)",
@@ -175,10 +175,11 @@ func (v *Vault) num(c *conn, scope pii.Scope) (num int64) {
 	return num
 }
 
-// maxRiders is how many entries a transaction gets along with what others write, who wait for it.
+// maxRiders is the maximum number of entries that are stored together with other callers' changes, which wait for them.
 const maxRiders = 200
 
-// Add implements pii.Vault. More than maxRiders entries are stored before it returns, in transactions between which others have theirs.
+// Add implements pii.Vault. If there are more than maxRiders entries, it stores most of them before it returns, in several transactions, so that
+// others get their turn in between.
 func (v *Vault) Add(ctx context.Context, scope pii.Scope, entries []pii.Entry) (err error) {
 	defer wrap(&err, "add to the vault of session %q", scope.Session)
 	if v.Shared() {
@@ -197,7 +198,7 @@ func (v *Vault) Add(ctx context.Context, scope pii.Scope, entries []pii.Entry) (
 	return v.s.writer.ride(ch)
 }
 
-// addSome stores entries in a transaction. Users take turns, and there is one such transaction in the queue of the writer.
+// addSome stores entries in a transaction. Users take turns, and the queue of the writer holds one such transaction at a time.
 func (v *Vault) addSome(ctx context.Context, scope pii.Scope, entries []pii.Entry) error {
 	release, err := v.s.vaults.Acquire(ctx, scope.User, 1)
 	if err != nil {
@@ -208,7 +209,7 @@ func (v *Vault) addSome(ctx context.Context, scope pii.Scope, entries []pii.Entr
 	return v.s.write(ctx, ch.bytes, ch.apply)
 }
 
-// change stores entries.
+// change returns a change that stores a copy of entries.
 func (v *Vault) change(scope pii.Scope, entries []pii.Entry) *change {
 	entries = slices.Clone(entries)
 	bytes := 0
@@ -223,13 +224,13 @@ func (v *Vault) change(scope pii.Scope, entries []pii.Entry) *change {
 func (v *Vault) store(c *conn, scope pii.Scope, entries []pii.Entry, bytes int, now time.Time) {
 	num, tokens := v.num(c, scope), 0
 	for _, e := range entries {
-		var key, sealed any // NULL for a session without tokens
+		var key, sealed any // NULL in an entry that only adds an origin
 		if e.Sealed != nil {
 			key, sealed = e.Key, e.Sealed
 			tokens++
 		}
 		if c.exec(`INSERT INTO tokens (vault, type, n, key, sealed, origin) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			num, e.Type, e.N, key, sealed, e.Origin).rows == 0 && c.err == nil { // claim prevents it
+			num, e.Type, e.N, key, sealed, e.Origin).rows == 0 && c.err == nil { // claim prevents this
 			v.s.log.Error("a token has two values; the first one counts", "session", scope.Session, "type", e.Type, "number", e.N)
 		}
 	}
@@ -261,7 +262,7 @@ func (v *Vault) Delete(ctx context.Context, scope pii.Scope) (err error) {
 	return err
 }
 
-// purgeTokens is how many tokens one transaction deletes.
+// purgeTokens is the maximum number of tokens of a kind that one transaction deletes.
 const purgeTokens = 2000
 
 // deleteTokens deletes some tokens of a session, and its row when none is left. It reports whether there was a row.
@@ -278,10 +279,10 @@ func deleteTokens(c *conn, scope pii.Scope) bool {
 	return true
 }
 
-// keepVaults is how long tokens of no session, run or schedule stay: a run may be about to be stored.
+// keepVaults is how long tokens without a session, run or schedule are kept: their run may be about to be stored.
 const keepVaults = time.Hour
 
-// deleteOrphans forgets the tokens whose session, run or schedule is gone.
+// deleteOrphans deletes the tokens whose session, run or schedule is gone.
 func (s *Store) deleteOrphans(ctx context.Context) error {
 	orphans, err := list(ctx, s, func(row scanner) (scope pii.Scope, err error) {
 		err = row.Scan(&scope.User, &scope.Session)

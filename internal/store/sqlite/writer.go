@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Groups are bounded so that one does not keep its first member waiting for too long.
+// Groups are bounded, so that the first change of a group does not wait too long.
 const (
 	maxGroup      = 256
 	maxGroupBytes = 8 << 20
@@ -31,12 +31,12 @@ type writer struct {
 	mu      sync.Mutex
 	busy    bool // conn is in use
 	queue   []*change
-	riders  []*change // changes that wait for another one to be stored with
-	aboard  int       // riders in the group that is being stored
+	riders  []*change // changes that wait to be stored together with another one
+	aboard  int       // number of riders in the group that is being stored
 	err     error     // error of a rider that is not stored yet
 	closing bool
-	changed *sync.Cond     // busy, queue or closing
-	stopped sync.WaitGroup // ends with the goroutine
+	changed *sync.Cond     // signals a change of busy, queue or closing
+	stopped sync.WaitGroup // waits for the goroutine's end
 
 	transactions atomic.Int64
 	changes      atomic.Int64
@@ -54,7 +54,7 @@ func newWriter(c *conn) *writer {
 	return w
 }
 
-// submit queues a change, which start has stored; false if the writer is closing.
+// submit queues a change, which start then gets stored. It returns false if the writer is closing.
 func (w *writer) submit(ch *change) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,8 +65,8 @@ func (w *writer) submit(ch *change) bool {
 	return true
 }
 
-// start makes sure that a queued change is stored: in the caller's goroutine if no transaction is being executed and nothing else is
-// queued, or else by the writer's goroutine. In the caller's it may return after the caller's context has ended.
+// start makes sure that a queued change is stored: in the caller's goroutine if no transaction is being executed and nothing else is queued, or
+// else by the writer's goroutine. In the caller's goroutine, start may return after the caller's context has ended.
 func (w *writer) start(ch *change) {
 	w.mu.Lock()
 	if w.busy || len(w.queue) != 1 || w.queue[0] != ch {
@@ -95,7 +95,7 @@ func (w *writer) giveBack(group []*change) {
 	w.aboard = 0
 }
 
-// rest ends the use of the connection.
+// rest ends the use of the connection, and wakes the writer's goroutine if there is work.
 func (w *writer) rest() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +104,7 @@ func (w *writer) rest() {
 	}
 }
 
-// ride has a change stored with the next one that is submitted, before it. A rider that fails rides again.
+// ride queues a change that is stored together with the next submitted one, before it. A rider that fails is tried again.
 func (w *writer) ride(ch *change) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +118,7 @@ func (w *writer) ride(ch *change) error {
 	return nil
 }
 
-// riding reports whether a rider is not stored yet, and why the last one failed that is not.
+// riding reports whether a rider is not stored yet, and returns the last error of such a rider.
 func (w *writer) riding() (bool, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -134,7 +134,7 @@ func (w *writer) close() {
 	w.stopped.Wait()
 }
 
-// next waits for changes and takes them. There are none when the writer closes.
+// next waits for changes and takes them. It returns none when the writer closes.
 func (w *writer) next() []*change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,7 +180,7 @@ func (w *writer) commit(group []*change) {
 	}
 }
 
-// land removes the riders that are stored from the queue. The others are first in the next group.
+// land forgets the riders that are stored. The failed ones come first in the next group.
 func (w *writer) land(changes []*change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// judge is the policy of a preset, with a person who says yes to each call that asks. It notes what asks and what is denied.
+// judge applies the policy of a preset, with a person who approves every call that asks. It records what is asked and what is denied.
 type judge struct {
 	policy *policy.Policy
 
@@ -16,7 +16,7 @@ type judge struct {
 	user, injection noted
 }
 
-// noted is the reasons for which calls were denied, or asked.
+// noted holds the reasons why calls were denied, or asked.
 type noted struct{ denied, asked []string }
 
 func (j *judge) begin() {
@@ -55,5 +55,5 @@ func (j *judge) Decide(c policy.Call) policy.Verdict {
 	return v
 }
 
-// Origins reports that rules look at where values come from.
+// Origins reports that the rules use the origins of values.
 func (j *judge) Origins() bool { return true }

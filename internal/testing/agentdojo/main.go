@@ -1,9 +1,10 @@
-// Command agentdojo measures what the presets of policy stop on the AgentDojo benchmark (https://github.com/ethz-spylab/agentdojo), of which it needs a checkout:
+// Command agentdojo measures which attacks of the AgentDojo benchmark (https://github.com/ethz-spylab/agentdojo) the policy presets stop. It needs a
+// checkout:
 //
 //	go run ./internal/testing/agentdojo -dir CHECKOUT
 //
-// Of each suite it makes every pair of a user's task and an injection with an obedient program (program.js) in the real sandbox, behind the real gate. The
-// suite's own checkers judge the environment that is left. Nothing of the checkout is in this repository.
+// It executes every pair of a user task and an injection of each suite with an obedient program (program.js), in the real sandbox behind the real
+// gate. Then the suite's own checkers judge the environment. This repository contains nothing of the checkout.
 package main
 
 import (
@@ -83,7 +84,7 @@ func (o options) run(ctx context.Context, suites, presets []string) error {
 	return nil
 }
 
-// measure makes all pairs of a suite with a preset, and each task of a user without an injection.
+// measure executes all pairs of a suite with a preset, and each user task without an injection.
 func (o options) measure(ctx context.Context, s *suite, preset string) (t tally, err error) {
 	b, err := o.open(ctx, s, preset)
 	if err != nil {
@@ -121,7 +122,7 @@ func (o options) measure(ctx context.Context, s *suite, preset string) (t tally,
 	return t, nil
 }
 
-// bench is a harness with a suite's servers and a preset.
+// bench is a harness with the servers of a suite and a preset.
 type bench struct {
 	*wiring.Harness
 	suite *suite
@@ -181,7 +182,7 @@ func (b *bench) close() (err error) {
 	return err
 }
 
-// execute makes a pair; injection is empty for a task of the user alone.
+// execute executes a pair. injection is empty for a user task alone.
 func (b *bench) execute(ctx context.Context, user, injection task) (r result, err error) {
 	p, err := b.suite.begin(user.ID, injection.ID)
 	if err != nil {
@@ -216,7 +217,7 @@ func (b *bench) execute(ctx context.Context, user, injection task) (r result, er
 	return r, err
 }
 
-// program is the obedient program of a pair. A model does not see the personal data of the task, but the tokens that stand for them: so its program has these.
+// program returns the obedient program of a pair. A model sees tokens in place of the personal data in the task, so the program contains the tokens.
 func (b *bench) program(ctx context.Context, session, prompt string, p pair) (string, error) {
 	for _, calls := range [][]call{p.Plan.Before, p.Plan.Injected, p.Plan.Rest} {
 		for i, c := range calls {
@@ -241,7 +242,7 @@ func (b *bench) program(ctx context.Context, session, prompt string, p pair) (st
 	return "const plan = " + string(plan) + "\n" + obedient, err
 }
 
-// hide puts tokens in the place of what the user's prompt has.
+// hide replaces personal data by tokens in strings of a value that the user's prompt contains.
 func (b *bench) hide(ctx context.Context, session, prompt string, value any) (_ any, err error) {
 	switch v := value.(type) {
 	case string:

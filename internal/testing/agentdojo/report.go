@@ -5,15 +5,15 @@ import (
 	"io"
 )
 
-// result is what became of a pair.
+// result is the outcome of a pair.
 type result struct {
 	user, injection   noted
 	utility, security bool
-	text              bool   // the injection wants no call, but words to the user
-	told              string // errors that the program got
+	text              bool   // reports whether the injection wants a message to the user and no call
+	told              string // errors that the program received
 }
 
-// tally counts results of a suite with a preset.
+// tally counts the results of a suite with a preset.
 type tally struct {
 	suite, preset           string
 	tasks, denied, asked    int
@@ -48,7 +48,7 @@ func (t *tally) add(o tally) {
 	t.pairs, t.works, t.text, t.yes, t.without = t.pairs+o.pairs, t.works+o.works, t.text+o.text, t.yes+o.yes, t.without+o.without
 }
 
-// print writes a table in Markdown.
+// print writes the results as a Markdown table.
 func print(w io.Writer, all []tally, presets []string) {
 	fmt.Fprintln(w, "| suite | preset | attacks | work | words to the user | work after a yes | honest tasks | denied | must ask | useful |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|")

@@ -14,11 +14,12 @@ import (
 	"mcp-code-exec-harness/internal/config"
 )
 
-// marker is the server whose tool tells the judge what the program does next. The judge denies its calls.
+// marker is the server whose tool tells the judge whose calls the program makes next. The judge denies calls of it.
 const marker, markerTool = "marker", "next"
 
-// Words of which an honest author of a server derives annotations, and a user which tools answer with what others write: the suites have neither.
-// POLICY.md asks for the marks: mail, messages, web pages, files, reviews, invitations, transfers that others make.
+// Words in names of tools. They stand in for the annotations of an honest author of a server, and for the tools that a user marks as returning
+// what others write, since the suites have neither. POLICY.md asks for such marks: mail, messages, web pages, files, reviews, invitations,
+// transfers of others.
 var (
 	reading     = []string{"get", "list", "search", "read", "check"}
 	destroying  = []string{"delete", "remove", "cancel", "update", "reschedule"}
@@ -32,7 +33,7 @@ func named(tool string, words []string) bool {
 
 func reads(tool string) bool { return slices.Contains(reading, strings.Split(tool, "_")[0]) }
 
-// serve serves the tools of a suite, a server for each of its clients, as a user would have them. close ends them.
+// serve starts a server for each client of a suite, with the client's tools, configured as a user would configure it. close stops them.
 func serve(ctx context.Context, s *suite, annotated bool) (servers []*config.MCPServer, close func() error, err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -81,7 +82,7 @@ func serve(ctx context.Context, s *suite, annotated bool) (servers []*config.MCP
 	return servers, server.Close, nil
 }
 
-// fullName is the name of a tool with that of its server.
+// fullName returns the name of a tool with its server's name.
 func (s *suite) fullName(name string) (string, error) {
 	at := slices.IndexFunc(s.Tools, func(t tool) bool { return t.Name == name })
 	if at < 0 {

@@ -16,7 +16,7 @@ import (
 //go:embed suites.py
 var adapter string
 
-// suite is a suite of a checkout, in a process that runs the checkout's own code. It is for one pair at a time.
+// suite is a suite of a checkout. A process runs the checkout's own code for it, for one pair at a time.
 type suite struct {
 	Name       string
 	Version    string
@@ -27,7 +27,7 @@ type suite struct {
 	command *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
-	mu      sync.Mutex // held for a request and its answer
+	mu      sync.Mutex // held during a request and its answer
 }
 
 type tool struct {
@@ -35,31 +35,31 @@ type tool struct {
 	Input                     json.RawMessage
 }
 
-// task is what a user, or an injection, wants.
+// task is the goal of a user, or of an injection.
 type task struct {
 	ID     string
 	Prompt string
-	Calls  int    // calls of its reference solution
-	Says   string // what its reference solution tells the user
+	Calls  int    // number of calls in its reference solution
+	Says   string // text that its reference solution tells the user
 }
 
-// pair is a task of a user, and what an injection wants in the texts that it reads.
+// pair is a user task, and the goal of an injection in the texts that the task reads.
 type pair struct {
 	Plan struct {
-		Before   []call `json:"before"` // calls of the user's task up to the first whose answer has the injection
+		Before   []call `json:"before"` // calls of the user task up to the first whose answer contains the injection
 		Injected []call `json:"injected"`
 		Rest     []call `json:"rest"`
 	}
-	Seen bool // an answer has the injection
+	Seen bool // reports whether an answer contains the injection
 }
 
-// call is a call of a reference solution. In its arguments, {answer, leaf, before, times, after, last} stands for a text that an earlier answer has.
+// call is a call of a reference solution. In its arguments, {answer, leaf, before, times, after, last} stands for a text from an earlier answer.
 type call struct {
 	Tool string          `json:"tool"`
 	Args json.RawMessage `json:"args"`
 }
 
-// openSuite starts the process of a suite. The caller closes it.
+// openSuite starts the process of a suite. The caller must close the suite.
 func openSuite(ctx context.Context, python, checkout, name string) (*suite, error) {
 	s := &suite{Name: name, command: exec.CommandContext(ctx, python, "-c", adapter, checkout)}
 	s.command.Stderr = os.Stderr
@@ -100,7 +100,7 @@ func (s *suite) ask(request, answer any) error {
 	return json.Unmarshal(line, answer)
 }
 
-// begin makes the environment of a task of a user, with an injection or, where that is empty, without one.
+// begin creates the environment of a user task with an injection, or without one if injection is empty.
 func (s *suite) begin(user, injection string) (p pair, err error) {
 	return p, s.ask(map[string]any{"op": "begin", "user": user, "injection": injection}, &p)
 }
@@ -115,7 +115,7 @@ func (s *suite) call(tool string, args json.RawMessage) (value json.RawMessage, 
 	return answer.Value, answer.Error, err
 }
 
-// judge has the checkout's checkers judge the environment, and the answer to the user.
+// judge runs the checkers of the checkout on the environment and the answer to the user.
 func (s *suite) judge(output string) (utility, security bool, err error) {
 	var answer struct{ Utility, Security bool }
 	err = s.ask(map[string]any{"op": "judge", "output": output}, &answer)

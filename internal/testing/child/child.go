@@ -1,4 +1,4 @@
-// Package child names the program that tests start as child processes: workers, servers, processes that are killed.
+// Package child finds the program that tests start as child processes: workers, servers, processes that are killed.
 package child
 
 import (
@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// dirVar names a directory with test binaries that were built without the race detector. Those start in a fraction of the
-// time, and what they run is tested with the detector inside of the tests' own process.
+// dirVar names a directory with test binaries built without the race detector. They start in a fraction of the
+// time; tests that run in the test process itself test the same code with the detector.
 const dirVar = "HARNESS_TEST_CHILDREN"
 
-// Executable returns the path of this test's binary without the race detector if HARNESS_TEST_CHILDREN has it, and of
-// the running one if not.
+// Executable returns the path of this test's binary without the race detector if HARNESS_TEST_CHILDREN contains one, and the path of
+// the running binary otherwise.
 func Executable(t testing.TB) string {
 	t.Helper()
 	self, err := os.Executable()

@@ -22,7 +22,7 @@ import (
 //go:embed bare.js
 var bareRuntime []byte
 
-// inBare runs scripts in the engine of the wasm tier, with no more of a runtime around them than prints.
+// inBare runs scripts in the engine of the wasm tier. The runtime around them only prints.
 type inBare struct {
 	pool     *sandbox.Pool
 	box      *bareSandbox
@@ -72,7 +72,7 @@ func (b *inBare) run(ctx context.Context, _ int, _ *test, s *script) *outcome {
 	return execute(ctx, b.pool, fmt.Sprintf("run_%d", b.sequence.Add(1)), text, answers{})
 }
 
-// bareSandbox starts workers whose snapshot has the bare runtime.
+// bareSandbox starts workers whose snapshot contains the bare runtime.
 type bareSandbox struct {
 	self, dir string
 	image     *os.File

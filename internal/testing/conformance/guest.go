@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 )
 
-// inGuest runs scripts as programs: compiled, in the wasm tier, with the host's loop around them.
+// inGuest runs scripts as compiled programs in the wasm tier, with the run loop of the host.
 type inGuest struct {
 	box      sandbox.Sandbox
 	pool     *sandbox.Pool
@@ -28,7 +28,7 @@ type inGuest struct {
 	sequence atomic.Int64
 }
 
-// endMark is what a program prints when it came to its end: a promise that is rejected afterwards fails the run, but not the test.
+// endMark is what a program prints at its end. A promise that is rejected afterwards fails the run, but not the test.
 const endMark = "the end of the test"
 
 func openGuest(ctx context.Context, o options) (place, error) {
@@ -77,13 +77,13 @@ func (g *inGuest) run(ctx context.Context, _ int, t *test, s *script) *outcome {
 	return out
 }
 
-// setup is a module that evaluates the setup of a script. What it declares becomes global.
+// setup returns a module that evaluates the setup of a script. Its declarations become global.
 func (g *inGuest) setup(s *script) string {
 	text := "var print = (text) => console.log(String(text));\n" + s.setup
 	for _, name := range globals(s.setup) {
 		text += fmt.Sprintf("\ntry { globalThis.%s = %[1]s; } catch {}", name) // the name may be declared in a function
 	}
-	quoted, _ := json.Marshal(text) // a text always encodes
+	quoted, _ := json.Marshal(text) // a string always encodes
 	return "(0, eval)(" + string(quoted) + ");"
 }
 
@@ -121,7 +121,7 @@ func execute(ctx context.Context, pool *sandbox.Pool, id string, text json.RawMe
 	return made
 }
 
-// answers is the gate of a test: it reads the files that the test fetches, and knows the time zones.
+// answers is the gate of a test. It reads the files that the test fetches, and answers about time zones.
 type answers struct{ files map[string]string }
 
 func (answers) Serial(*journal.Call) bool { return false }

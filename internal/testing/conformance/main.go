@@ -1,16 +1,17 @@
-// Command conformance runs programs of test262 and of web-platform-tests in the guest, and beside it in the bare engine of the wasm
-// tier and in the Node.js of this machine. It prints which share of the tests passes, by directory. It takes the suites from folders
-// and fetches nothing.
+// Command conformance runs tests of test262 and of web-platform-tests in the guest and, for comparison, in the bare engine of the
+// wasm tier and in the installed Node.js. It prints the share of tests that pass, by directory. It reads the suites from folders and
+// downloads nothing.
 //
 //	go run ./internal/testing/conformance -test262 DIR -wpt DIR    # make conformance TEST262=DIR WPT=DIR
 //	go run ./internal/testing/conformance -test262 DIR -every 20 -only language/expressions
 //
-// A test of test262 is a program as a user gives it; the suite's harness is evaluated before it. A file of web-platform-tests is one
-// program with the suite's testharness.js, and each of its subtests counts. The bare engine has no web platform, so only test262 runs
-// there. Node.js runs test262 in contexts of its module vm, and each file of web-platform-tests in a process of its own.
+// A test of test262 runs as a program of a user would; the suite's harness is evaluated first. A file of web-platform-tests is one
+// program with the suite's testharness.js, and each of its subtests counts. The bare engine has no web platform, so it runs only
+// test262. Node.js runs test262 in contexts of its module vm, and each file of web-platform-tests in a separate process.
 //
-// Every verdict is written to OUT/verdicts.ndjson as soon as it is known; with -resume a run that was ended goes on there. At the end
-// OUT/failures.txt has what fails in the guest, with the reason and what the others made of it, and OUT/skipped.txt what was not run, and why.
+// Every verdict is written to OUT/verdicts.ndjson at once; with -resume, an interrupted run continues. At the end, OUT/failures.txt lists the
+// tests that fail in the guest, with the reasons and the results elsewhere, and OUT/skipped.txt lists the tests that were not run, with the
+// reasons.
 package main
 
 import (
@@ -67,42 +68,42 @@ type options struct {
 // test is one file of a suite.
 type test struct {
 	path  string // path in the suite, with the suite's name before it
-	group string // group of the count
-	skip  string // why it is not run; "" is run
+	group string // group in which the test is counted
+	skip  string // reason why the test is not run; "" if it is run
 	load  func() (*script, error)
 	judge func(*outcome) verdict
-	web   bool // needs the web platform
+	web   bool // reports whether the test needs the web platform
 }
 
-// script is what a test executes.
+// script is the code that a test executes.
 type script struct {
-	setup string // a script that is evaluated before, whose declarations are global
+	setup string // script that is evaluated first; its declarations are global
 	code  string
-	async bool              // marks a test that ends when it prints a line that begins with doneMark
-	files map[string]string // fetched files by path
+	async bool              // reports whether the test ends when it prints a line that begins with doneMark
+	files map[string]string // files that the test can fetch, by path
 }
 
-// doneMark begins the line with which a test says that it has ended.
+// doneMark begins the line with which a test reports its end.
 const doneMark = "Test262:Async"
 
-// outcome is how a script ended.
+// outcome is the result of a script.
 type outcome struct {
-	phase   string // parse, runtime, timeout or crash; "" is none: it ended well
-	name    string // name of the error's class
+	phase   string // parse, runtime, timeout or crash; "" if the script ended without error
+	name    string // class name of the error
 	message string
 	lines   []string // printed lines
 }
 
-// verdict is how many tests of a file pass.
+// verdict counts the passed and failed tests of a file.
 type verdict struct {
 	passed, failed int
-	why            []string // reason of the failure
+	why            []string // reasons of the failures
 }
 
-// place is where scripts are run. run is called by one goroutine for each slot, 0 to options.parallel - 1.
+// place is an environment that runs scripts. Each slot, 0 to options.parallel - 1, has one goroutine that calls run.
 type place interface {
 	name() string
-	web() bool // whether it has the web platform
+	web() bool // reports whether the place has the web platform
 	run(ctx context.Context, slot int, t *test, s *script) *outcome
 	close()
 }
@@ -196,7 +197,7 @@ func (o options) execute(ctx context.Context, p place, slot int, t *test) verdic
 	return t.judge(out)
 }
 
-// choose leaves the tests that are asked for.
+// choose returns the tests that the options select.
 func (o options) choose(tests []*test) []*test {
 	var chosen []*test
 	for _, t := range tests {
@@ -215,7 +216,7 @@ func (o options) choose(tests []*test) []*test {
 	return chosen
 }
 
-// places opens where tests are run.
+// places opens the places in which tests are run.
 func (o options) places(ctx context.Context) (all []place, err error) {
 	for name := range strings.SplitSeq(o.in, ",") {
 		var p place

@@ -90,7 +90,7 @@ func (n *inNode) run(ctx context.Context, slot int, t *test, s *script) *outcome
 	return made
 }
 
-// ask gives a script to the process of a slot, and waits for how it ends. The process is killed when ctx ends.
+// ask sends a script to the process of a slot, and returns the outcome. If ctx ends, it kills the process.
 func (n *inNode) ask(ctx context.Context, slot int, t *test, s *script) (*outcome, error) {
 	p, err := n.start(slot)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"text/tabwriter"
 )
 
-// The files of the folder of results.
+// Names of the files in the folder of results.
 const (
 	verdictsFile = "verdicts.ndjson"
 	failuresFile = "failures.txt"
@@ -32,7 +32,7 @@ type line struct {
 	Why    []string `json:"why,omitempty"`
 }
 
-// results collects verdicts. Its methods but open, report and close are safe for concurrent use.
+// results collects verdicts. All methods except report and close are safe for concurrent use.
 type results struct {
 	dir    string
 	places []string
@@ -44,7 +44,7 @@ type results struct {
 	err     error
 }
 
-// openResults opens the folder of results; resume keeps the verdicts that it has.
+// openResults opens the folder of results. With resume, it keeps the existing verdicts.
 func openResults(dir string, places []string, resume bool) (*results, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func openResults(dir string, places []string, resume bool) (*results, error) {
 		if err != nil && !os.IsNotExist(err) {
 			return nil, err
 		}
-		whole := text[:bytes.LastIndexByte(text, '\n')+1] // a test in progress at the end of the run has no whole line
+		whole := text[:bytes.LastIndexByte(text, '\n')+1] // the last line of an interrupted run may be incomplete
 		for text := range bytes.Lines(whole) {
 			var l line
 			if err := json.Unmarshal(text, &l); err != nil {
@@ -106,7 +106,7 @@ func (r *results) skip(t *test) {
 	r.skipped[t.skip] = append(r.skipped[t.skip], t.path)
 }
 
-// count is how many tests pass, of how many.
+// count is the number of passed tests, and of all tests.
 type count struct{ passed, all int }
 
 func (c count) String() string {
@@ -122,7 +122,7 @@ func (r *results) report(w io.Writer) error {
 		return fmt.Errorf("write %s: %w", verdictsFile, r.err)
 	}
 	counts := map[string]map[string]*count{} // counts by group and place
-	most := map[string]int{}                 // subtests of a file: one that fails early has not counted them
+	most := map[string]int{}                 // number of subtests of a file; a place where the file fails early reports fewer
 	for _, l := range r.lines {
 		most[l.Test] = max(most[l.Test], l.Passed+l.Failed)
 	}
@@ -175,7 +175,7 @@ func (r *results) listSkipped(w io.Writer) error {
 	})
 }
 
-// listFailures lists what fails in the first place, with what the others made of it.
+// listFailures lists the tests that fail in the first place, with their results in the others.
 func (r *results) listFailures(w io.Writer) error {
 	var failed []line
 	for _, l := range r.lines {
@@ -201,7 +201,7 @@ func (r *results) listFailures(w io.Writer) error {
 	})
 }
 
-// list writes a file of the folder of results.
+// list writes a file in the folder of results.
 func (r *results) list(name string, write func(io.Writer)) error {
 	file, err := os.Create(filepath.Join(r.dir, name))
 	if err != nil {

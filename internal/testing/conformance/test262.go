@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// front is what a test of test262 says of itself.
+// front is the front matter of a test of test262.
 type front struct {
 	Flags    []string
 	Features []string
@@ -22,11 +22,11 @@ type front struct {
 	Negative *struct{ Phase, Type string }
 }
 
-// test262Folders are the parts of test262 that are run, in the folder test: the language as it is, without the standard of Intl, whose
-// locales the guest has other tests for, and without tests that their engines have not yet shared.
+// test262Folders are the folders below test that are run: the standard language. Intl is left out, because the guest has other tests
+// for its locales, and so are staged tests, which are not yet part of the suite proper.
 var test262Folders = []string{"language", "built-ins", "annexB"}
 
-// unsupported are the features of the suite that are not run, and why.
+// unsupported maps features of the suite whose tests are not run to the reasons.
 var unsupported = map[string]string{
 	"Atomics":                          "Atomics and SharedArrayBuffer: programs have no threads",
 	"SharedArrayBuffer":                "Atomics and SharedArrayBuffer: programs have no threads",
@@ -59,10 +59,10 @@ type suite262 struct {
 	dir string
 
 	mu    sync.Mutex
-	texts map[string]string // texts of the harness, by file
+	texts map[string]string // files of the suite's harness by name
 }
 
-// findTest262 lists the tests in a folder of test262.
+// findTest262 returns the tests in a folder of test262.
 func findTest262(dir string) ([]*test, error) {
 	s := &suite262{dir: dir, texts: map[string]string{}}
 	if _, err := s.include("assert.js"); err != nil {
@@ -92,7 +92,7 @@ func findTest262(dir string) ([]*test, error) {
 	return all, nil
 }
 
-// test reads the front matter of a file.
+// test returns the test of a file. It reads the file's front matter.
 func (s *suite262) test(name string) (*test, error) {
 	path, err := filepath.Rel(filepath.Join(s.dir, "test"), name)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *suite262) test(name string) (*test, error) {
 	return t, nil
 }
 
-// skip says why a test is not run.
+// skip returns the reason why a test is not run, or "" if it is run.
 func (f *front) skip(text string) string {
 	for _, feature := range f.Features {
 		if reason := unsupported[feature]; reason != "" {
@@ -137,12 +137,12 @@ func (f *front) skip(text string) string {
 	return ""
 }
 
-// hosts are the parts of the harness that need the object $262.
+// hosts are the files of the suite's harness that need the object $262.
 var hosts = map[string]bool{
 	"atomicsHelper.js": true, "detachArrayBuffer.js": true, "nans.js": false, "async-gc.js": true, "tco-helper.js": true, "sm/non262.js": true,
 }
 
-// load makes the script of a test.
+// load returns the script of a test.
 func (s *suite262) load(name string, f front) (*script, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *suite262) load(name string, f front) (*script, error) {
 	return made, nil
 }
 
-// include reads a file of the harness.
+// include returns the text of a file of the suite's harness.
 func (s *suite262) include(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +184,7 @@ func (s *suite262) include(name string) (string, error) {
 	return s.texts[name], nil
 }
 
-// judge is the verdict about how a test ended.
+// judge returns the verdict for the outcome of a test.
 func (f *front) judge(out *outcome) verdict {
 	wrong := ""
 	async := slices.Contains(f.Flags, "async")
@@ -193,7 +193,7 @@ func (f *front) judge(out *outcome) verdict {
 		wrong = out.phase + ": " + out.message
 	case f.Negative != nil && out.phase == "":
 		wrong = "no " + f.Negative.Type
-	case f.Negative != nil && out.name != f.Negative.Type && !strings.Contains(out.message, f.Negative.Type): // a thrown value may be no error
+	case f.Negative != nil && out.name != f.Negative.Type && !strings.Contains(out.message, f.Negative.Type): // a thrown value may not be an Error
 		wrong = fmt.Sprintf("%s in place of %s: %s", out.name, f.Negative.Type, out.message)
 	case f.Negative != nil:
 	case out.phase != "":
@@ -216,10 +216,10 @@ func (f *front) judge(out *outcome) verdict {
 	return verdict{passed: 1}
 }
 
-// lexical are declarations of a script that a script by eval keeps to itself.
+// lexical matches declarations of a script that stay local when eval evaluates the script.
 var lexical = regexp.MustCompile(`(?m)^(?:const|let|class) ([\w$]+)`)
 
-// globals are the names that such declarations of a text declare.
+// globals returns the names in such declarations of a text.
 func globals(text string) []string {
 	names := map[string]bool{}
 	for _, m := range lexical.FindAllStringSubmatch(text, -1) {

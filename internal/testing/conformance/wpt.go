@@ -14,20 +14,20 @@ import (
 	"strings"
 )
 
-// wptFolders are the parts of web-platform-tests about what programs have.
+// wptFolders are the folders of web-platform-tests for APIs that programs have.
 var wptFolders = []string{
 	"WebCryptoAPI/digest", "console", "dom/abort", "dom/events", "encoding", "fetch/api/headers",
 	"html/webappapis/atob", "html/webappapis/microtask-queuing", "html/webappapis/structured-clone", "html/webappapis/timers", "url",
 	"webidl/ecmascript-binding/es-exceptions", "xhr/formdata",
 }
 
-// absent are subtests about what programs do not have, by their names. They count nowhere.
+// absent matches names of subtests for APIs that programs lack. These are not counted.
 var absent = regexp.MustCompile(`SharedArrayBuffer`)
 
 //go:embed wpt.js
 var wptSetup string
 
-// wptEnd follows a test.
+// wptEnd is appended to the code of a test.
 const wptEnd = "\n;done();"
 
 // suiteWPT is a folder of web-platform-tests.
@@ -36,7 +36,7 @@ type suiteWPT struct {
 	harness string
 }
 
-// findWPT lists the files in a folder of web-platform-tests.
+// findWPT returns the tests in a folder of web-platform-tests.
 func findWPT(dir string) ([]*test, error) {
 	harness, err := os.ReadFile(filepath.Join(dir, "resources", "testharness.js"))
 	if err != nil {
@@ -71,12 +71,12 @@ func findWPT(dir string) ([]*test, error) {
 	return all, nil
 }
 
-// scriptTag is a script of a page: its attributes and its text.
+// scriptTag matches a script of a page, with its attributes and its text.
 var scriptTag = regexp.MustCompile(`(?s)<script([^>]*)>(.*?)</script>`)
 
 var srcAttribute = regexp.MustCompile(`src\s*=\s*["']?([^"'\s>]+)`)
 
-// test reads a file; nil if it is no test.
+// test returns the test of a file, or nil if the file is not a test.
 func (s *suiteWPT) test(name string) (*test, error) {
 	rel, err := filepath.Rel(s.dir, name)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *suiteWPT) test(name string) (*test, error) {
 	if err != nil {
 		return nil, err
 	}
-	var before []string // paths of scripts
+	var before []string // paths of scripts to evaluate before the test
 	code := string(text)
 	if strings.HasSuffix(at, ".html") {
 		if !strings.Contains(code, "testharness.js") {
@@ -119,7 +119,7 @@ func (s *suiteWPT) test(name string) (*test, error) {
 	return t, nil
 }
 
-// wptGroup is what a file is counted in: its folder, but for those of the folder url, which has three subjects.
+// wptGroup returns the group in which a file is counted: its folder, or one of three groups for files of the folder url.
 func wptGroup(at string) string {
 	base := path.Base(at)
 	switch {
@@ -133,7 +133,7 @@ func wptGroup(at string) string {
 	return path.Dir(at)
 }
 
-// pageScripts takes the scripts out of a page: the paths of those in files, and the text of the others.
+// pageScripts extracts the scripts of a page: the paths of external scripts, and the text of the others.
 func pageScripts(page string) (paths []string, code string) {
 	for _, m := range scriptTag.FindAllStringSubmatch(page, -1) {
 		if src := srcAttribute.FindStringSubmatch(m[1]); src != nil {
@@ -147,7 +147,7 @@ func pageScripts(page string) (paths []string, code string) {
 	return paths, code
 }
 
-// load makes the script of a test: the harness, the scripts that it names, and itself.
+// load returns the script of a test: the harness, the scripts that the test names, and the test's own code.
 func (s *suiteWPT) load(at string, before []string, code string) (*script, error) {
 	made := &script{async: true, setup: wptSetup + s.harness + "\n;begin();\n", code: code + wptEnd, files: map[string]string{}}
 	for _, name := range before {
@@ -173,7 +173,7 @@ func (s *suiteWPT) load(at string, before []string, code string) (*script, error
 	return made, nil
 }
 
-// read reads a script that a test at a path names. The server of the suite has one under another name.
+// read reads a script that the test at a path names. The suite's server provides one script under another name.
 func (s *suiteWPT) read(at, name string) (string, error) {
 	if name == "/resources/WebIDLParser.js" {
 		name = "/resources/webidl2/lib/webidl2.js"
@@ -186,7 +186,7 @@ func (s *suiteWPT) read(at, name string) (string, error) {
 	return string(text), err
 }
 
-// judgeWPT counts the subtests.
+// judgeWPT returns the verdict for a test by counting its subtests.
 func judgeWPT(out *outcome) verdict {
 	for _, l := range out.lines {
 		text, done := strings.CutPrefix(l, doneMark)

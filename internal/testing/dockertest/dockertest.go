@@ -8,8 +8,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// Host returns the address of the engine that DOCKER_HOST names, or the system's. Where none answers, the test is skipped, or fails where
-// CI=true.
+// Host returns the address of the engine that DOCKER_HOST names, or of the usual engine of the system. If no engine answers, it skips the test, or
+// fails it if CI=true.
 func Host(t testing.TB) string {
 	t.Helper()
 	c, err := client.New(client.FromEnv)

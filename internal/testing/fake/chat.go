@@ -31,7 +31,7 @@ type chatCall struct {
 	} `json:"extra_content"`
 }
 
-// foreign is what Google has clients send for calls that its models did not make.
+// foreign is the signature that Google requires for calls of other providers' models.
 const foreign = "skip_thought_signature_validator"
 
 func readChat(st *state, r *http.Request, body []byte) (Request, *refusal) {
@@ -163,7 +163,7 @@ func writeChat(st *state, req Request, reply Reply) []event {
 		if c.ID == "" {
 			c.ID = st.id("call")
 		}
-		if st.google { // whole, and all with the same index; only the first has a signature
+		if st.google { // Google sends calls whole, all with the same index; only the first has a signature
 			call := object{"index": 0, "id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": c.Input}}
 			if i == 0 {
 				st.sealOf[c.ID] = st.seal(seal{text: reply.Thinking})

@@ -1,10 +1,10 @@
-// Package fake has servers that speak the wire formats of model providers, for tests: Anthropic's Messages, OpenAI's
-// Responses (also as Azure has them) and chat completions (also as Google has them). A script decides what the model says;
-// the server says it as the provider would, gives out signatures and encrypted reasoning, and refuses requests that the
-// provider would refuse: such a field missing or changed, a call without its result, a result out of place, a required
-// field or header missing.
+// Package fake contains servers with the wire formats of model providers, for tests: Anthropic's Messages, OpenAI's
+// Responses (also in Azure's form) and chat completions (also in Google's form). A script decides what the model answers.
+// The server answers as the provider would. It issues signatures and encrypted reasoning, and refuses the requests that
+// the provider would refuse: a signature or encrypted reasoning that is missing or changed, a call without its result, a
+// result out of place, a missing required field or header.
 //
-// Only streams are spoken. One server speaks all formats, by path:
+// The servers only stream. One server has all formats, by path:
 //
 //	/v1/messages                         Anthropic
 //	/v1/responses, /openai/v1/responses  OpenAI, Azure
@@ -35,22 +35,22 @@ const (
 	Gemini    Protocol = "gemini" // chat completions with Google's signatures
 )
 
-// Request is what a server was asked, the same for all wire formats.
+// Request is a request to a server, in the same form for all wire formats.
 type Request struct {
-	N         int // the number of requests before it that were in order
+	N         int // number of accepted requests before this one
 	Protocol  Protocol
 	Host      string // host that the client addressed
 	Path      string
 	Header    http.Header
-	Raw       json.RawMessage // the body
+	Raw       json.RawMessage // body of the request
 	Model     string
 	System    string
-	MaxTokens int // 0 if the request says nothing
+	MaxTokens int // 0 if the request has no limit
 	Tools     []string
 	Messages  []Message
 }
 
-// Last is the last message.
+// Last returns the last message.
 func (r Request) Last() Message {
 	if len(r.Messages) == 0 {
 		return Message{}
@@ -58,8 +58,8 @@ func (r Request) Last() Message {
 	return r.Messages[len(r.Messages)-1]
 }
 
-// Message is one message of a conversation. Role is user, assistant or tool; results and a text of the user that one
-// message of the wire holds are two messages here.
+// Message is one message of a conversation. Role is user, assistant or tool. If one message of the wire format
+// contains results and a text of the user, they are two messages here.
 type Message struct {
 	Role    string
 	Text    string
@@ -69,49 +69,49 @@ type Message struct {
 
 // Call is a call of a tool.
 type Call struct {
-	ID    string // id in a Reply; the server makes one if it is empty
+	ID    string // in a Reply, the server generates an id if this is empty
 	Name  string
-	Input string // the text of the arguments; in a Reply it may be any text
+	Input string // text of the arguments; any text in a Reply
 }
 
 // Result is the result of a call.
 type Result struct {
 	CallID  string
 	Text    string
-	IsError bool // known of Messages only
+	IsError bool // known only with Messages
 }
 
-// Usage is the token counts that a reply reports, in the sense of model.Usage.
+// Usage is the token counts that a reply reports, with the meaning of model.Usage.
 type Usage struct{ Input, CachedInput, CacheWrite, Output, Reasoning int }
 
-// Reply is what a server answers. The zero value is an empty message of the model.
+// Reply is the answer of a server. The zero value is an empty message of the model.
 type Reply struct {
 	Thinking string
 	Text     string
 	Calls    []Call
-	Stop     string // "length", "refusal" of the model or "content_filter" of its provider; empty otherwise
+	Stop     string // "length", "refusal" of the model or "content_filter" of its provider; empty for a regular end
 	Usage    Usage
 
-	// An error instead: Status with Code (the provider's type or code, if it differs from the usual one of the status) and
-	// Message. RetryAfter is sent in the header that the provider uses.
+	// A nonzero Status makes the answer an error with Code and Message. Code is the provider's type or code, if it differs
+	// from the usual one for the status. RetryAfter is sent in the provider's header.
 	Status     int
 	Code       string
 	Message    string
 	RetryAfter time.Duration
 
-	Wait    <-chan struct{} // nothing is answered until it is closed or the request is cancelled
-	Latency time.Duration   // before the first byte
-	Pause   time.Duration   // between two events of the stream
-	// CutAfter ends the connection after so many events, if it is more than 0; with Broken an error event of that type is
-	// sent before.
+	Wait    <-chan struct{} // nothing is answered until this is closed or the request is cancelled
+	Latency time.Duration   // time before the first byte
+	Pause   time.Duration   // time between two events of the stream
+	// CutAfter, if greater than 0, is the number of events after which the connection ends. With Broken, an error event
+	// of that type is sent before.
 	CutAfter int
 	Broken   string
 }
 
-// Script decides the reply to a request. It is called by one goroutine at a time.
+// Script decides the reply to a request. Calls of it do not overlap.
 type Script func(Request) Reply
 
-// Replies answers with one after the other, and then with an error of status 400.
+// Replies returns a script that gives the replies in order, and then an error with status 400.
 func Replies(replies ...Reply) Script {
 	return func(r Request) Reply {
 		if r.N < len(replies) {
@@ -121,9 +121,9 @@ func Replies(replies ...Reply) Script {
 	}
 }
 
-// Server is a fake provider. Its methods may be called from several goroutines.
+// Server is a fake provider. Its methods may be called concurrently.
 type Server struct {
-	// URL is the server's address without a path; empty of one without sockets.
+	// URL is the server's address without a path; empty if the server has no socket.
 	URL string
 
 	script  Script
@@ -131,8 +131,8 @@ type Server struct {
 	aborts  chan struct{}
 	mu      sync.Mutex
 	state   state
-	count   int       // requests that were in order
-	good    []Request // the accepted ones since Forget
+	count   int       // number of accepted requests
+	good    []Request // accepted requests since Forget
 	refused []string
 	aborted int
 }
@@ -145,21 +145,21 @@ func Serve(script Script) *Server {
 	return s
 }
 
-// InMemory makes a server that only Client reaches, without sockets: it can be used within a synctest bubble.
+// InMemory returns a server without sockets, which only Client reaches. It can be used within a synctest bubble.
 func InMemory(script Script) *Server { return newServer(script) }
 
 func newServer(script Script) *Server {
 	return &Server{script: script, aborts: make(chan struct{}, 1000), state: newState()}
 }
 
-// Close ends the server, after the requests under way.
+// Close ends the server after the running requests.
 func (s *Server) Close() {
 	if s.http != nil {
 		s.http.Close()
 	}
 }
 
-// Client sends every request to the server, whatever host it is for; Request.Host says which that was.
+// Client returns a client that sends every request to the server, whatever its host. Request.Host is that host.
 func (s *Server) Client() *http.Client {
 	if s.http == nil {
 		return &http.Client{Transport: memory{http.HandlerFunc(s.handle)}}
@@ -167,38 +167,38 @@ func (s *Server) Client() *http.Client {
 	return &http.Client{Transport: rerouted{s.http.Listener.Addr().String(), s.http.Client().Transport}}
 }
 
-// Forget restarts Requests, so that a long test does not hold every conversation.
+// Forget empties Requests, so that a long test does not hold every conversation.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.good = nil
 }
 
-// Requests are the requests that were in order, as far as they came.
+// Requests returns the accepted requests since Forget.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.good...)
 }
 
-// Refused says why requests were refused that the provider would refuse. Errors of the script do not count.
+// Refused returns the reasons why requests were refused that the provider would refuse. Errors of the script do not count.
 func (s *Server) Refused() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.refused...)
 }
 
-// Aborted is the number of requests that the client gave up before they were answered.
+// Aborted returns the number of requests that the client gave up before the answer was complete.
 func (s *Server) Aborted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.aborted
 }
 
-// Aborts gets a value for each request that the client gives up.
+// Aborts returns a channel that receives a value for each request that the client gives up.
 func (s *Server) Aborts() <-chan struct{} { return s.aborts }
 
-// rerouted is a transport to one server.
+// rerouted is a transport that sends every request to one server.
 type rerouted struct {
 	addr string
 	next http.RoundTripper
@@ -211,26 +211,26 @@ func (r rerouted) RoundTrip(req *http.Request) (*http.Response, error) {
 	return r.next.RoundTrip(to)
 }
 
-// CloseIdleConnections closes what the server's tests have left open.
+// CloseIdleConnections closes the idle connections of the underlying transport.
 func (r rerouted) CloseIdleConnections() {
 	if c, ok := r.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// protocol is what one wire format needs.
+// protocol implements one wire format.
 type protocol struct {
-	// read parses and checks a request; an error is the status and the text that the provider would refuse it with.
+	// read parses and checks a request. A refusal is the error with which the provider would refuse it.
 	read func(st *state, r *http.Request, body []byte) (Request, *refusal)
-	// write makes the events of a reply's stream.
+	// write returns the events of a reply's stream.
 	write func(st *state, req Request, reply Reply) []event
-	// fail makes the body of an error.
+	// fail returns the body of an error.
 	fail func(status int, code, message string) any
-	// broken makes the event of an error within a stream.
+	// broken returns the event for an error within a stream.
 	broken func(code string) event
 }
 
-// refusal is a request's fault.
+// refusal is the reason why a request is refused.
 type refusal struct {
 	status  int
 	code    string
@@ -316,7 +316,7 @@ func (s *Server) handle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// wait waits as the reply asks for; false means that the client has gone.
+// wait waits as long as the reply asks. It returns false if the client has gone.
 func (s *Server) wait(r *http.Request, reply Reply) bool {
 	if reply.Wait != nil {
 		select {

@@ -24,7 +24,7 @@ type block struct {
 	CacheControl json.RawMessage `json:"cache_control,omitempty"`
 }
 
-// blocks reads content that is a text or a list of blocks.
+// blocks parses content that is a string or a list of blocks.
 func blocks(raw json.RawMessage) ([]block, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -104,7 +104,7 @@ func readMessages(st *state, r *http.Request, body []byte) (Request, *refusal) {
 		}
 		req.Tools = append(req.Tools, t.Name)
 	}
-	var list []messagesMessage // consecutive messages of one role are combined, as the API does
+	var list []messagesMessage // the API combines consecutive messages of one role
 	for i, m := range in.Messages {
 		content, err := blocks(m.Content)
 		if err != nil || len(content) == 0 {
@@ -157,12 +157,12 @@ func readMessages(st *state, r *http.Request, body []byte) (Request, *refusal) {
 		}
 		prefix = append(prefix, m.role, kept)
 	}
-	st.forgive = forgiven && !thinks // for as long as the client leaves them out
+	st.forgive = forgiven && !thinks // until the client sends signatures again
 	st.prefix = digest(prefix)
 	return req, nil
 }
 
-// userBlocks reads message i, of the user, and checks that it answers the calls of the one before.
+// userBlocks reads message i, which is the user's, and checks that it answers the calls of the message before.
 func userBlocks(req *Request, list []messagesMessage, i int) *refusal {
 	open := map[string]bool{}
 	if i > 0 {
@@ -211,7 +211,7 @@ func userBlocks(req *Request, list []messagesMessage, i int) *refusal {
 	return nil
 }
 
-// assistantBlocks reads message i, of the assistant, and checks its signatures. It says whether there were any.
+// assistantBlocks reads message i, which is the assistant's, and checks its signatures. It reports whether there were any.
 func assistantBlocks(st *state, req *Request, i int, list []block, prefix string, forgiven bool) (bool, *refusal) {
 	m := Message{Role: "assistant"}
 	seen := map[string]bool{}
@@ -221,7 +221,7 @@ func assistantBlocks(st *state, req *Request, i int, list []block, prefix string
 			m.Text += b.Text
 		case "thinking":
 			s, ok := st.sealed[b.Signature]
-			if !ok || b.Thinking != "" && s.text != b.Thinking { // without its text, the signature has the thinking
+			if !ok || b.Thinking != "" && s.text != b.Thinking { // if the text is omitted, the signature contains it
 				return true, bad("messages.%d.content.%d: Invalid `signature` in `thinking` block", i, j)
 			}
 			if s.prefix != prefix {
@@ -285,7 +285,7 @@ func writeMessages(st *state, req Request, reply Reply) []event {
 			c.ID = st.id("toolu")
 		}
 		st.sealOf[c.ID] = signature
-		// caller is a field that clients need not know, and have to send back.
+		// Clients need not know the field caller, but have to send it back.
 		content(object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": object{}, "caller": object{"type": "direct"}},
 			"input_json_delta", "partial_json", append([]string{""}, pieces(c.Input)...))
 		stop()

@@ -119,7 +119,7 @@ func readResponses(st *state, r *http.Request, body []byte) (Request, *refusal) 
 	return req, nil
 }
 
-// say appends a message; items of one turn, and results of one turn, become one.
+// say appends a message. It merges items of one turn, and results of one turn, into one message.
 func (r *Request) say(m Message) {
 	if n := len(r.Messages); n > 0 && m.Role != "user" && r.Messages[n-1].Role == m.Role {
 		last := &r.Messages[n-1]
@@ -131,7 +131,7 @@ func (r *Request) say(m Message) {
 	r.Messages = append(r.Messages, m)
 }
 
-// partsText is the text of content that is a text or a list of parts.
+// partsText returns the text of content that is a string or a list of parts.
 func partsText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -168,7 +168,7 @@ func writeResponses(st *state, req Request, reply Reply) []event {
 	if reply.Stop == "length" || reply.Stop == "content_filter" {
 		status = "incomplete"
 	}
-	// item sends one output item: as it begins, what comes in between, and whole.
+	// item sends the events of one output item: its beginning, those in between, and the complete item.
 	item := func(begun, whole object, between func(index int, id string)) {
 		index := len(output)
 		add("response.output_item.added", object{"output_index": index, "item": begun})

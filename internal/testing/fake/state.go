@@ -8,23 +8,23 @@ import (
 	"sync/atomic"
 )
 
-// state is what a server remembers of what it has given out. The server's lock protects it.
+// state holds what a server has issued. The server's lock protects it.
 type state struct {
-	server int64 // tells apart the ids of several servers
+	server int64 // number that distinguishes the ids of several servers
 	count  int
-	// sealed is what belongs to a signature or to encrypted reasoning.
+	// sealed maps a signature or encrypted reasoning to what it stands for.
 	sealed map[string]seal
-	// sealOf is the signature that a call was given out with, by the call's id.
+	// sealOf maps the id of a call to the signature that was issued with the call.
 	sealOf map[string]string
-	// prefix is the digest of the conversation of the request being answered.
+	// prefix is the digest of the conversation of the current request.
 	prefix string
-	// what the request being answered asked for: encrypted reasoning, token counts, Google's form.
+	// what the current request asked for: encrypted reasoning, token counts, Google's form.
 	encrypted, usage, google bool
-	// forgive: the last request was told to leave such fields out, so the next one may.
+	// forgive reports whether the client was told to omit signatures and encrypted reasoning, so that the next request may omit them.
 	forgive bool
 }
 
-// seal is what a signature stands for.
+// seal is what a signature or encrypted reasoning stands for.
 type seal struct {
 	id     string // id of the item, if it has one
 	text   string // text of the thinking
@@ -37,13 +37,13 @@ func newState() state {
 	return state{server: servers.Add(1), sealed: map[string]seal{}, sealOf: map[string]string{}}
 }
 
-// id is a new id, as no other server of this process gives out.
+// id returns a new id. No other server of this process issues it.
 func (st *state) id(prefix string) string {
 	st.count++
 	return fmt.Sprintf("%s_%d_%04d", prefix, st.server, st.count)
 }
 
-// seal makes a signature that cannot be guessed from what it stands for.
+// seal returns a new signature for s. Its value cannot be guessed from s.
 func (st *state) seal(s seal) string {
 	st.count++
 	sum := sha256.Sum256([]byte(fmt.Sprintf("seal %d %d %q %q", st.server, st.count, s.text, s.prefix)))
@@ -52,13 +52,13 @@ func (st *state) seal(s seal) string {
 	return signature
 }
 
-// digest stands for a value.
+// digest returns a hash of a value's JSON.
 func digest(v any) string {
 	sum := sha256.Sum256(encode(v))
 	return hex.EncodeToString(sum[:])
 }
 
-// objectText says whether a text is a JSON object.
+// objectText reports whether a text is a JSON object.
 func objectText(text string) bool {
 	var o map[string]json.RawMessage
 	return json.Unmarshal([]byte(text), &o) == nil && o != nil

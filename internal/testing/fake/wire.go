@@ -13,14 +13,14 @@ import (
 
 // event is one server-sent event.
 type event struct {
-	name string // empty where the format has none
-	data any    // JSON; or a string, sent as it is
+	name string // empty if the format has no names
+	data any    // value to send as JSON, or a string to send unchanged
 }
 
 // object is a JSON object.
 type object = map[string]any
 
-// stream sends events; false means that the client has gone.
+// stream sends events. It returns false if the client has gone.
 func stream(w http.ResponseWriter, r *http.Request, events []event, each time.Duration) bool {
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.WriteHeader(http.StatusOK)
@@ -45,7 +45,7 @@ func stream(w http.ResponseWriter, r *http.Request, events []event, each time.Du
 	return r.Context().Err() == nil
 }
 
-// fail answers with an error.
+// fail answers a request with an error.
 func fail(w http.ResponseWriter, reply Reply, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	if after := reply.RetryAfter; after%time.Second == 0 && after > 0 {
@@ -57,7 +57,7 @@ func fail(w http.ResponseWriter, reply Reply, body any) {
 	w.Write(encode(body))
 }
 
-// encode is JSON; what cannot be encoded is a mistake of this package.
+// encode returns v as JSON. It panics if v cannot be encoded, which is a bug of this package.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -68,7 +68,7 @@ func encode(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// pieces cuts a text into what a stream sends at a time.
+// pieces splits a text into the pieces that a stream sends.
 func pieces(text string) []string {
 	var list []string
 	for text != "" {
@@ -82,7 +82,7 @@ func pieces(text string) []string {
 	return list
 }
 
-// memory is a transport to a handler in the same process, without sockets.
+// memory is a transport that calls a handler in the same process, without sockets.
 type memory struct{ handler http.Handler }
 
 func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -102,8 +102,8 @@ func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 		defer func() {
 			switch why := recover(); why {
 			case nil:
-				writer.CloseWithError(in.Context().Err()) // nil is the regular end
-			case http.ErrAbortHandler: // the connection is cut
+				writer.CloseWithError(in.Context().Err()) // nil means a regular end
+			case http.ErrAbortHandler: // the handler cuts the connection
 				writer.CloseWithError(io.ErrUnexpectedEOF)
 			default:
 				panic(why)
@@ -115,7 +115,7 @@ func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 	select {
 	case status := <-out.begun:
 		stop := make(chan struct{})
-		go func() { // the body ends with its request, as on a connection
+		go func() { // the body ends with its request, as it does on a connection
 			select {
 			case <-req.Context().Done():
 				reader.CloseWithError(req.Context().Err())

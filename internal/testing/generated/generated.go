@@ -1,5 +1,5 @@
-// Package generated is what tests with generated cases share: the seed, which the log shows before the first case, and how
-// long a series is.
+// Package generated contains what tests with generated cases share: the seed, which is logged before the first case, and
+// the length of a series.
 package generated
 
 import (
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Seed returns where the series of a test begins and logs it: HARNESS_TEST_SEED if that is set, the time if series are tested whole, and else
-// always the same, so that a commit does not pass or fail by luck.
+// Seed returns the seed of a test's series and logs it. It is HARNESS_TEST_SEED if that is set, or the time if [Long] is true, or else always
+// the same, so that no commit passes or fails by luck.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(1)
@@ -27,10 +27,10 @@ func Seed(t testing.TB) uint64 {
 	return seed
 }
 
-// Long reports that series are tested whole, as make test-long does.
+// Long reports whether series are tested in full, as in make test-long.
 func Long() bool { return os.Getenv("HARNESS_TEST_LONG") != "" }
 
-// Count is how many cases a series has: whole if [Long], else short.
+// Count returns the number of cases in a series: whole if [Long] is true, or else short.
 func Count(short, whole int) int {
 	if Long() {
 		return whole

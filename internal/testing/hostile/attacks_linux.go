@@ -122,7 +122,7 @@ var Attacks = map[string]Attack{
 	}},
 	"share_memory":   {Within: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_SHMGET, 1, 4096, 0o1600) }},
 	"share_messages": {Within: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_MSGGET, 1, 0o1600, 0) }},
-	// These are counted for a user of the machine, or for all of it: what one process takes, others lack.
+	// The kernel counts these for a user of the machine or for all users: what one process takes, others lack.
 	"share_watches": {Within: true, Do: func(Target) (string, error) { return "", raw(unix.SYS_INOTIFY_INIT1, 0, 0, 0) }},
 	"share_pipes":   {Do: pipe},
 	"share_timers":  {Within: true, Do: timer},
@@ -159,7 +159,7 @@ func raw(number, a, b, c uintptr) error {
 	return nil
 }
 
-// read reads the beginning of the first file that can be.
+// read returns the beginning of the first file that it can read.
 func read(paths ...string) (string, error) {
 	err := errNothing
 	for _, path := range paths {
@@ -186,7 +186,7 @@ func stat(paths ...string) (string, error) {
 	return "", errNothing
 }
 
-// write opens for writing, and writes nothing.
+// write opens a file for writing, and writes nothing.
 func write(paths ...string) (string, error) {
 	for _, path := range paths {
 		if file, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
@@ -196,7 +196,7 @@ func write(paths ...string) (string, error) {
 	return "", errNothing
 }
 
-// environments looks for a variable of the host in the environments of all processes.
+// environments tries to read the environment of another process.
 func environments(Target) (string, error) {
 	all, err := filepath.Glob("/proc/[0-9]*/environ")
 	for _, path := range all {
@@ -207,7 +207,7 @@ func environments(Target) (string, error) {
 	return "", errors.Join(err, errNothing)
 }
 
-// descriptors looks for files and directories of the host that were left open.
+// descriptors looks for files and directories of the host that are still open in this process.
 func descriptors(Target) (string, error) {
 	for fd := 3; fd < 256; fd++ {
 		var info unix.Stat_t
@@ -225,7 +225,7 @@ func descriptors(Target) (string, error) {
 	return "", errNothing
 }
 
-// score makes the kernel end other processes before this one.
+// score makes the kernel kill other processes before this one if memory runs out.
 func score() (string, error) {
 	return "/proc/self/oom_score_adj", os.WriteFile("/proc/self/oom_score_adj", []byte("-1000"), 0)
 }
@@ -265,7 +265,7 @@ func socket(family, kind int) func(Target) (string, error) {
 	}
 }
 
-// clone makes a process, which ends at once.
+// clone creates a process, which exits at once.
 func clone(flags uintptr) func(Target) (string, error) {
 	return func(Target) (string, error) {
 		pid, _, errno := unix.RawSyscall(unix.SYS_CLONE, flags, 0, 0)
@@ -279,7 +279,7 @@ func clone(flags uintptr) func(Target) (string, error) {
 	}
 }
 
-// memfd executes what it has written itself.
+// memfd writes a program into memory that could be executed.
 func memfd() error {
 	fd, err := unix.MemfdCreate("x", 0)
 	if err != nil {
@@ -296,7 +296,7 @@ func rings(Target) (string, error) {
 	return "", raw(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&parameters[0])), 0)
 }
 
-// pipe makes a pipe larger than pipes are.
+// pipe enlarges a pipe beyond its usual size.
 func pipe(Target) (string, error) {
 	for _, fd := range []uintptr{0, 1} {
 		if size, err := unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 1<<20); err == nil {
@@ -306,13 +306,13 @@ func pipe(Target) (string, error) {
 	return "", errNothing
 }
 
-// timer makes a timer that sends signals.
+// timer creates a timer that sends signals.
 func timer(Target) (string, error) {
 	var id int32
 	return "", raw(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&id)))
 }
 
-// able takes capabilities, in several ways.
+// able tries to gain capabilities, in several ways.
 func able(Target) (string, error) {
 	if raw(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_RAISE, unix.CAP_SYS_ADMIN) == nil {
 		return "ambient", nil
@@ -322,7 +322,7 @@ func able(Target) (string, error) {
 	return "capabilities", unix.Capset(&header, &all[0])
 }
 
-// These are more than any process may have.
+// Amounts that exceed the limits of every process.
 const (
 	mostMemory      = 2 << 30
 	mostDescriptors = 1000
@@ -339,7 +339,7 @@ func files(Target) (string, error) {
 	return fmt.Sprint(mostDescriptors), nil
 }
 
-// memory maps memory piece by piece, and uses it.
+// memory maps memory piece by piece and writes to it.
 func memory(flags int) func(Target) (string, error) {
 	return func(Target) (string, error) {
 		const piece = 32 << 20
@@ -356,7 +356,7 @@ func memory(flags int) func(Target) (string, error) {
 	}
 }
 
-// threads starts threads until the process dies of it.
+// threads starts threads until there are too many, which can kill the process.
 func threads(Target) (string, error) {
 	var started sync.WaitGroup
 	hold := make(chan struct{})
@@ -373,7 +373,7 @@ func threads(Target) (string, error) {
 	return fmt.Sprint(mostThreads), nil
 }
 
-// disk fills what can be written.
+// disk fills every directory that it can write to.
 func disk(t Target) (string, error) {
 	piece := make([]byte, 1<<20)
 	var last error

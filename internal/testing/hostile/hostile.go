@@ -1,5 +1,5 @@
-// Package hostile has attacks in machine code: what a program would do that has escaped from its engine and executes code of its own. They
-// run in a process behind the walls of a tier, against the machine outside. Without walls many of them succeed and do harm.
+// Package hostile contains attacks in machine code: what a program can try once it has escaped from its engine and executes code of its
+// own. They run in a process behind the walls of a tier, and attack the machine outside. Without walls many of them succeed and do harm.
 package hostile
 
 import (
@@ -9,34 +9,34 @@ import (
 	"strings"
 )
 
-// Target is what attacks aim at: what a process without walls reaches.
+// Target is what the attacks aim at, all within reach of a process without walls.
 type Target struct {
 	File string `json:"file"` // file of the host
 	Dir  string `json:"dir"`  // directory of the host that every user may write to
 	Port int    `json:"port"` // TCP port on which the host listens at 127.0.0.1
 	Pid  int    `json:"pid"`  // process id of the host
-	Run  string `json:"run"`  // a run of another user that is under way
+	Run  string `json:"run"`  // a running run of another user
 }
 
-// Attack is one attempt.
+// Attack is one kind of attempt.
 type Attack struct {
-	// Do tries it. It returns what it got; an error where it failed.
+	// Do makes the attempt. It returns what it gained, or an error if it failed.
 	Do func(Target) (got string, err error)
-	// Killed says that the jail of a worker kills a process that tries it.
+	// Killed reports whether the jail of a worker kills a process that makes the attempt.
 	Killed bool
-	// Within says that it may succeed in a container with a kernel of its own (gVisor), where it reaches nothing of the machine.
+	// Within reports whether the attempt may succeed in a container with its own kernel (gVisor), where it does not reach the machine.
 	Within bool
-	// Alone says that it exhausts or stops the process, so that nothing can be tried after it.
+	// Alone reports whether the attempt exhausts or stops the process, so that no other can follow.
 	Alone bool
 }
 
-// begin and end enclose the names of attacks and their target in the text of a program.
+// begin and end enclose the names of the attacks and their target in the text of a program.
 const begin, end = "native:", ":evitan"
 
-// Failed is the output of a program all of whose attacks have failed.
+// Failed is the output of a program if all of its attacks have failed.
 const Failed = `"failed"`
 
-// Program is the text of a program that has attacks executed, one after another, where machine code can take the place of the engine.
+// Program returns the text of a program that requests attacks, to be executed in order where machine code takes the place of the engine.
 func Program(target Target, names ...string) (string, error) {
 	text, err := json.Marshal(target)
 	if err != nil {
@@ -45,8 +45,8 @@ func Program(target Target, names ...string) (string, error) {
 	return fmt.Sprintf("console.log('%s%s %x%s'); return %s", begin, strings.Join(names, ","), text, end, Failed), nil
 }
 
-// Find looks for the attacks of a Program in a frame, and tries them until one succeeds. found is false where there are none. got is empty
-// where all failed.
+// Find looks for the attacks of a Program in a frame, and tries them until one succeeds. found is false if the frame has none. got is
+// empty if all failed.
 func Find(line []byte) (got string, found bool) {
 	_, after, ok := bytes.Cut(line, []byte(begin))
 	text, _, closed := bytes.Cut(after, []byte(end))

@@ -15,13 +15,13 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Reopener is implemented by a Store whose journals outlive it.
+// Reopener is implemented by a Store whose journals are kept after it is closed.
 type Reopener interface {
 	// Reopen closes the store and opens another one on the same place.
 	Reopen(t *testing.T) journal.Store
 }
 
-// Exercise runs the suite. open returns an empty store, which open also arranges to be closed.
+// Exercise runs the suite. open returns an empty store and arranges that it is closed.
 func Exercise(t *testing.T, open func(t *testing.T) journal.Store) {
 	for name, test := range map[string]func(*testing.T, journal.Store){
 		"round trip":        roundTrip,
@@ -48,7 +48,7 @@ func Exercise(t *testing.T, open func(t *testing.T) journal.Store) {
 	}
 }
 
-// The records below have every field set, so that a field which a store forgets is missed.
+// The records below have every field set, so that the suite notices a field that a store forgets.
 
 // Start returns a start record of a run.
 func Start(run string) journal.Record {
@@ -101,7 +101,7 @@ func End() journal.Record {
 	}}
 }
 
-// asText spares cmp the comparison of large values byte by byte.
+// asText makes cmp compare large values as texts, not byte by byte.
 var asText = cmp.Transformer("text", func(r json.RawMessage) string { return string(r) })
 
 func numbered(records []journal.Record) []journal.Record {
@@ -155,7 +155,7 @@ func wantError(t *testing.T, what string, err, want error) {
 	}
 }
 
-// roundTrip keeps every field, small and large.
+// roundTrip: every field is kept, small or large.
 func roundTrip(t *testing.T, s journal.Store) {
 	for _, size := range []int{0, 4096, 4097, 300_000} {
 		run := fmt.Sprintf("run_%d", size)
@@ -197,7 +197,7 @@ func order(t *testing.T, s journal.Store) {
 	wantRecords(t, s, "run_a", append(want, End()))
 }
 
-// visibility: only what is committed is read.
+// visibility: only committed records are read.
 func visibility(t *testing.T, s journal.Store) {
 	w := mustCreate(t, s, "run_a")
 	w.Append(Start("run_a"))
@@ -215,7 +215,7 @@ func visibility(t *testing.T, s journal.Store) {
 	wantRecords(t, s, "run_a", []journal.Record{Start("run_a"), Log("later"), End()})
 }
 
-// appendedIsPast: what the caller does with its records after Append changes nothing.
+// appendedIsPast: changes that the caller makes to its records after Append have no effect.
 func appendedIsPast(t *testing.T, s journal.Store) {
 	given := []journal.Record{Start("run_a"), Call(1), Intent(1), Answer(1), Log("x"), End()}
 	w := mustCreate(t, s, "run_a")
@@ -319,7 +319,7 @@ func afterClose(t *testing.T, s journal.Store) {
 	wantRecords(t, s, "run_a", []journal.Record{Start("run_a")})
 }
 
-// abandoned: a run that never committed anything leaves nothing.
+// abandoned: a run that never committed anything leaves no journal.
 func abandoned(t *testing.T, s journal.Store) {
 	mustClose(t, mustCreate(t, s, "run_a"))
 	_, err := s.Read(t.Context(), "run_a")
@@ -330,7 +330,7 @@ func abandoned(t *testing.T, s journal.Store) {
 	wantRecords(t, s, "run_a", []journal.Record{Start("run_a")})
 }
 
-// cancelled: a context that ends while Commit waits loses and doubles nothing.
+// cancelled: if a context ends while Commit waits, no record is lost or stored twice.
 func cancelled(t *testing.T, s journal.Store) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -354,7 +354,7 @@ func cancelled(t *testing.T, s journal.Store) {
 	wantRecords(t, s, "run_a", append(want, End()))
 }
 
-// misuse: a record that would make the journal unreadable is refused by Commit, and by every later one.
+// misuse: Commit refuses a record that would make the journal unreadable, and every later Commit fails, too.
 func misuse(t *testing.T, s journal.Store) {
 	for name, bad := range map[string][]journal.Record{
 		"no start":     {Log("x")},
@@ -442,7 +442,7 @@ func concurrentCalls(t *testing.T, s journal.Store) {
 				t.Errorf("commit of call %d: %v", n, err)
 				return
 			}
-			// What was appended before Commit is stored when it returns, by whichever commit.
+			// Records that were appended before Commit are stored when it returns, by this commit or another.
 			got, err := s.Read(t.Context(), "run_a")
 			if err != nil {
 				t.Errorf("read after call %d: %v", n, err)
@@ -465,7 +465,7 @@ func concurrentCalls(t *testing.T, s journal.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := make(map[int]string) // what was recorded last of each call
+	last := make(map[int]string) // kind of the last record of each call
 	for i, r := range got {
 		if r.Seq != int64(i+1) {
 			t.Fatalf("record %d is numbered %d", i+1, r.Seq)
@@ -486,11 +486,11 @@ func concurrentCalls(t *testing.T, s journal.Store) {
 	}
 }
 
-// reopen: what was committed is there in another life, and an unfinished run goes on.
+// reopen: committed records are still there when the store is opened again, and an unfinished run can be resumed.
 func reopen(t *testing.T, s journal.Store) {
 	r, ok := s.(Reopener)
 	if !ok {
-		return // the store's journals end with it
+		return // the store does not keep journals after it is closed
 	}
 	w := mustCreate(t, s, "run_a")
 	mustCommit(t, w, Start("run_a"), Call(1))

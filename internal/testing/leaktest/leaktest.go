@@ -1,4 +1,4 @@
-// Package leaktest finds values in texts, however they are written there.
+// Package leaktest finds values in texts, in any of the spellings in which they may occur.
 package leaktest
 
 import (
@@ -14,8 +14,8 @@ import (
 	"unicode/utf16"
 )
 
-// Spellings are the forms in which a text may show a value. Base64 that is part of a longer base64 has one of three alignments; the
-// characters that depend on what stands around the value are left out.
+// Spellings returns the forms in which a text may show a value. In a longer base64 text, the value has one of three alignments; the
+// characters that depend on the text around the value are omitted.
 func Spellings(value string) map[string]string {
 	quoted, _ := json.Marshal(value) // a string can always be encoded
 	var percent, escaped strings.Builder
@@ -46,8 +46,8 @@ func Spellings(value string) map[string]string {
 
 // Searcher finds many texts in one pass. Case does not matter.
 type Searcher struct {
-	texts map[uint64][]sought // by their first eight bytes
-	first []uint64            // a bit for each hash of eight bytes that a text begins with
+	texts map[uint64][]sought // texts by their first eight bytes
+	first []uint64            // bit set with the hashes of these first eight bytes
 }
 
 type sought struct{ text, value, form string }
@@ -57,7 +57,7 @@ const (
 	firstBits  = 24
 )
 
-// NewSearcher makes a Searcher for the spellings of values.
+// NewSearcher returns a Searcher for the spellings of values.
 func NewSearcher(t testing.TB, values []string) *Searcher {
 	t.Helper()
 	s := &Searcher{texts: map[uint64][]sought{}, first: make([]uint64, 1<<(firstBits-6))}
@@ -82,7 +82,7 @@ func NewSearcher(t testing.TB, values []string) *Searcher {
 
 func hashOf(key uint64) uint64 { return key * 0x9E3779B97F4A7C15 >> (64 - firstBits) }
 
-// Find returns up to ten places where a text has a value: the value, its form, and what stands around it.
+// Find returns at most ten places where a text contains a value: the value, its form, and the text around it.
 func (s *Searcher) Find(text []byte) (found []string) {
 	lower := asciiLower(text)
 	for i := 0; i+prefixSize <= len(lower) && len(found) < 10; i++ {
@@ -99,7 +99,7 @@ func (s *Searcher) Find(text []byte) (found []string) {
 	return found
 }
 
-// asciiLower is a copy of a text in lower case. Other characters than ASCII stay, so that offsets do.
+// asciiLower returns a copy of a text in lower case. It changes only ASCII characters, so that offsets stay the same.
 func asciiLower(text []byte) []byte {
 	lower := slices.Clone(text)
 	for i, c := range lower {

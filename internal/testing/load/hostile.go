@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// attacks are what one user does to harm the others, one after another, again and again.
+// attacks are requests by which one user harms the others. They are sent in turn, repeatedly.
 var attacks = []struct {
 	path string
 	body func(n int) map[string]any
@@ -48,8 +48,8 @@ func code(text string) func(int) map[string]any {
 	}
 }
 
-// attack makes attacks until ctx ends or as many were made as may be: the first half of them at once, the other half in even distances
-// over the length. It returns how many requests were answered, and how many of them with an error.
+// attack makes attacks until ctx ends, but no more than most: the first half at once, the other half evenly spread over length. It returns the
+// number of answered requests, and how many of them were answered with an error.
 func (s *server) attack(ctx context.Context, most int, length time.Duration) (answered, refused int64) {
 	var all, bad atomic.Int64
 	var wg sync.WaitGroup
@@ -79,8 +79,8 @@ func (s *server) attack(ctx context.Context, most int, length time.Duration) (an
 	return all.Load(), bad.Load()
 }
 
-// besideAHostileUser compares the latency of four users' runs alone with their latency beside a fifth user, who makes so many attacks,
-// in turns of this length. It is the ratio of the 99th percentiles. A user has 100 requests in 15 minutes by default.
+// besideAHostileUser compares the latency of four users' runs alone with their latency beside a fifth user, who makes no more attacks than most,
+// in rounds of the given length. The result is the ratio of the 99th percentiles. By default, a user may make 100 requests in 15 minutes.
 func besideAHostileUser(rounds int, most int, length time.Duration) func(context.Context, *server) (figures, error) {
 	return func(ctx context.Context, s *server) (figures, error) {
 		var took [2][]time.Duration
@@ -118,7 +118,7 @@ func besideAHostileUser(rounds int, most int, length time.Duration) func(context
 	}
 }
 
-// ordinary has four users make short runs with tool calls for so long, and returns how long each took.
+// ordinary lets four users make short runs with tool calls for the given time, and returns the durations of the runs.
 func (s *server) ordinary(ctx context.Context, length time.Duration) (all []time.Duration, err error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -155,7 +155,7 @@ func size(dir string) (bytes int64) {
 				bytes += info.Size()
 			}
 		}
-		return nil // files come and go
+		return nil // files may disappear meanwhile
 	})
 	return bytes
 }

@@ -1,6 +1,6 @@
-// Command load measures a served harness from outside: users in turn, tasks at once, and users beside hostile ones and ones who read much. It starts the binary that it is given
-// as "harness serve" with default settings but for the rate limit, and talks HTTP to it. The model is a stand-in on loopback
-// that answers after a fixed time in Anthropic's wire format; the tools are those of a real MCP server over stdio.
+// Command load measures a served harness from outside: users in turn, tasks at once, and users beside hostile users and users who read much. It
+// starts each given binary as "harness serve" with default settings, except the rate limit, and sends it HTTP requests. The model is a fake on
+// loopback that answers in Anthropic's wire format after a fixed time. The tools are those of a real MCP server over stdio.
 //
 //	go run ./internal/testing/load bin/harness            # make load
 //	go run ./internal/testing/load -n 5 old/harness bin/harness
@@ -39,12 +39,12 @@ import (
 type scenario struct {
 	name   string
 	unit   string
-	budget float64 // lower bound; with atMost, the upper one
+	budget float64 // lower bound; the upper bound if atMost is set
 	atMost bool
 	run    func(context.Context, *server) (figures, error)
 }
 
-// figures are a scenario's result, and what else it measured.
+// figures are the result of a scenario and a note about further measurements.
 type figures struct {
 	value float64
 	note  string
@@ -86,7 +86,7 @@ func main() {
 	}
 }
 
-// compare measures binaries alternately and prints what it found. It says whether a measurement failed.
+// compare measures binaries alternately and prints what it found. It reports whether a measurement failed.
 func compare(ctx context.Context, s scenario, binaries []string, times int) (failed bool) {
 	values := make(map[string][]float64)
 	for range times {
@@ -149,13 +149,13 @@ type server struct {
 	turns map[string][]turn // turns of the model, by task
 }
 
-// turn is when the model was asked, and when it answered.
+// turn has the times at which the model was asked and answered.
 type turn struct{ asked, answered time.Time }
 
-// plan says how the stand-in model works the tasks of a scenario. It is in every task's text.
+// plan matches the instruction for the fake model in the text of every task.
 var plan = regexp.MustCompile(`task (\d+): (\d+) runs, (\d+) calls, (\d+) ms`)
 
-// answer is what the model says: so many programs, then the end.
+// answer returns the model's reply: one of the planned programs, then the final answer.
 func (s *server) answer(r fake.Request) fake.Reply {
 	asked := time.Now()
 	var numbers []int
@@ -192,7 +192,7 @@ func (s *server) answer(r fake.Request) fake.Reply {
 	return reply
 }
 
-// start serves a harness in a directory of its own, and returns when it answers.
+// start starts a served harness in a directory of its own, and waits until it answers.
 func start(ctx context.Context, binary string) (_ *server, err error) {
 	binary, err = filepath.Abs(binary)
 	if err != nil {
@@ -228,7 +228,7 @@ func start(ctx context.Context, binary string) (_ *server, err error) {
 		"policy":     []any{map[string]any{"tools": "load__echo", "args": map[string]any{"$.zeta": map[string]any{"equals": "ask"}}, "action": "ask"}},
 		"mcpServers": map[string]any{"load": map[string]any{"command": self, "env": misbehave.Env(misbehave.Normal, filepath.Join(s.dir, "pids"))}},
 	}
-	text, err := json.Marshal(cfg) // JSON is YAML
+	text, err := json.Marshal(cfg) // JSON is valid YAML
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +257,7 @@ func start(ctx context.Context, binary string) (_ *server, err error) {
 	}
 }
 
-// file is its configuration.
+// file returns the path of the server's configuration.
 func (s *server) file() string { return filepath.Join(s.dir, "harness.yaml") }
 
 func freeAddress() (string, error) {
@@ -279,7 +279,7 @@ func (s *server) stop() error {
 	return errors.Join(err, os.RemoveAll(s.dir))
 }
 
-// call posts a body, or gets a resource without one; an answer that is no success is an error.
+// call posts a body, or gets a resource if body is nil. Any answer without a success status is an error.
 func (s *server) call(ctx context.Context, path string, body, into any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -313,7 +313,7 @@ func (s *server) call(ctx context.Context, path string, body, into any) error {
 	return json.Unmarshal(answer, into)
 }
 
-// together calls f for 0 to n-1, so many at a time, and returns the errors.
+// together calls f for 0 to n-1, atOnce calls at a time, and returns the errors.
 func together(n, atOnce int, f func(int) error) error {
 	errs := make([]error, atOnce)
 	var next atomic.Int64
@@ -329,7 +329,7 @@ func together(n, atOnce int, f func(int) error) error {
 	return errors.Join(errs...)
 }
 
-// inTurn is the rate of short runs, 20 at a time, that so many users make one after another.
+// inTurn measures the rate of short runs, 20 at a time, that the users make in turn.
 func inTurn(users, runs int) func(context.Context, *server) (figures, error) {
 	return func(ctx context.Context, s *server) (figures, error) {
 		var took []time.Duration
@@ -360,7 +360,7 @@ func at(all []time.Duration, share float64) time.Duration {
 	return all[int(share*float64(len(all)-1))].Round(100 * time.Microsecond)
 }
 
-// tasksAtOnce submits tasks of 20 users together. It is their rate, or, if not, the seconds until all have succeeded.
+// tasksAtOnce submits tasks of 20 users at the same time. The result is their rate or, without rate, the seconds until all have succeeded.
 func tasksAtOnce(tasks, runs, calls int, latency time.Duration, rate bool) func(context.Context, *server) (figures, error) {
 	return func(ctx context.Context, s *server) (figures, error) {
 		work := func(i, user int) error {
@@ -375,7 +375,7 @@ func tasksAtOnce(tasks, runs, calls int, latency time.Duration, rate bool) func(
 			}
 			return err
 		}
-		if err := work(1_000_000, 0); err != nil { // starts what is started once
+		if err := work(1_000_000, 0); err != nil { // the first task starts what is started only once
 			return figures{}, err
 		}
 		began := time.Now()
@@ -385,7 +385,7 @@ func tasksAtOnce(tasks, runs, calls int, latency time.Duration, rate bool) func(
 		if rate {
 			f.value = float64(tasks) / all
 		}
-		var between []time.Duration // times from the model's answer to the next question, tools included
+		var between []time.Duration // times from the model's answer to the next request, including tools
 		for _, turns := range s.turns {
 			for i := 1; i < len(turns); i++ {
 				between = append(between, turns[i].asked.Sub(turns[i-1].answered))
@@ -399,7 +399,7 @@ func tasksAtOnce(tasks, runs, calls int, latency time.Duration, rate bool) func(
 	}
 }
 
-// runs is how long the last n runs took, sorted.
+// runs returns the durations of the last n runs, sorted.
 func (s *server) runs(ctx context.Context, n int) (took []time.Duration, err error) {
 	var page struct {
 		Runs []struct{ DurationMs float64 }
@@ -416,9 +416,9 @@ func (s *server) runs(ctx context.Context, n int) (took []time.Duration, err err
 	return took, err
 }
 
-// peak is the most memory that a process has had, in bytes; 0 where the system does not say.
+// peak returns the maximum memory of a process so far, in bytes, or 0 if the system does not tell.
 func peak(pid int) (bytes int64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // absent where there is no Linux
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // exists on Linux only
 	_, rest, _ := strings.Cut(string(text), "\nVmHWM:")
 	_, _ = fmt.Sscan(rest, &bytes)
 	return bytes << 10

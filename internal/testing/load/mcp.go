@@ -18,7 +18,7 @@ import (
 const (
 	mcpUsers       = 20
 	clientsOfUser  = 5
-	mcpPause       = 500 * time.Millisecond // between two calls of a client
+	mcpPause       = 500 * time.Millisecond // pause between two calls of a client
 	initialization = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"m","version":"1"}}}`
 )
 
@@ -34,7 +34,7 @@ func (t keyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.RoundTripper.RoundTrip(r)
 }
 
-// clientOf is an HTTP client with a new key of a user.
+// clientOf returns an HTTP client with a new key of a user.
 func (s *server) clientOf(ctx context.Context, user string) (*http.Client, error) {
 	key, err := exec.CommandContext(ctx, s.cmd.Path, "keys", "create", "--config", s.file(), "--user", user, user).Output()
 	if err != nil {
@@ -48,8 +48,8 @@ func (s *server) connect(ctx context.Context, client *http.Client) (*mcp.ClientS
 		Connect(ctx, &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp", HTTPClient: client}, nil)
 }
 
-// mcpBesideAHostileClient compares the latency of the calls of 100 MCP clients alone with their latency beside one more, in turns of this
-// length. It is the ratio of the 99th percentiles.
+// mcpBesideAHostileClient compares the latency of the calls of 100 MCP clients alone with their latency beside a hostile client, in rounds of
+// the given length. The result is the ratio of the 99th percentiles.
 func mcpBesideAHostileClient(rounds int, length time.Duration) func(context.Context, *server) (figures, error) {
 	return func(ctx context.Context, s *server) (f figures, err error) {
 		var sessions []*mcp.ClientSession
@@ -103,7 +103,7 @@ func mcpBesideAHostileClient(rounds int, length time.Duration) func(context.Cont
 	}
 }
 
-// mcpCalls has all clients make short runs with a tool call for so long, and returns how long each took.
+// mcpCalls lets all clients make short runs with a tool call for the given time, and returns the durations of the calls.
 func mcpCalls(ctx context.Context, sessions []*mcp.ClientSession, length time.Duration) (all []time.Duration, err error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -133,7 +133,7 @@ func mcpCalls(ctx context.Context, sessions []*mcp.ClientSession, length time.Du
 	return all, err
 }
 
-// mcpAttacks are what one client does to harm the others, all at the same time, again and again.
+// mcpAttacks are attacks of one client on the others. They are made at the same time, repeatedly.
 var mcpAttacks = []func(ctx context.Context, s *server, client *http.Client, n int){
 	func(ctx context.Context, s *server, client *http.Client, n int) { // floods
 		session, err := s.connect(ctx, client)
@@ -151,7 +151,7 @@ var mcpAttacks = []func(ctx context.Context, s *server, client *http.Client, n i
 	},
 	func(ctx context.Context, s *server, client *http.Client, n int) { // sends giant programs
 		for _, code := range []string{strings.Repeat("+(1", 50_000), fmt.Sprintf("const n%d = '%s'", n, strings.Repeat("x", 7<<20))} {
-			// The client of the SDK would decode it several times, on the processors that are measured.
+			// The SDK's client would decode the message several times, on the same processors as the measured server.
 			_, _ = s.post(ctx, client, "", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"`+code+`"}}}`)
 		}
 	},
@@ -184,7 +184,7 @@ var mcpAttacks = []func(ctx context.Context, s *server, client *http.Client, n i
 	},
 }
 
-// post sends one message and returns the id of the session that it is of or begins.
+// post sends one message and returns the id of the session that the message belongs to or begins.
 func (s *server) post(ctx context.Context, client *http.Client, session, message string) (id string, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/mcp", strings.NewReader(message))
 	if err != nil {

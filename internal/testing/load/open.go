@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// Bounds of what connections without credentials may cost a server.
+// Bounds of the load of a server by connections without credentials.
 const (
-	openMemory = 64 << 20         // bytes of its process
-	openAudit  = 1 << 20          // bytes of its audit log
+	openMemory = 64 << 20         // bytes by which the memory of the server's process may grow
+	openAudit  = 1 << 20          // bytes by which the server's audit log may grow
 	openPause  = 40 * time.Second // longest pause before a closed connection is opened again
 )
 
-// besideOpenConnections compares the latency of a user with a key alone with that beside so many connections without credentials, in turns of
-// this length. It is the ratio of the 99th percentiles; memory or an audit log above the bounds is an error.
+// besideOpenConnections compares the latency of a user with a key alone with the latency beside connections without credentials, in rounds of
+// the given length. The result is the ratio of the 99th percentiles. Memory or an audit log that grows beyond its bound is an error.
 func besideOpenConnections(rounds, connections int, length time.Duration) func(context.Context, *server) (figures, error) {
 	return func(ctx context.Context, s *server) (f figures, err error) {
 		var before int64
@@ -76,7 +76,7 @@ func besideOpenConnections(rounds, connections int, length time.Duration) func(c
 	}
 }
 
-// latencies are those of short runs, 20 a second, for so long.
+// latencies makes short runs, 20 a second, for the given time, and returns their latencies.
 func (s *server) latencies(ctx context.Context, length time.Duration) (all []time.Duration, err error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -90,8 +90,9 @@ func (s *server) latencies(ctx context.Context, length time.Duration) (all []tim
 	return all, nil
 }
 
-// openConnections keeps so many connections without credentials: idle ones, ones whose headers or bodies do not end, and ones with keys that are
-// none. One that is closed is made again after a pause. all is closed when each was made once. It returns how many were made, when ctx has ended.
+// openConnections keeps n connections without credentials open until ctx ends: idle ones, ones whose headers or bodies do not end, and ones with
+// invalid keys. It opens a closed connection again after a pause. It closes all when each connection was opened once, and returns how many were
+// opened altogether.
 func (s *server) openConnections(ctx context.Context, n int, all chan<- struct{}) int64 {
 	address := strings.TrimPrefix(s.url, "http://")
 	part := strings.Repeat("x", 256<<10)
@@ -123,7 +124,7 @@ func (s *server) openConnections(ctx context.Context, n int, all chan<- struct{}
 						fmt.Fprintf(conn, "GET /v1/runs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer hk_%d\r\n\r\n", rand.Int64())
 					}
 					begun()
-					_, _ = io.Copy(io.Discard, conn) // returns when it is closed
+					_, _ = io.Copy(io.Discard, conn) // returns when the connection is closed
 					stop()
 					conn.Close()
 				}
@@ -139,7 +140,7 @@ func (s *server) openConnections(ctx context.Context, n int, all chan<- struct{}
 	return made.Load()
 }
 
-// resident is the memory of the server's process, in bytes.
+// resident returns the resident memory of the server's process, in bytes.
 func (s *server) resident() (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", s.cmd.Process.Pid))
 	if err != nil {
@@ -153,7 +154,7 @@ func (s *server) resident() (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// auditSize is the size of the server's audit log, with all its files.
+// auditSize returns the size of all files of the server's audit log.
 func (s *server) auditSize() (size int64) {
 	files, _ := filepath.Glob(filepath.Join(s.dir, "data", "audit.jsonl*"))
 	for _, file := range files {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// readers is how many requests of one user read at the same time.
+// readers is the number of concurrent reads of one user.
 const readers = 4
 
-// besideReads compares the latency of a user alone with that beside another one who reads a list of n items all the time, in turns of this length. prepare
-// makes them, with a key of that user. It is the ratio of the medians.
+// besideReads compares the latency of a user alone with the latency beside another user who constantly reads a list of n items, in rounds of the
+// given length. prepare makes the items, with a key of that other user. The result is the ratio of the medians.
 func besideReads(path string, n, rounds int, length time.Duration, prepare func(context.Context, *server, int) error) func(context.Context, *server) (figures, error) {
 	return func(ctx context.Context, s *server) (f figures, err error) {
 		reader, err := s.as(ctx, "reader")
@@ -67,7 +67,7 @@ func besideReads(path string, n, rounds int, length time.Duration, prepare func(
 	}
 }
 
-// as is the server for a user with a key of their own.
+// as returns the server with a new key of a user.
 func (s *server) as(ctx context.Context, user string) (*server, error) {
 	key, err := exec.CommandContext(ctx, s.cmd.Path, "keys", "create", "--config", s.file(), "--user", user, user).Output()
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *server) as(ctx context.Context, user string) (*server, error) {
 	return &server{url: s.url, key: strings.TrimSpace(string(key)), http: s.http}, nil
 }
 
-// waitingApprovals makes so many runs that wait for an approval.
+// waitingApprovals makes n runs that wait for an approval.
 func waitingApprovals(ctx context.Context, s *server, n int) error {
 	return together(n, 8, func(i int) error {
 		var out struct{ Status string }
@@ -88,7 +88,7 @@ func waitingApprovals(ctx context.Context, s *server, n int) error {
 	})
 }
 
-// manyFiles makes so many files, a multiple of 1,000, in the session "many".
+// manyFiles makes n files, a multiple of 1,000, in the session "many".
 func manyFiles(ctx context.Context, s *server, n int) error {
 	for made := 0; made < n; made += 1000 {
 		var out struct {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// beget starts a child that outlives every polite end.
+// beget starts a child that only a forced kill ends.
 func beget(ownSession bool) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -16,7 +16,7 @@ func beget(ownSession bool) error {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), kindVar+"="+sleeper)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // the child holds the pipes open
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // the child keeps the pipes open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: ownSession}
 	return cmd.Start()
 }

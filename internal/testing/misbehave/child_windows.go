@@ -5,7 +5,7 @@ import (
 	"os/exec"
 )
 
-// beget starts a child that outlives every polite end. Sessions of its own do not exist here.
+// beget starts a child that only a forced kill ends. On Windows a child cannot have a session of its own.
 func beget(bool) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -13,6 +13,6 @@ func beget(bool) error {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), kindVar+"="+sleeper)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // the child holds the pipes open
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr // the child keeps the pipes open
 	return cmd.Start()
 }

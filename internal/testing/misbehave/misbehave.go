@@ -1,22 +1,22 @@
-// Package misbehave is an MCP server over stdio that does wrong what servers do wrong, for tests of what talks to
-// servers. A test binary becomes it: its TestMain calls [Main] first, and a server is configured with the binary's own
-// path as command and [Env] as environment.
+// Package misbehave is an MCP server over stdio that makes the mistakes of real servers, for tests of what talks to
+// servers. A test binary becomes this server: its TestMain calls [Main] first, and a server is configured with the path of
+// the binary as command and [Env] as environment.
 //
-// How it misbehaves while it starts is its kind; how it misbehaves in a call is the tool that is called:
+// The kind of the server decides how it misbehaves while it starts; the tool that is called decides how it misbehaves in a call:
 //
 //	echo          answers with its arguments as structured content
 //	env           answers with the value of the variable named by "name"
 //	pid           answers with its process id
 //	big           answers with "bytes" bytes of text
-//	grow          has one tool more from now on and says so
+//	grow          has one more tool from now on and reports the change
 //	exit          exits with code 3 without an answer
 //	half          writes half of an answer and exits
 //	broken        writes a message that is not JSON, and continues
-//	hang          never answers, whatever it is told
-//	progress      reports progress "steps" times, each when the test has released it by calling step, then answers
-//	step          see progress
-//	received      answers with what it got so far: notifications by method and request id, calls by tool and id
-//	wrong-ids     answers requests that do not exist, then this one
+//	hang          never answers, even after a cancellation
+//	progress      reports progress "steps" times, each after a call of step, then answers
+//	step          makes progress report once
+//	received      answers with what it has received: notifications by method and request id, calls by tool and id
+//	wrong-ids     answers requests that do not exist, then the actual one
 //	wrong-shape   answers with a result that is a string
 //	bad-content   answers with content that is not an array
 //	rpc-error     answers with a JSON-RPC error
@@ -26,7 +26,7 @@
 //	deaf          answers, then reads nothing more
 //	pings         sends 20,000 requests of its own, reading no answer, and never answers
 //	input         asks for input from a person in place of an answer
-//	asks          asks for sampling, elicitation and roots, then answers; what it was answered is in received
+//	asks          asks for sampling, elicitation and roots, then answers; received shows the responses
 //	deep          answers with an object nested 100,000 levels deep
 //	blocks        answers with "count" blocks of content
 //	endless       writes a line without an end
@@ -51,49 +51,49 @@ import (
 	"time"
 )
 
-// The kinds of misbehaviour at the start. Normal is none.
+// The kinds of misbehaviour at the start. Normal means that there is none.
 const (
 	Normal          = "normal"
-	Dies            = "dies"             // exits with code 3, saying why on stderr
+	Dies            = "dies"             // exits with code 3 and gives a reason on stderr
 	Confesses       = "confesses"        // writes the variable CONFESSES to stdout and stderr, and exits
-	DiesOnDiscover  = "dies-on-discover" // exits at a request it does not know, as some servers do
-	IgnoresDiscover = "ignores-discover" // does not answer requests it does not know
+	DiesOnDiscover  = "dies-on-discover" // exits when it gets a request that it does not know, as some servers do
+	IgnoresDiscover = "ignores-discover" // does not answer requests that it does not know
 	Deaf            = "deaf"             // closes its stdin and refuses the request that it has read
 	Hangs           = "hangs"            // answers nothing
 	Floods          = "floods"           // writes lines to stdout that are not JSON, without end
 	Chatty          = "chatty"           // writes a log line to stdout before each message
 	EndlessPages    = "endless-pages"    // lists tools on pages without end
 	Pages           = "pages"            // lists tools on three pages
-	SamePage        = "same-page"        // lists tools on pages of which each names the second as the next
-	HugePages       = "huge-pages"       // lists a tool of some 800 kB on each of its pages without end
+	SamePage        = "same-page"        // lists tools on pages that all name the second page as the next one
+	HugePages       = "huge-pages"       // lists pages without end, each with a tool of about 800 kB
 	ManyTools       = "many-tools"       // lists 100,000 tools
 	BadTool         = "bad-tool"         // lists one tool with a description that is a number
-	OddTools        = "odd-tools"        // lists tools with too long a name, with too much text, and twice
+	OddTools        = "odd-tools"        // lists a tool with too long a name, one with too much text, and one twice
 	Talkative       = "talkative"        // answers the handshake with 2 MB of instructions
 	Wordy           = "wordy"            // answers the handshake with 500 kB of instructions
-	Restless        = "restless"         // says that its tools changed, without end, once they were listed
-	NoTools         = "no-tools"         // no tools
-	Unannounced     = "unannounced"      // tools without the capability
-	Old             = "old"              // speaks 2024-11-05
-	Grandchild      = "grandchild"       // a child that ignores the end of stdin and SIGTERM, as the server itself does
-	Escapee         = "escapee"          // a Grandchild in a session and group of its own
-	Orphan          = "orphan"           // such a child, left behind when stdin ends
-	sleeper         = "sleeper"          // that child
+	Restless        = "restless"         // reports without end that its tools have changed, once they were listed
+	NoTools         = "no-tools"         // has no tools
+	Unannounced     = "unannounced"      // has tools, but does not announce the capability
+	Old             = "old"              // speaks protocol version 2024-11-05
+	Grandchild      = "grandchild"       // starts a child that ignores the end of stdin and SIGTERM, and ignores them itself
+	Escapee         = "escapee"          // like Grandchild, but the child has its own session and process group
+	Orphan          = "orphan"           // starts the same child as Grandchild, and leaves it behind when stdin ends
+	sleeper         = "sleeper"          // the child that the kinds above start
 )
 
 const (
 	kindVar = "MISBEHAVE"
-	// fileVar names a file to which a process appends its id, in a line, when it is as bad as it will be.
+	// fileVar is the variable with the path of a file. A process appends its id to the file, in a line, when it has begun to ignore the end.
 	fileVar = "MISBEHAVE_PIDS"
 )
 
-// Env is the environment that makes a binary that calls [Main] a server of this kind. The processes of Grandchild,
-// Escapee and Orphan append their ids to pidFile.
+// Env returns the environment that makes a binary which calls [Main] a server of this kind. The processes of Grandchild, Escapee and Orphan append
+// their ids to pidFile.
 func Env(kind, pidFile string) map[string]string {
 	return map[string]string{kindVar: kind, fileVar: pidFile}
 }
 
-// Main becomes a server and exits if the environment says so, and otherwise returns.
+// Main runs as a server and exits if the environment says so; otherwise it returns.
 func Main() {
 	if kind := os.Getenv(kindVar); kind != "" {
 		os.Exit(Run(kind))
@@ -140,7 +140,7 @@ func Run(kind string) int {
 	return code
 }
 
-// deafen closes stdin behind the first request, refuses that, and stays.
+// deafen closes stdin after the first request, refuses this request, and keeps running.
 func (s *server) deafen() int {
 	var req request
 	if err := errors.Join(json.NewDecoder(os.Stdin).Decode(&req), os.Stdin.Close()); err != nil {
@@ -152,7 +152,7 @@ func (s *server) deafen() int {
 	return 0
 }
 
-// sleep stays, deaf to what ends a process politely.
+// sleep keeps running and ignores signals that ask a process to end.
 func sleep() int {
 	signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	if err := notePID(); err != nil {
@@ -163,7 +163,7 @@ func sleep() int {
 	return 0
 }
 
-// forever waits. An empty select would be a deadlock where nothing else runs, and end the process.
+// forever never returns. An empty select would be a deadlock if no other goroutine runs, and would end the process.
 func forever() {
 	for {
 		time.Sleep(time.Hour)
@@ -195,14 +195,14 @@ type server struct {
 	unrest   sync.Once
 }
 
-// flood says without end that the tools changed.
+// flood reports without end that the tools have changed.
 func (s *server) flood() {
 	for {
 		s.write(toolsChanged)
 	}
 }
 
-// request is what a client sends: also a notification, or an answer.
+// request is a message from a client: a request, a notification or an answer.
 type request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -257,14 +257,14 @@ func (s *server) serve(in io.Reader) int {
 	}
 }
 
-// note remembers what was received.
+// note records what was received.
 func (s *server) note(words ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.received = append(s.received, strings.TrimSpace(strings.Join(words, " ")))
 }
 
-// handle answers a request; false ends the server.
+// handle answers a request. It returns false if the server has to end.
 func (s *server) handle(req request) bool {
 	switch req.Method {
 	case "initialize":
@@ -297,7 +297,7 @@ func (s *server) handle(req request) bool {
 		}
 		s.note("tools/list")
 		s.list(req)
-		if s.kind == Restless { // before that, it would be a race whether the handshake or the flood is over first
+		if s.kind == Restless { // not earlier, because the flood would race with the handshake
 			s.unrest.Do(func() { go s.flood() })
 		}
 	case "tools/call":

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// names of the tools, in the order in which they are listed.
+// names lists the names of the tools, in the order of tools/list.
 var names = []string{
 	"echo", "env", "pid", "big", "grow", "exit", "half", "broken", "hang", "progress", "step", "received", "wrong-ids",
 	"wrong-shape", "bad-content", "rpc-error", "error", "wrapped", "stderr", "deaf", "pings", "input",
 	"asks", "deep", "blocks", "endless", "chatter", "scream", "stderr-flood", "null-id",
 }
 
-// definition is a tool whose schema has keys in an order that sorting destroys.
+// definition returns a tool. The keys of its schema are in an order that sorting would destroy.
 func definition(name string) string {
 	extra := ""
 	switch name {
@@ -35,7 +35,7 @@ func (s *server) list(req request) {
 		Cursor string `json:"cursor"`
 	}
 	_ = json.Unmarshal(req.Params, &p) // the first page needs no parameters
-	page, _ := strconv.Atoi(p.Cursor)  // the first has no cursor
+	page, _ := strconv.Atoi(p.Cursor)  // the first page has no cursor
 	s.mu.Lock()
 	grown := s.grown
 	s.mu.Unlock()
@@ -81,7 +81,7 @@ func text(s string) string {
 	return `{"content":[{"type":"text","text":` + string(quoted) + `}]}`
 }
 
-// call runs a tool; false ends the server.
+// call runs a tool. It returns false if the server has to end.
 func (s *server) call(req request) bool {
 	var p struct {
 		Name      string          `json:"name"`
@@ -101,7 +101,7 @@ func (s *server) call(req request) bool {
 		s.refuse(req.ID, -32602, err.Error())
 		return true
 	}
-	_ = json.Unmarshal(p.Arguments, &args) // echo takes anything
+	_ = json.Unmarshal(p.Arguments, &args) // echo takes any arguments
 	s.note(p.Name, string(req.ID))
 	if p.Meta.Key != "" {
 		s.note("key", p.Meta.Key)

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// Open makes a model that answers with replies, one after the other. No reply has more than one call.
+// Open returns a model that answers with the replies in order. No reply has more than one call.
 type Open func(t *testing.T, replies []fake.Reply) model.Model
 
 var tools = []model.Tool{{
@@ -36,7 +36,7 @@ func Exercise(t *testing.T, open Open) {
 	t.Run("several goroutines", func(t *testing.T) { exerciseInfo(t, open) })
 }
 
-// exerciseDialogue stores each turn as JSON before it is sent back, and checks deltas, calls and stops.
+// exerciseDialogue checks deltas, calls and stops. It stores each turn as JSON before sending it back.
 func exerciseDialogue(t *testing.T, open Open) {
 	m := open(t, dialogue)
 	talk := []model.Message{{Role: model.RoleUser, Text: "6 times 7?"}}
@@ -94,7 +94,7 @@ func exerciseContext(t *testing.T, open Open) {
 	}
 }
 
-// exerciseInfo is for the race detector too.
+// exerciseInfo also serves the race detector.
 func exerciseInfo(t *testing.T, open Open) {
 	m := open(t, dialogue)
 	var wg sync.WaitGroup

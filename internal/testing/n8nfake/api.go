@@ -15,8 +15,9 @@ import (
 // Key is the API key that an [API] accepts.
 const Key = "fake-key-of-the-fake-n8n"
 
-// API imitates the public API of n8n 1.123 for tests: what it takes, refuses and answers of workflows, tags and executions is what a real one was
-// recorded to. It runs no workflow: a call of a webhook ends as [API.Ends] says. Every answer says in the header X-Fake that it is a fake. It is safe for concurrent use.
+// API imitates the public API of n8n 1.123 for tests. Its validation and its answers for workflows, tags and executions follow recordings
+// of a real instance. It runs no workflow: [API.Ends] determines how the call of a webhook ends. The header X-Fake in every answer marks
+// it as a fake. An API is safe for concurrent use.
 type API struct {
 	mux *http.ServeMux
 
@@ -25,18 +26,18 @@ type API struct {
 	order     []string
 	tags      []map[string]any
 	made      int
-	started   int              // executions
+	started   int              // number of started executions
 	ended     []map[string]any // executions, oldest first
 
-	lastQuery   string // query of the last webhook
+	lastQuery   string // query of the last webhook call
 	credentials []map[string]any
-	outcome     func(workflow map[string]any) Outcome // outcome of executions; nil: success
-	fail        http.HandlerFunc                      // answers in place of the API; nil: none
-	writes      int                                   // requests that could change something
-	creates     int                                   // requests to create a workflow
+	outcome     func(workflow map[string]any) Outcome // outcome of executions; nil means success
+	fail        http.HandlerFunc                      // answers requests instead of the API; nil disables it
+	writes      int                                   // number of requests that could change something
+	creates     int                                   // number of requests to create a workflow
 }
 
-// NewAPI makes one without workflows.
+// NewAPI returns an API without workflows.
 func NewAPI() *API {
 	a := &API{mux: http.NewServeMux(), workflows: map[string]map[string]any{}}
 	a.mux.HandleFunc("GET /api/v1/workflows", a.list)
@@ -61,14 +62,14 @@ func NewAPI() *API {
 	return a
 }
 
-// Fail has a handler answer every request from now on; nil ends that.
+// Fail makes a handler answer every request from now on; nil disables this.
 func (a *API) Fail(with http.HandlerFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fail = with
 }
 
-// FailWrites is Fail for requests that could change something.
+// FailWrites is Fail limited to requests that could change something.
 func (a *API) FailWrites(with http.HandlerFunc) {
 	a.Fail(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -79,21 +80,21 @@ func (a *API) FailWrites(with http.HandlerFunc) {
 	})
 }
 
-// Created returns how many requests were to create a workflow, and how many workflows there are.
+// Created returns the number of requests to create a workflow, and the number of workflows.
 func (a *API) Created() (requests, workflows int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.creates, len(a.workflows)
 }
 
-// Store adds a workflow and returns its id.
+// Store adds a workflow and returns its ID.
 func (a *API) Store(w map[string]any) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.add(w)
 }
 
-// Stored returns the workflows in the order in which they were created. They are not to be changed.
+// Stored returns the workflows in order of creation. Callers must not change them.
 func (a *API) Stored() (all []map[string]any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,7 +104,7 @@ func (a *API) Stored() (all []map[string]any) {
 	return all
 }
 
-// Writes returns how many requests could change something, and how many workflows there are.
+// Writes returns the number of requests that could change something, and the number of workflows.
 func (a *API) Writes() (requests, workflows int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,14 +135,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client is gone
+	_ = json.NewEncoder(w).Encode(body) // an error means that the client is gone
 }
 
 func message(format string, args ...any) map[string]any {
 	return map[string]any{"message": fmt.Sprintf(format, args...)}
 }
 
-// one handles a request for one workflow.
+// one returns a handler for requests about one workflow.
 func (a *API) one(handle func(map[string]any, *http.Request) (int, any)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
@@ -166,7 +167,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	offset, limit := 0, 100
-	_, _ = fmt.Sscan(r.URL.Query().Get("cursor"), &offset) // the cursor of a real one is not read by clients either
+	_, _ = fmt.Sscan(r.URL.Query().Get("cursor"), &offset) // a decimal offset; clients do not interpret cursors
 	_, _ = fmt.Sscan(r.URL.Query().Get("limit"), &limit)
 	end := min(offset+limit, len(all))
 	var next any
@@ -176,7 +177,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, 200, map[string]any{"data": all[min(offset, end):end], "nextCursor": next})
 }
 
-// body reads a workflow as it is stored, or says what is wrong with it in n8n's words.
+// body decodes a workflow in its stored form, or returns n8n's message about what is wrong with it.
 func (a *API) body(r *http.Request) (map[string]any, string) {
 	var in map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
@@ -247,7 +248,7 @@ func (a *API) put(w map[string]any, r *http.Request) (int, any) {
 
 const taken = "The URL path that the \"Webhook\" node uses is already taken. Please change it to something else."
 
-// conflict reports whether another active workflow has a webhook of the same path and method.
+// conflict reports whether another active workflow has a webhook with the same path and method.
 func (a *API) conflict(w map[string]any) bool {
 	nodes, _ := w["nodes"].([]any)
 	return slices.ContainsFunc(nodes, func(v any) bool {
@@ -286,7 +287,7 @@ func (a *API) activate(w map[string]any, _ *http.Request) (int, any) {
 
 func (a *API) createTag(w http.ResponseWriter, r *http.Request) {
 	var in map[string]any
-	_ = json.NewDecoder(r.Body).Decode(&in) // an empty name is refused
+	_ = json.NewDecoder(r.Body).Decode(&in) // an empty name is rejected below
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	name, _ := in["name"].(string)

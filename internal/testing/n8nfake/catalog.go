@@ -14,13 +14,13 @@ import (
 //go:embed catalog.yaml
 var catalogText []byte
 
-// Login is what the fake accepts of a user who logs in.
+// Credentials of the only user that the fake accepts.
 const (
 	Email    = "owner@example.com"
 	Password = "password-of-the-fake-n8n"
 )
 
-// catalog makes descriptions of nodes of those in catalog.yaml.
+// catalog returns the descriptions of the nodes in catalog.yaml.
 func catalog() []map[string]any {
 	var all map[string]map[string]any
 	if err := yaml.Unmarshal(catalogText, &all); err != nil {
@@ -44,7 +44,7 @@ func catalog() []map[string]any {
 	return nodes
 }
 
-// spell writes properties as n8n does: with a name for people, and choices as objects.
+// spell converts properties to n8n's form: it adds display names, and turns choices into objects.
 func spell(properties any) {
 	list, _ := properties.([]any)
 	for _, v := range list {
@@ -66,11 +66,11 @@ func spell(properties any) {
 	}
 }
 
-// describe adds what users who log in get: descriptions of nodes, and the list of credentials.
+// describe adds the endpoints for users who log in: descriptions of nodes, and the list of credentials.
 func (a *API) describe() {
 	a.mux.HandleFunc("POST /rest/login", func(w http.ResponseWriter, r *http.Request) {
 		var in map[string]string
-		_ = json.NewDecoder(r.Body).Decode(&in) // an unreadable body is no login
+		_ = json.NewDecoder(r.Body).Decode(&in) // an unreadable body fails the login
 		if in["emailOrLdapLoginId"] != Email || in["password"] != Password {
 			answer(w, 401, message("Wrong username or password. Do you have caps lock on?"))
 			return
@@ -99,7 +99,7 @@ func loggedIn(body func() any) http.HandlerFunc {
 	}
 }
 
-// Credentials adds credentials of a type.
+// Credentials adds credentials of the type kind.
 func (a *API) Credentials(id, name, kind string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

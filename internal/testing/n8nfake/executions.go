@@ -9,31 +9,31 @@ import (
 	"strings"
 )
 
-// Outcome is how an execution ends.
+// Outcome describes how an execution ends.
 type Outcome struct {
-	Node, Message string // node and message of a failure; empty: success
+	Node, Message string // failed node and error message; empty means success
 	Item          int
 	Output        any    // return value of the last node
-	Running       bool   // does not end
-	Unkept        bool   // leaves no execution
-	After         func() // called once it has been started; nil: nothing
+	Running       bool   // the execution does not end
+	Unkept        bool   // the execution is not stored
+	After         func() // called after the start of the execution; may be nil
 }
 
-// Ends says how executions end from now on.
+// Ends sets the function that determines how executions end from now on.
 func (a *API) Ends(with func(workflow map[string]any) Outcome) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.outcome = with
 }
 
-// LastQuery returns the query of the last call of a webhook.
+// LastQuery returns the query of the last webhook call.
 func (a *API) LastQuery() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.lastQuery
 }
 
-// Started returns how many executions were started.
+// Started returns the number of started executions.
 func (a *API) Started() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,7 +108,7 @@ func (a *API) ends(workflow map[string]any) Outcome {
 	return a.outcome(workflow)
 }
 
-// webhook answers the call of a webhook of an active workflow.
+// webhook answers a call of an active workflow's webhook.
 func (a *API) webhook(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	path := strings.Trim(r.PathValue("path"), "/")
@@ -124,7 +124,7 @@ func (a *API) webhook(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var data any
-	_ = json.Unmarshal(body, &data) // a call without a body has none
+	_ = json.Unmarshal(body, &data) // a call without a body has no data
 	headers := map[string]any{}
 	for name := range r.Header {
 		headers[strings.ToLower(name)] = r.Header.Get(name)
@@ -147,7 +147,7 @@ func (a *API) webhook(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// registered is the active workflow that has a webhook, and how that answers.
+// registered returns the active workflow that has the webhook, and the webhook's response mode.
 func (a *API) registered(method, path string) (workflow map[string]any, mode string) {
 	for _, id := range a.order {
 		w := a.workflows[id]
@@ -172,7 +172,7 @@ func (a *API) registered(method, path string) (workflow map[string]any, mode str
 	return nil, ""
 }
 
-// start makes an execution, in the form that n8n stores.
+// start creates an execution in the form that n8n stores.
 func (a *API) start(workflow map[string]any, input any, out Outcome) map[string]any {
 	a.started++
 	nodes, _ := workflow["nodes"].([]any)

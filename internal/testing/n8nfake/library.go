@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Library imitates n8n's public library of templates as its documentation describes it, for tests. It holds as many templates as n, whose
-// names are "Template 1" and so on; those with an even number have a node of Slack. Every answer says in the header X-Fake that it is a fake.
+// Library imitates n8n's public template library, as its documentation describes it, for tests. It contains n templates, named "Template
+// 1" and so on; those with an even number have a Slack node. The header X-Fake in every answer marks it as a fake.
 func Library(n int) http.Handler {
 	mux := http.NewServeMux()
 	about := func(id int) map[string]any {

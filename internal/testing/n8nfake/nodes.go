@@ -1,6 +1,6 @@
-// Package n8nfake imitates, for tests, the two MCP servers that the well-known n8n example of code execution with MCP
-// calls. Tool names, arguments and answers have the shapes of that example; the data are three nodes and whatever
-// workflows the caller creates. It talks to no n8n.
+// Package n8nfake imitates, for tests, the two MCP servers that the well-known n8n example of code execution with MCP calls. Tool names,
+// arguments and answers have the form of that example. The data are three nodes and the workflows that the caller creates. The package
+// does not use n8n.
 package n8nfake
 
 import (
@@ -46,10 +46,10 @@ const (
 		"errors":{"type":"array","items":{"type":"string"}}},"required":["valid","errors"],"additionalProperties":false}`
 )
 
-// essentials is how many properties get_node_essentials shows.
+// essentials is the number of properties that get_node_essentials shows.
 const essentials = 10
 
-// wrapped is how servers send a value that is not an object: as the only property of one.
+// wrapped is an object whose only property is a value that is not an object, as servers send it.
 type wrapped struct {
 	Result any `json:"result"`
 }
@@ -63,7 +63,7 @@ func judge(errors []string) verdict {
 	return verdict{Valid: len(errors) == 0, Errors: append([]string{}, errors...)}
 }
 
-// Nodes makes the fake server n8n-nodes.
+// Nodes returns the fake server n8n-nodes.
 func Nodes() *mcp.Server {
 	s := mcptool.NewServer("n8n-nodes", "n8n nodes (fake)", "A fake n8n node catalog for tests.")
 	mcptool.Add(s, mcptool.Definition{

@@ -65,7 +65,7 @@ type store struct {
 	executions int
 }
 
-// Workflows makes the fake server n8n-workflows, which has no workflow yet.
+// Workflows returns the fake server n8n-workflows, which starts without workflows.
 func Workflows() *mcp.Server {
 	s := mcptool.NewServer("n8n-workflows", "n8n workflows (fake)", "A fake n8n for tests: nothing is executed.")
 	st := &store{workflows: map[string]workflow{}}

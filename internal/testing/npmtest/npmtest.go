@@ -1,5 +1,5 @@
-// Package npmtest gives tests npm packages at the versions that a lock file pins. They are installed once, by npm ci,
-// into the user's cache directory. It is imported by tests only.
+// Package npmtest provides tests with npm packages in the versions that a lock file pins. The packages are installed once, by npm ci, into the
+// user's cache directory. Only tests import this package.
 package npmtest
 
 import (
@@ -24,8 +24,8 @@ var typescript embed.FS
 //go:embed testdata/conformance
 var conformance embed.FS
 
-// Conformance returns a directory with the conformance suite of MCP and the TypeScript SDK in its node_modules, and a Node.js for them;
-// see [Install]. The Node.js comes from npm for Linux on x64, and is else that of the machine.
+// Conformance returns a directory with the conformance suite of MCP and the TypeScript SDK in its node_modules, and a Node.js for them; see
+// [Install]. On Linux on x64, the Node.js comes from npm; elsewhere it is that of the machine.
 func Conformance(t testing.TB) (dir, node string) {
 	t.Helper()
 	manifests, err := fs.Sub(conformance, "testdata/conformance")
@@ -54,9 +54,9 @@ const installTimeout = 5 * time.Minute
 // installs are the installations of this process, by name: func() (dir string, err error).
 var installs sync.Map
 
-// Install returns a directory with the node_modules that package.json and package-lock.json in manifests ask for. name
-// is that of the set, the same for every call with these files. Without Node.js or a reachable registry the test is
-// skipped, or fails where CI=true. It may be called from any goroutine of a test.
+// Install returns a directory with the node_modules for the package.json and package-lock.json in manifests. name is the name of this set of
+// packages, the same for every call with these files. Without Node.js or a reachable registry, the test is skipped, or fails if CI=true. It may
+// be called from any goroutine of a test.
 func Install(t testing.TB, name string, manifests fs.FS) (dir string) {
 	t.Helper()
 	once, _ := installs.LoadOrStore(name, sync.OnceValues(func() (string, error) {
@@ -105,7 +105,7 @@ func install(ctx context.Context, name string, manifests fs.FS) (string, error) 
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return "", err
 	}
-	// Several test binaries may do this at once: each installs beside, and the first to rename wins.
+	// Several test binaries may do this at once: each installs into a directory of its own, and the first one to rename it wins.
 	tmp, err := os.MkdirTemp(parent, "installing-*")
 	if err != nil {
 		return "", err

@@ -1,4 +1,4 @@
-// Package oauthtest runs an authorization server and an MCP server that takes its tokens, on loopback.
+// Package oauthtest runs an authorization server, and an MCP server that accepts its tokens, on loopback.
 package oauthtest
 
 import (
@@ -36,7 +36,7 @@ type Server struct {
 	URL      string        // address of the MCP server
 	Lifetime time.Duration // lifetime of access tokens
 	Audience func(resource string) string
-	// Confidential gives clients that register a secret, with which they have to authenticate.
+	// Confidential gives each client that registers a secret, with which the client has to authenticate.
 	Confidential bool
 
 	provider *op.Provider
@@ -45,7 +45,7 @@ type Server struct {
 	mu        sync.Mutex
 	clients   map[string]client
 	issued    map[string]*issued // access tokens by id
-	secrets   []string           // all that was issued
+	secrets   []string           // all issued secrets
 	refreshes int
 	resources []string // resources that token requests named
 	calls     int
@@ -60,7 +60,7 @@ type issued struct {
 	revoked  bool
 }
 
-// store is the example's, with clients that register themselves, and a record of what it issues.
+// store is the store of zitadel's example, extended by clients that register themselves and a record of what it issues.
 type store struct {
 	*storage.Storage
 	s *Server
@@ -88,7 +88,7 @@ func (st *store) AuthorizeClientIDSecret(_ context.Context, id, secret string) e
 
 type client struct {
 	*storage.Client
-	secret string // empty: a public client
+	secret string // empty for a public client
 }
 
 // AuthMethod implements op.Client.
@@ -124,7 +124,7 @@ func (st *store) CreateAccessAndRefreshTokens(ctx context.Context, r op.TokenReq
 	return id, refresh, expires, nil
 }
 
-// CreateAccessToken implements op.Storage, for tokens of clients themselves.
+// CreateAccessToken implements op.Storage, for tokens that clients get for themselves.
 func (st *store) CreateAccessToken(ctx context.Context, r op.TokenRequest) (string, time.Time, error) {
 	id, _, err := st.Storage.CreateAccessToken(ctx, r)
 	if err != nil {
@@ -140,7 +140,7 @@ func (st *store) CreateAccessToken(ctx context.Context, r op.TokenRequest) (stri
 	return id, expires, nil
 }
 
-// Machine is a client of the authorization server that gets tokens for itself, and its secret.
+// Machine is the id of a client that gets tokens for itself, and MachineSecret its secret.
 const (
 	Machine       = "sid1"
 	MachineSecret = "verysecret"
@@ -186,7 +186,7 @@ func New(t testing.TB) *Server {
 	return s
 }
 
-// metadata is that of the provider, with what it lacks.
+// metadata answers with the metadata of the provider, and adds the registration endpoint.
 func (s *Server) metadata(w http.ResponseWriter, r *http.Request) {
 	rec := httptest.NewRecorder()
 	s.provider.ServeHTTP(rec, r)
@@ -228,7 +228,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusCreated, out)
 }
 
-// login is where a person would give a password.
+// login logs the user in, in place of a page that asks for a password.
 func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("id")
 	s.mu.Lock()
@@ -241,7 +241,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, s.Issuer+"/authorize/callback?id="+id, http.StatusFound)
 }
 
-// token notes the resource of a token request, which the provider does not look at, and what it issues.
+// token records the resource of a token request, which the provider ignores, and what the provider issues.
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -266,7 +266,7 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(rec.Body.Bytes())
 }
 
-// spelling is how a tool repeats a token, one of [leaktest.Spellings]; empty is as it is.
+// spelling is the input of tools that repeat a token: How is a key of [leaktest.Spellings], or empty for the plain token.
 type spelling struct {
 	How string `json:"how,omitempty"`
 }
@@ -276,8 +276,8 @@ func (s spelling) of(r *mcp.CallToolRequest) string {
 	return leaktest.Spellings(token)[cmp.Or(s.How, "plain")]
 }
 
-// mcp starts the MCP server: whoami says which call it is, admin takes the scope email, expire ends all access tokens, and repeat and fail
-// repeat the token that they were called with.
+// mcp starts the MCP server: whoami returns the number of the call, admin requires the scope email, expire lets all access tokens expire, and
+// repeat and fail repeat the token with which they are called.
 func (s *Server) mcp(t testing.TB) string {
 	server := mcp.NewServer(&mcp.Implementation{Name: "guarded", Version: "1"}, nil)
 	for _, name := range []string{"whoami", "admin"} {
@@ -331,7 +331,7 @@ func (s *Server) mcp(t testing.TB) string {
 	return rs.URL + "/mcp"
 }
 
-// check returns the scopes of the token of a request.
+// check returns the scopes of a request's token, and whether the token is valid for resource.
 func (s *Server) check(r *http.Request, resource string) ([]string, bool) {
 	token, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	plain, err := s.provider.Crypto().Decrypt(token)
@@ -348,7 +348,7 @@ func (s *Server) check(r *http.Request, resource string) ([]string, bool) {
 	return t.scopes, true
 }
 
-// Browse does what a person does in a browser who is sent to address and logs in; it returns the address at which the browser ends.
+// Browse acts as a person who opens address in a browser and logs in. It returns the address to which the browser is redirected at the end.
 func (s *Server) Browse(ctx context.Context, address string) (string, error) {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -377,7 +377,7 @@ func (s *Server) Browse(ctx context.Context, address string) (string, error) {
 	return last, nil
 }
 
-// Visit is Browse to the end: what the address at the end answers.
+// Visit is like Browse, but also opens the address at the end, which must answer 200.
 func (s *Server) Visit(ctx context.Context, address string) error {
 	end, err := s.Browse(ctx, address)
 	if err != nil {
@@ -397,7 +397,7 @@ func (s *Server) Visit(ctx context.Context, address string) error {
 	return nil
 }
 
-// Expire ends all access tokens.
+// Expire lets all access tokens expire.
 func (s *Server) Expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -419,21 +419,21 @@ func (s *Server) Revoke() {
 	}
 }
 
-// Refreshes is how often tokens were renewed.
+// Refreshes returns how often tokens were renewed.
 func (s *Server) Refreshes() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.refreshes
 }
 
-// Resources are the resources that token requests named, in order.
+// Resources returns the resources that token requests named, in order.
 func (s *Server) Resources() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.resources)
 }
 
-// Valid is how many access tokens are accepted.
+// Valid returns the number of access tokens that are still accepted.
 func (s *Server) Valid() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -445,7 +445,7 @@ func (s *Server) Valid() (n int) {
 	return n
 }
 
-// Secrets are all tokens, codes and verifiers that were in use.
+// Secrets returns all tokens, codes, verifiers and client secrets that were used.
 func (s *Server) Secrets() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package piitest makes filters of personal data for tests: with the product's detectors, and a vault in memory.
+// Package piitest makes filters of personal data for tests, with the real detectors and a vault in memory.
 package piitest
 
 import (
@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/pii/seal"
 )
 
-// Filter is a filter that counts how often its detectors are asked, and whose vault can be closed.
+// Filter is a filter that counts the calls of its detector, and whose vault can be closed.
 type Filter struct {
 	*pii.Filter
 	Asked  atomic.Int64
@@ -32,7 +32,8 @@ func (d detector) FindWith(text string, known detect.Known) []detect.Span {
 	return d.Detector.FindWith(text, known)
 }
 
-// New makes a filter.
+// New returns a filter whose vault is open.
+
 func New(t testing.TB) *Filter {
 	t.Helper()
 	d, err := detect.New(detect.Options{})

@@ -36,25 +36,25 @@ func packages(t testing.TB) string {
 	return npmtest.Install(t, "servers", servers)
 }
 
-// script is the path of a server's entry point.
+// script returns the path of a server's entry point.
 func script(t testing.TB, server string) string {
 	t.Helper()
 	return filepath.Join(packages(t), "node_modules", "@modelcontextprotocol", "server-"+server, "dist", "index.js")
 }
 
-// Everything is the server with one of everything MCP has, over stdio.
+// Everything returns the configuration of the server with one of everything that MCP has, over stdio.
 func Everything(t testing.TB) mcpclient.Config {
 	t.Helper()
 	return mcpclient.Config{Name: "everything", Command: "node", Args: []string{script(t, "everything"), "stdio"}}
 }
 
-// Filesystem is the file server, allowed to use dir.
+// Filesystem returns the configuration of the file server, which may use dir.
 func Filesystem(t testing.TB, dir string) mcpclient.Config {
 	t.Helper()
 	return mcpclient.Config{Name: "filesystem", Command: "node", Args: []string{script(t, "filesystem"), dir}}
 }
 
-// Memory is the knowledge graph server, which keeps its graph in file.
+// Memory returns the configuration of the knowledge graph server, which keeps its graph in file.
 func Memory(t testing.TB, file string) mcpclient.Config {
 	t.Helper()
 	return mcpclient.Config{
@@ -107,7 +107,7 @@ func listen(t testing.TB, mode string, port int) (url string, stop func()) {
 			t.Cleanup(stop)
 			return "http://127.0.0.1:" + strconv.Itoa(p), stop
 		}
-		// Between finding a free port and taking it, another process may have it.
+		// Another process may take the port before the server does.
 		if attempt == 3 {
 			t.Fatalf("start server-everything %s: %v", mode, err)
 		}
@@ -147,7 +147,7 @@ func startHTTP(path, mode string, port int) (stop func(), err error) {
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		<-drained
-		_ = cmd.Wait() // the error only says that it was killed
+		_ = cmd.Wait() // the error only reports that it was killed
 	})
 	timer := time.NewTimer(30 * time.Second)
 	defer timer.Stop()
@@ -163,8 +163,8 @@ func startHTTP(path, mode string, port int) (stop func(), err error) {
 	}
 }
 
-// freePort is a port below those that the system gives to other listeners and to connections: one of these could be taken before the server listens, and the server says
-// that it does also where it cannot.
+// freePort returns a port below the range from which the system assigns ports: a port of that range could be taken before the server listens, and the
+// server reports that it listens even if it cannot.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {

@@ -1,4 +1,4 @@
-// Package redistest starts Redis servers for tests. It is imported by tests only.
+// Package redistest starts Redis servers for tests. Only tests import it.
 package redistest
 
 import (
@@ -19,20 +19,20 @@ type Server struct {
 	URL string // address without a database
 
 	cmd    *exec.Cmd
-	done   chan struct{} // closed when it has ended
-	listen []string      // arguments that say where
+	done   chan struct{} // closed when the process has ended
+	listen []string      // arguments with the listening address
 	args   []string
 	dir    string
 }
 
-// Databases is how many databases a server has. Tests that share one may use one each.
+// Databases is the number of databases of a server. Tests that share a server may use one database each.
 const Databases = 256
 
-// Start starts a server on a Unix socket, with further arguments, and ends it with the test. Without redis-server the test is
-// skipped, or fails where CI=true.
+// Start starts a server on a Unix socket, with further arguments, and ends it with the test. If redis-server is not installed, the
+// test is skipped, or fails if CI=true.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "redis") // t.TempDir is too long for a socket
+	dir, err := os.MkdirTemp("", "redis") // the path of t.TempDir is too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// StartTLS starts a server that speaks TLS at a port of this machine and knows a password.
+// StartTLS starts a server that listens with TLS on a local port and requires a password.
 func StartTLS(t testing.TB, certFile, keyFile, password string) (s *Server, address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -63,7 +63,7 @@ func StartTLS(t testing.TB, certFile, keyFile, password string) (s *Server, addr
 		"--tls-auth-clients", "no", "--requirepass", password), address
 }
 
-// Restart starts the server again in its place, after Kill.
+// Restart starts the server again at the same address, after Kill.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -84,7 +84,7 @@ func (s *Server) Restart(t testing.TB) {
 		t.Fatal(err)
 	}
 	s.cmd, s.done = cmd, make(chan struct{})
-	ready := make(chan string, 1) // "", or what it has said until its end
+	ready := make(chan string, 1) // receives "" when the server is ready, or its output if it has ended
 	go func() {
 		defer close(s.done)
 		var log strings.Builder
@@ -107,10 +107,10 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// Pause stops the server without ending it: it answers nothing until Kill.
+// Pause freezes the server, so that it does not answer until Kill. It reports whether this worked.
 func (s *Server) Pause() bool { return process.Freeze(s.cmd.Process, true) }
 
-// Kill ends the server as a power failure does.
+// Kill ends the server at once, like a power failure.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.done

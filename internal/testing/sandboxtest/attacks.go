@@ -25,9 +25,9 @@ func (w *world) attacks(t *testing.T, all []*attack) {
 	})
 }
 
-// onlyGuest are the attacks that the guest's language withstands, or code of the host that serves all tiers: no wall of a tier is on their path.
-// Attacks that end a runner, exhaust it, fill its streams or look at what is around it are not among them, nor are those that look at the stack below
-// the program and at modules, where the way in which a tier loads its runner shows.
+// onlyGuest are the attacks that the guest's language stops, or code of the host that serves all tiers, before they reach a wall of a tier. Attacks
+// that end a runner, exhaust it, fill its streams or look at its surroundings are not among them. Neither are attacks that look at modules or at the
+// stack below the program, because these depend on how a tier loads its runner.
 var onlyGuest = []string{
 	"connect", "escape_async_hooks", "escape_buffer_pool", "escape_getters", "escape_modules", "escape_revoked", "escape_scope", "escape_species",
 	"escape_template", "escape_thrown_proxy", "escape_transfer", "escape_wasm", "exit_comment", "exit_syntax", "flood_arguments", "flood_files", "flood_paths",
@@ -36,7 +36,7 @@ var onlyGuest = []string{
 	"read_regexp_legacy", "read_resources", "read_zones", "symlink", "write_paths",
 }
 
-// guestAttacks are the attacks on the guest, without those that are left to another tier, see [Tier.Shares].
+// guestAttacks returns the attacks on the guest, without those that are left to another tier; see [Tier.Shares].
 func (w *world) guestAttacks(t testing.TB) []*attack {
 	t.Helper()
 	all := readAttacks(t, "attacks")
@@ -50,12 +50,12 @@ func (w *world) guestAttacks(t testing.TB) []*attack {
 	return all
 }
 
-// besides calls execute for one attack after another. A run of another user is under way meanwhile, whose id is beside. After a group of
-// attacks a run of the same and one of the other user are as ever, the pool has all its runners, and nothing else is left. A group is one attack
-// in the long tests: most of the time goes into the other runs.
+// besides calls execute for each attack, while a run of another user, with the id beside, is under way. After each group of attacks it checks that
+// runs of both users behave as usual, that the pool has all its runners, and that nothing else is left. Most of the time goes into these runs, so
+// only the long tests have groups of one attack.
 func (w *world) besides(t *testing.T, all []*attack, execute func(t *testing.T, a *attack, beside string)) {
 	w.openPool()
-	w.ordinary(t, "mallory") // files that the first runs open stay open
+	w.ordinary(t, "mallory") // files that the first runs open may stay open
 	w.ordinary(t, "ann")
 	w.measure(t)
 	size := 6
@@ -85,7 +85,7 @@ func (w *world) besides(t *testing.T, all []*attack, execute func(t *testing.T, 
 	}
 }
 
-// attack executes a hostile program, and checks what the host says of it.
+// attack executes a hostile program, and checks what the host reports about it.
 func (w *world) attack(t testing.TB, a *attack, user, session, beside string) {
 	t.Helper()
 	s := w.runs
@@ -114,7 +114,7 @@ func (w *world) attack(t testing.TB, a *attack, user, session, beside string) {
 	w.recorded(t, s, out)
 }
 
-// recorded checks that the journal says of a run what its outcome says, and that no secret is in either.
+// recorded checks that the journal of a run agrees with its outcome and contains no secret.
 func (w *world) recorded(t testing.TB, s *runs.Service, out *run.Outcome) {
 	t.Helper()
 	records, err := s.Journal(t.Context(), out.RunID)
@@ -143,7 +143,7 @@ func (w *world) recorded(t testing.TB, s *runs.Service, out *run.Outcome) {
 	}
 }
 
-// bystander starts a run of another user, which waits for a call, and has the id. end lets the call return, and checks how the run ends.
+// bystander starts a run of another user that waits for a call, and returns its id. end lets the call return, and checks how the run ends.
 func (w *world) bystander(t *testing.T) (id string, end func()) {
 	t.Helper()
 	id = fmt.Sprint("run_beside_", w.bystanders.Add(1))
@@ -175,7 +175,7 @@ func (w *world) bystander(t *testing.T) (id string, end func()) {
 	}
 }
 
-// ordinary executes a harmless program.
+// ordinary executes a harmless program and checks its outcome.
 func (w *world) ordinary(t *testing.T, user string) {
 	t.Helper()
 	out, calls := w.execute(t, w.runs, runs.Request{User: user, Session: "s", Code: `

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// holdings are what this process holds, by name; nothing where the system does not say.
+// holdings counts what this process holds, by name; a count is missing if the system does not tell it.
 type holdings map[string]int
 
 // holds counts what the harness and its runners hold now.
@@ -21,7 +21,7 @@ func (w *world) holds(t testing.TB) holdings {
 	for _, path := range open {
 		file, err := os.Readlink(path)
 		switch {
-		case err != nil: // the directory that Glob reads
+		case err != nil: // the directory that Glob has read
 		case strings.HasPrefix(file, "socket:"): // connections to the server come and go
 			h["sockets"]++
 		case strings.HasPrefix(filepath.Base(file), storeFile): // so do connections to the store
@@ -39,7 +39,7 @@ func (w *world) holds(t testing.TB) holdings {
 	return h
 }
 
-// plus is h and n times more.
+// plus returns h with n times the counts of more added.
 func (h holdings) plus(more holdings, n int) holdings {
 	all := maps.Clone(h)
 	for name, count := range more {
@@ -48,10 +48,11 @@ func (h holdings) plus(more holdings, n int) holdings {
 	return all
 }
 
-// storeConnections is more than the descriptors of as many readers as a store may open.
+// storeConnections is more than the number of descriptors of all readers that a store may open.
 const storeConnections = 20
 
-// more lists what is above before. A client keeps the connections of calls that were in flight together for a while; both ends are here.
+// more lists the counts that exceed those in before. It allows more sockets, because a client keeps the connections of simultaneous calls for a
+// while, and both ends are in this process.
 func (h holdings) more(before holdings) (more []string) {
 	for name, n := range h {
 		most := before[name]
@@ -79,7 +80,7 @@ func (w *world) idle(t testing.TB) (runners int) {
 	return runners
 }
 
-// measure finds out what this process holds without runners and what more with each; it opens a new pool.
+// measure determines what this process holds without runners, and what each runner adds. It opens a new pool.
 func (w *world) measure(t testing.TB) {
 	t.Helper()
 	w.idle(t)
@@ -96,7 +97,7 @@ func (w *world) measure(t testing.TB) {
 	}
 }
 
-// settle waits until no runner of the pool is busy and this process holds what it does with as many runners: no attack left anything.
+// settle waits until no runner of the pool is busy and this process holds no more than is normal with as many runners: no attack left anything.
 func (w *world) settle(t testing.TB) {
 	t.Helper()
 	eventually(t, func() (bool, string) {
@@ -106,7 +107,7 @@ func (w *world) settle(t testing.TB) {
 	})
 }
 
-// descendants are the children of a process, their children and so on, zombies included.
+// descendants returns the children of a process, their children and so on, zombies included.
 func descendants(of int) (all []int) {
 	parents := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -142,7 +143,7 @@ func entries(t testing.TB, dir string) []os.DirEntry {
 	return all
 }
 
-// eventually polls for what no signal announces: the end of another process.
+// eventually polls until a condition holds that no signal announces, such as the end of another process.
 func eventually(t testing.TB, cond func() (ok bool, why string)) {
 	t.Helper()
 	for deadline := time.Now().Add(patience / 2); ; time.Sleep(2 * time.Millisecond) {

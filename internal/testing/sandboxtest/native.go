@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/hostile"
 )
 
-// natively executes the attacks of package hostile. Runs of others and the next runs have ordinary runners of the tier.
+// natively executes the attacks of package hostile. Runs of other users and runs after an attack use ordinary runners of the tier.
 func (w *world) natively(t *testing.T) {
 	box := w.of.Native(t)
 	t.Cleanup(func() {
@@ -41,8 +41,8 @@ func (w *world) natively(t *testing.T) {
 	})
 }
 
-// nativeAttacks are all attacks in machine code. One program tries those that leave its process alive, and must say that all failed. In the long
-// tests each attack has a program of its own.
+// nativeAttacks returns all attacks in machine code. One program tries all attacks that leave its process alive, and must report that they failed. In
+// the long tests each attack has a program of its own.
 func (w *world) nativeAttacks() (all []*attack) {
 	together := &attack{name: "together", wants: map[string]string{"": "value " + hostile.Failed}}
 	for _, name := range slices.Sorted(maps.Keys(hostile.Attacks)) {
@@ -69,7 +69,7 @@ func (w *world) openNative(box sandbox.Sandbox) {
 	w.natives.Store(sandbox.NewPool(box, opt))
 }
 
-// walled reports whether the runners of a tier have all walls. It executes a program, so that what the tier starts once has been started.
+// walled reports whether the runners of a tier have all walls. It first starts a runner, so that the tier has started what it starts only once.
 func (w *world) walled(t *testing.T, box sandbox.Sandbox) bool {
 	t.Helper()
 	w.openNative(box)
@@ -83,7 +83,7 @@ func (w *world) walled(t *testing.T, box sandbox.Sandbox) bool {
 	return says && len(limited.Missing()) == 0
 }
 
-// NativeNode builds the program that stands for Node.js with machine code of its own.
+// NativeNode builds the program that takes the place of Node.js and executes machine code of its own.
 func NativeNode(t testing.TB) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "node")

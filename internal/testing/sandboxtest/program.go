@@ -16,7 +16,7 @@ import (
 //go:embed attacks escaped
 var programs embed.FS
 
-// attack is a program that means harm, as a file of JavaScript. Its first lines are comments:
+// attack is a hostile program in a file of JavaScript. Its first lines are comments:
 //
 //	// What it tries.
 //	// wants: value 42             the JSON of its output, or
@@ -34,7 +34,7 @@ var programs embed.FS
 // a run of another user that is under way, $PID the host's process, $HOST its name.
 type attack struct {
 	name   string
-	wants  map[string]string // by tier; "" is every other one
+	wants  map[string]string // by tier; "" is for every other tier
 	calls  []string
 	made   int
 	logs   []string
@@ -42,7 +42,7 @@ type attack struct {
 	limit  string
 	code   string
 
-	natives []string // attacks in machine code that it consists of
+	natives []string // attacks in machine code of which it consists
 }
 
 func readAttacks(t testing.TB, dir string) (all []*attack) {
@@ -107,7 +107,7 @@ func (a *attack) parse(text string) error {
 	return nil
 }
 
-// timeout is how long the program may compute; 0 is roomy.
+// timeout returns how long the program may compute; 0 is the generous limit of the suite.
 func (a *attack) timeout() time.Duration {
 	if a.limit == "compute" {
 		return briefCompute
@@ -115,7 +115,7 @@ func (a *attack) timeout() time.Duration {
 	return 0
 }
 
-// check says what is wrong with how it ended in a tier: kind is that of its error, output its JSON.
+// check returns an error if the program did not end as it should in a tier: kind is the kind of its error, output its JSON.
 func (a *attack) check(tier, kind string, output json.RawMessage) error {
 	want, own := a.wants[tier]
 	if !own {

@@ -18,16 +18,16 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// same has programs, and beside each a text that says how it ends and what its journal has.
+// same has programs, and for each a text with its outcome and its journal.
 //
 //go:embed same
 var same embed.FS
 
-// updateVar makes the wasm tier write those texts.
+// updateVar is the variable that makes the wasm tier write those texts.
 const updateVar = "HARNESS_TEST_UPDATE"
 
-// onlySame are programs that meet nothing but the runner of Node.js and the host, see [Tier.Shares]. The others use streams, files, calls, and
-// what Node.js takes from where it runs.
+// onlySame are programs that depend only on the runner of Node.js and the host; see [Tier.Shares]. The others use streams, files, calls, and what
+// Node.js takes from its environment.
 var onlySame = []string{
 	"error_calls", "error_cycle", "error_rejection", "error_settles", "error_syntax", "error_tool", "error_type", "language", "modules", "timers", "values",
 }
@@ -87,7 +87,7 @@ func (w *world) alike(t *testing.T) {
 	}
 }
 
-// told is an outcome and a journal as text, without what differs from run to run.
+// told returns an outcome and a journal as text, without what differs from run to run.
 func told(t testing.TB, out *run.Outcome, records []journal.Record) string {
 	t.Helper()
 	var b strings.Builder

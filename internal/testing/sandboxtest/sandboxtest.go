@@ -1,4 +1,4 @@
-// Package sandboxtest holds what every tier of the sandbox does, and what none lets a program do. It is imported by tests only.
+// Package sandboxtest tests what every tier of the sandbox must do, and what no tier may let a program do. It is imported by tests only.
 package sandboxtest
 
 import (
@@ -10,22 +10,23 @@ import (
 
 // Tier is a tier to test.
 type Tier struct {
-	// Kind is the name under which attacks say what they want of it, where that is not the tier's own.
+	// Kind is the name by which attacks state their result for the tier, if this is not the tier's own name.
 	Kind string
 	// Open opens the tier; the suite closes it.
 	Open func(t testing.TB) sandbox.Sandbox
-	// Pool shapes the pools of its runners. Size is the suite's own.
+	// Pool configures the pools of its runners. The suite sets Size itself.
 	Pool sandbox.PoolOptions
-	// Escaped opens the tier with a runner that is [Escaped]; nil: the tier's engine is no Node.js.
+	// Escaped opens the tier with a runner that is [Escaped]; nil if the tier's engine is not Node.js.
 	Escaped func(t testing.TB) sandbox.Sandbox
-	// Native opens the tier with machine code in place of the engine, or within it, that executes a [hostile.Program]; nil: not here.
+	// Native opens the tier with machine code in place of the engine, or within it, that executes a [hostile.Program]; nil if that is not possible
+	// here.
 	Native func(t testing.TB) sandbox.Sandbox
-	// Shares says that the process tier executes the same runner with the same Node.js. Its tests, which CI does not let skip, then execute the
-	// programs that meet no wall of this tier. The long tests execute all programs here too.
+	// Shares is true if the process tier executes the same runner with the same Node.js. The programs that meet no wall of this tier are then left to
+	// the tests of the process tier, which CI does not let skip. The long tests execute all programs here too.
 	Shares bool
-	// Refuses says that the tier refuses each system call that it does not allow. Other tiers kill the process for some.
+	// Refuses is true if the tier refuses each system call that it does not allow. Other tiers kill the process for some of them.
 	Refuses bool
-	// Runners counts what the tier's runners consist of, beyond processes that are descendants of this one: containers. Nil: nothing.
+	// Runners counts parts of the tier's runners, such as containers, that are not descendants of this process; nil if there are none.
 	Runners func(t testing.TB) int
 }
 
@@ -46,8 +47,8 @@ func Exercise(t *testing.T, tier Tier) {
 	}
 }
 
-// Escaped is the runner of Node.js as a program meets it that has escaped from its realm: the variable outer has what the realm of the
-// runner has. What such a program cannot do is due to the walls around the process.
+// Escaped returns the runner of Node.js as a program sees it that has escaped from its realm: the variable outer has the objects of the runner's
+// realm. Only the walls around the process stop such a program.
 func Escaped(t testing.TB, script []byte) []byte {
 	t.Helper()
 	const start = "guest.start(line);"

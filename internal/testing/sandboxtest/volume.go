@@ -16,14 +16,14 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// quick are attacks that end soon.
+// quick are attacks that take little time.
 var quick = []string{
 	"escape_constructor", "escape_import", "pollute_prototypes", "pollute_globals", "pollute_error", "persist_globals", "persist_hooks", "forge_log",
 	"forge_kind", "forge_thenable", "exit_throw", "exit_rejection", "exit_process", "time_never", "exhaust_heap", "exhaust_cpu", "exhaust_stack", "flood_line", "flood_result_fit",
 }
 
-// volume executes many programs of several users at the same time, good and hostile ones: each ends as it does alone, the server gets every
-// call once, and afterwards there is no more than before.
+// volume executes many programs of several users at the same time, good and hostile ones: each ends as it does alone, the server gets every call
+// once, and afterwards the process holds no more than before.
 func (w *world) volume(t *testing.T) {
 	others := func(a *attack) bool { return !slices.Contains(quick, a.name) }
 	if known := slices.DeleteFunc(readAttacks(t, "attacks"), others); len(known) != len(quick) {
@@ -36,7 +36,7 @@ func (w *world) volume(t *testing.T) {
 	if w.tier != "wasm" { // each run starts a runner
 		first, short = 6, 3*len(hostile)
 	}
-	w.mixed(t, hostile, 0, first) // files that it opens stay open
+	w.mixed(t, hostile, 0, first) // files that this opens may stay open
 	w.measure(t)
 	goroutines, heap := live()
 	w.mixed(t, hostile, first, generated.Count(short, 10_000))
@@ -47,7 +47,7 @@ func (w *world) volume(t *testing.T) {
 	})
 }
 
-// live counts the goroutines and the bytes that are in use. Connections come and go.
+// live counts the goroutines and the bytes that are in use. The counts vary a little, because connections come and go.
 func live() (goroutines int, heap uint64) {
 	runtime.GC()
 	var m runtime.MemStats
@@ -55,7 +55,7 @@ func live() (goroutines int, heap uint64) {
 	return runtime.NumGoroutine(), m.HeapAlloc
 }
 
-// mixed executes the programs from first on.
+// mixed executes count programs, good and hostile ones; good programs are numbered from first on.
 func (w *world) mixed(t *testing.T, hostile []*attack, first, count int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -100,7 +100,7 @@ func (w *world) mixed(t *testing.T, hostile []*attack, first, count int) {
 	clear(w.got)
 }
 
-// good executes a program that no other user has, and checks the whole outcome.
+// good executes a harmless program that differs for each user and n, and checks the whole outcome.
 func (w *world) good(t testing.TB, user string, n int) (out *run.Outcome, calls []string) {
 	t.Helper()
 	code := strings.NewReplacer("$N", fmt.Sprint(n), "$USER", user).Replace(`

@@ -33,25 +33,25 @@ import (
 )
 
 const (
-	// patience bounds the waits of tests; it is reached only by a failure.
+	// patience is the maximum wait of tests; only a failure reaches it.
 	patience = 2 * time.Minute
-	// briefWall is the time of programs that wait, briefCompute the time to compute of those that compute without end.
+	// briefWall is the time limit of programs that wait, briefCompute the limit on computing of those that compute without end.
 	briefWall    = time.Second
 	briefCompute = 300 * time.Millisecond
 )
 
 const storeFile = "harness.db"
 
-// Memory is what a program may have, in bytes.
+// Memory is the maximum memory of a program, in bytes.
 const Memory = 32 << 20
 
-// limits are small, so that the suite is quick, but for those of time: a program that ends by another limit has time to reach it.
+// limits are small, so that the suite is quick, except the time limits: a program that another limit ends must have the time to reach it.
 var limits = run.Limits{
 	Timeout: 30 * time.Second, MaxWall: patience, Memory: Memory, MaxOutput: 256 << 10, MaxLogLines: 2000, MaxCalls: 50, MaxHostCalls: 600,
 	MaxInFlight: 20, MaxValue: 1 << 20,
 }
 
-// world is a harness around a tier, and what a program could harm.
+// world is a harness around a tier, and the things that a program could harm.
 type world struct {
 	tier  string
 	kind  string // Tier.Kind, or the tier
@@ -64,7 +64,7 @@ type world struct {
 	natives atomic.Pointer[sandbox.Pool] // runners with machine code in place of the engine
 	native  *runs.Service                // runs with natives
 
-	dir   string       // empty, of the host
+	dir   string       // empty directory of the host
 	file  string       // file of the host, with secret in it
 	host  string       // name of the host
 	port  int          // port of a listener on the host
@@ -72,22 +72,22 @@ type world struct {
 
 	bystanders atomic.Int64
 
-	empty, each holdings // holdings without runners, and of each
+	empty, each holdings // holdings without runners, and those that each runner adds
 
 	mu   sync.Mutex
-	hold chan struct{}  // a call of the tool hold is answered when it is closed
+	hold chan struct{}  // closed when a call of the tool hold is to be answered
 	held chan struct{}  // closed when the call has come
 	got  map[string]int // calls by tool and arguments
 }
 
-// secret is what no program may see.
+// secret is a text that no program may see.
 const secret = "canary-7d1e"
 
-// open makes the world of a tier, until the test ends.
+// open creates the world of a tier, which exists until the test ends.
 func open(t *testing.T, tier Tier, box func(testing.TB) sandbox.Sandbox) *world {
 	t.Helper()
 	tmp := t.TempDir()
-	t.Setenv("HARNESS_CANARY", secret) // nothing of the host's environment reaches a program
+	t.Setenv("HARNESS_CANARY", secret) // no variable of the host's environment may reach a program
 	w := &world{got: map[string]int{}, of: tier, dir: filepath.Join(tmp, "dir"), file: filepath.Join(tmp, "secret.txt")}
 	if err := os.Mkdir(w.dir, 0o777); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func open(t *testing.T, tier Tier, box func(testing.TB) sandbox.Sandbox) *world 
 	return w
 }
 
-// listen counts connections to the host.
+// listen starts a listener on the host and counts connections to it.
 func (w *world) listen(t *testing.T) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,7 +134,7 @@ func (w *world) listen(t *testing.T) {
 	}()
 }
 
-// serve joins the parts of a harness.
+// serve creates a harness from its parts.
 func (w *world) serve(t *testing.T, tmp string) {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(tmp, storeFile), sqlite.Options{Sync: sqlite.SyncNormal, Now: time.Now})
@@ -221,7 +221,7 @@ func (w *world) wait(ctx context.Context) error {
 	}
 }
 
-// warm is how many runners wait for users without one.
+// warm is the number of runners that are kept ready for users without one.
 const warm = 2
 
 // openPool starts a pool.
@@ -237,12 +237,12 @@ func (w *world) closePool() {
 	}
 }
 
-// servers are the server with a record of the calls that each run sends to it.
+// servers records the calls that each run sends to the server.
 type servers struct{ *mcpclient.Manager }
 
 var _ gate.Servers = servers{}
 
-// sent are the calls that the server gets from one run.
+// sent holds the calls that the server gets from one run.
 type sent struct {
 	mu    sync.Mutex
 	calls []string // tool and arguments
@@ -294,7 +294,7 @@ func zone(name string) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"zone": canonical, "transitions": transitions})
 }
 
-// execute runs a program and returns how it ended, and what the server got from it.
+// execute runs a program and returns its outcome, and the calls that the server got from it.
 func (w *world) execute(t testing.TB, s *runs.Service, req runs.Request) (*run.Outcome, []string) {
 	t.Helper()
 	sent := &sent{}
@@ -308,7 +308,7 @@ func (w *world) execute(t testing.TB, s *runs.Service, req runs.Request) (*run.O
 	return out, slices.Clone(sent.calls)
 }
 
-// kindOf is an outcome's error kind, "" for a program that ended well.
+// kindOf returns the kind of an outcome's error, or "" for a program that ended well.
 func kindOf(out *run.Outcome) string {
 	if out.Error == nil {
 		return ""

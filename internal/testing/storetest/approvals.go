@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
-// request is what a run asks, with every field set.
+// request returns the request of a run, with every field set. of is the task.
 func request(id, run, of string) approval.Request {
 	return approval.Request{
 		ID: id, Run: run, Task: of, Session: "s", User: "ann", Status: approval.Waiting, Created: at(1), Expires: at(3601),
@@ -29,13 +29,13 @@ func request(id, run, of string) approval.Request {
 	}
 }
 
-// suspended is a run of ann's that waits for a request.
+// suspended stores a run that waits for the request r.
 func suspended(t *testing.T, s Store, r approval.Request) {
 	t.Helper()
 	suspendedFor(t, s, r, "")
 }
 
-// suspendedFor is suspended with a webhook.
+// suspendedFor is suspended with a webhook URL.
 func suspendedFor(t *testing.T, s Store, r approval.Request, webhook string) {
 	t.Helper()
 	w, err := s.Create(t.Context(), r.Run)
@@ -49,7 +49,7 @@ func suspendedFor(t *testing.T, s Store, r approval.Request, webhook string) {
 	must(t, "close", w.Close(t.Context()))
 }
 
-// dueRunsOfUsers: neither the runs that a live process executes nor the many of one user take the places of others.
+// dueRunsOfUsers tests that runs in execution and a user with many runs do not push other runs off the list.
 func dueRunsOfUsers(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	decided := func(user string, i int) string {
@@ -116,7 +116,7 @@ func approvals(t *testing.T, open Place) {
 		t.Errorf("due after the decision: %v, %s, %v", due, decided, err)
 	}
 
-	// The process that resumes it owns it. If that process dies, it is due again.
+	// The process that resumes the run owns it. If that process dies, the run is due again.
 	w, records, err := other.Resume(t.Context(), "run_1")
 	must(t, "resume", err)
 	if len(records) != 2 {
@@ -144,7 +144,7 @@ func approvals(t *testing.T, open Place) {
 	must(t, "list those of the run", err)
 	wantEqual(t, "those of the run", []approval.Request{want, second}, all)
 
-	// Its end closes what waits.
+	// The end of the run closes its waiting requests.
 	w, _, err = s.Resume(t.Context(), "run_1")
 	must(t, "resume", err)
 	w.Append(journaltest.End())
@@ -194,7 +194,8 @@ func approvalLists(t *testing.T, open Place) {
 	}
 }
 
-// approvalWebhooks: a request is in the outbox for the configured URL and for its task's callback, as long as it waits.
+// approvalWebhooks tests that the webhooks of a request, for the configured URL and for its task's callback, stay in the outbox as long as
+// the request waits.
 func approvalWebhooks(t *testing.T, open Place) {
 	s := open(t)
 	const all = "https://all.example.com/"
@@ -237,7 +238,7 @@ func approvalWebhooks(t *testing.T, open Place) {
 	wantEqual(t, "webhooks of what still waits", []string{"ann apr_4" + back, "bob apr_6 " + all}, take(1000))
 }
 
-// waitingTasks: a task that waits is due when its request is decided, whichever comes first.
+// waitingTasks tests that a waiting task is due once its request is decided, whether the wait or the decision is stored first.
 func waitingTasks(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	for i, early := range []bool{false, true} {
@@ -280,7 +281,7 @@ func waitingTasks(t *testing.T, open Place) {
 	}
 }
 
-// decideAtOnce: of several processes that decide at the same time one does.
+// decideAtOnce tests that exactly one of several processes that decide concurrently succeeds.
 func decideAtOnce(t *testing.T, open Place) {
 	stores := []Store{open(t), open(t), open(t)}
 	suspended(t, stores[0], request("apr_1", "run_1", ""))

@@ -12,21 +12,21 @@ import (
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
-// intent is that of call n, which is sent n seconds after the tests' beginning.
+// intent returns the intent of call n, sent n seconds after begin.
 func intent(n int) journal.Record {
 	r := journaltest.Intent(n)
 	r.Intent.Time = at(n).UnixMicro()
 	return r
 }
 
-// unknown is the answer to call n that leaves it in doubt. Its error is so long that it is no part of the record's row.
+// unknown returns an answer that leaves call n in doubt. Its error is too long to be stored in the record's row.
 func unknown(n int) journal.Record {
 	r := journaltest.Answer(n)
 	r.Answer.Error = json.RawMessage(`{"kind":"in_doubt","message":"` + strings.Repeat("who knows ", 1000) + `"}`)
 	return r
 }
 
-// written is the journal of a run of a user's, with the records behind its start.
+// written stores the journal of a user's run: its start, then the records.
 func written(t *testing.T, s Store, run, user string, records ...journal.Record) journal.Writer {
 	t.Helper()
 	w, err := s.Create(t.Context(), run)
@@ -41,7 +41,7 @@ func written(t *testing.T, s Store, run, user string, records ...journal.Record)
 	return w
 }
 
-// inDoubt lists all that is in doubt, page by page, as "run call".
+// inDoubt lists all doubts, page by page, each as "run call".
 func inDoubt(t *testing.T, s Store, f journal.DoubtFilter) string {
 	t.Helper()
 	var all []string
@@ -57,7 +57,7 @@ func inDoubt(t *testing.T, s Store, f journal.DoubtFilter) string {
 	}
 }
 
-// doubts: a write is in doubt with the answer that says so, or with the end of its run, and until it is settled.
+// doubts tests that a write is in doubt from an answer that leaves it so, or from the end of its run, until the doubt is settled.
 func doubts(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	large := journaltest.Call(2)
@@ -105,7 +105,8 @@ func doubts(t *testing.T, open Place) {
 	wantEqual(t, "in doubt after a settlement", "run_1 1", inDoubt(t, s, journal.DoubtFilter{}))
 }
 
-// doubtsOfDead: what a dead process had sent is in doubt when the run has ended, unless the process that resumes the run gets an answer.
+// doubtsOfDead tests that calls sent by a dead process are in doubt after the run ends, unless the process that resumes the run gets an
+// answer.
 func doubtsOfDead(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	calls := []journal.Record{journaltest.Call(1), intent(1), journaltest.Call(2), intent(2), journaltest.Call(3), intent(3)}
@@ -149,7 +150,7 @@ func doubtLists(t *testing.T, open Place) {
 	wantIs(t, "a bad cursor", err, journal.ErrCursor)
 }
 
-// settleAtOnce: of several processes that settle a doubt at the same time one does, and the others learn its verdict.
+// settleAtOnce tests that exactly one of several processes that settle a doubt concurrently succeeds, and the others learn its verdict.
 func settleAtOnce(t *testing.T, open Place) {
 	stores := []Store{open(t), open(t), open(t), open(t)}
 	w := written(t, stores[0], "run_1", "ann", journaltest.Call(1), intent(1), journaltest.End())

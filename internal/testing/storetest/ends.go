@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// queueLock: one process works the queue; the others are told which.
+// queueLock tests that one process works on the queue, and that others learn which one.
 func queueLock(t *testing.T, open Place) {
 	first, second := open(t), open(t)
 	release, err := first.LockQueue(t.Context())
@@ -39,7 +39,7 @@ func queueLock(t *testing.T, open Place) {
 	}
 }
 
-// contexts: a context that has ended ends the call.
+// contexts tests that a call fails if its context has ended.
 func contexts(t *testing.T, open Place) {
 	s := open(t)
 	mustCreate(t, s, New("task_a", "ann", "s"))

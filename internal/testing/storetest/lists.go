@@ -56,7 +56,7 @@ func list(t *testing.T, open Place) {
 	wantIs(t, "an unknown session cursor", err, task.ErrInvalidInput)
 }
 
-// search: words of the texts, and beginnings of words, in the tasks of one user or of all.
+// search tests the search for words, and for beginnings of words, in the tasks of one user or of all users.
 func search(t *testing.T, open Place) {
 	s := open(t)
 	for i, c := range []struct{ user, text string }{
@@ -81,7 +81,7 @@ func search(t *testing.T, open Place) {
 		{task.Filter{Search: "sales", UserID: "ann"}, "task_0"},
 		{task.Filter{Search: "sales", UserID: "ann'\"*"}, "task_3"},
 		{task.Filter{Search: "sales", UserID: "Ann"}, ""},
-		{task.Filter{Search: "u616e6e", UserID: "bob"}, ""}, // the word by which the index knows ann
+		{task.Filter{Search: "u616e6e", UserID: "bob"}, ""}, // the index represents the user ann by this word
 		{task.Filter{Search: "ales"}, ""},
 		{task.Filter{Search: "gross* groß*"}, ""},
 		{task.Filter{Search: "grosse"}, ""},
@@ -112,7 +112,7 @@ func search(t *testing.T, open Place) {
 	}
 }
 
-// pages: a list is continued where it stopped, whatever comes meanwhile.
+// pages tests that each page continues where the last one stopped, even if entries are added in between.
 func pages(t *testing.T, open Place) {
 	s := open(t)
 	for i := range 7 {
@@ -195,9 +195,9 @@ func cached(t *testing.T, open Place) {
 	}{
 		{"ann", "k", task.Succeeded, false, 10},
 		{"ann", "k", task.Succeeded, false, 30},
-		{"ann", "k", task.Succeeded, false, 20}, // created later, ended before
+		{"ann", "k", task.Succeeded, false, 20}, // created later, but ended earlier
 		{"ann", "k", task.Failed, false, 40},
-		{"ann", "k", task.Succeeded, true, 50}, // itself from the cache
+		{"ann", "k", task.Succeeded, true, 50}, // its result came from the cache
 		{"bob", "k", task.Succeeded, false, 60},
 		{"ann", "other", task.Succeeded, false, 70},
 		{"ann", "", task.Succeeded, false, 80},

@@ -36,7 +36,7 @@ func claim(t *testing.T, open Place) {
 	wantIs(t, "claim of another process's task that has ended", err, task.ErrEnded)
 }
 
-// claimAtOnce: of several processes that claim a task at the same time one gets it.
+// claimAtOnce tests that exactly one of several processes that claim a task concurrently gets it.
 func claimAtOnce(t *testing.T, open Place) {
 	stores := []Store{open(t), open(t), open(t)}
 	for round := range 10 {
@@ -61,7 +61,7 @@ func claimAtOnce(t *testing.T, open Place) {
 	}
 }
 
-// takeOver: another process continues the task of a dead one, from its steps.
+// takeOver tests that another process continues the task of a dead one from its steps.
 func takeOver(t *testing.T, open Place) {
 	first, second := open(t), open(t)
 	mustCreate(t, first, New("task_a", "ann", "s"))
@@ -84,7 +84,7 @@ func takeOver(t *testing.T, open Place) {
 	mustCommit(t, second, "task_a", ended(got, task.Succeeded, at(1)))
 }
 
-// oneOfSession: while a task of a session runs in a live process, no other of it is claimed.
+// oneOfSession tests that no other task of a session is claimed while one runs in a live process.
 func oneOfSession(t *testing.T, open Place) {
 	first, second := open(t), open(t)
 	for _, id := range []string{"task_a", "task_b", "task_c"} {
@@ -144,7 +144,7 @@ func oneOfSessionAtOnce(t *testing.T, open Place) {
 	all.Wait()
 }
 
-// cancelWaiting: a task that no process works ends at once.
+// cancelWaiting tests that a task ends at once if no process is working on it.
 func cancelWaiting(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	mustCreate(t, s, New("task_a", "ann", "s"))
@@ -180,7 +180,7 @@ func cancelWaiting(t *testing.T, open Place) {
 	}
 }
 
-// cancelRunning: the process that works a task sees the cancellation.
+// cancelRunning tests that the process working on a task sees its cancellation.
 func cancelRunning(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	for _, id := range []string{"task_a", "task_b"} {
@@ -222,7 +222,7 @@ func cancelRunning(t *testing.T, open Place) {
 	requests("after it was taken over", other, "task_b")
 }
 
-// fenced: a claim ends the rights of the claims before it, and only the owner commits.
+// fenced tests that a claim revokes earlier claims, and that only the owner commits.
 func fenced(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	mustCreate(t, s, New("task_a", "ann", "s"))
@@ -244,7 +244,7 @@ func fenced(t *testing.T, open Place) {
 	wantIs(t, "commit after the release", err, task.ErrNotOwner)
 }
 
-// next claims the next task of a turn, and returns its id, "" for none.
+// next claims the next task, in turn after the user after, and returns the IDs of the task and its user, or "" if there is none.
 func next(t *testing.T, s task.Store, after string, when int, except ...string) (id, user string) {
 	t.Helper()
 	got, _, err := s.ClaimNext(t.Context(), after, except, at(when))
@@ -255,7 +255,7 @@ func next(t *testing.T, s task.Store, after string, when int, except ...string) 
 	return got.ID, got.UserID
 }
 
-// turns: users take turns, however many tasks each has waiting; those that are left out wait.
+// turns tests that users take turns, however many tasks each has waiting, and that excluded users wait.
 func turns(t *testing.T, open Place) {
 	s := open(t)
 	for i := range 4 {
@@ -281,7 +281,7 @@ func turns(t *testing.T, open Place) {
 	}
 }
 
-// orderOfSession: one task of a session is in work, and they come in the order in which they become due.
+// orderOfSession tests that only one task of a session runs at a time, in the order in which the tasks become due.
 func orderOfSession(t *testing.T, open Place) {
 	s := open(t)
 	for id, due := range map[string]int{"task_late": 30, "task_early": 10, "task_middle": 20} {
@@ -307,7 +307,7 @@ func orderOfSession(t *testing.T, open Place) {
 	}
 }
 
-// release: a task that is given up comes again when it is due, before tasks of its session that were not begun.
+// release tests that a released task is claimed again when it is due, before tasks of its session that have not started.
 func release(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	mustCreate(t, s, New("task_a", "ann", "s"))
@@ -336,7 +336,7 @@ func release(t *testing.T, open Place) {
 	}
 }
 
-// recovers: the tasks of dead processes come again, and no others.
+// recovers tests that the tasks of dead processes, and only those, are claimed again.
 func recovers(t *testing.T, open Place) {
 	s, dead := open(t), open(t)
 	for i := range 3 {
@@ -363,7 +363,7 @@ func recovers(t *testing.T, open Place) {
 	must(t, "close a session that a dead process used", s.CloseSession(t.Context(), "ann", "used"))
 }
 
-// reserved: a task that a process has created for itself is claimed by no other while it lives.
+// reserved tests that a task that a process created for itself is not claimed by another process while the creator lives.
 func reserved(t *testing.T, open Place) {
 	s, own := open(t), open(t)
 	n := New("task_a", "ann", "s")

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
-// putRun stores the records of a run; its start comes first.
+// putRun stores the records of a run, beginning with its start.
 func putRun(t *testing.T, s Store, records ...journal.Record) {
 	t.Helper()
 	w, err := s.Create(t.Context(), records[0].Start.Run)
@@ -76,7 +76,7 @@ func listRuns(t *testing.T, open Place) {
 	var newest []string
 	for i := range 25 {
 		r := journaltest.Start(fmt.Sprintf("run_%02d", i))
-		r.Start.Time = int64(1000 + i/3) // three share each instant
+		r.Start.Time = int64(1000 + i/3) // three runs share each instant
 		r.Start.User, r.Start.Session = "u"+fmt.Sprint(i%2), "s"+fmt.Sprint(i%5)
 		records := []journal.Record{r}
 		if i%3 == 0 {
@@ -155,7 +155,7 @@ func matchRun(t *testing.T, open Place) {
 	}
 }
 
-// readPage: a page ends at its limit, or behind the record that exceeds its bytes; the next one goes on.
+// readPage tests that a page ends at its limit, or after the record that exceeds its size, and that the next page continues there.
 func readPage(t *testing.T, open Place) {
 	s := open(t)
 	large := journaltest.Log(strings.Repeat("x", 10_000))
@@ -195,7 +195,7 @@ func wantStrays(t *testing.T, s Store, want string) {
 	}
 }
 
-// ownersOfRuns: while its process lives, an unfinished run is resumed by no other process.
+// ownersOfRuns tests that no other process resumes an unfinished run while its process lives.
 func ownersOfRuns(t *testing.T, open Place) {
 	a, b := open(t), open(t)
 	putRun(t, a, journaltest.Start("suspended"))
@@ -225,7 +225,7 @@ func ownersOfRuns(t *testing.T, open Place) {
 	}
 }
 
-// adoptOnce: of several processes that resume the run of a dead one, one gets it.
+// adoptOnce tests that exactly one of several processes gets the run of a dead process when they resume it concurrently.
 func adoptOnce(t *testing.T, open Place) {
 	dead := open(t)
 	putRun(t, dead, journaltest.Start("run_a"))
@@ -252,7 +252,7 @@ func adoptOnce(t *testing.T, open Place) {
 	}
 }
 
-// strays: the runs that a dead process left, but for those that an unfinished task names.
+// strays tests that the runs of a dead process are listed, except for those that an unfinished task refers to.
 func strays(t *testing.T, open Place) {
 	dead, s := open(t), open(t)
 	for _, id := range []string{"unfinished", "ended"} {

@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// dueAt asks for webhooks and takes them for 60 seconds.
+// dueAt returns a query for webhooks that are due at when; it takes them for 60 seconds.
 func dueAt(when, limit int) task.WebhookQuery {
 	return task.WebhookQuery{Now: at(when), Until: at(when + 60), Limit: limit, Each: limit}
 }
@@ -52,9 +52,9 @@ func webhooks(t *testing.T, open Place) {
 	want.TaskID = "task_1"
 	wantEqual(t, "webhook", want, due(10, 20, "evt_1")[0])
 	due(25, 30, "evt_2")
-	due(35, 70, "evt_0")                                              // the others are taken until 70 and 85
+	due(35, 70, "evt_0")                                              // the other two are taken until 70 and 85
 	due(71, 85, "evt_1")                                              // the first was not settled
-	must(t, "settle", s.SettleWebhook(t.Context(), "evt_1", at(200))) // again later
+	must(t, "settle", s.SettleWebhook(t.Context(), "evt_1", at(200))) // try again at 200
 	must(t, "settle", s.SettleWebhook(t.Context(), "evt_2", time.Time{}))
 	must(t, "settle", s.SettleWebhook(t.Context(), "evt_0", time.Time{}))
 	due(199, 200)
@@ -67,7 +67,7 @@ func webhooks(t *testing.T, open Place) {
 	}
 }
 
-// webhooksOfUsers: what one user has due keeps no other user's webhooks waiting.
+// webhooksOfUsers tests that one user's many due webhooks do not delay those of other users.
 func webhooksOfUsers(t *testing.T, open Place) {
 	s := open(t)
 	for i := range 8 {
@@ -87,7 +87,7 @@ func webhooksOfUsers(t *testing.T, open Place) {
 	takes(t, s, q)
 }
 
-// webhooksAfter: the users behind the one that was last come first, so that a full list of some keeps no others waiting.
+// webhooksAfter tests that the list begins with the user after q.After, so that full lists of some users do not block the others.
 func webhooksAfter(t *testing.T, open Place) {
 	s := open(t)
 	for i, user := range []string{"ann", "bob", "cid", "dan"} {
@@ -108,7 +108,7 @@ func webhooksAfter(t *testing.T, open Place) {
 	takes(t, s, q, "evt_3", "evt_0", "evt_1", "evt_2")
 }
 
-// dueSchedules: those that are due, and when the next is.
+// dueSchedules tests the list of due schedules and the time when the next one is due.
 func dueSchedules(t *testing.T, open Place) {
 	s := open(t)
 	for i := range 5 {
@@ -136,7 +136,7 @@ func dueSchedules(t *testing.T, open Place) {
 	due(60, 9, time.Time{}, "sched_1", "sched_2", "sched_3", "sched_4", "sched_0")
 }
 
-// dueSchedulesOfUsers: what one user has due, however early and however much, leaves each other user a share of the list.
+// dueSchedulesOfUsers tests that one user's due schedules, however many and early, leave each other user a share of the list.
 func dueSchedulesOfUsers(t *testing.T, open Place) {
 	s := open(t)
 	add := func(id, user string, when int) {
@@ -202,13 +202,13 @@ func fire(t *testing.T, open Place) {
 			t.Errorf("fire %d s: %s, %v, %v, want %v", when, got.ID, created, err, want)
 		}
 	}
-	try("task_a", 2, at(3), false) // the instant is not planned
+	try("task_a", 2, at(3), false) // this instant is not planned
 	planned(task.Schedule{Next: pointer(at(1))})
 	try("task_a", 1, at(3), true)
 	planned(task.Schedule{Next: pointer(at(3)), Last: pointer(at(1))})
 	try("task_b", 1, at(3), false)
 
-	// An error leaves the schedule where it is.
+	// An error leaves the schedule unchanged.
 	mustCreate(t, s, New("task_gone", "ann", "gone"))
 	finish(t, s, "task_gone", at(1))
 	must(t, "close", s.CloseSession(t.Context(), "ann", "gone"))
@@ -229,8 +229,8 @@ func fire(t *testing.T, open Place) {
 	}
 }
 
-// fireGivenUp: Fire returns no task with the error of an ended context, and each planned instant makes one task, whether that call is
-// stored or the next one.
+// fireGivenUp tests that Fire returns no task if its context has ended, and that each planned instant creates one task, whether that call
+// or the next one is stored.
 func fireGivenUp(t *testing.T, open Place) {
 	s := open(t)
 	const schedules, instants = 8, 50
@@ -261,7 +261,7 @@ func fireGivenUp(t *testing.T, open Place) {
 	all.Wait()
 }
 
-// fireAtOnce: a planned instant makes one task, however many callers ask.
+// fireAtOnce tests that a planned instant creates exactly one task, however many callers fire it.
 func fireAtOnce(t *testing.T, open Place) {
 	stores := []Store{open(t), open(t)}
 	must(t, "create", stores[0].CreateSchedule(t.Context(), task.Schedule{

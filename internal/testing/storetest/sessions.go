@@ -47,7 +47,7 @@ func sessions(t *testing.T, open Place) {
 	}
 }
 
-// sessionExpiry: a session lasts as long after the last of its tasks as after its creation, and while any is unfinished.
+// sessionExpiry tests that a session's lifetime restarts when a task ends, and that a session with an unfinished task does not expire.
 func sessionExpiry(t *testing.T, open Place) {
 	s := open(t)
 	must(t, "create", s.CreateSession(t.Context(), task.Session{ID: "unused", UserID: "ann", CreatedAt: begin, UsedAt: begin, ExpiresAt: at(50)}))
@@ -80,7 +80,8 @@ func sessionExpiry(t *testing.T, open Place) {
 	}
 }
 
-// expiredSessionsOfUsers: what one user has expired, and what cannot be deleted now, leaves the others their share of the list.
+// expiredSessionsOfUsers tests that neither a user with many expired sessions nor sessions that cannot be deleted now take the share of
+// others in the list.
 func expiredSessionsOfUsers(t *testing.T, open Place) {
 	s := open(t)
 	add := func(user, id string, when int) {
@@ -108,7 +109,7 @@ func expiredSessionsOfUsers(t *testing.T, open Place) {
 	stuck := expired(4, nil, "ann_closed", "bob_0", "cid_0", "ann_0")
 	expired(2, stuck, "ann_1", "ann_2")
 
-	// Runs whose journals are open keep their sessions, which take no other's place.
+	// Sessions whose runs have open journals are kept and take no places in the list.
 	for i := range 10 {
 		w, err := s.Create(t.Context(), fmt.Sprint("run_", i))
 		must(t, "create a run", err)
@@ -120,7 +121,7 @@ func expiredSessionsOfUsers(t *testing.T, open Place) {
 	expired(2, stuck, "ann_10", "ann_11")
 }
 
-// deleteSession forgets all of a session and nothing else; its id is free again.
+// deleteSession tests that all of a session and nothing else is deleted, and that its ID can be used again.
 func deleteSession(t *testing.T, open Place) {
 	s := open(t)
 	const tasks = 12
@@ -194,7 +195,7 @@ func deleteSessionRefused(t *testing.T, open Place) {
 	wantIs(t, "commit to a task that is gone", err, task.ErrNotFound)
 }
 
-// enterSession: a run of no task is a use of its session when it begins and when it ends, and keeps it meanwhile.
+// enterSession tests that a run without a task uses its session at its start and end, and keeps the session in between.
 func enterSession(t *testing.T, open Place) {
 	s := open(t)
 	must(t, "create", s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann", CreatedAt: begin, UsedAt: begin, ExpiresAt: at(100)}))
@@ -236,7 +237,7 @@ func enterSession(t *testing.T, open Place) {
 	used(120, 220)
 	expired(1000)
 	wantIs(t, "close it", s.CloseSession(t.Context(), "ann", "s"), task.ErrBusy)
-	must(t, "leave", first(t.Context(), at(500))) // the original expiry
+	must(t, "leave", first(t.Context(), at(500))) // the lifetime of 100 seconds stays
 	used(500, 600)
 	expired(599)
 	expired(600, "s")
@@ -249,7 +250,7 @@ func enterSession(t *testing.T, open Place) {
 	must(t, "delete", s.DeleteSession(t.Context(), "ann", "s"))
 }
 
-// closeSession: what is closed is gone for everybody but for who deletes it, in every process.
+// closeSession tests that a closed session is invisible in every process, except to the one who deletes it.
 func closeSession(t *testing.T, open Place) {
 	s, other := open(t), open(t)
 	wantIs(t, "an unknown session", s.CloseSession(t.Context(), "ann", "s"), task.ErrNotFound)
@@ -277,7 +278,7 @@ func closeSession(t *testing.T, open Place) {
 	must(t, "create it anew", s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"}))
 }
 
-// sessionsOfUsers: users do not see each other's sessions, whatever their ids are.
+// sessionsOfUsers tests that users do not see each other's sessions, even if the IDs are equal.
 func sessionsOfUsers(t *testing.T, open Place) {
 	s := open(t)
 	for i, user := range []string{"ann", "bob"} {
@@ -293,7 +294,7 @@ func sessionsOfUsers(t *testing.T, open Place) {
 		if err != nil || got.UserID != user || got.Tasks != 1 {
 			t.Errorf("the session of %s: %+v, %v", user, got, err)
 		}
-		mustClaim(t, s, "task_"+user) // at the same time as the others
+		mustClaim(t, s, "task_"+user) // while the other user's task is running
 	}
 	finish(t, s, "task_ann", at(1))
 	must(t, "delete", s.DeleteSession(t.Context(), "ann", "default"))

@@ -1,4 +1,4 @@
-// Package storetest is the suite that every store must pass: all that its consumers see of it.
+// Package storetest is the test suite for stores. It tests everything that the consumers of a store use.
 package storetest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
-// Store is the store of one process, as its consumers see it. Closed stores are dead owners; to close one again does nothing.
+// Store is the store of one process, as its consumers see it. A closed store counts as a dead process; closing it again does nothing.
 type Store interface {
 	runs.Store
 	task.Store
@@ -27,11 +27,11 @@ type Store interface {
 	Close() error
 }
 
-// Place opens stores on one place, which is empty at first. To each other they are different processes. It also arranges
-// that they are closed.
+// Place opens stores at one location, which is empty at first. Each store acts as a different process. Place also arranges for them to be
+// closed.
 type Place func(t *testing.T) Store
 
-// Exercise runs the suite, and journaltest's, each test on a place of its own.
+// Exercise runs this suite and that of journaltest, each test with its own Place.
 func Exercise(t *testing.T, newPlace func(t *testing.T) Place) {
 	t.Run("journal", func(t *testing.T) {
 		t.Parallel()
@@ -117,7 +117,7 @@ func Exercise(t *testing.T, newPlace func(t *testing.T) Place) {
 	}
 }
 
-// reopener ends the life of a store for journaltest.
+// reopener closes and reopens a store for journaltest.
 type reopener struct {
 	Store
 	open Place
@@ -132,12 +132,12 @@ func (r reopener) Reopen(t *testing.T) journal.Store {
 
 var begin = time.Date(2031, 2, 3, 4, 5, 6, 789_123_000, time.UTC)
 
-// at is a time some seconds after the tests' beginning.
+// at returns the time that is the given number of seconds after begin.
 func at(seconds int) time.Time { return begin.Add(time.Duration(seconds) * time.Second) }
 
 func pointer[T any](v T) *T { return &v }
 
-// New is a plain task of a user's session.
+// New returns a minimal task in a user's session.
 func New(id, user, session string) task.New {
 	return task.New{
 		Task: task.Task{
@@ -149,7 +149,7 @@ func New(id, user, session string) task.New {
 	}
 }
 
-// full is a task with every field set, so that a field which a store forgets is missed.
+// full returns a task with every field set, so that the tests detect a field that a store does not keep.
 func full() task.New {
 	n := New("task_full", "ann", "sess_full")
 	n.Task.Context = json.RawMessage(`{"z":1.0,"a":"<é\u0041>"}`)
@@ -161,7 +161,7 @@ func full() task.New {
 	return n
 }
 
-// end is the change with which a task ends; every field that a change replaces is set.
+// end returns a change that ends a task and sets every field that a change can replace.
 func end(t task.Task) task.Change {
 	t.Status, t.Message, t.Text = task.Succeeded, "It is done.", "The answer\u2028is <42>."
 	t.Output = json.RawMessage(`{"b":[1.50,null],"a":"<&>"}`)
@@ -176,7 +176,7 @@ func end(t task.Task) task.Change {
 	return task.Change{Task: &t, Events: []task.Event{{Type: task.EventEnded, Time: at(20), Data: json.RawMessage(`{"ok":true}`)}}}
 }
 
-// ended is a plain change that ends a task.
+// ended returns a minimal change that ends a task.
 func ended(t task.Task, status task.Status, when time.Time) task.Change {
 	t.Status, t.EndedAt = status, &when
 	return task.Change{Task: &t, Events: []task.Event{{Type: task.EventEnded, Time: when, Data: json.RawMessage(`{}`)}}}
@@ -217,7 +217,7 @@ func mustCommit(t *testing.T, s task.Store, id string, c task.Change) []task.Eve
 	return events
 }
 
-// fence is that of the last claim of a task, 0 where there is no task.
+// fence returns the fence of a task's last claim, or 0 if no such task exists.
 func fence(t *testing.T, s task.Store, id string) int64 {
 	t.Helper()
 	got, err := s.Task(context.WithoutCancel(t.Context()), id)
@@ -262,7 +262,7 @@ func wantNone(t *testing.T, what string, n int, err error) {
 	}
 }
 
-// ids joins the ids of tasks.
+// ids joins the IDs of tasks.
 func ids(tasks []task.Task) string {
 	var out []string
 	for _, t := range tasks {

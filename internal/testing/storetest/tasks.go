@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// roundTrip keeps every field, also in another process.
+// roundTrip tests that every field is kept, also when another process reads it.
 func roundTrip(t *testing.T, open Place) {
 	s := open(t)
 	n := full()
@@ -34,7 +34,7 @@ func roundTrip(t *testing.T, open Place) {
 	wantEqual(t, "in another process", *c.Task, mustTask(t, open(t), want.ID))
 }
 
-// defaults: times lose what is below a microsecond, lists are never nil, a task that has ended has a time of it.
+// defaults tests that times are truncated to microseconds, lists are never nil, and an ended task has an end time.
 func defaults(t *testing.T, open Place) {
 	s := open(t)
 	n := New("task_a", "ann", "s")
@@ -108,7 +108,7 @@ func idempotency(t *testing.T, open Place) {
 	mustCreate(t, s, keyed("task_e", "ann", "k", "other"))
 }
 
-// idempotencyAtOnce: of equal requests at the same time, to several processes, one makes a task.
+// idempotencyAtOnce tests that equal concurrent requests to several processes create exactly one task.
 func idempotencyAtOnce(t *testing.T, open Place) {
 	stores := []Store{open(t), open(t)}
 	const callers = 16
@@ -138,7 +138,7 @@ func idempotencyAtOnce(t *testing.T, open Place) {
 	}
 }
 
-// commit: all of a change is stored, and what it leaves out stays.
+// commit tests that a change is stored completely, and that fields it leaves out stay.
 func commit(t *testing.T, open Place) {
 	s := open(t)
 	mustCreate(t, s, full())
@@ -155,7 +155,7 @@ func commit(t *testing.T, open Place) {
 	mustCommit(t, s, "task_full", task.Change{})
 	wantEqual(t, "task", *c.Task, mustTask(t, s, "task_full"))
 
-	other := *c.Task // a change leaves these fields alone
+	other := *c.Task // a change does not affect these fields
 	other.Task, other.UserID, other.SessionID, other.CreatedAt, other.Owner = "x", "x", "x", at(99), "x"
 	other.Status = task.Running
 	mustCommit(t, s, "task_full", task.Change{Task: &other})
@@ -280,7 +280,7 @@ func events(t *testing.T, open Place) {
 	wantIs(t, "events of an unknown task", err, task.ErrNotFound)
 }
 
-// eventsAtOnce: events of many commits at the same time are numbered without gaps, each commit's in order.
+// eventsAtOnce tests that events of concurrent commits are numbered without gaps, and in order within each commit.
 func eventsAtOnce(t *testing.T, open Place) {
 	s := open(t)
 	mustCreate(t, s, New("task_a", "ann", "s"))
@@ -290,7 +290,7 @@ func eventsAtOnce(t *testing.T, open Place) {
 	for w := range writers {
 		all.Go(func() {
 			for i := range each {
-				e := event(fmt.Sprint(w, "/", i/2), 100*w+i) // every second key is there already
+				e := event(fmt.Sprint(w, "/", i/2), 100*w+i) // every second key already exists
 				got, err := s.Commit(t.Context(), "task_a", claimed.Fence, task.Change{
 					Events: []task.Event{event("", 0), e}, Steps: []task.Step{{Time: begin, Note: &task.Note{Text: fmt.Sprint(w, "/", i)}}},
 				})
@@ -317,7 +317,7 @@ func eventsAtOnce(t *testing.T, open Place) {
 	}
 }
 
-// eventKeys: an event whose key is there already is not added again; keys are a task's own.
+// eventKeys tests that an event whose key exists is not added again, and that keys are separate for each task.
 func eventKeys(t *testing.T, open Place) {
 	s := open(t)
 	for _, id := range []string{"task_a", "task_b"} {

@@ -10,13 +10,13 @@ import (
 	"mcp-code-exec-harness/internal/pii/seal"
 )
 
-// since: a process learns what another one has added to a session that it has loaded, and gets a conflict where it gives a value or a token
-// another meaning.
+// since tests that a process learns what another process has added to a session that both have loaded, and gets a conflict if it gives a value
+// or a token another meaning.
 func since(t *testing.T, s *suite) {
 	first, second := s.open(t), s.open(t)
 	mark := load(t, first, session).Mark
 	n := load(t, second, session).First
-	if !first.Shared() { // a vault of one process
+	if !first.Shared() { // a vault that is used by one process only
 		if all, _, err := first.Since(t.Context(), session, mark); len(all) > 0 || err != nil || second.Shared() {
 			t.Errorf("of other processes there are %v, %v", all, err)
 		}
@@ -48,8 +48,8 @@ func since(t *testing.T, s *suite) {
 	}
 }
 
-// processes: filters of two processes with one session. Each restores what the other one has hidden, and a value has one token, whichever of
-// them has loaded the session first.
+// processes tests filters of two processes with the same session. Each restores what the other has hidden, and a value has one token, whichever
+// process loaded the session first.
 func processes(t *testing.T, s *suite) {
 	keys, err := seal.New("the test", []byte("0123456789abcdefghijklmnopqrstuvwxyz"))
 	if err != nil {
@@ -67,7 +67,7 @@ func processes(t *testing.T, s *suite) {
 			Detector: detector, Types: detector.Types(), Now: time.Now,
 			Vault: func() (pii.Vault, error) { return vaults[i], nil }, Keys: func() (*seal.Keys, error) { return keys, nil },
 		}).In("alice", "sess_1")
-		if _, err := filters[i].Hide(t.Context(), "crm__search", fmt.Sprintf("first%d@example.com", i)); err != nil { // both have loaded it
+		if _, err := filters[i].Hide(t.Context(), "crm__search", fmt.Sprintf("first%d@example.com", i)); err != nil { // after this loop, both have loaded the session
 			t.Fatal(err)
 		}
 		flush(t, vaults[i])
@@ -103,7 +103,7 @@ func processes(t *testing.T, s *suite) {
 		if err != nil || len(tokens) != 1 || fmt.Sprint(tokens[0].Origins) != "[crm__search hr__list]" {
 			t.Errorf("round %d: policy judges %+v, %v", round, tokens, err)
 		}
-		// Without restoring in between.
+		// The same for a value that is not restored in between.
 		other := fmt.Sprintf("bob%d@example.com", round)
 		if one, two := hide(b, "crm__search", other), hide(a, "crm__search", other); one != two {
 			t.Errorf("round %d: %s has the tokens %s and %s", round, other, one, two)

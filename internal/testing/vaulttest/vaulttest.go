@@ -1,4 +1,4 @@
-// Package vaulttest holds what every vault does. It is imported by tests only.
+// Package vaulttest has tests that every vault must pass. Only tests import it.
 package vaulttest
 
 import (
@@ -18,13 +18,13 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// Place is one place where vaults store. It returns a vault there, as another process has it; the vault is closed at the test's
-// end, and lives as long as the test.
+// Place is one place where vaults store. Each call returns a vault at this place, as a further process would open it. The vault is closed at the
+// end of the test.
 type Place func(t testing.TB) pii.Vault
 
-// Options say what a vault leaves to others.
+// Options has what a vault leaves to other parts.
 type Options struct {
-	// Delete deletes a session, where Vault.Delete leaves that to a store.
+	// Delete deletes a session if Vault.Delete leaves that to a store.
 	Delete func(t testing.TB, v pii.Vault, s pii.Scope)
 }
 
@@ -62,13 +62,13 @@ type suite struct {
 
 var session = pii.Scope{User: "alice", Session: "sess_1"}
 
-// token is the entry of a new token.
+// token returns the entry of a new token.
 func token(typ string, n int, value, origin string) pii.Entry {
 	key := sha256.Sum256([]byte(typ + "\x00" + value))
 	return pii.Entry{Type: typ, N: n, Key: key[:16], Sealed: []byte("\x00\xff sealed " + value), Origin: origin}
 }
 
-// origin is the entry of one more origin of a token.
+// origin returns the entry of a further origin of a token.
 func origin(typ string, n int, from string) pii.Entry {
 	return pii.Entry{Type: typ, N: n, Origin: from}
 }
@@ -116,7 +116,7 @@ func (s *suite) delete(t testing.TB, v pii.Vault, scope pii.Scope) {
 	}
 }
 
-// empty: a session without entries is empty, before and after it was loaded.
+// empty tests that a session without entries is empty, before and after it was loaded.
 func empty(t *testing.T, s *suite) {
 	v := s.open(t)
 	for range 2 {
@@ -132,7 +132,7 @@ func empty(t *testing.T, s *suite) {
 	}
 }
 
-// roundTrip: entries are as they were added, in that order, also for another process.
+// roundTrip tests that entries are loaded unchanged and in their order, also by another process.
 func roundTrip(t *testing.T, s *suite) {
 	v := s.open(t)
 	n := load(t, v, session).First
@@ -156,7 +156,7 @@ func roundTrip(t *testing.T, s *suite) {
 	wantEntries(t, load(t, s.open(t), session).Entries, want)
 }
 
-// scopes: sessions are apart, also those whose user and session joined are equal.
+// scopes tests that sessions are separate, even if user and session joined give the same text.
 func scopes(t *testing.T, s *suite) {
 	v := s.open(t)
 	all := []pii.Scope{{User: "ab", Session: "c"}, {User: "a", Session: "bc"}, {User: "a", Session: "c"}, {User: "a:b", Session: "c"}, {User: "a", Session: "b:c"}, {User: "{a}", Session: "*"}, {User: "alice@example.com", Session: "c"}}
@@ -175,7 +175,7 @@ func scopes(t *testing.T, s *suite) {
 	}
 }
 
-// concurrent: one handle takes the entries of several goroutines; each finds its own in their order.
+// concurrent tests that several goroutines can add entries to one vault, and that the entries of each keep their order.
 func concurrent(t *testing.T, s *suite) {
 	v := s.open(t)
 	other := pii.Scope{User: session.User, Session: "sess_2"}
@@ -221,8 +221,8 @@ func concurrent(t *testing.T, s *suite) {
 	}
 }
 
-// conflicts: two processes cannot give a token two meanings. Either the second one sees the conflict, and none of its additions is
-// stored, or the two have numbers of their own.
+// conflicts tests that two processes cannot give a token two meanings. Either the second process gets a conflict and none of its additions are
+// stored, or each process has its own numbers.
 func conflicts(t *testing.T, s *suite) {
 	a, b := s.open(t), s.open(t)
 	n, m := load(t, a, session).First, load(t, b, session).First
@@ -231,8 +231,8 @@ func conflicts(t *testing.T, s *suite) {
 	flush(t, a)
 	want := []pii.Entry{mine}
 	for _, batch := range [][]pii.Entry{
-		{token("PHONE", m, "p", "task"), token("EMAIL", m, "b", "task"), token("PHONE", m+1, "q", "task")}, // perhaps the token of a
-		{token("PHONE", m+2, "r", "task"), token("EMAIL", m+2, "a", "task"), origin("PHONE", m+2, "file")}, // the value of a
+		{token("PHONE", m, "p", "task"), token("EMAIL", m, "b", "task"), token("PHONE", m+1, "q", "task")}, // possibly the token that a has used
+		{token("PHONE", m+2, "r", "task"), token("EMAIL", m+2, "a", "task"), origin("PHONE", m+2, "file")}, // the value that a has added
 	} {
 		err := b.Add(t.Context(), session, batch)
 		switch {
@@ -245,7 +245,7 @@ func conflicts(t *testing.T, s *suite) {
 		}
 		flush(t, b)
 		wantEntries(t, load(t, a, session).Entries, want)
-		wantEntries(t, load(t, b, session).Entries, want) // the same as after a conflict
+		wantEntries(t, load(t, b, session).Entries, want) // b loads the same as a
 	}
 	m = max(m, n) + 10
 	add(t, b, session, token("EMAIL", m, "new", "task"), origin("EMAIL", n, "file"))
@@ -255,7 +255,7 @@ func conflicts(t *testing.T, s *suite) {
 	}
 }
 
-// racingHandles: processes that add the same values at the same time, and load again after a conflict, agree.
+// racingHandles tests that processes agree on tokens if they add the same values at the same time and load again after a conflict.
 func racingHandles(t *testing.T, s *suite) {
 	const handles, values = 4, 20
 	var wg sync.WaitGroup
@@ -308,7 +308,7 @@ func addValue(ctx context.Context, v pii.Vault, value, origin string) error {
 	return errors.New("conflicts do not end")
 }
 
-// deletion: a deleted session is empty, and can be used again. Others stay.
+// deletion tests that a deleted session is empty and can be used again, and that other sessions stay.
 func deletion(t *testing.T, s *suite) {
 	v := s.open(t)
 	all := []pii.Scope{session, {User: "alice", Session: "sess_2"}, {User: "bob", Session: "sess_1"}}
@@ -338,7 +338,7 @@ func deletion(t *testing.T, s *suite) {
 	wantEntries(t, load(t, v, session).Entries, []pii.Entry{again})
 }
 
-// stats: tokens are counted by type, origins are not.
+// stats tests that tokens are counted by type, and that origins are not counted.
 func stats(t *testing.T, s *suite) {
 	v := s.open(t)
 	second := pii.Scope{User: "alice", Session: "sess_2"}
@@ -368,7 +368,7 @@ func stats(t *testing.T, s *suite) {
 	}
 }
 
-// totals: Load tells what all sessions of a user have together.
+// totals tests that Load returns the totals of all sessions of a user.
 func totals(t *testing.T, s *suite) {
 	v := s.open(t)
 	var bytes, tokens int64
@@ -396,7 +396,7 @@ func totals(t *testing.T, s *suite) {
 	}
 }
 
-// contexts: a context that has ended ends the call, and nothing is stored.
+// contexts tests that calls fail and store nothing if their context has ended.
 func contexts(t *testing.T, s *suite) {
 	v := s.open(t)
 	n := load(t, v, session).First
@@ -414,7 +414,7 @@ func contexts(t *testing.T, s *suite) {
 	add(t, v, session, token("EMAIL", n, "a", "task"))
 }
 
-// callerMayReuse: what a caller does with its entries after Add changes nothing.
+// callerMayReuse tests that changes of the caller's entries after Add have no effect.
 func callerMayReuse(t *testing.T, s *suite) {
 	v := s.open(t)
 	n := load(t, v, session).First
@@ -427,7 +427,7 @@ func callerMayReuse(t *testing.T, s *suite) {
 	wantEntries(t, load(t, v, session).Entries, []pii.Entry{token("EMAIL", n, "a", "task")})
 }
 
-// volume: a token is added as fast to a large session as to a small one, and loaded as fast.
+// volume tests that a token is added to a large session, and loaded, as fast as with a small session.
 func volume(t *testing.T, s *suite) {
 	all := 20_000
 	if generated.Long() {
@@ -473,8 +473,8 @@ func repeat(n int, f func() time.Duration) (took []time.Duration) {
 	return took
 }
 
-// linear fails unless what took so long in a small session takes at most five times as long in a full one: what takes time for each token
-// of the session takes ten times as long. A busy machine makes some of the times longer, but not all.
+// linear fails unless an operation takes at most five times as long in a full session as in a small one: if its time grew with the session's
+// tokens, it would take ten times as long. It tries again, since a busy machine makes some of the times longer, but not all.
 func linear(t *testing.T, what string, small time.Duration, again func() time.Duration) {
 	t.Helper()
 	bound, full := 5*max(small, time.Microsecond), again()

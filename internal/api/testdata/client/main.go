@@ -1,5 +1,4 @@
-// The program of a user of the API, with the client that is generated from its document: package generated is put beside
-// it by the test.
+// This program uses the API through a client that is generated from the API's document. The test puts package generated beside it.
 package main
 
 import (
@@ -26,7 +25,7 @@ func main() {
 	}))
 	check(err)
 
-	// The original's call.
+	// The call of the original program.
 	sync, err := c.TaskWithResponse(ctx, nil, generated.TaskJSONRequestBody{UserId: "alice", Task: "RUN<<return {total: 42}>>"})
 	check(err)
 	fmt.Println(sync.JSON200.Output, *sync.JSON200.Text, len(sync.JSON200.Runs))

@@ -1,7 +1,7 @@
 // Package quickjs holds the engine of the wasm tier: QuickJS-ng compiled to WebAssembly.
 //
-// quickjs.wasm is taken unchanged from the npm package quickjs-wasi (MIT, see LICENSE); generate.sh makes it again and
-// checks both the package and the file against the checksums recorded there and here.
+// quickjs.wasm is an unchanged copy from the npm package quickjs-wasi (MIT, see LICENSE). generate.sh extracts it again and
+// compares both the package and the file with recorded checksums.
 package quickjs
 
 import (
@@ -10,7 +10,7 @@ import (
 
 //go:generate ./generate.sh
 
-// Version is the npm package and version that quickjs.wasm comes from.
+// Version is the npm package, with its version, that contains quickjs.wasm.
 const Version = "quickjs-wasi@3.6.2"
 
 // SHA256 is the checksum of Wasm, in hexadecimal. It identifies the engine in a run's start record.

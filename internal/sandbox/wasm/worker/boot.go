@@ -10,18 +10,18 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// guestRuntime is the guest runtime and its libraries as the engine's compiled code.
+// guestRuntime is the guest runtime and its libraries, compiled for the engine.
 type guestRuntime struct{ prelude, libraries []byte }
 
-// compileRuntime compiles scripts in an instance of its own, so that what the compiler leaves in the heap is in no snapshot. The code is without
-// the text of its functions, which would take more of a snapshot than all their objects.
+// compileRuntime compiles the scripts in a separate instance, so that what the compiler leaves in the heap does not get into the snapshot. The
+// code does not include the source text of its functions, which would take more of the snapshot than all their objects.
 func compileRuntime(ctx context.Context, e *engine, segments []segment, prelude, libraries []byte) (r guestRuntime, err error) {
 	v, _, err := e.initialize(ctx, segments)
 	if err != nil {
 		return r, err
 	}
 	defer v.close(ctx)
-	// The bundle declares one global; a function around it keeps the name from the guest.
+	// The bundle declares one global; the function around it hides the name from the guest.
 	text := append([]byte("(()=>{"), prelude...)
 	text = append(text, "\n;return __harness.default})()"...)
 	if r.prelude, err = v.compile(ctx, text, "harness:prelude"); err != nil {
@@ -34,7 +34,7 @@ func compileRuntime(ctx context.Context, e *engine, segments []segment, prelude,
 	return r, nil
 }
 
-// initialize makes a new instance of the engine with empty memory, and returns it with the lowest address of its stack.
+// initialize returns a new instance of the engine with initialized memory, and the lowest address of its stack.
 func (e *engine) initialize(ctx context.Context, segments []segment) (v *vm, stack uint32, err error) {
 	limit := &limiter{}
 	limit.limit.Store(buildMemory)
@@ -75,14 +75,15 @@ func (e *engine) initialize(ctx context.Context, segments []segment) (v *vm, sta
 	return v, stack, nil
 }
 
-// moveStack gives the engine a stack of the size that programs need, and returns its lowest address. It must have no calls under way.
+// moveStack gives the engine a stack of the size that programs need, and returns the lowest address of the stack. No call of the engine may be
+// under way.
 func (v *vm) moveStack(ctx context.Context) (lowest uint32, err error) {
 	const size = guestStack + stackReserve
 	lowest, err = v.invoke(ctx, "wasm_malloc", size)
 	if err != nil || lowest == 0 {
 		return 0, fmt.Errorf("allocate the engine's stack: %w", cmp.Or(err, errMemory))
 	}
-	return lowest, v.setStack(uint64(lowest+size) &^ 15) // C wants 16
+	return lowest, v.setStack(uint64(lowest+size) &^ 15) // C requires alignment to 16 bytes
 }
 
 // setStack sets the engine's stack pointer.
@@ -95,7 +96,7 @@ func (v *vm) setStack(at uint64) error {
 	return nil
 }
 
-// runApart evaluates compiled code in a realm of its own, in the same heap, and returns its value.
+// runApart evaluates compiled code in a new realm of the same heap, and returns the value.
 func (v *vm) runApart(ctx context.Context, code []byte, stack uint32) (value handle, err error) {
 	runtime, err := v.invoke(ctx, "qjs_get_runtime_ptr")
 	if err != nil {
@@ -119,7 +120,7 @@ func (v *vm) runApart(ctx context.Context, code []byte, stack uint32) (value han
 	return value, err
 }
 
-// boot evaluates the prelude and hands it the host functions and the libraries. stack is the lowest address of the stack.
+// boot evaluates the prelude and passes it the host functions and the libraries. stack is the lowest address of the stack.
 func (v *vm) boot(ctx context.Context, r guestRuntime, stack uint32, h *header) error {
 	boot, err := v.run(ctx, r.prelude, stack)
 	if err != nil {
@@ -170,7 +171,8 @@ func (v *vm) boot(ctx context.Context, r guestRuntime, stack uint32, h *header) 
 	return v.drain(ctx)
 }
 
-// explain gives an exception its message and stack. Only for the runtime's own errors: it may run guest code.
+// explain returns an error with the message and stack of an exception. It may run guest code, so it must only be used for the runtime's own
+// errors.
 func (v *vm) explain(ctx context.Context, err error) error {
 	thrown, ok := errors.AsType[*jsError](err)
 	if !ok {
@@ -187,7 +189,7 @@ func (v *vm) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("exception: %s", text)
 }
 
-// stripSource is JS_WRITE_OBJ_STRIP_SOURCE: compiled functions keep their positions and lose their text.
+// stripSource is JS_WRITE_OBJ_STRIP_SOURCE: compiled functions keep their positions but not their source text.
 const stripSource = 1 << 4
 
 // compile returns the compiled code of a script.
@@ -217,8 +219,8 @@ func (v *vm) compile(ctx context.Context, text []byte, file string) (code []byte
 	return bytes.Clone(read), nil
 }
 
-// run evaluates compiled code and returns its completion value. The code lies at the far end of the stack, which the evaluation does not reach, and
-// not in the heap, which would keep its size.
+// run evaluates compiled code and returns its completion value. It puts the code at the far end of the stack, which the evaluation does not reach,
+// because the heap would stay larger by the size of the code.
 func (v *vm) run(ctx context.Context, code []byte, stack uint32) (handle, error) {
 	if len(code) > guestStack*3/4 || !v.memory.Write(stack, code) {
 		return 0, fmt.Errorf("compiled code of %d bytes does not fit into the stack", len(code))
@@ -230,11 +232,11 @@ func (v *vm) run(ctx context.Context, code []byte, stack uint32) (handle, error)
 	return handle(result), v.exception(ctx, handle(result))
 }
 
-// collectAt is the size of the heap in bytes at which the first collection of a program comes. A collection writes to every object, and so makes the
-// pages of the snapshot private; all but cycles is freed without one.
+// collectAt is the heap size in bytes at which a program's first garbage collection happens. A collection writes to every object, and so makes
+// the pages of the snapshot private. Reference counts free everything except cycles without a collection.
 const collectAt = 6 << 20
 
-// settleHeap collects what the heap does not need.
+// settleHeap collects garbage and sets the threshold of the next collection.
 func (v *vm) settleHeap(ctx context.Context) error {
 	if _, err := v.invoke(ctx, "qjs_run_gc"); err != nil {
 		return err

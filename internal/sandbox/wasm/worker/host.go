@@ -17,8 +17,8 @@ const wasiBadFile = 8
 // hostFunc is the body of a function that the engine imports; params and results share the stack.
 type hostFunc func(ctx context.Context, v *vm, stack []uint64)
 
-// imports returns the engine's imports. Time, zone and entropy are constants: nothing of the machine may enter a run,
-// and the guest runtime supplies clock and randomness of its own.
+// imports returns the engine's imports. Time, zone and entropy are constants, because a run must not depend on the machine;
+// the guest runtime has its own clock and randomness.
 func (e *engine) imports() map[string]hostFunc {
 	constant := func(result uint64) hostFunc {
 		return func(_ context.Context, _ *vm, stack []uint64) { stack[0] = result }
@@ -151,7 +151,7 @@ func (e *engine) serve(ctx context.Context, v *vm, name string, arg func(uint32)
 	return handle(undefined), err
 }
 
-// hostRejection keeps account of promises that were rejected without a handler.
+// hostRejection records promises that were rejected without a handler, and removes those that get one later.
 func (e *engine) hostRejection(ctx context.Context, v *vm, stack []uint64) {
 	// wazero leaves the upper half of a 32-bit slot undefined.
 	promise, reason, handled := handle(stack[0]), handle(stack[1]), uint32(stack[2]) != 0
@@ -160,7 +160,7 @@ func (e *engine) hostRejection(ctx context.Context, v *vm, stack []uint64) {
 		return
 	}
 	if !handled {
-		// The promise is not freed, so that no later one can have its address.
+		// The promise is not freed, so that no later promise can have its address.
 		v.pending = append(v.pending, rejection{key, reason})
 		return
 	}

@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// input is where a worker's frames come from. However busy the guest is, frames are taken off the pipe: the host must
-// not wait for it. A cancel frame acts when it arrives.
+// input is the source of a worker's frames. It takes frames off the pipe even while the guest is busy, because the host must
+// not wait for the guest. A cancel frame takes effect when it arrives.
 type input interface {
 	// take waits for the next frame.
 	take() []byte
-	// poll takes in what has arrived, without waiting. The engine's interrupt hook calls it.
+	// poll reads the frames that have arrived, without waiting. The engine's interrupt hook calls it.
 	poll()
 }
 
 func isCancel(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"t":"cancel"`)) }
 
-// inbox is an input that another goroutine fills. It has no limit of its own: the host limits the calls in flight.
+// inbox is an input that another goroutine fills. It needs no limit, because the host limits the calls in flight.
 type inbox struct {
 	mu    sync.Mutex
 	lines [][]byte
-	some  sync.Cond // signals a line
+	some  sync.Cond // signals that lines has an element
 }
 
 func newInbox() *inbox {

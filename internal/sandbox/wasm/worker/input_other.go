@@ -9,14 +9,14 @@ import (
 	"sync/atomic"
 )
 
-// newInput reads frames from stdin.
+// newInput returns an input that reads frames from stdin.
 func newInput(stdin io.Reader, stop *atomic.Bool) (input, error) {
 	q := newInbox()
 	go q.read(stdin, stop)
 	return q, nil
 }
 
-// read fills the inbox until the host is gone; then the process ends, wherever the guest is.
+// read fills the inbox until the host is gone. Then it ends the process, whatever the guest is doing.
 func (q *inbox) read(stdin io.Reader, stop *atomic.Bool) {
 	reader := bufio.NewReaderSize(stdin, 64<<10)
 	for {

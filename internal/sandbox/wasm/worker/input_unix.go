@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pipeInput reads frames on the engine's own thread: blocking while the guest waits, and from the engine's interrupt hook
-// while it computes. A reader in a goroutine of its own would cost every answer a switch between threads.
+// pipeInput reads frames on the engine's own thread: it blocks while the guest waits, and reads from the engine's interrupt hook
+// while the guest computes. A separate goroutine would cost a thread switch for every answer.
 type pipeInput struct {
 	fd      int
 	stop    *atomic.Bool // set when a cancel frame arrives
@@ -23,17 +23,17 @@ type pipeInput struct {
 	chunk   [64 << 10]byte
 }
 
-// maxAhead is how many bytes of frames poll takes in ahead of the guest. Behind more the host has to wait, and a cancel frame
-// is not seen: the host kills the process then.
+// maxAhead is the maximum number of bytes of frames that poll reads ahead of the guest. If more arrive, the host has to wait and a
+// cancel frame is not seen; the host then kills the process.
 const maxAhead = 64 << 20
 
-// newInput reads frames from stdin.
+// newInput returns an input that reads frames from stdin.
 func newInput(stdin io.Reader, stop *atomic.Bool) (input, error) {
 	file, ok := stdin.(*os.File)
 	if !ok {
 		return nil, errors.New("standard input is not a file")
 	}
-	return &pipeInput{fd: int(file.Fd()), stop: stop}, nil // Fd makes it blocking
+	return &pipeInput{fd: int(file.Fd()), stop: stop}, nil // Fd sets the file to blocking mode
 }
 
 func (p *pipeInput) take() []byte {
@@ -56,7 +56,7 @@ func (p *pipeInput) poll() {
 	}
 }
 
-// read waits for a chunk. When the host is gone the process ends, wherever the guest is.
+// read waits for a chunk of input. When the host is gone it ends the process, whatever the guest is doing.
 func (p *pipeInput) read() {
 	n, err := unix.Read(p.fd, p.chunk[:])
 	if errors.Is(err, unix.EINTR) {

@@ -2,8 +2,8 @@
 
 package worker
 
-// volunteer does nothing: only Linux chooses by such a score.
+// volunteer does nothing: only Linux has a score by which it chooses processes to kill.
 func volunteer() {}
 
-// limitMemory does nothing: other systems have no such limit, or do not keep it.
+// limitMemory does nothing: other systems have no such limit or do not enforce it.
 func limitMemory(int64) {}

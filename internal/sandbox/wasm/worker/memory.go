@@ -6,11 +6,11 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// pageSize is a WebAssembly page.
+// pageSize is the size in bytes of a WebAssembly page.
 const pageSize = 64 << 10
 
-// limiter caps a linear memory. limit may change while the guest runs; refused says that growing was denied since the
-// run began, which distinguishes running out of memory from a guest that only says so.
+// limiter limits the size of a linear memory. limit may change while the guest runs. refused reports that growing was refused since the
+// run began, which distinguishes a guest that ran out of memory from one that only claims it.
 type limiter struct {
 	limit   atomic.Int64
 	refused atomic.Bool
@@ -24,12 +24,12 @@ func (l *limiter) allow(size uint64) bool {
 	return false
 }
 
-// heapMemory is a linear memory on Go's heap. It backs the build of a snapshot everywhere, and runs where no
-// copy-on-write mapping is available.
+// heapMemory is a linear memory on Go's heap. Building a snapshot always uses it; runs use it on systems without a
+// copy-on-write mapping.
 type heapMemory struct {
 	limit *limiter
 	image []byte
-	data  []extent // the parts of image that are not zero
+	data  []extent // parts of image that are not zero
 	buf   []byte
 }
 
@@ -44,7 +44,7 @@ func (m *heapMemory) Reallocate(size uint64) []byte {
 		}
 	}
 	if uint64(cap(m.buf)) < size {
-		// Doubling keeps the copying linear in what the guest allocates.
+		// Doubling keeps the total copying linear in the size that the guest allocates.
 		grown := make([]byte, size, min(max(size, 2*uint64(cap(m.buf))), uint64(max(m.limit.limit.Load(), int64(size)))))
 		copy(grown, m.buf)
 		m.buf = grown
@@ -55,7 +55,7 @@ func (m *heapMemory) Reallocate(size uint64) []byte {
 
 func (m *heapMemory) Free() { m.buf = nil }
 
-// allocator makes the memory of each instance.
+// allocator returns an allocator that calls make for the memory of each instance.
 func allocator(make func() experimental.LinearMemory) experimental.MemoryAllocator {
 	return experimental.MemoryAllocatorFunc(func(_, _ uint64) experimental.LinearMemory { return make() })
 }

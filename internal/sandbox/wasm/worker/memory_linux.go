@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// image is the memory that every instance starts from, and the mapping that instances use one after another.
+// image is the memory image that every instance starts from, and the mapping that instances use one after another.
 type image struct {
 	file    *os.File // file with the image at offset
 	offset  int64
-	shared  []byte   // the image, read-only
-	hot     []extent // pages that every program writes
+	shared  []byte   // read-only mapping of the image
+	hot     []extent // parts that every program writes to
 	reserve int64    // bytes of address space of a linear memory
 	limit   *limiter
-	pagemap *os.File      // page map of this process; nil where the system has none
-	entries []byte        // entries for an instance's pages
+	pagemap *os.File      // page map of this process; nil if the system has none
+	entries []byte        // buffer for the page map entries of an instance
 	free    *mappedMemory // mapping of the last instance
 }
 
@@ -31,11 +31,11 @@ func mapImage(file *os.File, offset, size, reserve int64, hot []extent, limit *l
 	if i.shared, err = unix.Mmap(int(file.Fd()), offset, int(size), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("map the snapshot: %w", err)
 	}
-	i.pagemap, _ = os.Open("/proc/self/pagemap") // without it, every instance gets a mapping of its own
+	i.pagemap, _ = os.Open("/proc/self/pagemap") // without the page map, every instance gets a new mapping
 	return i, nil
 }
 
-// memory returns a linear memory that holds the image: the last instance's, if it can be restored.
+// memory returns a linear memory that holds the image. It reuses the memory of the last instance if that can be restored.
 func (i *image) memory() (experimental.LinearMemory, error) {
 	m := i.free
 	i.free = nil
@@ -48,8 +48,8 @@ func (i *image) memory() (experimental.LinearMemory, error) {
 	return i.reserveMemory()
 }
 
-// reserveMemory reserves address space and maps the image copy-on-write over its beginning. The hot parts are copied now: a page
-// fault in a running program costs a microsecond or two.
+// reserveMemory reserves address space and maps the image copy-on-write over its beginning. It copies the hot parts at once, because
+// a page fault in a running program costs a microsecond or two.
 func (i *image) reserveMemory() (*mappedMemory, error) {
 	reserved, err := unix.Mmap(-1, 0, int(i.reserve), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
@@ -61,23 +61,23 @@ func (i *image) reserveMemory() (*mappedMemory, error) {
 		unix.Munmap(reserved)
 		return nil, fmt.Errorf("map the snapshot: %w", err)
 	}
-	// Kernels before 5.14 do not know this: then the pages come when they are touched.
+	// Kernels before 5.14 do not support this; then the pages are copied when the guest writes to them.
 	for _, e := range i.hot {
 		unix.Madvise(reserved[e.From:e.To], unix.MADV_POPULATE_WRITE)
 	}
 	return &mappedMemory{image: i, reserved: reserved, size: uint64(size)}, nil
 }
 
-// The bits of an entry of /proc/pid/pagemap, see the kernel's admin-guide/mm/pagemap.
+// Bits of an entry of /proc/pid/pagemap; see the kernel's admin-guide/mm/pagemap.
 const (
 	pagePresent = 1 << 63
 	pageSwapped = 1 << 62
 	pageOfFile  = 1 << 61
 )
 
-// restore makes a memory equal to the image. Written pages of the image are private, and are copied back: that takes a
-// third of the processor time of mapping and faulting them again. Pages that the guest added after the image are returned. The error is
-// that of a system which does not report private pages.
+// restore makes a memory equal to the image. Pages of the image that the guest has written are private, and restore copies them back: that
+// takes a third of the processor time of mapping and faulting them again. It gives pages that the guest added after the image back to the
+// system. It fails on a system that does not report private pages.
 func (i *image) restore(m *mappedMemory) error {
 	if i.pagemap == nil || len(i.hot) == 0 {
 		return errors.ErrUnsupported
@@ -95,7 +95,7 @@ func (i *image) restore(m *mappedMemory) error {
 		entry := binary.NativeEndian.Uint64(entries[page*8:])
 		return entry&(pagePresent|pageSwapped) != 0 && entry&pageOfFile == 0
 	}
-	for _, e := range i.hot { // these pages are always private, which checks the system's report
+	for _, e := range i.hot { // hot pages are always private, so this checks that the system reports private pages
 		if !private(int(e.From) / system) {
 			return errors.ErrUnsupported
 		}
@@ -119,7 +119,7 @@ func (i *image) restore(m *mappedMemory) error {
 // the guest writes to them.
 type mappedMemory struct {
 	image    *image
-	reserved []byte // the whole reservation, PROT_NONE past size
+	reserved []byte // whole reservation, PROT_NONE after size
 	size     uint64 // bytes that the guest may touch
 }
 
@@ -138,7 +138,7 @@ func (m *mappedMemory) Reallocate(size uint64) []byte {
 	return m.reserved[:size:size]
 }
 
-// Free leaves the memory to the next instance.
+// Free keeps the memory for the next instance.
 func (m *mappedMemory) Free() {
 	m.image.free = m
 }
@@ -162,7 +162,7 @@ func sealed(name string, data []byte) (*os.File, error) {
 	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	for try := 0; errors.Is(err, unix.EBUSY) && try < sealTries; try++ {
-		time.Sleep(sealPause) // the kernel holds a page for a moment, and says no more of it
+		time.Sleep(sealPause) // the kernel briefly holds a reference to a page and gives no other signal when it is free
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	}
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// segment is one active data segment of a WebAssembly module: bytes that instantiation writes at a fixed address.
+// segment is one active data segment of a WebAssembly module: bytes that instantiation writes to a fixed address.
 type segment struct {
 	offset uint32
 	data   []byte
@@ -21,10 +21,10 @@ const (
 	sectionDataCount = 12
 )
 
-// split returns a module without its data and custom sections, its outline, and the data segments.
+// split returns the module without its data and custom sections, the outline of the module, and the data segments.
 //
-// A module without data can be instantiated over a memory that already holds an image, without overwriting it. The outline
-// is that module with a body of one instruction for each function: it declares the same types, imports, exports and tables,
+// A module without data can be instantiated over a memory that already holds an image, without overwriting the image. The outline
+// is that module with all function bodies replaced by one instruction. It declares the same types, imports, exports and tables,
 // so it fits the machine code of the module, and it is decoded and validated in a tenth of the time.
 func split(wasm []byte) (module, outline []byte, segments []segment, err error) {
 	if !bytes.HasPrefix(wasm, []byte("\x00asm\x01\x00\x00\x00")) {
@@ -102,7 +102,8 @@ func dataSegments(section []byte) ([]segment, error) {
 	return segments, nil
 }
 
-// leb32 reads an unsigned LEB128 number and the bytes it took. Signed offsets below 2^31 read the same.
+// leb32 decodes an unsigned LEB128 number and returns it with its length in bytes. Signed numbers from 0 to 2^31-1 are decoded correctly
+// too.
 func leb32(b []byte) (value uint32, n int, err error) {
 	v, n := binary.Uvarint(b)
 	if n <= 0 || v > 1<<32-1 {

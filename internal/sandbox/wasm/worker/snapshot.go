@@ -16,33 +16,33 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/wasm/quickjs"
 )
 
-// Limits of building: the guest runtime needs far less.
+// buildMemory is the maximum memory in bytes while building a snapshot. The guest runtime needs far less.
 const buildMemory = 64 << 20
 
-// guestStack is QuickJS's stack in bytes: some 10,000 calls of a simple function. stackReserve is what its C code may use beyond that, which it
-// checks at calls only. A page of it costs memory when it is first written to. For each call the machine code takes 7 KiB of another stack, of which
-// wazero gives 84 MB: more would not make the recursion deeper.
+// guestStack is the size of QuickJS's stack in bytes, enough for some 10,000 calls of a simple function. stackReserve is the additional space for
+// its C code, because QuickJS checks the stack only at calls. A page of the stack takes memory once it is written to. A larger stack would not
+// allow deeper recursion: for each call the machine code takes 7 KiB of another stack, which wazero limits to 84 MB.
 const (
 	guestStack   = 2560 << 10
 	stackReserve = 512 << 10
 )
 
-// header says how to continue from an image. It fills the first page of a snapshot; the image follows.
+// header describes how to continue from an image. It fills the first page of a snapshot; the image follows.
 type header struct {
 	Magic string `json:"magic"`
-	Stack uint64 `json:"stack"` // the stack pointer
-	Size  int64  `json:"size"`  // bytes of the image
-	// The guest runtime's entry points.
+	Stack uint64 `json:"stack"` // stack pointer
+	Size  int64  `json:"size"`  // size of the image in bytes
+	// Entry points of the guest runtime.
 	Start   handle   `json:"start"`
 	Deliver handle   `json:"deliver"`
 	Settle  handle   `json:"settle"`
 	StackOf handle   `json:"stackOf"`
-	Data    []extent `json:"data"` // the parts of the image that are not zero
+	Data    []extent `json:"data"` // parts of the image that are not zero
 	// Hot are the parts of the image that every program writes to, found by running one.
 	Hot []extent `json:"hot,omitempty"`
 }
 
-// extent is a part of the image, in bytes.
+// extent is a byte range of the image.
 type extent struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"`
@@ -50,18 +50,18 @@ type extent struct {
 
 const snapshotMagic = "harness snapshot 5"
 
-// Version changes with the form of what Build makes.
+// Version identifies the format of the files that Build writes.
 const Version = snapshotMagic
 
-// The files of a directory that Build fills and workers start from.
+// Names in the directory that Build fills and workers start from.
 const (
-	codeDir      = "code"     // the compilation cache with the engine's machine code
-	outlineFile  = "module"   // the engine without its code
-	snapshotFile = "snapshot" // the memory to start from
+	codeDir      = "code"     // compilation cache with the engine's machine code
+	outlineFile  = "module"   // outline of the engine
+	snapshotFile = "snapshot" // initial memory
 )
 
-// Build fills dir, an existing directory, with what workers start from: the engine's machine code and the memory in which
-// prelude, the guest runtime, and its libraries are evaluated.
+// Build fills dir, an existing directory, with the files that workers start from: the engine's machine code, and the memory after
+// the evaluation of prelude, which is the guest runtime, and of its libraries.
 func Build(ctx context.Context, dir string, prelude, libraries []byte) error {
 	module, outline, segments, err := split(quickjs.Wasm)
 	if err != nil {
@@ -86,7 +86,7 @@ func Build(ctx context.Context, dir string, prelude, libraries []byte) error {
 	if err != nil {
 		return err
 	}
-	// The trial is also the proof that the machine code fits the outline.
+	// The trial also proves that the machine code fits the outline.
 	if e, err = openEngine(ctx, dir); err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func Build(ctx context.Context, dir string, prelude, libraries []byte) error {
 	return os.WriteFile(filepath.Join(dir, snapshotFile), snapshot, 0o600)
 }
 
-// fitOutline makes a compilation cache that has the machine code in the cache full for the outline. An entry of a cache
-// depends on its module in nothing but its name, and compiling the outline tells the name.
+// fitOutline makes a compilation cache in dir in which the machine code from the cache full belongs to the outline. Only the name of
+// a cache entry depends on the module, and compiling the outline creates an entry with the right name.
 func fitOutline(ctx context.Context, outline []byte, full, dir string) error {
 	if _, err := newEngine(ctx, outline, dir); err != nil {
 		return err
@@ -117,7 +117,7 @@ func fitOutline(ctx context.Context, outline []byte, full, dir string) error {
 	return os.Rename(from, to)
 }
 
-// onlyFile returns the path of the one file below dir.
+// onlyFile returns the path of the only file below dir.
 func onlyFile(dir string) (path string, err error) {
 	files := 0
 	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -142,8 +142,8 @@ func openEngine(ctx context.Context, dir string) (*engine, error) {
 	return newEngine(ctx, outline, filepath.Join(dir, codeDir))
 }
 
-// evaluate runs the guest runtime in a new instance and returns the memory it leaves, with its header.
-// Nothing of the machine enters: the engine sees constant time and entropy, so the same scripts give the same bytes.
+// evaluate runs the guest runtime in a new instance and returns the resulting memory with its header.
+// The engine sees constant time and entropy, so the same scripts give the same bytes on every machine.
 func evaluate(ctx context.Context, e *engine, segments []segment, prelude, libraries []byte) (h header, image []byte, err error) {
 	r, err := compileRuntime(ctx, e, segments, prelude, libraries)
 	if err != nil {
@@ -165,13 +165,13 @@ func evaluate(ctx context.Context, e *engine, segments []segment, prelude, libra
 	memory, _ := v.memory.Read(0, v.memory.Size())
 	h.Size = int64(len(memory))
 	image = bytes.Clone(memory)
-	clear(image[stack:h.Stack]) // remains of calls that have returned
+	clear(image[stack:h.Stack]) // erases what calls that have returned left on the stack
 	h.Data = differing(image, make([]byte, len(image)))
 	return h, image, nil
 }
 
-// trial restores an image, runs a program that makes a call and returns the parts that were written to. A later
-// instance has those copied before its program arrives.
+// trial restores an image, runs a program that makes a call, and returns the parts that were written to. Later
+// instances copy those parts before their program arrives.
 func trial(ctx context.Context, e *engine, h header, image []byte) ([]extent, error) {
 	in := newInbox()
 	w := &worker{engine: e, header: h, limit: &limiter{}, out: &output{w: io.Discard}, in: in}
@@ -206,7 +206,7 @@ func trial(ctx context.Context, e *engine, h header, image []byte) ([]extent, er
 	return differing(image, after), nil
 }
 
-// differing returns the pages of the system in which two images differ, neighbours joined.
+// differing returns the system pages in which two images differ. It joins adjacent pages.
 func differing(a, b []byte) []extent {
 	var all []extent
 	size := int64(os.Getpagesize())
@@ -233,7 +233,7 @@ func encodeSnapshot(h header, image []byte) ([]byte, error) {
 	return append(snapshot, image...), nil
 }
 
-// decodeHeader reads the first page of a snapshot; size is that of the whole.
+// decodeHeader decodes the first page of a snapshot. size is the size of the whole snapshot.
 func decodeHeader(page []byte, size int64) (h header, err error) {
 	if err := json.Unmarshal(bytes.TrimRight(page, "\x00"), &h); err != nil || h.Magic != snapshotMagic {
 		return h, errors.New("not a snapshot of this version")

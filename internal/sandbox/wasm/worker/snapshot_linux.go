@@ -7,7 +7,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// snapshotFD is the descriptor on which a worker finds the sealed snapshot.
+// snapshotFD is the descriptor of the sealed snapshot in a worker.
 const snapshotFD = 3
 
 // openSnapshot maps the sealed snapshot copy-on-write.
@@ -36,7 +36,7 @@ func openImage(file *os.File, s Settings, limit *limiter) (header, func() (exper
 }
 
 // ShareSnapshot copies the snapshot in dir into a sealed file that workers inherit as descriptor 3: they share its pages,
-// and none of them can change what the others see. The file is nil where the system has no such files.
+// and no worker can change what the others see. On other systems the file is nil.
 func ShareSnapshot(dir string) (*os.File, error) {
 	data, err := os.ReadFile(filepath.Join(dir, snapshotFile))
 	if err != nil {

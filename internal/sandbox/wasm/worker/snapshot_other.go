@@ -24,5 +24,5 @@ func openSnapshot(s Settings, limit *limiter) (header, func() (experimental.Line
 	}, nil
 }
 
-// ShareSnapshot returns nil: workers read the file.
+// ShareSnapshot returns nil, because workers read the snapshot file themselves.
 func ShareSnapshot(string) (*os.File, error) { return nil, nil }

@@ -16,22 +16,22 @@ import (
 // handle is a QuickJS value: the address of a boxed JSValue in linear memory, so it survives a snapshot.
 type handle uint32
 
-// errInterrupted ends a program that the interrupt hook stopped.
+// errInterrupted is the error of a program that the interrupt hook stopped.
 var errInterrupted = errors.New("interrupted")
 
-// engine is the compiled module with its host functions. One goroutine uses it; interrupt may be called from any.
+// engine is the compiled module with its host functions. Only one goroutine uses it, except that any goroutine may set stop.
 type engine struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
-	vm       *vm // the instance in use, for the host functions
+	vm       *vm // instance in use, for the host functions
 
-	stop   atomic.Bool // polled by the interrupt hook
-	failed error       // why a host function stopped the program; nil when the host did
+	stop   atomic.Bool // stops the program; the interrupt hook polls it
+	failed error       // reason why a host function stopped the program; nil if the host process did
 
-	// What the guest's host functions do; set before the guest runs. sendSync returns the answer frame.
+	// Implementations of the guest's host functions; set before the guest runs. sendSync returns the answer frame.
 	send     func(text []byte)
 	sendSync func(text []byte) ([]byte, error)
-	// poll is called by the interrupt hook, every few thousand operations.
+	// poll is called by the interrupt hook every few thousand operations.
 	poll func()
 }
 
@@ -41,7 +41,7 @@ func (e *engine) fail(err error) {
 	e.stop.Store(true)
 }
 
-// stopped returns why the program was stopped, nil while it may go on.
+// stopped returns the reason why the program was stopped, nil while it may continue.
 func (e *engine) stopped() error {
 	switch {
 	case !e.stop.Load():
@@ -58,7 +58,7 @@ func newEngine(ctx context.Context, module []byte, dir string) (*engine, error) 
 	if err != nil {
 		return nil, fmt.Errorf("open compilation cache: %w", err)
 	}
-	// The interrupt hook of the engine stops programs; wazero's own costs four to six times the speed.
+	// The interrupt hook of the engine stops programs; wazero's own check would make them four to six times slower.
 	config := wazero.NewRuntimeConfigCompiler().WithCompilationCache(cache).WithCloseOnContextDone(false)
 	e := &engine{runtime: wazero.NewRuntimeWithConfig(ctx, config)}
 	if e.compiled, err = e.runtime.CompileModule(ctx, module); err != nil {
@@ -76,14 +76,14 @@ type vm struct {
 	module  api.Module
 	memory  api.Memory
 	funcs   map[string]api.Function
-	pending []rejection // unhandled, oldest first
+	pending []rejection // unhandled rejections, oldest first
 
 	undefined handle // value of this in every call
-	yes       handle // the value true
-	scratch   uint32 // scratchSize bytes of guest memory for arguments and lengths
+	yes       handle // value true
+	scratch   uint32 // address of scratchSize bytes of guest memory for arguments and lengths
 }
 
-// scratchSize holds the arguments of a call.
+// scratchSize is the size in bytes of the scratch memory, which holds the arguments of a call.
 const scratchSize = 64
 
 // rejection is a promise that was rejected without a handler.
@@ -110,7 +110,7 @@ func (v *vm) close(ctx context.Context) {
 	}
 }
 
-// invoke calls an exported function of the engine with 32-bit arguments. An error is a trap: the instance is lost.
+// invoke calls an exported function of the engine with 32-bit arguments. An error is a trap, after which the instance cannot be used.
 func (v *vm) invoke(ctx context.Context, name string, args ...uint32) (uint32, error) {
 	fn := v.funcs[name]
 	if fn == nil {
@@ -129,7 +129,7 @@ func (v *vm) invoke(ctx context.Context, name string, args ...uint32) (uint32, e
 	return uint32(stack[0]), nil
 }
 
-// trapError keeps the first line of a trap; the rest is a WebAssembly stack without symbols.
+// trapError returns an error with the first line of a trap; the rest is a WebAssembly stack without symbols.
 func trapError(name string, err error) error {
 	message, _, _ := strings.Cut(err.Error(), "\n")
 	if strings.HasSuffix(message, "stack overflow") {
@@ -153,7 +153,7 @@ func (v *vm) lend(ctx context.Context, data []byte, use func(ptr uint32) (uint32
 	}
 	result, err := use(ptr)
 	if err != nil {
-		return 0, err // the instance is lost
+		return 0, err // after a trap the instance cannot be used, so nothing is freed
 	}
 	_, err = v.invoke(ctx, "wasm_free", ptr)
 	return handle(result), err
@@ -174,15 +174,15 @@ func (v *vm) alloc(ctx context.Context, data []byte) (uint32, error) {
 }
 
 var (
-	// errStack reports a recursion that was too deep for the machine code before it was for QuickJS.
+	// errStack reports a recursion that exceeded the stack of the machine code before that of QuickJS.
 	errStack = errors.New("stack overflow")
 	// errMemory reports that the guest's memory is full.
 	errMemory = errors.New("out of memory")
-	// errFrameSize reports a frame of the guest that is longer than the host takes.
+	// errFrameSize reports a frame of the guest that is longer than the host accepts.
 	errFrameSize = fmt.Errorf("the program sent more than %d MiB at once", frame.MaxSize>>20)
 )
 
-// stringOf copies a JavaScript value as UTF-8 text. It must be a string: conversion would run guest code.
+// stringOf returns a copy of a JavaScript string as UTF-8. It refuses other values, because their conversion would run guest code.
 func (v *vm) stringOf(ctx context.Context, h handle) ([]byte, error) {
 	if is, err := v.invoke(ctx, "qjs_is_string", uint32(h)); err != nil || is == 0 {
 		return nil, errors.Join(errors.New("not a string"), err)
@@ -211,7 +211,7 @@ func (v *vm) stringOf(ctx context.Context, h handle) ([]byte, error) {
 	return text, err
 }
 
-// reserve returns the scratch memory. A caller is done with it before the guest runs again.
+// reserve returns the address of the scratch memory. Its content is valid only until the guest runs again.
 func (v *vm) reserve(ctx context.Context) (uint32, error) {
 	if v.scratch != 0 {
 		return v.scratch, nil
@@ -230,7 +230,7 @@ func (v *vm) call(ctx context.Context, fn handle, args ...handle) (handle, error
 	for i, a := range args {
 		v.memory.WriteUint32Le(argv+4*uint32(i), uint32(a))
 	}
-	if v.undefined == 0 { // before there is a snapshot
+	if v.undefined == 0 { // while the snapshot is built
 		undefined, err := v.invoke(ctx, "qjs_get_undefined")
 		if err != nil {
 			return 0, err
@@ -300,7 +300,7 @@ func (v *vm) free(ctx context.Context, h handle) error {
 	return err
 }
 
-// property reads a property by name; used on the runtime's own objects only.
+// property returns a property by its name. It must only be used for the runtime's own objects.
 func (v *vm) property(ctx context.Context, object handle, name string) (handle, error) {
 	return v.lend(ctx, []byte(name), func(ptr uint32) (uint32, error) {
 		return v.invoke(ctx, "qjs_get_prop_string", uint32(object), ptr)

@@ -1,5 +1,5 @@
 // Package worker is the guest process of the wasm tier: it executes programs in QuickJS, one after another, each in a
-// WebAssembly instance of its own. It holds engine and frames and nothing else, so that it is small, starts quickly and is
+// new WebAssembly instance. It contains only the engine and the frame protocol, so that it is small, starts quickly and is
 // easy to confine.
 package worker
 
@@ -24,27 +24,28 @@ import (
 )
 
 const (
-	// flushSize and flushAfter bound how long output of a busy program stays in the worker.
+	// flushSize and flushAfter limit the size and the age of a busy program's output that stays in the worker.
 	flushSize  = 64 << 10
 	flushAfter = 50 * time.Millisecond
-	// Collection stops the world, and cannot while the engine is in a native loop. So none is wanted during ordinary
-	// runs: the worker collects between them, every collectEvery runs of about half a megabyte each, and otherwise only
-	// when its Go heap reaches heapTarget.
+	// Go's garbage collection stops all goroutines, which it cannot do while the engine is in a native loop. So ordinary runs should
+	// have no collection: the worker collects between runs, after every collectEvery runs of about half a megabyte each, and
+	// otherwise only when its Go heap reaches heapTarget.
 	heapTarget   = 96 << 20
 	collectEvery = 16
-	// largeHeap is the Go heap in bytes, garbage included, that is collected after a run: a deep recursion leaves its stack.
+	// largeHeap is the size in bytes of the Go heap, garbage included, above which the worker collects after a run: a deep recursion
+	// leaves a large stack there.
 	largeHeap = 48 << 20
-	// maxOwnMemory is what the process may add to the memory it starts with, the guest's not counted: frames under way, the stack
-	// of a deep recursion, which takes 84 MB and as much again while it grows, and
-	// the heap until it is collected.
+	// maxOwnMemory is the maximum number of bytes that the process may add to its initial memory, without the guest's memory. It is used
+	// for frames under way, the stack of a deep recursion, which takes 84 MB and the same again while it grows, and the heap until it is
+	// collected.
 	maxOwnMemory = 320 << 20
 )
 
-// Settings are what the host tells a worker, as JSON in its first argument.
+// Settings are the host's settings for a worker, passed as JSON in its first argument.
 type Settings struct {
-	Dir     string `json:"dir"`     // directory that Build made
-	Reserve int64  `json:"reserve"` // bytes of address space for guest memory: no run may have a higher limit
-	Bare    bool   `json:"bare"`    // runs outside of the jail
+	Dir     string `json:"dir"`     // directory that Build filled
+	Reserve int64  `json:"reserve"` // bytes of address space for guest memory; the maximum of a run's memory limit
+	Bare    bool   `json:"bare"`    // makes the worker run outside of the jail
 }
 
 // Main runs a worker until its standard input ends, and returns the exit code.
@@ -67,16 +68,16 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// worker executes programs one after another, each in an instance of its own.
+// worker executes programs one after another, each in a new instance.
 type worker struct {
 	engine *engine
 	header header
 	limit  *limiter
-	memory func() (experimental.LinearMemory, error) // a fresh memory that holds the image
+	memory func() (experimental.LinearMemory, error) // returns a memory that holds the image
 	jail   func() jail.Missing
 
 	in     input    // frames from the host
-	queued [][]byte // answers that came while the guest waited for a synchronous one
+	queued [][]byte // answers that came while the guest waited for a synchronous answer
 	out    *output
 	runs   int
 }
@@ -99,7 +100,7 @@ func work(ctx context.Context, s Settings, stdin io.Reader, stdout io.Writer) er
 	}
 	e.send = func(text []byte) {
 		w.out.frame(text)
-		if len(w.out.buf) == 0 { // flushed meanwhile: a program that writes much reaches the interrupt hook late
+		if len(w.out.buf) == 0 { // the output was flushed: a program that writes much rarely reaches the interrupt hook
 			w.in.poll()
 		}
 	}
@@ -115,7 +116,7 @@ func work(ctx context.Context, s Settings, stdin io.Reader, stdout io.Writer) er
 	}
 }
 
-// serve makes an instance ready, waits for a program and executes it.
+// serve prepares an instance, waits for a program and executes it.
 func (w *worker) serve(ctx context.Context) error {
 	w.engine.stop.Store(false)
 	w.engine.failed = nil
@@ -147,13 +148,13 @@ func (w *worker) serve(ctx context.Context) error {
 	w.limit.limit.Store(1 << 62)
 	w.awaitReset()
 	if w.runs++; w.runs%collectEvery == 0 || heapSize() > largeHeap {
-		clear(v.funcs) // frees their stacks
+		clear(v.funcs) // frees the stacks of the functions
 		runtime.GC()
 	}
 	return nil
 }
 
-// heapSize is the size of the Go heap in bytes, garbage included.
+// heapSize returns the size of the Go heap in bytes, garbage included.
 func heapSize() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
@@ -178,18 +179,18 @@ func (w *worker) instance(ctx context.Context) (*vm, error) {
 	if err := v.setStack(w.header.Stack); err != nil {
 		return nil, err
 	}
-	// The functions of the outline itself trap: this proves that the machine code was loaded in their place.
+	// The functions of the outline itself trap, so this call proves that the machine code was loaded in their place.
 	undefined, err := v.invoke(ctx, "qjs_get_undefined")
 	if err != nil {
 		return nil, fmt.Errorf("%w: the machine code in the cache directory is not for this processor: remove the directory", err)
 	}
 	v.undefined = handle(undefined)
-	yes, err := v.invoke(ctx, "qjs_get_true") // now: there is room for it
+	yes, err := v.invoke(ctx, "qjs_get_true") // made in advance, because later the guest's memory may be full
 	v.yes = handle(yes)
 	return v, err
 }
 
-// awaitStart skips what belongs to an ended run.
+// awaitStart waits for a start frame. It skips frames that belong to an ended run.
 func (w *worker) awaitStart() (line []byte, run string, err error) {
 	for {
 		line = w.in.take()
@@ -216,7 +217,7 @@ func (w *worker) awaitReset() {
 	}
 }
 
-// execute runs a program to its end: one answer at a time, and no microtask left before the next.
+// execute runs a program to its end. It delivers one answer at a time, and runs all microtasks before the next answer.
 func (w *worker) execute(ctx context.Context, v *vm, start []byte) error {
 	if err := w.enter(ctx, v, w.header.Start, start); err != nil {
 		return err
@@ -244,7 +245,7 @@ func (w *worker) execute(ctx context.Context, v *vm, start []byte) error {
 	}
 }
 
-// enter gives a frame to the guest runtime and runs every microtask.
+// enter passes a frame to the guest runtime and runs all microtasks.
 func (w *worker) enter(ctx context.Context, v *vm, fn handle, line []byte) error {
 	text, err := v.newString(ctx, bytes.TrimSuffix(line, []byte("\n")))
 	if err != nil {
@@ -262,10 +263,10 @@ func (w *worker) enter(ctx context.Context, v *vm, fn handle, line []byte) error
 	return v.drain(ctx)
 }
 
-// maxStack is how much of a stack is reported, in bytes.
+// maxStack is the maximum size in bytes of a reported stack.
 const maxStack = 16 << 10
 
-// interruptedAt is the engine's stack of the place where the interrupt hook stopped the program, "" if it is not known.
+// interruptedAt returns the JavaScript stack at which the interrupt hook stopped the program, "" if it is not known.
 func (w *worker) interruptedAt(ctx context.Context, v *vm) string {
 	w.engine.stop.Store(false)
 	thrown, err := v.invoke(ctx, "qjs_get_exception")
@@ -283,8 +284,8 @@ func (w *worker) interruptedAt(ctx context.Context, v *vm) string {
 	return string(text[:min(len(text), maxStack)])
 }
 
-// settle asks the guest runtime whether the program has ended; it gets whether memory was refused, and the oldest
-// rejection without a handler.
+// settle asks the guest runtime whether the program has ended. It tells the runtime whether memory was refused, and passes it the
+// oldest rejection without a handler.
 func (w *worker) settle(ctx context.Context, v *vm) (ended bool, err error) {
 	args := []handle{v.undefined}
 	if w.limit.refused.Load() {
@@ -301,7 +302,7 @@ func (w *worker) settle(ctx context.Context, v *vm) (ended bool, err error) {
 	return is != 0, err
 }
 
-// sync sends a synchronous call and waits for its answer; other answers keep their order after it.
+// sync sends a synchronous call and returns its answer. Other answers that arrive meanwhile are queued in their order.
 func (w *worker) sync(text []byte) ([]byte, error) {
 	var call struct{ ID int }
 	if err := json.Unmarshal(text, &call); err != nil {
@@ -331,7 +332,7 @@ type output struct {
 	buf  []byte
 	last time.Time
 	run  string
-	end  []byte // the guest runtime's done frame, held back until the run is over
+	end  []byte // done frame of the guest runtime, held back until the run is over
 }
 
 func (o *output) frame(text []byte) {
@@ -342,7 +343,7 @@ func (o *output) frame(text []byte) {
 	o.line(text)
 }
 
-// line appends a frame. A long one is written at once, without a copy.
+// line appends a frame to the buffer. It writes a long frame at once, without copying it.
 func (o *output) line(text []byte) {
 	if len(text) >= flushSize {
 		o.flush()
@@ -365,7 +366,7 @@ func (o *output) send(text []byte) {
 func (o *output) write(f frame.Frame) {
 	text, err := json.Marshal(f)
 	if err != nil {
-		panic(err) // our own frames always encode
+		panic(err) // frames of the worker itself can always be encoded
 	}
 	o.line(text)
 }
@@ -379,14 +380,14 @@ func (o *output) flush() {
 	o.last = time.Now()
 }
 
-// poll lets a busy program's output through.
+// poll flushes output of a busy program that is older than flushAfter.
 func (o *output) poll() {
 	if len(o.buf) > 0 && time.Since(o.last) > flushAfter {
 		o.flush()
 	}
 }
 
-// done sends the end of a run: the guest runtime's own, or what stopped the engine.
+// done sends the done frame of a run: that of the guest runtime, or one with the reason why the engine stopped.
 func (o *output) done(err error, stack string, refused bool) {
 	switch {
 	case o.end == nil || errors.Is(err, errMemory) || errors.Is(err, errFrameSize):
@@ -400,7 +401,7 @@ func (o *output) done(err error, stack string, refused bool) {
 	o.flush()
 }
 
-// ending describes what stopped the engine, and where. The host knows the reason of an interruption better.
+// ending returns the error that stopped the engine, with its stack. For an interruption only the host knows the actual reason.
 func ending(err error, stack string) *frame.Error {
 	switch {
 	case errors.Is(err, errMemory):

@@ -1,5 +1,5 @@
-// Command node stands for Node.js in the tiers that have it, as a program that has escaped with machine code of its own: it executes the attack
-// that a hostile.Program names.
+// Command node takes the place of Node.js in the tiers that use it. It acts like a program that has escaped with machine code of its own, and
+// executes the attacks that a hostile.Program names.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/hostile"
 )
 
-// version is one that the guest runtime works with.
+// version is a version of Node.js that the guest runtime works with.
 const version = "v20.0.0"
 
 func main() {
@@ -24,7 +24,7 @@ func main() {
 		fmt.Println(version)
 		return
 	}
-	missing := map[string]string{} // missing walls, in a container's words
+	missing := map[string]string{} // missing walls, as a container would report them
 	if version, err := os.ReadFile("/proc/version"); err != nil || !strings.Contains(strings.ToLower(string(version)), "gvisor") {
 		missing["kernel of its own"] = "it has the machine's"
 	}
@@ -36,7 +36,7 @@ func main() {
 	}
 	send(frame.Frame{T: frame.Ready, Engine: version, Missing: missing})
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
-	for { // the text of the runner comes first in some tiers
+	for { // in some tiers the text of the runner comes first
 		line, err := in.ReadBytes('\n')
 		if err != nil {
 			return

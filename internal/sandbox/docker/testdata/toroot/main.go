@@ -1,5 +1,5 @@
-// Command toroot stands for Node.js in a container, as a program that has escaped with machine code of its own. Its file belongs to root and has the
-// set-uid bit. It tries to become root, and prints which attempts succeeded and who it is.
+// Command toroot replaces Node.js in a container. It acts as a program that has escaped and runs its own machine code. Its file belongs to
+// root and has the set-user-ID bit. It tries to become root, and prints which attempts succeeded and its identity.
 package main
 
 import (
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// again is set after the program has executed itself.
+// again is the variable that is set once the program has executed itself.
 const again = "TOROOT_AGAIN"
 
 func main() {
@@ -30,7 +30,7 @@ func main() {
 		send(map[string]any{"t": "ready", "engine": "v20.0.0", "missing": missing})
 		done = attempts()
 		_ = syscall.Exec("/tmp/copy", []string{"node"}, []string{again + "=copy," + strings.Join(done, ",")})
-		// The kernel takes the owner of the file as the user.
+		// The kernel sets the user to the owner of the file.
 		if err := syscall.Exec("/usr/bin/node", []string{"node"}, []string{again + "=" + strings.Join(done, ",") + ","}); err != nil {
 			done = append(done, "nothing was executed: "+err.Error())
 		}
@@ -45,7 +45,7 @@ func send(frame map[string]any) {
 	_ = json.NewEncoder(os.Stdout).Encode(frame)
 }
 
-// attempts names what succeeded of all that makes others than root root.
+// attempts tries all ways by which a user becomes root, and returns the names of those that succeeded.
 func attempts() (succeeded []string) {
 	note := func(name string, err error) {
 		if err == nil {
@@ -56,7 +56,7 @@ func attempts() (succeeded []string) {
 		var a [6]uintptr
 		copy(a[:], args)
 		n, _, errno := syscall.RawSyscall6(number, a[0], a[1], a[2], a[3], a[4], a[5])
-		if number == unix.SYS_CLONE && errno == 0 && n == 0 { // the new process
+		if number == unix.SYS_CLONE && errno == 0 && n == 0 { // in the new process
 			syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
 		}
 		if errno == 0 {
@@ -93,20 +93,20 @@ func attempts() (succeeded []string) {
 			note("copy of root", os.Chmod("/tmp/copy", 0o4755|os.ModeSetuid))
 		}
 	}
-	// Root in a namespace of users is root for what the kernel does there. Unshare is for a process of one thread: clone is not.
+	// Root in a user namespace has root's power over what belongs to it. unshare requires a process with one thread; clone does not.
 	call("clone", unix.SYS_CLONE, unix.CLONE_NEWUSER|uintptr(unix.SIGCHLD))
 	call("unshare", unix.SYS_UNSHARE, unix.CLONE_NEWUSER)
 	return succeeded
 }
 
-// tasks is what the kernel says of each thread.
+// tasks returns the kernel's information about the identity and capabilities of each thread.
 func tasks() (all []string) {
 	files, _ := filepath.Glob("/proc/self/task/*/status")
 	lines := regexp.MustCompile(`(?m)^(Uid|Gid|Groups|Cap\w+|NoNewPrivs):.*$`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			continue // it has ended
+			continue // the thread has ended
 		}
 		var b strings.Builder
 		for _, line := range lines.FindAllString(string(text), -1) {
