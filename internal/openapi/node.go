@@ -220,22 +220,26 @@ func (p *yamlParser) value(y *yaml.Node, depth int) (*node, error) {
 	switch y.Kind {
 	case yaml.MappingNode:
 		n.kind = mapping
+		var merged []*node
 		for i := 0; i+1 < len(y.Content); i += 2 {
 			v, err := p.value(y.Content[i+1], depth+1)
 			if err != nil {
 				return nil, err
 			}
 			if key := y.Content[i]; key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge" {
-				for _, m := range v.members { // members that were read earlier win
-					if n.get(m.name) == nil {
-						if p.values++; p.values > maxValues {
-							return nil, errValues
-						}
-						n.put(m.name, m.value)
-					}
-				}
+				merged = append(append(merged, v), v.items...)
 			} else {
 				n.put(key.Value, v)
+			}
+		}
+		for _, of := range merged { // the mapping's own members win, wherever the merge key stands, and of several mappings the first
+			for _, m := range of.members {
+				if n.get(m.name) == nil {
+					if p.values++; p.values > maxValues {
+						return nil, errValues
+					}
+					n.put(m.name, m.value)
+				}
 			}
 		}
 	case yaml.SequenceNode:

@@ -83,6 +83,31 @@ func TestOperations(t *testing.T) {
 	}
 }
 
+// In YAML, a mapping's own members win over those that it merges, wherever the merge key stands, and of several mappings the first wins.
+func TestMergedMappings(t *testing.T) {
+	t.Parallel()
+	d, err := openapi.Parse([]byte(`
+openapi: 3.0.3
+info: {title: T, version: "1"}
+x-one: &one {operationId: one, summary: of one, description: of one}
+x-two: &two {operationId: two, summary: of two, deprecated: true}
+paths:
+  /first: {get: {<<: *one, operationId: own}}
+  /last: {get: {operationId: own2, <<: *one}}
+  /both: {get: {<<: [*two, *one], operationId: own3}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range d.Operations {
+		got = append(got, o.Name+": "+strings.ReplaceAll(o.Description, "\n", "/"))
+	}
+	if diff := cmp.Diff([]string{"own: of one/GET /first", "own2: of one/GET /last", "own3: Deprecated. of two/of one/GET /both"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestRequests: what an input becomes on the wire, by way of net/http.
 func TestRequests(t *testing.T) {
 	t.Parallel()
