@@ -180,7 +180,7 @@ func TestBrowserFirstTenMinutes(t *testing.T) {
 	p.picture("run")
 
 	p.goesTo("Tasks")
-	p.types("textarea[name=task]", reportTask+kb.Tab+kb.Tab+kb.Enter)
+	p.types("textarea[name=task]", reportTask+kb.Tab+kb.Tab+kb.Tab+kb.Enter)
 	p.reads("waiting approval", "groupBy")
 	p.goesTo("Approvals")
 	p.finds("tr[data-row]")
