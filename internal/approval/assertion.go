@@ -116,8 +116,8 @@ func whyRefused(err error) string {
 	}[e.Details], "its signature, its key or the check of the user does not hold")
 }
 
-// TakeAssertion checks the response of a security key before it decides anything, and stores its counter. The error wraps ErrAssertion,
-// also if the counter shows that a copy of the key exists.
+// TakeAssertion verifies the response of a security key and stores the key's counter, if it has one. Call it before the response is used as a decision. The
+// error wraps ErrAssertion if the response is not valid, or if the counter is not above the stored one, which means that a copy of the key may exist.
 func (p *Presence) TakeAssertion(ctx context.Context, by string, at time.Time, a *Assertion) error {
 	key, counter, err := p.verifyAssertion(ctx, by, at, a)
 	if err != nil || counter == 0 && key.Counter == 0 { // keys without a counter, such as passkeys that several devices share

@@ -66,8 +66,8 @@ type Presence struct {
 	answered answers     // answered questions to security keys
 }
 
-// Keys returns the public keys, each of which must have signed an approval. If the state directory and the store have different keys,
-// there are two, and no approval is valid.
+// Keys returns the public keys for approvals. An approval is valid only if all of these keys have signed it. Normally there is one key, or none before setup.
+// If the key in the state directory differs from the key in the store, Keys returns both, and no approval is valid.
 func (p *Presence) Keys(ctx context.Context) ([]ed25519.PublicKey, error) {
 	if p == nil {
 		return nil, nil

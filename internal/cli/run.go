@@ -260,7 +260,7 @@ func (a *app) taskEnded(t task.Task) error {
 	return ended(err, t.Status == task.Succeeded)
 }
 
-// do works a task. When ctx ends, it cancels the task.
+// do executes a task in this process and returns the task when it has ended. If ctx ends first, the task is cancelled.
 func do(ctx context.Context, tasks *task.Service, id string) (task.Task, error) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)

@@ -83,7 +83,7 @@ func (s *Space) appended(a *arguments, size int64) (bool, error) {
 	switch {
 	case e != nil && e.Code == IO:
 		return false, err
-	case err != nil: // for example a directory; the repeated call fails by itself
+	case err != nil: // The file cannot be read, for example because the path is a directory. The append counts as not done; the caller repeats it and gets the error then.
 		return false, nil
 	case bytes.Contains(tail, data): // possibly after data that another run appended
 		return true, nil

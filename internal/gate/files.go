@@ -224,8 +224,9 @@ func (r *Run) readPart(ctx context.Context, c *journal.Call, p *filePart) (json.
 	return encode(map[string][]byte{"base64": []byte(content.Part(at, end))})
 }
 
-// contentAround searches a file or, in a large file, the range around a part. It returns where the part begins in the searched data. It reuses
-// the last search if the file has not changed since then and same reports that the part has the same bytes.
+// contentAround returns data of a file and the personal data found in it: the whole file or, if it is large, the range around the part p. at is the offset in
+// data at which the part begins. The result of the last search is reused if the file has not changed since then and the function same confirms that the
+// earlier data contain the part's bytes at that offset.
 func (r *Run) contentAround(
 	ctx context.Context, p *filePart, of sections, same func(data string, at int) bool,
 ) (data string, content *pii.Content, at int, failed *frame.Error) {

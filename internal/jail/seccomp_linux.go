@@ -9,7 +9,8 @@ import (
 	"mcp-code-exec-harness/internal/walls"
 )
 
-// filterRules are the system calls that a process may make. Other calls fail with EPERM.
+// filterRules says how the filter treats the system calls of a process: which are allowed, and which kill the process. assemble adds the rules that all
+// processes share. A call that no rule covers fails with EPERM.
 type filterRules struct {
 	allowed []uint32    // calls allowed with any arguments
 	fatal   []uint32    // calls for which the process is killed

@@ -194,7 +194,8 @@ func (s *Server) readUpstream(ctx context.Context, r *mcp.ReadResourceRequest) (
 	return &answer, nil
 }
 
-// value executes a program in a session of the caller, by default the caller's own, and returns the program's output.
+// value executes a program for the caller and returns its output. The program runs in the session that req names or, if req names none, in the default
+// session of the caller.
 func (s *Server) value(ctx context.Context, who caller, req runs.Request) (json.RawMessage, error) {
 	if s.opt.Admit != nil {
 		if err := s.opt.Admit(ctx, who.Identity, true); err != nil {

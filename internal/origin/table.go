@@ -133,7 +133,8 @@ func (n *names) step(set, number uint16) uint16 {
 	return n.number(slices.Insert(slices.Clone(is), at, number))
 }
 
-// number returns the number of a set. If there are too many sets, it returns that of the set of unknown names.
+// number returns the number of a set of names, and assigns one if the set is new. If no number is free, it returns 1, the number of the set that contains
+// only the placeholder for unknown names.
 func (n *names) number(set []uint16) uint16 {
 	text := make([]byte, 0, 2*len(set))
 	for _, number := range set {

@@ -311,7 +311,8 @@ func (t *table) spellingOf(entry *token) (of *token, spelling string) {
 	return t.byName[name{kind, n}], spelling
 }
 
-// named returns the part of a value that the token's number stands for in the natural form: for an address, the text before the @.
+// named returns the part of the value that this token itself stands for in the natural form. For an e-mail address that is the text before the @, because the
+// domain has its own token; for a domain it is the whole value.
 func (t *token) named() string {
 	if t.kind == addressKind {
 		local, _, _, _ := splitAddress(t.spelling)

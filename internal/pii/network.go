@@ -449,8 +449,8 @@ func (t *table) restoredIP(at found, text string) (tok *token, restored string, 
 	return entry, networkText(prefix, text[at.start:end]), end
 }
 
-// mayRunOn reports whether the text after a name may change how the name is parsed. It is quick, and false is always right. All addresses have
-// the same length, except those with a short last number.
+// mayRunOn is a quick check whether the text after a name could change how the name is parsed. False is certain; after true, endsAt must decide. Only
+// networks, and IPv4 addresses whose last number has one or two digits, can be affected: all other token addresses have a fixed length.
 func mayRunOn(kind, name string) bool {
 	dot := strings.LastIndexByte(name, '.')
 	return kind == networkKind || kind == ipKind && dot >= 0 && len(name)-dot <= len(".99")

@@ -205,8 +205,8 @@ func (q *Quarantine) Watch(servers Servers) {
 	}()
 }
 
-// Changed notes that a server has held definitions. It must be called after the server's status shows them, because holding
-// reads the status.
+// Changed tells the goroutine of Watch that s has definitions on hold; it does nothing if s has none. Call it only when the server's status already shows
+// these definitions, because the goroutine finds them there.
 func (q *Quarantine) Changed(s mcpclient.Server) {
 	if len(s.Held) == 0 {
 		return

@@ -14,7 +14,7 @@ type owner struct {
 	waiting   list.List // *waiter values in order of arrival
 	fresh     int       // number of waiters that have had no runner before
 	want      int       // number of further runners that it needs and may have
-	since     uint64    // order of needy owners that have equally many runners
+	since     uint64    // sequence number assigned when the owner began to want a runner; of needy owners with equally many runners, the one with the lowest number comes first
 	index     int       // index in the pool's needy; -1 if it is not there
 }
 

@@ -102,7 +102,7 @@ func (r *reading) begin(ctx context.Context, info journal.RunInfo, records []jou
 	return s, nil
 }
 
-// end closes the session of a run if that was its last unread run.
+// end is called after each run. It closes the run's session if no other run of the session is still to be read.
 func (r *reading) end(info journal.RunInfo) {
 	of := sessionOf(info)
 	s := r.sessions[of]

@@ -57,7 +57,7 @@ type columns struct {
 	at    int    // beginning of an object
 	names []name // names of the columns of an object's lists, or of a list's elements
 	inRow bool   // the object or list is a row, or is in one
-	lists bool   // an object has had a list before its list of names
+	lists bool   // the object has contained a list that is not its list of names; if the names come later, the text is read again
 	index int    // index of a list's next element
 
 	naming    bool   // the list holds names for the object around it

@@ -248,7 +248,8 @@ func (s *scanner) nearest(at int, of mask) mask {
 // lowest returns one of the meanings of a mask.
 func lowest(m mask) mask { return m & -m }
 
-// after returns the meaning of the word after a value; unit reports whether at most a space is between them.
+// after returns the meaning of the word that follows a value. unit is true if the word follows directly or after a single space, so that it may be a unit of
+// measurement.
 func (s *scanner) after(at int) (meaning mask, unit bool) {
 	end := min(len(s.text), at+maxWord)
 	i := at

@@ -142,7 +142,7 @@ func (s *scanner) domain(from int) int {
 		if !files[strings.ToLower(s.text[dot+1:good])] {
 			break
 		}
-		good = from // a file such as icon@2x.png, or one that is named after an address: ada@example.org.txt
+		good = from // The domain ends with a file extension. In icon@2x.png there is no domain at all; in ada@example.org.txt the domain is what comes before the extension.
 		if last := strings.LastIndexByte(s.text[from:dot], '.') + from + 1; last > from && isTopLevel(s.text[last:dot]) {
 			good = dot
 		}

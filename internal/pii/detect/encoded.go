@@ -39,7 +39,8 @@ func (s *scanner) base64(start int) int {
 	return end
 }
 
-// decoded reports whether the text that is encoded from start to end contains a value; the padding ends at stop.
+// decoded decodes the base64 or hexadecimal digits from start to end. If their text contains a value, decoded records the range from start to stop, which
+// includes the padding, as a value and returns true.
 func (s *scanner) decoded(start, end, stop int) bool {
 	run := s.text[start:end]
 	if len(run) < minBase64 || s.depth >= maxDepth {

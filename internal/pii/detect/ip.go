@@ -104,7 +104,7 @@ func (s *scanner) isVersion(start, end int, parts [4]byte) bool {
 // products are words directly before a version.
 var products = set("v ver version r rev rel release rc b build go php jdk jre java python py node ruby openssl lib so")
 
-// releases are words after a version and a dot.
+// releases are words that, joined by a dot to four numbers, show that the numbers are a version and not an IP address, as in 1.2.3.4.dev or 1.2.3.4.tar.
 var releases = set("dev post rc alpha beta final release ga snapshot jar tar tgz zip gz bz xz whl deb rpm dll so nupkg exe msi dmg apk")
 
 // ipv6 looks for an address whose first colon is at i, and returns its end.

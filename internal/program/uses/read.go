@@ -219,7 +219,7 @@ func (r *reader) target(x js.IExpr) {
 			r.target(e.Value)
 			r.target(e.Value)
 		}
-	case *js.BinaryExpr: // an assignment with a default
+	case *js.BinaryExpr: // a target with a default value, such as b = 1 in [a, b = 1] = list
 		r.target(x.X)
 	}
 }
