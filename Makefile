@@ -28,7 +28,7 @@ SHARING = $(LONGEST) $(addprefix ./internal/,agent approval audit auth catalog c
 	policy process program remote run runs sandbox sandbox/wasm/worker slots store/redis task telemetry tiers)
 OTHERS = ./internal/cli ./internal/bench $(filter-out $(patsubst ./%,mcp-code-exec-harness/%,$(SHARING)),$(shell $(GO) list ./...))
 # What computes most in the tests of wiring, program and catalog, without more goroutines than the others have.
-COMPUTING = TestHostile|TestLeak|TestOnly|TestChannels|TestExfiltration|TestLaundering|TestCompilingIsCharged|TestPrograms|TestHostileCode|TestOrdinaryCode|TestLinear|TestLiftAgainstTypeScript|TestHostileSchemas|TestHostileNames|TestGeneratedSchemasCompile|TestOrdinaryPrograms|TestTokensTold
+COMPUTING = TestHostile|TestLeak|TestOnly|TestChannels|TestExfiltration|TestLaundering|TestCompilingIsCharged|TestPrograms|TestHostileCode|TestOrdinaryCode|TestLinear|TestLiftAgainstTypeScript|TestHostileSchemas|TestHostileNames|TestGeneratedSchemasCompile|TestOrdinaryPrograms|TestOrdinarySet|TestTokensTold
 GOTESTSUM = $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg
 
 # What make release builds for, and the address below which its files will be, which the formula of Homebrew needs.

@@ -42,7 +42,7 @@ type TaskRequest struct {
 	CacheSeconds int        `json:"cacheSeconds,omitempty" minimum:"0" maximum:"31536000" doc:"The answer of an equal task of the same user is reused if it is not older."`
 }
 
-// maxKey is the maximum length of an idempotency key.
+// maxKey is the maximum length of an idempotency key in bytes.
 const maxKey = 200
 
 // request converts the request of a caller into a request to the service of tasks.

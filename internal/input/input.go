@@ -209,7 +209,7 @@ func (in *Reader) csv(offset int64) (*csv.Reader, *rowLimit) {
 // readHeader reads the names of the columns. It derives the separator from the first line.
 func (in *Reader) readHeader() error {
 	text, _ := in.from(in.start)
-	beginning, _ := text.Peek(64 << 10) // an error only means that the input is shorter
+	beginning, _ := text.Peek(64 << 10) // less if the input is shorter; another read error comes again in Read below
 	in.comma = separator(beginning)
 	r, _ := in.csv(in.start)
 	names, err := r.Read()

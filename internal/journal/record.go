@@ -25,21 +25,20 @@ type Start struct {
 	User    string `json:"user,omitempty"`
 	Session string `json:"session,omitempty"`
 	// Principal is the principal whose credential requested the run. Roles are the roles that it had then.
-	Principal string          `json:"principal,omitempty"`
-	Roles     []string        `json:"roles,omitempty"`
-	File      string          `json:"file,omitempty"`    // name of the program as the user knows it
-	Source    string          `json:"source"`            // program as written
-	Program   json.RawMessage `json:"program,omitempty"` // frame.Program: compiled code and every module loaded by it; absent if compiling failed
-
-	Map     string            `json:"map,omitempty"` // source map of the compiled code
-	Seed    string            `json:"seed"`          // seed of the random numbers, 32 bytes in hexadecimal
-	Time    int64             `json:"time"`          // start of the run in microseconds since the Unix epoch
-	Tier    string            `json:"tier"`
-	Engine  string            `json:"engine"`  // hash of the engine
-	Prelude string            `json:"prelude"` // hash of the guest runtime
-	Limits  json.RawMessage   `json:"limits,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
-	Input   *Input            `json:"input,omitempty"` // input of the run; nil if there is none
+	Principal string            `json:"principal,omitempty"`
+	Roles     []string          `json:"roles,omitempty"`
+	File      string            `json:"file,omitempty"`    // name of the program as the user knows it
+	Source    string            `json:"source"`            // program as written
+	Program   json.RawMessage   `json:"program,omitempty"` // frame.Program: compiled code and every module loaded by it; absent if compiling failed
+	Map       string            `json:"map,omitempty"`     // source map of the compiled code
+	Seed      string            `json:"seed"`              // seed of the random numbers, 32 bytes in hexadecimal
+	Time      int64             `json:"time"`              // start of the run in microseconds since the Unix epoch
+	Tier      string            `json:"tier"`
+	Engine    string            `json:"engine"`  // hash of the engine
+	Prelude   string            `json:"prelude"` // hash of the guest runtime
+	Limits    json.RawMessage   `json:"limits,omitempty"`
+	Env       map[string]string `json:"env,omitempty"`
+	Input     *Input            `json:"input,omitempty"` // input of the run; nil if there is none
 	// Tokens maps each type of token in the program to the place of its first token (see run.Told).
 	Tokens map[string]string `json:"tokens,omitempty"`
 	// Warnings are messages about the program for its author.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxSearched is the maximum size of a value that Holds searches for a part, and of the text.
+// maxSearched is the maximum size in bytes of a value that Holds searches for a part, and of the text that it looks for.
 const maxSearched = 1 << 20
 
 // Holds reports whether a JSON value contains the information of a text. The text may be a string somewhere in the value, or JSON of the value

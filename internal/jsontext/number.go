@@ -23,7 +23,7 @@ const maxSafe = "9007199254740991"
 func kindOf(number []byte) kind {
 	exponent := bytes.IndexByte(number, 'e') >= 0 || bytes.IndexByte(number, 'E') >= 0
 	if len(number) < len(maxSafe) && !exponent {
-		return exact // a double represents all numbers of 15 digits
+		return exact // a double keeps 15 significant digits
 	}
 	digits := bytes.TrimPrefix(number, []byte("-"))
 	if !exponent && bytes.IndexByte(digits, '.') < 0 {

@@ -118,7 +118,6 @@ func (ex *exchange) progressed(p Progress) {
 }
 
 // readProgress decodes the parameters of notifications/progress. It accepts string tokens only, because the harness sends no others.
-
 func readProgress(params json.RawMessage) (token string, p Progress, ok bool) {
 	var wire struct {
 		Token any `json:"progressToken"`

@@ -259,7 +259,6 @@ func withoutSecrets(text string) string {
 
 // brief is an error with a text of bounded length, because the SDK quotes what servers send. It removes users and parameters,
 // which may be secret, from addresses in the text.
-
 type brief struct{ error }
 
 func (e brief) Error() string { return clip.Words(withoutSecrets(e.error.Error()), maxSaid) }

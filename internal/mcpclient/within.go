@@ -85,7 +85,6 @@ func (s *server) reread(c *conn, of *within) {
 }
 
 // volatile reports whether the tools must not be cached, because other processes cannot use the listing.
-
 func (c Config) volatile() bool {
 	_, is := c.Within.(Watched)
 	return is

@@ -156,7 +156,8 @@ func notLetter(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 // partWords are words in requests that may refer to parts of agents and chains.
 var partWords = setOf("agent agents ai chain chat embedding embeddings gpt language llm llms memory model models parser retriever similar splitter tool tools vector")
 
-// timeWords are words that mean that something is repeated. The index would take them for words that distinguish nodes.
+// timeWords are words that mean that something is repeated. A request with one of them also gets the schedule trigger, because the index ignores some of them
+// or gives them little weight.
 var timeWords = setOf("cron daily every hourly monthly nightly periodically schedule scheduled weekly")
 
 const scheduleType = "n8n-nodes-base.scheduleTrigger"

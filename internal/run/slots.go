@@ -18,7 +18,6 @@ const (
 	// end. A run that calls a slow tool loses its slot, and the next run begins.
 	maxPause = 10 * time.Millisecond
 	// maxWait is the time since the last grant after which a waiting run begins although no slot is free.
-
 	maxWait = 250 * time.Millisecond
 )
 

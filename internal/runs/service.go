@@ -69,8 +69,8 @@ type Store interface {
 	ApprovalsOf(ctx context.Context, run, task string) ([]approval.Request, error)
 	// Decide stores the decision about a request, once, and makes its task due. The error wraps approval.ErrDecided or ErrNotFound.
 	Decide(ctx context.Context, id string, status approval.Status, d approval.Decision) (approval.Request, error)
-	// DueRuns lists runs without a task whose requests were decided or have expired at now. next is the time at which another request expires,
-	// decided the time of the last decision; each may be zero.
+	// DueRuns lists runs without a task whose requests were decided or have expired at now. next is the time at which another request expires, decided the
+	// time of the last decision; each is zero if there is none.
 	DueRuns(ctx context.Context, now time.Time, limit int) (runs []string, next, decided time.Time, err error)
 	// Doubts lists the writes in doubt that are not settled, the latest doubt first; next continues the list and is empty at its end.
 	Doubts(ctx context.Context, f journal.DoubtFilter) (doubts []journal.Doubt, next string, err error)

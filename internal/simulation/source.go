@@ -144,7 +144,6 @@ func (s *Source) journal(ctx context.Context, id string) (records []journal.Reco
 }
 
 // sizeOf estimates the memory of a record in bytes.
-
 func sizeOf(r journal.Record) int {
 	size := 256
 	switch {

@@ -58,7 +58,8 @@ func (u *Uses) Enter(ctx context.Context, user, id string) (leave func(), err er
 	return func() { u.left(joined) }, nil
 }
 
-// join returns the use that a run may share, or nil if there is none.
+// join lets a further run of a session share the entry by which the store already counts the session as in use. It counts the run and returns the entry; nil
+// if there is none, or if it began maxUse or longer ago.
 func (u *Uses) join(session [2]string, now time.Time) *use {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -56,7 +56,7 @@ type Options struct {
 	// Default is the name of the configured tier.
 	Default string
 	// Open contains a function for each tier, by its name, that opens the tier and returns it. It is called at each use of the tier, and has to return
-	// the same tier once it has succeeded.
+	// the same tier once it has succeeded. Its functions must be safe for concurrent use.
 	Open map[string]func() (*Tier, error)
 	// Rules returns the tiers that policy.runs names for a user.
 	Rules func(user string, roles []auth.Role) []string

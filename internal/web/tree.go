@@ -15,7 +15,7 @@ import (
 
 // Limits for the tree of a value.
 const (
-	maxNodes   = 100     // nodes of a tree; the page of a call has two trees
+	maxNodes   = 100     // nodes shown below the root of one tree; the page of a call has two trees, so it shows up to twice as many
 	pageNodes  = 100     // children on a page of the node that is shown
 	maxLevels  = 4       // levels that are shown below the children of that node
 	maxLeaf    = 400     // length of a text within the tree, in bytes

@@ -81,7 +81,6 @@ func (w Words) knows(word string) bool {
 }
 
 // plausible reports whether a key has the form of a name: at most maxName ASCII letters, separators, and single digits except at the beginning.
-
 func plausible(key string) bool {
 	if key == "" || len(key) > maxName || key[0] >= '0' && key[0] <= '9' {
 		return false

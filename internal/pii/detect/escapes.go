@@ -8,8 +8,8 @@ import (
 // maxEscape is the maximum length of an escape in bytes, with its backslashes or its encoded percent signs.
 const maxEscape = 64
 
-// decode reads the character or escape that a text begins with, and returns its length, or 0 for an ASCII character that is not an escape. Escapes
-// that are escaped again, such as \\u0040, %2540 and &amp;#64;, are read as one.
+// decode reads the character or escape that a text begins with, and returns its length, or 0 for a \, % or & that begins no escape. Escapes that are escaped
+// again, such as \\u0040, %2540 and &amp;#64;, are read as one.
 func decode(text string) (rune, int) {
 	switch text[0] {
 	case '\\':

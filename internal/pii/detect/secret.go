@@ -77,7 +77,8 @@ func random(text string) bool {
 	return entropy(text) >= 2.8 && (classesSeen&digit != 0 || classesSeen&letter == letter && len(text) >= 16)
 }
 
-// random checks the characters after the prefix of a format. It requires less than the function random, because the prefix is evidence already.
+// random checks the characters after the prefix of a format. For capitals and hexadecimal digits it requires less than the function random, because the
+// prefix is evidence already.
 func (f *format) random(text string) bool {
 	if f.alphabet == inUpper || f.alphabet == inHex {
 		return entropy(text) >= 2.3

@@ -104,8 +104,8 @@ func refuse(others, why string) writer {
 	}
 }
 
-// scan calls at for each place, and step with the rest of the text between the places. step returns the number of bytes that it has read.
-
+// scan calls at for each place, and step at positions outside of the places, with all of the text from there on. step returns the number of bytes that it has
+// read.
 func scan(text string, places []Place, step func(rest string) int, at func(p Place)) {
 	next := 0
 	for i := 0; i < len(text) || next < len(places); {

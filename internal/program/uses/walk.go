@@ -693,7 +693,6 @@ func (r *reader) arg(x js.IExpr) Arg {
 		case js.NotToken:
 			r.test(x.X)
 			if l, ok := x.X.(*js.LiteralExpr); ok && l.TokenType == js.IntegerToken { // esbuild writes true and false as !0 and !1
-
 				return Arg{Form: Boolean, At: r.place(l.Data)}
 			}
 			return Arg{Form: Boolean, At: Place{Line: -1}}

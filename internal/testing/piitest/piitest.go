@@ -33,7 +33,6 @@ func (d detector) FindWith(text string, known detect.Known) []detect.Span {
 }
 
 // New returns a filter whose vault is open.
-
 func New(t testing.TB) *Filter {
 	t.Helper()
 	d, err := detect.New(detect.Options{})

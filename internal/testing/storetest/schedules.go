@@ -229,7 +229,7 @@ func fire(t *testing.T, open Place) {
 	}
 }
 
-// fireGivenUp tests that Fire returns no task if its context has ended, and that each planned instant creates one task, whether that call
+// fireGivenUp tests that Fire returns no task together with the error of an ended context, and that each planned instant creates one task, whether that call
 // or the next one is stored.
 func fireGivenUp(t *testing.T, open Place) {
 	s := open(t)
