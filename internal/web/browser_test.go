@@ -176,6 +176,16 @@ func there(selector string) chromedp.Action {
 	return until("!!"+element(selector)+" || null", new(bool))
 }
 
+// focusOn gives an element the focus once it is there. It is an expression: a node that chromedp has found may be gone when it is used, because pages change.
+func focusOn(selector string) chromedp.Action {
+	return until("(e => e && (e.focus(), document.activeElement === e) || null)("+element(selector)+")", new(bool))
+}
+
+// written gives an element the focus and types keys.
+func written(selector, keys string) chromedp.Action {
+	return chromedp.Tasks{focusOn(selector), chromedp.KeyEvent(keys)}
+}
+
 func gone(selector string) chromedp.Action { return until("!"+element(selector)+" || null", new(bool)) }
 
 // textOf reads the text of an element once it is there.
@@ -299,7 +309,7 @@ func TestBrowserProgram(t *testing.T) {
 		t.Helper()
 		does(t, ctx, chromedp.Navigate(w.url+"/runs"), visible("main"),
 			chromedp.Evaluate("document.querySelector('details').open = true", nil),
-			visible(".cm-content"), chromedp.Focus(".cm-content"), typed(code), typed(kb.Enter, input.ModifierCtrl), visible("pre.code"))
+			visible(".cm-content"), focusOn(".cm-content"), typed(code), typed(kb.Enter, input.ModifierCtrl), visible("pre.code"))
 	}
 	write("const n = await tools.notes.list({});\nreturn n.map((x) => x.titel.length)")
 	does(t, ctx, textOf("main", &text))
@@ -353,12 +363,12 @@ func TestBrowserDoubts(t *testing.T) {
 	w.run(w.token, "return await tools.notes.lose({title: 'two'})")
 	var text string
 	does(t, ctx, visible("tr[data-row]:nth-child(2)"), // the page asks by itself
-		chromedp.SendKeys("tr[data-row]:nth-child(2) textarea", "it is there"), chromedp.KeyEvent(kb.Tab+kb.Enter), visible(".notice"),
+		written("tr[data-row]:nth-child(2) textarea", "it is there"), chromedp.KeyEvent(kb.Tab+kb.Enter), visible(".notice"),
 		gone("tr[data-row]:nth-child(2)"), keys("j"), keys(kb.Enter), visible("form.decide"), textOf("main", &text))
 	if !strings.Contains(text, "two") {
 		t.Errorf("the call: %s", text)
 	}
-	does(t, ctx, chromedp.Focus("textarea[name=note]"), chromedp.KeyEvent(kb.Tab+kb.Tab+kb.Enter), visible(".settled"), textOf(".settled", &text))
+	does(t, ctx, focusOn("textarea[name=note]"), chromedp.KeyEvent(kb.Tab+kb.Tab+kb.Enter), visible(".settled"), textOf(".settled", &text))
 	if !strings.Contains(text, "not done") {
 		t.Errorf("settled: %s", text)
 	}
@@ -415,9 +425,9 @@ func TestBrowserPalette(t *testing.T) {
 	}
 	// chromedp types the character also where the page has taken the key, which no keyboard does.
 	slash := input.DispatchKeyEvent(input.KeyRawDown).WithKey("/").WithCode("Slash")
-	does(t, ctx, slash, visible("dialog [role=option]"), chromedp.SendKeys("dialog input", "s"))
+	does(t, ctx, slash, visible("dialog [role=option]"), written("dialog input", "s"))
 	check("the palette")
-	does(t, ctx, chromedp.SendKeys("dialog input", "er"), chromedp.KeyEvent(kb.ArrowDown+kb.ArrowUp), textOf("dialog [aria-selected=true]", &text))
+	does(t, ctx, written("dialog input", "er"), chromedp.KeyEvent(kb.ArrowDown+kb.ArrowUp), textOf("dialog [aria-selected=true]", &text))
 	if text != "Servers" {
 		t.Errorf("chosen is %q", text)
 	}
@@ -429,11 +439,11 @@ func TestBrowserPalette(t *testing.T) {
 	}
 	enter()
 	does(t, ctx, visible("nav a[aria-current][href='/servers']"),
-		slash, visible("dialog"), chromedp.SendKeys("dialog input", "zzz"), visible("dialog .empty"))
+		slash, visible("dialog"), written("dialog input", "zzz"), visible("dialog .empty"))
 	check("the palette without a place")
 	var path string
 	does(t, ctx, chromedp.KeyEvent(kb.Escape), gone("dialog"), chromedp.KeyEvent("k", chromedp.KeyModifiers(input.ModifierCtrl)), visible("dialog"),
-		chromedp.SendKeys("dialog input", id))
+		written("dialog input", id))
 	enter()
 	does(t, ctx, visible("pre.code"), chromedp.Evaluate("location.pathname", &path))
 	if path != "/runs/"+id {

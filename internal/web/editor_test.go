@@ -101,7 +101,7 @@ func TestBrowserEditor(t *testing.T) {
 	}
 	var text, focused string
 	w.run(w.token, "return await tools.notes.list({})") // whose shape is learned
-	does(t, ctx, chromedp.EmulateViewport(375, 900), chromedp.Navigate(w.url+"/runs"), visible("summary"), chromedp.Focus("summary"), typed(kb.Enter), visible(".cm-content"), typed(kb.Tab+"const all = await too"))
+	does(t, ctx, chromedp.EmulateViewport(375, 900), chromedp.Navigate(w.url+"/runs"), visible("summary"), focusOn("summary"), typed(kb.Enter), visible(".cm-content"), typed(kb.Tab+"const all = await too"))
 	pick("tools")
 	does(t, ctx, typed(".n"))
 	pick("notes")
@@ -145,7 +145,7 @@ func TestBrowserEditor(t *testing.T) {
 	}
 	// A program that failed comes back with the line marked.
 	id, _ := w.run(w.token, "\nnull.x")
-	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id), visible("a[href*=from]"), chromedp.Click("a[href*=from]"), visible(".cm-lint-marker-error"), chromedp.Evaluate("document.querySelector('textarea').value", &text))
+	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id), visible("a[href*=from]"), written("a[href*=from]", kb.Enter), visible(".cm-lint-marker-error"), chromedp.Evaluate("document.querySelector('textarea').value", &text))
 	if text != "\nnull.x" {
 		t.Errorf("the editor has %q", text)
 	}
@@ -154,9 +154,9 @@ func TestBrowserEditor(t *testing.T) {
 		t.Errorf("marked: %q", text)
 	}
 	// An editor that was opened stays where the page is asked for again.
-	does(t, ctx, chromedp.Navigate(w.url+"/runs"), chromedp.Click("summary"), visible(".cm-content"))
+	does(t, ctx, chromedp.Navigate(w.url+"/runs"), written("summary", kb.Enter), visible(".cm-content"))
 	w.run(w.token, "return 'another'")
-	does(t, ctx, visible("tbody tr:nth-child(4)"), chromedp.Focus(".cm-content"), typed("// kept"), chromedp.Evaluate("document.querySelector('textarea').value", &text))
+	does(t, ctx, visible("tbody tr:nth-child(4)"), focusOn(".cm-content"), typed("// kept"), chromedp.Evaluate("document.querySelector('textarea').value", &text))
 	if text != "// kept" {
 		t.Errorf("after the list has changed: %q", text)
 	}
@@ -167,7 +167,7 @@ func TestBrowserEditor(t *testing.T) {
 func (w *world) tryCompletions(t testing.TB, ctx context.Context, look func(what string)) {
 	t.Helper()
 	var count int
-	does(t, ctx, chromedp.Navigate(w.url+"/runs"), visible("summary"), chromedp.Click("summary"), visible(".cm-content"), chromedp.Focus(".cm-content"), typed("tools.notes."))
+	does(t, ctx, chromedp.Navigate(w.url+"/runs"), visible("summary"), written("summary", kb.Enter), visible(".cm-content"), focusOn(".cm-content"), typed("tools.notes."))
 	w.offers(t, ctx, "about0")
 	does(t, ctx, chromedp.Evaluate("document.querySelectorAll('.cm-tooltip-autocomplete li').length", &count))
 	if count < len(payloads) {

@@ -156,7 +156,7 @@ func TestBrowserInputs(t *testing.T) {
 	var text, focused string
 	var sent bool
 	does(t, ctx, chromedp.Navigate(w.url+"/runs"), there("[data-ready]"), chromedp.Evaluate("document.querySelector('details').open = true", nil), visible(".cm-content"),
-		chromedp.Focus(".cm-content"), typed("let n = 0; for await (const row of input) n += Number(row.n); return n"),
+		focusOn(".cm-content"), typed("let n = 0; for await (const row of input) n += Number(row.n); return n"),
 		drops(".inputs", one, two), chosen("one.csv, 4 B", "two & b.txt, 6 B"), textOf("[data-sum]", &text),
 		drops("h1", large), // beside the field: nothing, and the page stays
 		chooses("input[type=file]", again), chosen("two & b.txt, 6 B", "one.csv, 6 B"),
@@ -168,12 +168,12 @@ func TestBrowserInputs(t *testing.T) {
 	does(t, ctx, chromedp.Evaluate("document.querySelector('[data-chosen] li:nth-child(3) button').focus()", nil), chromedp.KeyEvent(kb.Enter), gone("[data-wrong]:not([hidden])"), chosen("two & b.txt, 6 B", "one.csv, 6 B"),
 		chromedp.KeyEvent(kb.Tab+kb.Shift), chromedp.Evaluate("document.querySelector('[data-chosen] li:nth-child(1) button').focus()", nil), chromedp.KeyEvent(" "), chosen("one.csv, 6 B"),
 		chromedp.Evaluate("document.activeElement.ariaLabel", &focused),
-		chromedp.Focus(".cm-content"), chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(input.ModifierCtrl)), visible("pre.code"),
+		focusOn(".cm-content"), chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(input.ModifierCtrl)), visible("pre.code"),
 		until("[...document.querySelectorAll('h2')].find(h => h.textContent === 'Result')?.nextElementSibling.innerText ?? null", &text))
 	if focused != "Remove one.csv" || text != "3" {
 		t.Errorf("behind the removal the focus is on %q; the program returned %q", focused, text)
 	}
-	does(t, ctx, chromedp.Navigate(w.url+"/tasks"), there("[data-ready]"), chromedp.Evaluate("document.querySelector('details').open = true", nil), chromedp.Focus("textarea"), chromedp.KeyEvent("Count"),
+	does(t, ctx, chromedp.Navigate(w.url+"/tasks"), there("[data-ready]"), chromedp.Evaluate("document.querySelector('details').open = true", nil), focusOn("textarea"), chromedp.KeyEvent("Count"),
 		drops(".inputs", one, two), chosen("one.csv, 4 B", "two & b.txt, 6 B"), chromedp.Evaluate("document.querySelector('#asking .primary').click()", nil), visible(".asked"), textOf(".asked", &text))
 	if !strings.Contains(text, "/workspace/one.csv, /workspace/two & b.txt.") {
 		t.Errorf("the task is %q", text)

@@ -171,7 +171,7 @@ func TestBrowserPolicy(t *testing.T) {
 	}
 	var text, kept string
 	does(t, ctx, chromedp.Navigate(w.url+"/policy"), visible("#test"))
-	does(t, ctx, chromedp.SendKeys("input[name=tool]", "notes__write"))
+	does(t, ctx, written("input[name=tool]", "notes__write"))
 	submit := func(keys string) {
 		t.Helper()
 		if _, err := chromedp.RunResponse(ctx, chromedp.KeyEvent(keys)); err != nil {
@@ -186,12 +186,12 @@ func TestBrowserPolicy(t *testing.T) {
 	readable("tested")
 	write := func(policy string) {
 		t.Helper()
-		does(t, ctx, chromedp.Navigate(w.url+"/policy"), visible("#other .cm-content"), chromedp.Focus("#other .cm-content"),
+		does(t, ctx, chromedp.Navigate(w.url+"/policy"), visible("#other .cm-content"), focusOn("#other .cm-content"),
 			typed("a", input.ModifierCtrl), typed(policy+kb.Escape+kb.Tab+kb.Tab))
 		submit(kb.Enter)
 	}
 	write("- {tools: notes, action: deny}")
-	does(t, ctx, textOf("#other [role=alert]", &text), chromedp.Value("textarea[name=policy]", &kept, chromedp.NodeReady))
+	does(t, ctx, textOf("#other [role=alert]", &text), until(element("textarea[name=policy]")+"?.value ?? null", &kept))
 	if !strings.Contains(text, "Line 1, column 11") || kept != "- {tools: notes, action: deny}" {
 		t.Errorf("a mistake: %s, %q", text, kept)
 	}
@@ -203,7 +203,7 @@ func TestBrowserPolicy(t *testing.T) {
 		t.Errorf("tried: %s", text)
 	}
 	readable("tried")
-	does(t, ctx, chromedp.Focus("a[href$='/calls/2']"))
+	does(t, ctx, focusOn("a[href$='/calls/2']"))
 	submit(kb.Enter)
 	does(t, ctx, textOf("h1", &text))
 	if !strings.HasPrefix(text, "Call 2") {

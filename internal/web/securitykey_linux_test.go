@@ -176,7 +176,7 @@ func (w *world) registers(ctx context.Context) {
 // logInAs logs a browser in with an API key.
 func (w *world) logInAs(ctx context.Context, key string) {
 	w.t.Helper()
-	does(w.t, ctx, chromedp.Navigate(w.url+"/login"), visible("input[name=key]"), chromedp.SendKeys("input[name=key]", key+kb.Enter), visible("header nav"))
+	does(w.t, ctx, chromedp.Navigate(w.url+"/login"), visible("input[name=key]"), written("input[name=key]", key+kb.Enter), visible("header nav"))
 }
 
 // writes starts programs whose writes wait for an approval.
