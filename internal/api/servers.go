@@ -157,6 +157,14 @@ type ApprovedDefinition struct {
 
 // addReviews adds the endpoints for the review of held definitions.
 func (a *API) addReviews() {
+	// reviews returns an error if the caller may not review a server, or the server does not exist.
+	reviews := func(ctx context.Context, name string) error {
+		err := admin(ctx)
+		if err == nil {
+			_, err = a.status(ctx, name)
+		}
+		return err
+	}
 	held := func(ctx context.Context, name string) (*body[Review], error) {
 		all, err := a.opt.Harness.Quarantine().Held(ctx, name)
 		if err != nil {
@@ -170,11 +178,7 @@ func (a *API) addReviews() {
 		"getReview", "GET /v1/servers/{name}/review", "servers", http.StatusOK, "What is held of an upstream server",
 		"Takes the role admin. Tools whose definition nobody has approved are not offered (quarantine).",
 	}, func(ctx context.Context, in *ServerPath) (*body[Review], error) {
-		err := admin(ctx)
-		if err == nil {
-			_, err = a.status(ctx, in.Name)
-		}
-		if err != nil {
+		if err := reviews(ctx, in.Name); err != nil {
 			return nil, err
 		}
 		return held(ctx, in.Name)
@@ -188,15 +192,10 @@ func (a *API) addReviews() {
 		Body NewReview
 	},
 	) (*body[Review], error) {
-		err := admin(ctx)
-		if err == nil {
-			_, err = a.status(ctx, in.Name)
-		}
-		if err != nil {
+		if err := reviews(ctx, in.Name); err != nil {
 			return nil, err
 		}
-		err = a.opt.Harness.Quarantine().Approve(ctx, in.Name, identity(ctx).Principal, hashesOf(in.Body.Approve), nil)
-		if err != nil {
+		if err := a.opt.Harness.Quarantine().Approve(ctx, in.Name, identity(ctx).Principal, hashesOf(in.Body.Approve), nil); err != nil {
 			return nil, notHeld(err)
 		}
 		return held(ctx, in.Name)
@@ -210,11 +209,7 @@ func (a *API) addReviews() {
 		Body NewReviewQuestion
 	},
 	) (*body[Question], error) {
-		err := admin(ctx)
-		if err == nil {
-			_, err = a.status(ctx, in.Name)
-		}
-		if err != nil {
+		if err := reviews(ctx, in.Name); err != nil {
 			return nil, err
 		}
 		q, err := a.opt.Harness.Quarantine().Ask(ctx, in.Name, identity(ctx).Principal, in.Body.Origin, hashesOf(in.Body.Approve))
@@ -229,11 +224,7 @@ func (a *API) addReviews() {
 		Body NewAnswer
 	},
 	) (*body[Review], error) {
-		err := admin(ctx)
-		if err == nil {
-			_, err = a.status(ctx, in.Name)
-		}
-		if err != nil {
+		if err := reviews(ctx, in.Name); err != nil {
 			return nil, err
 		}
 		given, err := in.Body.assertion()
