@@ -96,11 +96,11 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// drops drops files of the machine on an element.
+// drops drops files of the machine on an element, where nothing covers it: without the focus, an editor shows no completion above it.
 func drops(selector string, files ...string) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
 		var at [2]float64
-		if err := until("(() => { const e = "+element(selector)+"; e?.scrollIntoView({block: 'center'}); const b = e?.getBoundingClientRect(); return b ? [b.x + b.width / 2, b.y + 10] : null })()", &at).Do(ctx); err != nil {
+		if err := until("(() => { document.activeElement?.blur(); const e = "+element(selector)+"; e?.scrollIntoView({block: 'center'}); const b = e?.getBoundingClientRect(); if (!b) return null; const at = [b.x + b.width / 2, b.y + 10]; return e.contains(document.elementFromPoint(...at)) ? at : null })()", &at).Do(ctx); err != nil {
 			return err
 		}
 		data := &input.DragData{Items: []*input.DragDataItem{}, Files: files, DragOperationsMask: 1}
