@@ -19,11 +19,11 @@ TOOL = $(GO) tool -modfile=tools/go.mod
 export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 # The packages tested with the detector whose tests start their own binary as child processes. Without the race detector a child starts in a seventh
 # of the time; what it runs is tested with the detector inside of the tests' own process.
-CHILDREN = ./internal/agent ./internal/api ./internal/gate ./internal/wiring ./internal/mcpclient ./internal/program ./internal/sandbox/process ./internal/sandbox/wasm ./internal/store/sqlite
+CHILDREN = ./internal/agent ./internal/api ./internal/gate ./internal/wiring ./internal/mcpclient ./internal/program ./internal/sandbox/process ./internal/sandbox/wasm ./internal/store/sqlstore
 
 # The packages whose goroutines share memory are tested with the race detector, those whose tests take longest first, so that none is left alone
 # at the end. The detector makes a test three times as long: the others only compute, or are clients of these.
-LONGEST = ./internal/wiring ./internal/sandbox/docker ./internal/api ./internal/mcpclient ./internal/sandbox/process ./internal/store/sqlite ./internal/sandbox/wasm
+LONGEST = ./internal/wiring ./internal/sandbox/docker ./internal/api ./internal/mcpclient ./internal/sandbox/process ./internal/store/sqlstore ./internal/sandbox/wasm
 SHARING = $(LONGEST) $(addprefix ./internal/,agent approval audit auth catalog credentials files gate input origin mcpserver model n8n netguard part pii \
 	policy process program remote run runs sandbox sandbox/wasm/worker slots store/redis task telemetry tiers)
 OTHERS = ./internal/cli ./internal/bench $(filter-out $(patsubst ./%,mcp-code-exec-harness/%,$(SHARING)),$(shell $(GO) list ./...))

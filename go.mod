@@ -76,6 +76,7 @@ require (
 	github.com/chromedp/chromedp v0.15.1
 	github.com/go-webauthn/webauthn v0.18.2
 	github.com/itchyny/gojq v0.12.19
+	github.com/jackc/pgx/v5 v5.13.0
 )
 
 require (
@@ -123,6 +124,9 @@ require (
 	github.com/inconshreveable/mousetrap v1.1.0 // indirect
 	github.com/invopop/jsonschema v0.14.0 // indirect
 	github.com/itchyny/timefmt-go v0.1.8 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/klauspost/compress v1.20.1 // indirect
 	github.com/lucasb-eyer/go-colorful v1.4.1 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect

@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/store/sqlstore"
 )
 
 // Figure is one measured quantity.
@@ -66,7 +66,7 @@ type bench struct {
 	opt     Options
 	tier    *wasm.Sandbox
 	pool    *sandbox.Pool
-	store   *sqlite.Store
+	store   *sqlstore.Store
 	catalog *catalog.Catalog
 	figures []Figure
 	privacy *pii.Filter // nil, except for the figures of privacy
@@ -90,7 +90,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 	defer b.tier.Close()
 	b.pool = sandbox.NewPool(b.tier, sandbox.PoolOptions{Warm: 1})
 	defer b.pool.Close()
-	if b.store, err = sqlite.Open(ctx, filepath.Join(dir, "harness.db"), sqlite.Options{}); err != nil {
+	if b.store, err = sqlstore.Open(ctx, filepath.Join(dir, "harness.db"), sqlstore.Options{}); err != nil {
 		return nil, err
 	}
 	defer b.store.Close()

@@ -16,7 +16,6 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
-	"mcp-code-exec-harness/internal/task"
 )
 
 type approvalsCmd struct {
@@ -84,7 +83,7 @@ func (*approvalArg) explain(a *app, err error) error {
 	switch {
 	case errors.Is(err, approval.ErrNotFound):
 		return usage(fmt.Errorf("%w in the store %s; %s shows what waits there; the configuration of another directory may name another store (--config)",
-			err, a.config.Store.URL, a.commandLine("approvals list")))
+			err, a.config.Store.Name(), a.commandLine("approvals list")))
 	case errors.Is(err, approval.ErrDecided):
 		return usage(fmt.Errorf("%w; %s shows what waits", err, a.commandLine("approvals list")))
 	}
@@ -247,19 +246,16 @@ func (r *approvalArg) decide(ctx context.Context, a *app, h harness, d approval.
 	if err != nil {
 		return err
 	}
-	release, err := store.LockQueue(ctx)
-	if errors.Is(err, task.ErrQueueLocked) {
+	worker, err := store.QueueWorker(ctx)
+	if err != nil {
+		return err
+	}
+	if worker != "" {
 		fmt.Fprintf(a.Stderr, "%s: the server resumes %s\n", decided.Status, decided.Run)
 		if a.flags.JSON {
 			return a.json(decided)
 		}
 		return nil
-	}
-	if err == nil {
-		err = release()
-	}
-	if err != nil {
-		return err
 	}
 	if decided.Task != "" {
 		tasks, err := h.Tasks(taskOptions{})

@@ -137,8 +137,11 @@ func secretsOf(cfg *config.Config) (names []string) {
 // leftOut returns notes about what a restored installation needs that the backup does not contain.
 func leftOut(cfg *config.Config, keys bool, s installation.Summary, missed []string) (notes []string) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	if s.Manifest.Schema == 0 {
-		note("there is no store %s yet, so the backup has none", cfg.Store.URL)
+	switch {
+	case !cfg.Store.InFile():
+		note("the store %s is not in the backup: copy it with pg_dump, before or at the same time", cfg.Store.Name())
+	case s.Manifest.Schema == 0:
+		note("there is no store %s yet, so the backup has none", cfg.Store.Name())
 	}
 	if len(s.Manifest.KeyIDs) > 0 {
 		switch _, err := os.Stat(cfg.PII.KeyFile); {

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/cli"
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/store/sqlstore"
 )
 
 // besides is another user's machine: a directory of its own, without what f has.
@@ -252,7 +252,7 @@ func TestBackupThroughPipes(t *testing.T) {
 		Manifest struct{ Schema int }
 	}
 	f.besides().runIn(t.Context(), archive, "restore", "--json", "-").want(0).value(&result)
-	if result.Manifest.Schema != sqlite.Schema() {
+	if result.Manifest.Schema != sqlstore.Schema() {
 		t.Errorf("schema %d", result.Manifest.Schema)
 	}
 }
@@ -307,7 +307,7 @@ func TestUpgrade(t *testing.T) {
 		t.Helper()
 		r := f.run("runs", "list").want(0)
 		copies, _ := filepath.Glob(filepath.Join(f.dir, "data", "harness.db.v3-*.bak"))
-		if len(copies) != 1 || !strings.Contains(r.stderr, fmt.Sprintf("from version 3 to %d", sqlite.Schema())) || !strings.Contains(r.stderr, copies[0]) {
+		if len(copies) != 1 || !strings.Contains(r.stderr, fmt.Sprintf("from version 3 to %d", sqlstore.Schema())) || !strings.Contains(r.stderr, copies[0]) {
 			t.Errorf("copies %v, stderr %s", copies, r.stderr)
 		}
 		if strings.Count(r.stdout, "run_") != 2 {

@@ -50,7 +50,7 @@ func (a *app) confirm(ctx context.Context, h harness, what string) (approval.Sig
 		return nil, usage(a.noKey(ctx, p))
 	}
 	if keys, err := p.Keys(ctx); err != nil || len(keys) > 1 {
-		return nil, cmp.Or(err, usage(fmt.Errorf("the key in %s is not the one that signs approvals of the store %s; %s says more", p.Dir, a.config.Store.URL, a.commandLine("doctor"))))
+		return nil, cmp.Or(err, usage(fmt.Errorf("the key in %s is not the one that signs approvals of the store %s; %s says more", p.Dir, a.config.Store.Name(), a.commandLine("doctor"))))
 	}
 	return a.unlock(ctx, p, what)
 }
@@ -80,7 +80,7 @@ func (a *app) noKey(ctx context.Context, p *approval.Presence) error {
 	stored, err := p.Stored(ctx)
 	if err == nil && stored != nil {
 		return fmt.Errorf("approvals of the store %s are signed by the key %s, and %s has no %s: run the command with the configuration of the directory that has it",
-			a.config.Store.URL, approval.Fingerprint(stored), p.Dir, approval.ConfirmKeyFile)
+			a.config.Store.Name(), approval.Fingerprint(stored), p.Dir, approval.ConfirmKeyFile)
 	}
 	return fmt.Errorf("approvals.confirm is %s, and there is no passphrase yet: harness approvals setup", a.config.Approvals.Confirm)
 }

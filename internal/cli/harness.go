@@ -51,8 +51,8 @@ type harness interface {
 
 // store has the methods of the store that commands call directly.
 type store interface {
-	// LockQueue makes this process the only one that works the queue. The error task.ErrQueueLocked names the process that holds the lock.
-	LockQueue(ctx context.Context) (release func() error, err error)
+	// QueueWorker names a process that works the queue; "" if there is none.
+	QueueWorker(ctx context.Context) (name string, err error)
 	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
 }
 

@@ -70,7 +70,7 @@ func (c *keysCreateCmd) Run(ctx context.Context, a *app, cfg *config.Config, h h
 		return a.json(map[string]any{"id": key.ID, "key": value, "user": key.User, "roles": key.Roles, "expires": key.Expires})
 	}
 	fmt.Fprintln(a.Stdout, value)
-	fmt.Fprintf(a.Stderr, "%s: keep the value above, it is not shown again; send it as Authorization: Bearer …\nit is a key of the servers with the store %s\n", key.ID, cfg.Store.URL)
+	fmt.Fprintf(a.Stderr, "%s: keep the value above, it is not shown again; send it as Authorization: Bearer …\nit is a key of the servers with the store %s\n", key.ID, cfg.Store.Name())
 	return nil
 }
 
@@ -118,7 +118,7 @@ type keysRevokeCmd struct {
 func (c *keysRevokeCmd) Run(ctx context.Context, a *app, cfg *config.Config, keys *auth.Keys) error {
 	if err := keys.Revoke(ctx, c.ID); err != nil {
 		if errors.Is(err, task.ErrNotFound) {
-			return usage(fmt.Errorf("unknown key %q in %s; %s", c.ID, cfg.Store.URL, a.like(ctx, "keys", c.ID, "harness keys list shows all")))
+			return usage(fmt.Errorf("unknown key %q in %s; %s", c.ID, cfg.Store.Name(), a.like(ctx, "keys", c.ID, "harness keys list shows all")))
 		}
 		return err
 	}

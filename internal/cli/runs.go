@@ -84,7 +84,7 @@ type runArg struct {
 func (r *runArg) find(ctx context.Context, a *app, h harness) (journal.RunInfo, error) {
 	info, err := h.Runs().Match(ctx, r.ID)
 	if err != nil && ctx.Err() == nil { // no run matches, or several do
-		err = usage(fmt.Errorf("%w in %s; %s", err, a.config.Store.URL, a.like(ctx, "runs", r.ID, "harness runs list shows all")))
+		err = usage(fmt.Errorf("%w in %s; %s", err, a.config.Store.Name(), a.like(ctx, "runs", r.ID, "harness runs list shows all")))
 	}
 	return info, err
 }

@@ -17,7 +17,6 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/task"
 )
 
 type serversLogsCmd struct {
@@ -135,13 +134,13 @@ func (c *serversRestartCmd) Run(ctx context.Context, a *app, h harness) error {
 	if err != nil {
 		return err
 	}
-	release, err := store.LockQueue(ctx)
-	if err == nil {
-		return errors.Join(&exitError{exitUnavailable, fmt.Errorf("no harness serve of this configuration runs, so server %s has nothing that could be restarted: "+
-			"each command starts its servers anew; harness servers test %[1]s tries it", c.Name)}, release())
-	}
-	if !errors.Is(err, task.ErrQueueLocked) {
+	worker, err := store.QueueWorker(ctx)
+	if err != nil {
 		return err
+	}
+	if worker == "" {
+		return &exitError{exitUnavailable, fmt.Errorf("no harness serve of this configuration runs, so server %s has nothing that could be restarted: "+
+			"each command starts its servers anew; harness servers test %[1]s tries it", c.Name)}
 	}
 	progress := a.progress("restarting " + c.Name)
 	defer progress.stop()

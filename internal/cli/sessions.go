@@ -59,7 +59,7 @@ func (s *sessionArg) find(ctx context.Context, a *app, tasks *task.Service) (tas
 			ids = append(ids, other.ID)
 		}
 		err = usage(fmt.Errorf("user %s has no session %q in %s; %s",
-			s.User, s.ID, a.config.Store.URL, meant(ident.Closest(s.ID, ids), "harness sessions list shows all")))
+			s.User, s.ID, a.config.Store.Name(), meant(ident.Closest(s.ID, ids), "harness sessions list shows all")))
 	}
 	if err != nil {
 		return task.Session{}, err

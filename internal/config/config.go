@@ -241,9 +241,15 @@ type Journal struct {
 
 // Store configures the database.
 type Store struct {
-	URL  string `key:"url" default:"sqlite:{state}/harness.db" doc:"sqlite: and the path of a file."`
+	URL  string `key:"url" default:"sqlite:{state}/harness.db" doc:"sqlite: and the path of a file, or postgres://user:password@host:5432/database (PostgreSQL 15 or newer), which several machines may share."`
 	Sync string `key:"sync" default:"normal" oneof:"normal,full" doc:"full survives a power failure without losing the last records, and is slower."`
 }
+
+// InFile reports whether the database is a file.
+func (s Store) InFile() bool { return strings.HasPrefix(s.URL, sqlitePrefix) }
+
+// Name returns the URL without a password.
+func (s Store) Name() string { return Masked(s.URL) }
 
 // Quotas limits what one user may store and keep waiting.
 type Quotas struct {

@@ -191,7 +191,7 @@ func TestBadFiles(t *testing.T) {
 		"sandbox: {callTimeout: 1d}\n":                                "harness.yaml:1:24: sandbox.callTimeout: 1d is longer than sandbox.maxWall, which is 10m; raise sandbox.maxWall too",
 		"sandbox: {maxValue: 200MiB}\n":                               "harness.yaml:1:21: sandbox.maxValue: values of 200MiB do not fit into sandbox.memory of 100MiB; lower one or raise the other",
 		"skills: {dir: a}\nworkspace: {dir: a/b}":                     "harness.yaml:2:18: workspace.dir: skills and workspace may not lie in one another: a workspace is deleted when its session ends; choose two separate directories",
-		"store: {url: mysql://x}\n":                                   "harness.yaml:1:14: store.url: it must be sqlite: and the path of a file; write sqlite:./data/harness.db",
+		"store: {url: mysql://x}\n":                                   "harness.yaml:1:14: store.url: it must be sqlite: and the path of a file, or the address of a database of PostgreSQL; write sqlite:./data/harness.db, or postgres://user:password@host/database",
 		"redis: {address: localhost}\n":                               `harness.yaml:1:18: redis.address: "localhost" is not an address; write host:port, such as localhost:6379`,
 		"redis: {ttl: 5m}\n":                                          "harness.yaml:1:14: redis.ttl: 5m is shorter than sandbox.maxWall, which is 10m; raise redis.ttl, so that the tokens of a run outlive it",
 		"server: {listen: localhost}\n":                               `harness.yaml:1:18: server.listen: "localhost" is not an address; write host:port, such as 127.0.0.1:3000`,

@@ -287,8 +287,11 @@ func (l *loader) exposed() {
 	if l.preview {
 		return
 	}
-	database, _ := strings.CutPrefix(l.config.Store.URL, sqlitePrefix)
-	for _, path := range []string{l.config.StateDir, l.config.Skills.Dir, database} {
+	paths := []string{l.config.StateDir, l.config.Skills.Dir}
+	if database, inFile := strings.CutPrefix(l.config.Store.URL, sqlitePrefix); inFile {
+		paths = append(paths, database)
+	}
+	for _, path := range paths {
 		if err := disk.Exposed(path, l.files.owners...); err != nil && filepath.IsAbs(path) {
 			l.problem(position{source: path}.errorf("", "", "it is not used: %v", err))
 			return // checking the content would report the same problem

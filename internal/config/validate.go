@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,8 +72,10 @@ func (l *loader) validate() {
 	l.refuse(inside(c.Skills.Dir, c.Workspace.Dir) || inside(c.Workspace.Dir, c.Skills.Dir),
 		"skills and workspace may not lie in one another: a workspace is deleted when its session ends",
 		"choose two separate directories", "workspace.dir", "skills.dir")
-	path, ok := strings.CutPrefix(c.Store.URL, sqlitePrefix)
-	l.refuse(!ok || path == "", "it must be sqlite: and the path of a file", "write sqlite:./data/harness.db", "store.url")
+	u, err := url.Parse(c.Store.URL)
+	server := err == nil && (u.Scheme == "postgres" || u.Scheme == "postgresql")
+	l.refuse(!server && (!c.Store.InFile() || c.Store.URL == sqlitePrefix), "it must be sqlite: and the path of a file, or the address of a database of PostgreSQL",
+		"write sqlite:./data/harness.db, or postgres://user:password@host/database", "store.url")
 }
 
 // validateN8N checks the addresses and directories of n8n, and that keys are set together with those they depend on.

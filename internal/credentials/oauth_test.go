@@ -13,7 +13,7 @@ import (
 
 	"mcp-code-exec-harness/internal/credentials"
 	"mcp-code-exec-harness/internal/pii/seal"
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/store/sqlstore"
 	"mcp-code-exec-harness/internal/testing/oauthtest"
 )
 
@@ -21,7 +21,7 @@ import (
 func setup(t *testing.T, server credentials.Server) (*credentials.OAuth, string) {
 	t.Helper()
 	dir := t.TempDir()
-	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlite.Options{Now: time.Now})
+	store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlstore.Options{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestRefreshOnce(t *testing.T) {
 	dir := t.TempDir()
 	var all []*credentials.OAuth
 	for range 3 {
-		store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlite.Options{Now: time.Now})
+		store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlstore.Options{Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +244,7 @@ func TestPerUserAfterShared(t *testing.T) {
 	s := oauthtest.New(t)
 	shared, dir := setup(t, credentials.Server{URL: s.URL})
 	login(t, s, shared, "")
-	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlite.Options{Now: time.Now})
+	store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlstore.Options{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

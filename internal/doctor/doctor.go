@@ -57,7 +57,7 @@ type Own struct {
 func Examine(ctx context.Context, cfg *config.Config, h Harness, own Own, say func(string), note func(Finding)) {
 	started := h.Servers().Starting(ctx)
 	note(own.Configuration)
-	note(partFinding("store", cfg.Store.URL, own.Store()))
+	note(partFinding("store", cfg.Store.Name(), own.Store()))
 	_, err := h.Skills()
 	note(partFinding("skills", cfg.Skills.Dir, err))
 	for _, f := range vaultFindings(ctx, cfg.PII, h) {

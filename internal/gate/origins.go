@@ -18,7 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// History has the recorded runs of a session, from which the origins of its values are rebuilt. *sqlite.Store implements it.
+// History has the recorded runs of a session, from which the origins of its values are rebuilt. *sqlstore.Store implements it.
 type History interface {
 	// Runs lists runs, newest first; next continues the list and is empty at its end.
 	Runs(ctx context.Context, f journal.Filter) (runs []journal.RunInfo, next string, err error)

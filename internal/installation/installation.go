@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/backup"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/pii/seal"
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/store/sqlstore"
 )
 
 // Names of parts of a backup. ConfigPart and EnvPart are read before the places of the other parts are known; SecretsPart has no place of its own.
@@ -32,17 +32,19 @@ const (
 // places returns the places of the parts of an installation except its configuration. keys are those parts that make an archive as secret as the data that they
 // protect.
 func places(cfg *config.Config) (all, keys []backup.Place, err error) {
-	store, err := sqlite.Path(cfg.Store.URL)
-	if err != nil {
-		return nil, nil, err
+	if cfg.Store.InFile() {
+		store, err := sqlstore.Path(cfg.Store.URL)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, backup.Place{Name: storePart, Path: store, With: []string{"-wal", "-shm"}})
 	}
-	all = []backup.Place{
-		{Name: storePart, Path: store, With: []string{"-wal", "-shm"}},
+	all = append(all, []backup.Place{
 		{Name: "workspace", Path: cfg.Workspace.Dir, Kind: backup.Dir},
 		{Name: "skills", Path: cfg.Skills.Dir, Kind: backup.Dir},
 		{Name: "inputs", Path: filepath.Join(cfg.StateDir, "inputs"), Kind: backup.Dir},
 		{Name: "state/shapes.json", Path: filepath.Join(cfg.StateDir, "shapes.json")},
-	}
+	}...)
 	if cfg.Audit.File != "" {
 		all = append(all, backup.Place{Name: auditPart, Path: cfg.Audit.File, Kind: backup.Series, Keep: true})
 	}
@@ -75,7 +77,7 @@ type Summary struct {
 	backup.Total
 }
 
-// Backup writes an archive of all parts of an installation, while other processes may use it. The store is a snapshot of one
+// Backup writes an archive of all parts of an installation, while other processes may use it, except a store on a server. A store in a file is a snapshot of one
 // moment; files are at least as new as the store.
 func Backup(ctx context.Context, cfg *config.Config, w io.Writer, o Options) (s Summary, err error) {
 	all, keys, err := places(cfg)
@@ -107,9 +109,11 @@ func Backup(ctx context.Context, cfg *config.Config, w io.Writer, o Options) (s 
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	store := filepath.Join(scratch, "store")
-	m.Schema, err = sqlite.Copy(ctx, cfg.Store.URL, store)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return s, err
+	if cfg.Store.InFile() {
+		m.Schema, err = sqlstore.Copy(ctx, cfg.Store.URL, store)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return s, err
+		}
 	}
 	b, err := backup.NewWriter(w, m, scratch)
 	if err != nil {
@@ -186,14 +190,18 @@ func MissingKeys(cfg *config.Config, m backup.Manifest) (missing []string) {
 }
 
 // Schema returns the version of the store's tables that this harness knows.
-func Schema() int { return sqlite.Schema() }
+func Schema() int { return sqlstore.Schema() }
 
-// ReserveStore prevents other processes from opening the store of these settings until release is called, and returns the path of its file.
+// ReserveStore prevents other processes from opening the store of these settings until release is called, and returns the path of its file. Of a store that
+// is not in a file, which no archive contains, it returns "".
 func ReserveStore(ctx context.Context, cfg *config.Config) (file string, release func() error, err error) {
-	return sqlite.Reserve(ctx, cfg.Store.URL)
+	if !cfg.Store.InFile() {
+		return "", func() error { return nil }, nil
+	}
+	return sqlstore.Reserve(ctx, cfg.Store.URL)
 }
 
 // Unended counts the tasks, runs and schedules that continue when a harness opens the file of a store.
 func Unended(ctx context.Context, file string) (tasks, runs, schedules int64, err error) {
-	return sqlite.Unended(ctx, file)
+	return sqlstore.Unended(ctx, file)
 }

@@ -35,7 +35,7 @@
 //
 // The tokens of a session are one table in memory (pii/table.go), loaded at first use. New tokens get their numbers there and are sent to
 // the vault before the text is passed on. The vault in the store adds them to the next transaction of its writer (ride in
-// store/sqlite/writer.go), so a record that mentions a token is committed with the token or after it. In Redis, they are stored before the
+// store/sqlstore/writer.go), so a record that mentions a token is committed with the token or after it. In Redis, they are stored before the
 // text is passed on.
 //
 // Owners read files in chunks (files.Content). Each chunk is restored up to a point outside of any token. A first pass records where each

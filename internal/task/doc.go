@@ -14,11 +14,11 @@
 // time; only the task's budget, a cancellation, a lasting error, or three panics in a row end it.
 //
 // Every claim of a task or run gives it a new fencing number, which each commit names, so a process that was taken for dead cannot write any more.
-// The lease behind it is a locked file beside the database (store/sqlite/filelease.go); lease.go says what another store must offer.
+// The lease behind it is a locked file beside the database (store/sqlstore/filelease.go); lease.go says what another store must offer.
 //
 // Watchers in the process that works a task get its events over a hub. Watchers in other processes read the store, and get events that are not stored
 // over a bus (task.Bus): a watcher creates a locked file beside the database, and the worker appends a line for each event to it
-// (store/sqlite/live.go). The line of a stored event has only its id; watchers read the event from the store. Each piece of an answer names the last
+// (store/sqlstore/live.go). The line of a stored event has only its id; watchers read the event from the store. Each piece of an answer names the last
 // event that was stored before it: a watcher that has a later event drops the piece.
 //
 // A request that gets no answer is a step, too, with the cost of its attempts. If the reason may pass, the worker returns a task.RetryError, and the

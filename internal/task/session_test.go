@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/store/sqlstore"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
@@ -144,7 +144,7 @@ func TestDeleteSession(t *testing.T) {
 
 // closes is a store that does something before a session is closed.
 type closes struct {
-	*sqlite.Store
+	*sqlstore.Store
 	before func()
 }
 
@@ -158,7 +158,7 @@ func TestDeleteSessionBusy(t *testing.T) {
 	t.Parallel()
 	hook := &closes{}
 	p := newPlace(t).open(succeed, func(o *task.Options) {
-		hook.Store = o.Store.(*sqlite.Store)
+		hook.Store = o.Store.(*sqlstore.Store)
 		o.Store = hook
 	})
 	if _, err := p.CreateSession(t.Context(), "ann", "s"); err != nil {

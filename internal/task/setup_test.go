@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/store/sqlstore"
 	"mcp-code-exec-harness/internal/task"
 )
 
@@ -42,7 +42,7 @@ func newPlace(t *testing.T) *place {
 type process struct {
 	*task.Service
 	t     *testing.T
-	store *sqlite.Store
+	store *sqlstore.Store
 
 	mu        sync.Mutex
 	receiver  func(*http.Request) int // of webhooks: the status that it answers, 0 for none
@@ -53,7 +53,7 @@ type process struct {
 // open starts a process whose worker is work; change adapts its options.
 func (p *place) open(work task.Worker, change func(*task.Options)) *process {
 	p.t.Helper()
-	keep, err := sqlite.Open(p.t.Context(), p.url, sqlite.Options{})
+	keep, err := sqlstore.Open(p.t.Context(), p.url, sqlstore.Options{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

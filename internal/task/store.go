@@ -89,8 +89,10 @@ type Store interface {
 	// schedule. A planned instant fires once: created is false for later callers.
 	Fire(ctx context.Context, id string, planned time.Time, n New, next time.Time) (t Task, created bool, err error)
 
-	// LockQueue makes this process the only one that works the queue; ErrQueueLocked names the process that holds the lock.
+	// LockQueue makes this process one that works the queue. Where only one may, ErrQueueLocked names the process that holds the lock.
 	LockQueue(ctx context.Context) (release func() error, err error)
+	// QueueWorker names a process that works the queue, which may be this one; "" if there is none.
+	QueueWorker(ctx context.Context) (name string, err error)
 }
 
 // Bus carries events to the processes that follow a task which another process works. Its methods are safe for concurrent use.

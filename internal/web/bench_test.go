@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/store/sqlstore"
 )
 
 // runsVar is how many runs the store of BenchmarkPages has; by default 20,000.
@@ -63,7 +63,7 @@ func BenchmarkPages(b *testing.B) {
 // fill stores runs of many users.
 func (w *world) fill(b *testing.B, count int) {
 	b.Helper()
-	store, err := sqlite.Open(context.Background(), "sqlite:"+filepath.ToSlash(filepath.Join(w.dir, "harness.db")), sqlite.Options{Sync: "normal", Now: time.Now})
+	store, err := sqlstore.Open(context.Background(), "sqlite:"+filepath.ToSlash(filepath.Join(w.dir, "harness.db")), sqlstore.Options{Sync: "normal", Now: time.Now})
 	if err != nil {
 		b.Fatal(err)
 	}

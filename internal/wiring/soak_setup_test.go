@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/auth"
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/store/sqlstore"
 	"mcp-code-exec-harness/internal/testing/fake"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
@@ -79,7 +79,7 @@ func soak(t testing.TB, limits, more string, users ...string) *soaked {
 	s.up.on = s.call
 	dir := t.TempDir()
 	write(t, dir, "harness.yaml", fmt.Sprintf(soakConfig, limits, s.model.URL, more, s.up.entry.URL, self(t), misbehave.Normal))
-	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlite.Options{})
+	store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(dir, "harness.db"), sqlstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

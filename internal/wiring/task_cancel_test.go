@@ -11,7 +11,7 @@ import (
 
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/runs"
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/store/sqlstore"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/testing/fake"
 	"mcp-code-exec-harness/internal/wiring"
@@ -100,7 +100,7 @@ func TestTaskCancel(t *testing.T) {
 				s := f.tasks(model)
 				cancel := s.Cancel
 				if who != "here" {
-					other, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(f.dir, "harness.db"), sqlite.Options{})
+					other, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(f.dir, "harness.db"), sqlstore.Options{})
 					if err != nil {
 						t.Fatal(err)
 					}

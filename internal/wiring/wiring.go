@@ -34,7 +34,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/skills"
 	"mcp-code-exec-harness/internal/slots"
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/store/sqlstore"
 	"mcp-code-exec-harness/internal/task"
 	"mcp-code-exec-harness/internal/telemetry"
 	"mcp-code-exec-harness/internal/tiers"
@@ -82,7 +82,7 @@ type Harness struct {
 	computing *slots.Computing // slots in which reads of users take turns
 
 	// Parts that are opened at their first use.
-	store     func() (*sqlite.Store, error)
+	store     func() (*sqlstore.Store, error)
 	uses      func() (*task.Uses, error) // uses of sessions
 	tiers     *tiers.Set
 	skills    func() (*skills.Store, error)
@@ -140,19 +140,19 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 			return nil, fmt.Errorf("approvals.webhook: %w", err)
 		}
 	}
-	var upgraded func(sqlite.Upgrade)
+	var upgraded func(sqlstore.Upgrade)
 	if out.Upgraded != nil {
-		upgraded = func(u sqlite.Upgrade) { out.Upgraded(u.From, u.To, u.Copy) }
+		upgraded = func(u sqlstore.Upgrade) { out.Upgraded(u.From, u.To, u.Copy) }
 	}
-	h.store = opened(h, "store.url", "a file in a directory that you may write to", func() (*sqlite.Store, error) {
-		return sqlite.Open(ctx, cfg.Store.URL, sqlite.Options{
-			Sync: sqlite.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger, Upgraded: upgraded,
-			Quotas: sqlite.Quotas{
+	h.store = opened(h, "store.url", "a file in a directory that you may write to", func() (*sqlstore.Store, error) {
+		return sqlstore.Open(ctx, cfg.Store.URL, sqlstore.Options{
+			Sync: sqlstore.Sync(cfg.Store.Sync), Retention: cfg.Journal.Retention, Now: out.Now, Logger: out.Logger, Upgraded: upgraded,
+			Quotas: sqlstore.Quotas{
 				Bytes: int64(cfg.Quotas.Journal), Tasks: int64(cfg.Quotas.Tasks), Sessions: int64(cfg.Quotas.Sessions), Schedules: int64(cfg.Quotas.Schedules),
 				Waiting: int64(cfg.Quotas.Waiting),
 			},
 		})
-	}, (*sqlite.Store).Close)
+	}, (*sqlstore.Store).Close)
 	h.uses = part.Once(func() (*task.Uses, error) {
 		store, err := h.store()
 		if err != nil {
@@ -356,7 +356,7 @@ func (h *Harness) EnsureTools(ctx context.Context, user string) { h.servers.Ensu
 func (h *Harness) N8N() *n8n.Instance { return h.n8n }
 
 // Store opens the store of runs.
-func (h *Harness) Store() (*sqlite.Store, error) { return h.store() }
+func (h *Harness) Store() (*sqlstore.Store, error) { return h.store() }
 
 // Skills opens the store of skills.
 func (h *Harness) Skills() (*skills.Store, error) { return h.skills() }

@@ -28,7 +28,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/skills"
-	"mcp-code-exec-harness/internal/store/sqlite"
+	"mcp-code-exec-harness/internal/store/sqlstore"
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
@@ -137,7 +137,7 @@ func (w *world) listen(t *testing.T) {
 // serve creates a harness from its parts.
 func (w *world) serve(t *testing.T, tmp string) {
 	t.Helper()
-	store, err := sqlite.Open(t.Context(), "sqlite:"+filepath.Join(tmp, storeFile), sqlite.Options{Sync: sqlite.SyncNormal, Now: time.Now})
+	store, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(tmp, storeFile), sqlstore.Options{Sync: sqlstore.SyncNormal, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

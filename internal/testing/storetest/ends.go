@@ -14,6 +14,7 @@ import (
 // queueLock tests that one process works on the queue, and that others learn which one.
 func queueLock(t *testing.T, open Place) {
 	first, second := open(t), open(t)
+	wantWorker(t, second, false)
 	release, err := first.LockQueue(t.Context())
 	must(t, "lock", err)
 	for _, s := range []Store{first, second} {
@@ -22,8 +23,11 @@ func queueLock(t *testing.T, open Place) {
 			t.Errorf("lock while it is locked: %v, want an error that names process %d", err, os.Getpid())
 		}
 	}
+	wantWorker(t, first, true)
+	wantWorker(t, second, true)
 	must(t, "release", release())
 	must(t, "release again", release())
+	wantWorker(t, second, false)
 	_, err = second.LockQueue(t.Context())
 	must(t, "lock after the release", err)
 	must(t, "release of one that is not ours any more", release())
@@ -37,6 +41,32 @@ func queueLock(t *testing.T, open Place) {
 	if _, err = open(t).LockQueue(t.Context()); err == nil {
 		t.Error("the release of an earlier lock gave up the later one")
 	}
+}
+
+// wantWorker checks whether a store names a process that works the queue.
+func wantWorker(t *testing.T, s Store, want bool) {
+	t.Helper()
+	name, err := s.QueueWorker(t.Context())
+	must(t, "look for a worker", err)
+	if strings.Contains(name, fmt.Sprint(os.Getpid())) != want {
+		t.Errorf("the queue is worked by %q", name)
+	}
+}
+
+// queueWorkers tests that several processes work on the queue.
+func queueWorkers(t *testing.T, open Place) {
+	first, second, other := open(t), open(t), open(t)
+	wantWorker(t, other, false)
+	release, err := first.LockQueue(t.Context())
+	must(t, "lock", err)
+	_, err = second.LockQueue(t.Context())
+	must(t, "lock by a second process", err)
+	wantWorker(t, other, true)
+	must(t, "release", release())
+	must(t, "release again", release())
+	wantWorker(t, other, true)
+	must(t, "close", second.Close())
+	wantWorker(t, other, false)
 }
 
 // contexts tests that a call fails if its context has ended.

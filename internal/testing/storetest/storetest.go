@@ -31,8 +31,17 @@ type Store interface {
 // closed.
 type Place func(t *testing.T) Store
 
+// Options say what a store promises.
+type Options struct {
+	Workers bool // any number of processes may work the queue
+}
+
 // Exercise runs this suite and that of journaltest, each test with its own Place.
-func Exercise(t *testing.T, newPlace func(t *testing.T) Place) {
+func Exercise(t *testing.T, o Options, newPlace func(t *testing.T) Place) {
+	queue := queueLock
+	if o.Workers {
+		queue = queueWorkers
+	}
 	t.Run("journal", func(t *testing.T) {
 		t.Parallel()
 		journaltest.Exercise(t, func(t *testing.T) journal.Store {
@@ -88,7 +97,7 @@ func Exercise(t *testing.T, newPlace func(t *testing.T) Place) {
 		"due schedules of users":    dueSchedulesOfUsers,
 		"expired sessions of users": expiredSessionsOfUsers,
 		"due runs of users":         dueRunsOfUsers,
-		"queue lock":                queueLock,
+		"queue lock":                queue,
 		"run summary":               runSummary,
 		"list runs":                 listRuns,
 		"match run":                 matchRun,

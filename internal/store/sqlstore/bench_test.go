@@ -1,0 +1,119 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/testing/journaltest"
+)
+
+// quantiles reports what a mean hides: the odd commit pays for a checkpoint.
+func quantiles(b *testing.B, took []time.Duration) {
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1000, "p50-us")
+	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1000, "p99-us")
+}
+
+func benchStores(b *testing.B, f func(b *testing.B, s *Store)) {
+	for _, sync := range []Sync{SyncNormal, SyncFull} {
+		b.Run(string(sync), func(b *testing.B) { f(b, setup(b, Options{Sync: sync})) })
+	}
+}
+
+func mustCreate(b *testing.B, s *Store, run string) journal.Writer {
+	b.Helper()
+	w, err := s.Create(context.Background(), run)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return w
+}
+
+// BenchmarkCommit: one run, one answer a commit.
+func BenchmarkCommit(b *testing.B) {
+	benchStores(b, func(b *testing.B, s *Store) {
+		w := mustCreate(b, s, "run_a")
+		w.Append(journaltest.Start("run_a"))
+		took := make([]time.Duration, 0, 1<<20)
+		n := 0
+		for b.Loop() {
+			n++
+			begin := time.Now()
+			w.Append(journaltest.Answer(n))
+			if err := w.Commit(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+			took = append(took, time.Since(begin))
+		}
+		quantiles(b, took)
+	})
+}
+
+// BenchmarkGroupCommit: 100 runs at the same time, one answer a commit each.
+func BenchmarkGroupCommit(b *testing.B) {
+	benchStores(b, func(b *testing.B, s *Store) {
+		var runs atomic.Int64
+		before := s.Stats()
+		b.SetParallelism(50) // times GOMAXPROCS, 2 where the budgets are measured
+		b.RunParallel(func(pb *testing.PB) {
+			run := "run_" + strconv.FormatInt(runs.Add(1), 10)
+			w, err := s.Create(context.Background(), run)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			w.Append(journaltest.Start(run))
+			for n := 1; pb.Next(); n++ {
+				w.Append(journaltest.Answer(n))
+				if err := w.Commit(context.Background()); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+		after := s.Stats()
+		b.ReportMetric(float64(after.Changes-before.Changes)/float64(after.Transactions-before.Transactions), "commits/tx")
+	})
+}
+
+// BenchmarkRunReturn1: what a run without calls costs, all in one commit.
+func BenchmarkRunReturn1(b *testing.B) {
+	benchStores(b, func(b *testing.B, s *Store) {
+		took := make([]time.Duration, 0, 1<<20)
+		n := 0
+		for b.Loop() {
+			n++
+			begin := time.Now()
+			run := fmt.Sprint("run_", n)
+			w := mustCreate(b, s, run)
+			w.Append(startAt(run, int64(n)))
+			w.Append(journaltest.End())
+			if err := w.Close(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+			took = append(took, time.Since(begin))
+		}
+		quantiles(b, took)
+	})
+}
+
+// BenchmarkOpen: what each process pays at its start.
+func BenchmarkOpen(b *testing.B) {
+	s := setup(b, Options{})
+	put(b, s, "run_a", journaltest.Start("run_a"))
+	for b.Loop() {
+		again, err := Open(context.Background(), s.path, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := again.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

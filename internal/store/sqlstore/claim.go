@@ -1,0 +1,236 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+const (
+	readyBatch   = 500       // maximum number of sessions that one claim makes ready
+	recoverBatch = 500       // maximum number of tasks of a dead process that one transaction frees
+	damagedAgain = time.Hour // time until an unreadable task is claimed again
+)
+
+// taskHead holds the columns of a task that decide how the task may change.
+type taskHead struct {
+	num, session, fence int64
+	owner               string
+	inWork              bool // the owner works on the task; if false, it has only reserved it
+}
+
+// head returns the head of a task that has not ended.
+func head(c *conn, id string) (h taskHead) {
+	var ended bool
+	found := c.row(`SELECT t.num, t.session, t.fence, t.owner, t.ended IS NOT NULL, s.working = t.num
+		FROM tasks t CROSS JOIN sessions s ON s.num = t.session WHERE t.id = ? AND t.purged = 0 AND s.closed IS NULL /*+ FOR UPDATE OF s, t */`, []any{id},
+		&h.num, &h.session, &h.fence, &h.owner, &ended, &h.inWork)
+	switch {
+	case !found:
+		c.refuse(task.ErrNotFound)
+	case ended:
+		c.refuse(task.ErrEnded)
+	}
+	return h
+}
+
+// owned is like head, but refuses a task that this process does not own by the claim with the given fence.
+func (s *Store) owned(c *conn, id string, fence int64) taskHead {
+	h := head(c, id)
+	if h.owner != s.lease.ID() || h.fence != fence {
+		c.refuse(task.ErrNotOwner)
+	}
+	return h
+}
+
+// nextTask selects the next waiting task of a session: tasks that were started come first, then the earliest due time decides.
+const nextTask = "ended IS NULL AND owner = '' ORDER BY started IS NULL, due, num LIMIT 1"
+
+// setDue stores in a session's row when the session's next waiting task is due.
+const setDue = `UPDATE sessions SET ready = 0, due = CASE WHEN working = 0 THEN (
+	SELECT due FROM tasks WHERE session = sessions.num AND ` + nextTask + `) END WHERE num = ?`
+
+// ClaimNext implements task.Store. Users take turns in the order of their names.
+func (s *Store) ClaimNext(ctx context.Context, after string, except []string, now time.Time) (t task.Task, next time.Time, err error) {
+	defer wrap(&err, "claim the next task")
+	if err := s.lease.Claim(); err != nil {
+		return t, next, err
+	}
+	for {
+		var id string
+		var due int64
+		if err := s.write(ctx, 0, func(c *conn) { id, due = s.claimNext(c, after, except, now) }); err != nil {
+			return t, next, err
+		}
+		if id == "" {
+			if due > 0 {
+				next = time.UnixMicro(due).UTC()
+			}
+			return t, next, nil
+		}
+		t, err := s.Task(ctx, id)
+		if err == nil {
+			return t, next, nil
+		}
+		// A task that cannot be read must not hold up the others.
+		s.log.Error("claim a task", "task", id, "error", err)
+		if failed := s.write(ctx, 0, func(c *conn) {
+			if h := head(c, id); c.err == nil {
+				free(c, h.num, h.session, now.Add(damagedAgain))
+			}
+		}); failed != nil {
+			return task.Task{}, next, errors.Join(err, failed)
+		}
+	}
+}
+
+// claimNext claims a task and returns its id. If no task is due, it returns when the next one will be; 0 means never.
+func (s *Store) claimNext(c *conn, after string, except []string, now time.Time) (id string, due int64) {
+	c.exec(`UPDATE sessions SET ready = 1 WHERE num IN (
+		SELECT num FROM sessions WHERE ready = 0 AND due <= ? ORDER BY due LIMIT ? /*+ FOR UPDATE SKIP LOCKED */)`, now, readyBatch)
+	for user, wrapped := after, false; ; {
+		var session, num int64
+		before := user
+		found := c.row("SELECT num, user FROM sessions WHERE ready = 1 AND user > ? ORDER BY user, due, num LIMIT 1 /*+ FOR UPDATE SKIP LOCKED */", []any{user}, &session, &user)
+		switch {
+		case !found && wrapped:
+			c.row("SELECT due FROM sessions WHERE ready = 0 AND due IS NOT NULL ORDER BY due LIMIT 1", nil, &due)
+			return "", due
+		case !found:
+			user, wrapped = "", true
+			continue
+		case slices.Contains(except, user):
+			continue
+		}
+		if !c.row("SELECT num, id FROM tasks WHERE session = ? AND "+nextTask, []any{session}, &num, &id) {
+			if c.err != nil {
+				return "", 0
+			}
+			s.log.Error("a session was ready without a task: corrected", "session", session)
+			c.exec(setDue, session)
+			user = before
+			continue
+		}
+		s.take(c, num, session, now)
+		return id, 0
+	}
+}
+
+// take makes this process the owner of a task, and the task the one that its session works on.
+func (s *Store) take(c *conn, num, session int64, now time.Time) {
+	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
+	c.exec("UPDATE sessions SET working = ?, due = NULL, ready = 0 WHERE num = ?", num, session)
+	delete(c.uncounted, num) // left from an earlier claim; another process has had the task since
+	noteUse(c, session, now)
+}
+
+// Claim implements task.Store. It counts as a use of the session.
+func (s *Store) Claim(ctx context.Context, id string, now time.Time) (_ task.Task, err error) {
+	defer wrap(&err, "claim task %q", id)
+	if err := s.lease.Claim(); err != nil {
+		return task.Task{}, err
+	}
+	dead, err := s.deadOwners(ctx)
+	if err != nil {
+		return task.Task{}, err
+	}
+	if err := s.write(ctx, 0, func(c *conn) {
+		h := head(c, id)
+		if h.owner != "" && h.owner != s.lease.ID() && !slices.Contains(dead, h.owner) {
+			c.refuse(fmt.Errorf("%w: process %s", task.ErrNotOwner, s.lease.Describe(h.owner)))
+		}
+		if !h.inWork {
+			releaseDead(c, h.session, dead)
+		}
+		s.take(c, h.num, h.session, now)
+	}); err != nil {
+		return task.Task{}, err
+	}
+	return s.Task(ctx, id)
+}
+
+// releaseDead refuses (task.ErrBusy) if a live process works on a task of the session. If the process is dead, its task waits again.
+func releaseDead(c *conn, session int64, dead []string) {
+	var num int64
+	var owner string
+	if !c.row("SELECT t.num, t.owner FROM sessions s JOIN tasks t ON t.num = s.working WHERE s.num = ?", []any{session}, &num, &owner) {
+		return
+	}
+	if !slices.Contains(dead, owner) {
+		c.refuse(task.ErrBusy)
+	}
+	c.exec("UPDATE tasks SET owner = '' WHERE num = ?", num)
+}
+
+// Release implements task.Store.
+func (s *Store) Release(ctx context.Context, id string, fence int64, due time.Time) (err error) {
+	defer wrap(&err, "release task %q", id)
+	return s.write(ctx, 0, func(c *conn) {
+		h := s.owned(c, id, fence)
+		free(c, h.num, h.session, due)
+	})
+}
+
+// free makes a task wait again. If due is zero, the task keeps its due time.
+func free(c *conn, num, session int64, due time.Time) {
+	countBytes(c, num, 0, true)
+	c.exec("UPDATE tasks SET owner = '', due = coalesce(?, due) WHERE num = ?", orNull(due), num)
+	c.exec("UPDATE sessions SET working = 0 WHERE num = ? AND working = ?", session, num)
+	c.exec(setDue, session)
+}
+
+// deadOwners returns the dead processes among the owners of unfinished tasks, of unfinished runs and of uses of sessions.
+func (s *Store) deadOwners(ctx context.Context) ([]string, error) {
+	owners, err := list(ctx, s, value[string], `SELECT owner FROM tasks WHERE ended IS NULL AND owner <> '' UNION SELECT owner FROM session_uses
+		UNION SELECT owner FROM runs WHERE ended IS NULL AND owner > ''`)
+	return slices.DeleteFunc(owners, s.maybeAlive), err
+}
+
+// maybeAlive reports whether an owner's process lives. If that cannot be determined, the process counts as alive: it keeps its work, and the
+// work of all others goes on.
+func (s *Store) maybeAlive(owner string) bool {
+	alive, err := s.lease.Alive(owner)
+	if err != nil {
+		s.log.Error("find out whether another process is alive", "owner", owner, "error", err)
+	}
+	return alive || err != nil
+}
+
+// Recover implements task.Store.
+func (s *Store) Recover(ctx context.Context) (err error) {
+	defer wrap(&err, "free the tasks of dead processes")
+	dead, err := s.deadOwners(ctx)
+	for _, owner := range dead {
+		for more := true; err == nil && more; {
+			err = s.write(ctx, 0, func(c *conn) { more = freeAll(c, owner) })
+		}
+	}
+	return err
+}
+
+// freeAll frees some tasks of a dead owner, and reports whether there may be more.
+func freeAll(c *conn, owner string) (more bool) {
+	type owned struct{ num, session int64 }
+	var all []owned
+	c.each("SELECT t.num, t.session FROM tasks t JOIN sessions s ON s.num = t.session WHERE t.ended IS NULL AND t.owner <> '' AND t.owner = ? LIMIT ? /*+ FOR UPDATE OF s, t */", []any{owner, recoverBatch},
+		func(row scanner) error {
+			var t owned
+			err := row.Scan(&t.num, &t.session)
+			all = append(all, t)
+			return err
+		})
+	for _, t := range all {
+		free(c, t.num, t.session, time.Time{})
+	}
+	c.exec("DELETE FROM session_uses WHERE owner = ?", owner)
+	return len(all) == recoverBatch
+}
+
+// noteUse postpones the expiry of a session, so that as much time is left as after its last use.
+func noteUse(c *conn, session int64, at time.Time) {
+	c.exec("UPDATE sessions SET expires = CASE WHEN used < ?1 THEN expires + ?1 - used ELSE expires END, used = CASE WHEN used < ?1 THEN ?1 ELSE used END WHERE num = ?2", at, session)
+}

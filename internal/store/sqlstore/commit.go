@@ -1,0 +1,130 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+// Commit implements task.Store.
+func (s *Store) Commit(ctx context.Context, id string, fence int64, ch task.Change) (_ []task.Event, err error) {
+	defer wrap(&err, "commit to task %q", id)
+	rows, err := encodeChange(&ch, s.now())
+	if err != nil {
+		return nil, err
+	}
+	var added []task.Event
+	if err := s.write(ctx, rows.bytes, func(c *conn) { added = rows.store(c, s.owned(c, id, fence)) }); err != nil {
+		return nil, err
+	}
+	return added, nil
+}
+
+// RequestCancel implements task.Store.
+func (s *Store) RequestCancel(ctx context.Context, id string, ch task.Change) (_ task.Task, err error) {
+	defer wrap(&err, "cancel task %q", id)
+	if ch.Task == nil || !ch.Task.Status.Ended() {
+		return task.Task{}, fmt.Errorf("%w: the change does not end it", task.ErrInvalidInput)
+	}
+	rows, err := encodeChange(&ch, s.now())
+	if err != nil {
+		return task.Task{}, err
+	}
+	dead, err := s.deadOwners(ctx)
+	if err != nil {
+		return task.Task{}, err
+	}
+	if err := s.write(ctx, rows.bytes, func(c *conn) {
+		if h := head(c, id); h.inWork && !slices.Contains(dead, h.owner) {
+			c.exec("UPDATE tasks SET cancel = 1 WHERE num = ?", h.num)
+		} else {
+			rows.store(c, h)
+		}
+	}); err != nil {
+		return task.Task{}, err
+	}
+	return s.Task(ctx, id)
+}
+
+// store writes a change of a task. It does not change r, because the transaction may be repeated.
+func (r *changeRows) store(c *conn, h taskHead) (added []task.Event) {
+	if len(r.steps) > 0 {
+		var last int64
+		c.row("SELECT coalesce(max(seq), 0) FROM steps WHERE task = ?", []any{h.num}, &last)
+		for i, data := range r.steps {
+			c.exec("INSERT INTO steps (task, seq, data) VALUES (?, ?, ?)", h.num, last+int64(i)+1, data)
+		}
+	}
+	added = insertEvents(c, h.num, r.events)
+	grown := r.bytes
+	if t := r.task; t != nil {
+		if t.EndedAt == nil {
+			grown -= len(t.outcome) // only the outcome at the end counts
+		}
+		c.exec("UPDATE tasks SET status = ?, cached = ?, started = ?, ended = ?, outcome = ? WHERE num = ?",
+			string(t.Status), t.Cached, t.StartedAt, t.EndedAt, t.outcome, h.num)
+		if t.EndedAt != nil {
+			c.exec("UPDATE sessions SET working = 0 WHERE num = ? AND working = ?", h.session, h.num)
+			c.exec(setDue, h.session)
+			noteUse(c, h.session, *t.EndedAt)
+		}
+	}
+	countBytes(c, h.num, grown, r.task != nil && r.task.EndedAt != nil)
+	insertWebhook(c, h.num, r.webhook)
+	if t := r.task; t != nil && t.EndedAt != nil {
+		c.countTask(t)
+	}
+	return added
+}
+
+// countBytes adds to the bytes of a task, which count against its user's quota. It holds them back until they reach maxUncounted or atOnce is
+// set, because each UPDATE writes the whole row again, with the task's context. A crash loses the bytes that were held back.
+func countBytes(c *conn, num int64, bytes int, atOnce bool) {
+	before := c.uncounted[num]
+	c.undo = append(c.undo, func() { c.uncounted[num] = before })
+	bytes += before
+	if !atOnce && bytes < maxUncounted {
+		c.uncounted[num] = bytes
+		return
+	}
+	delete(c.uncounted, num)
+	if bytes != 0 {
+		c.exec("UPDATE tasks SET bytes = bytes + ? WHERE num = ?", bytes, num)
+	}
+}
+
+// insertWebhook adds the webhook about a task's end, if w is not nil, to the outbox.
+func insertWebhook(c *conn, num int64, w *task.Webhook) {
+	if w != nil {
+		c.exec("INSERT INTO webhooks (id, task, user, url, attempts, due) SELECT ?, num, user, ?, ?, ? FROM tasks WHERE num = ?",
+			w.ID, w.URL, w.Attempts, w.Due, num)
+	}
+}
+
+// insertEvents numbers and stores events, except those whose key is already stored. It returns the events that it stored.
+func insertEvents(c *conn, num int64, events []task.Event) (added []task.Event) {
+	if len(events) == 0 {
+		return nil
+	}
+	var last int64
+	c.row("SELECT coalesce(max(id), 0) FROM events WHERE task = ?", []any{num}, &last)
+	for _, e := range events {
+		if c.exec(`INSERT INTO events (task, id, type, time, key, data) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (task, key) WHERE key <> '' DO NOTHING`, num, last+1, e.Type, e.Time, e.Key, storedData(e)).rows > 0 {
+			last++
+			e.ID = last
+			added = append(added, e)
+		}
+	}
+	return added
+}
+
+// storedData returns the data to store for an event. For a task's end it is empty: Events fills in the task itself.
+func storedData(e task.Event) []byte {
+	if e.Type == task.EventEnded {
+		return []byte{}
+	}
+	return e.Data
+}

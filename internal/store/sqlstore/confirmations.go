@@ -1,0 +1,34 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/binary"
+
+	"mcp-code-exec-harness/internal/approval"
+)
+
+var _ approval.Records = (*Store)(nil)
+
+// Confirmation implements approval.Records.
+func (s *Store) Confirmation(ctx context.Context, subject string) (_ []byte, err error) {
+	defer wrap(&err, "find the confirmation of %q", subject)
+	return one(ctx, s, nil, value[[]byte], "SELECT value FROM confirmations WHERE subject = ?", subject)
+}
+
+// Confirm implements approval.Records.
+func (s *Store) Confirm(ctx context.Context, subject string, value []byte) (err error) {
+	defer wrap(&err, "keep the confirmation of %q", subject)
+	return s.write(ctx, len(value), func(c *conn) {
+		c.exec("INSERT INTO confirmations (subject, value) VALUES (?1, ?2) ON CONFLICT (subject) DO UPDATE SET value = ?2", subject, value)
+	})
+}
+
+// Advance implements approval.Records.
+func (s *Store) Advance(ctx context.Context, subject string, to uint32) (advanced bool, err error) {
+	defer wrap(&err, "advance %q", subject)
+	value := binary.BigEndian.AppendUint32(nil, to) // big-endian blobs of one size compare like numbers
+	err = s.write(ctx, len(value), func(c *conn) {
+		advanced = c.exec("INSERT INTO confirmations (subject, value) VALUES (?1, ?2) ON CONFLICT (subject) DO UPDATE SET value = ?2 WHERE confirmations.value < ?2", subject, value).rows > 0
+	})
+	return advanced, err
+}

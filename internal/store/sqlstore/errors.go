@@ -1,0 +1,57 @@
+package sqlstore
+
+import (
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// explain adds advice to an error of SQLite, and returns any other error unchanged. The caller names the file.
+func explain(err error) error {
+	var advice string
+	switch code(err) & 0xff {
+	case sqlite3.SQLITE_FULL:
+		advice = "the disk is full: free some space; what was stored before is intact"
+	case sqlite3.SQLITE_IOERR:
+		advice = "the disk failed or is full: check it; what was stored before is intact"
+	case sqlite3.SQLITE_NOTADB:
+		advice = "it is not a SQLite database: move it away, or name another file in store.url"
+	case sqlite3.SQLITE_CORRUPT:
+		advice = "it is damaged: restore it from a backup, or move it away to start anew"
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+		advice = "it cannot be written: check the permissions of the file and its directory, or name another file in store.url"
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		advice = "another process has been writing to it for too long: end that process, or try again"
+	default:
+		return err
+	}
+	return fmt.Errorf("%s (%w)", advice, err)
+}
+
+// isLost reports whether the connection to the database is broken.
+func isLost(err error) bool {
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || isPostgresLost(err)
+}
+
+func code(err error) int {
+	var se *sqlite.Error
+	if !errors.As(err, &se) {
+		return 0
+	}
+	return se.Code()
+}
+
+func isBusy(err error) bool { return code(err)&0xff == sqlite3.SQLITE_BUSY || isLost(err) }
+
+func isUnique(err error) bool {
+	return code(err) == sqlite3.SQLITE_CONSTRAINT_UNIQUE || postgresCode(err) == uniqueViolation
+}
+
+func isFull(err error) bool {
+	primary := code(err) & 0xff
+	return primary == sqlite3.SQLITE_FULL || primary == sqlite3.SQLITE_IOERR
+}

@@ -1,0 +1,275 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"embed"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+// server is a database of PostgreSQL, which processes of several machines share. Statements of this package are written for both databases: what
+// only Postgres needs, the locks of rows that SQLite's one writer does not need, stands in comments that begin with /*+.
+type server struct {
+	lease *rowLease
+	*bus
+}
+
+var _ database = (*server)(nil)
+
+//go:embed postgres/*.sql
+var postgresMigrations embed.FS
+
+const (
+	postgresReaders = 8                // connections of a process for reading
+	postgresConnect = 10 * time.Second // bounds the opening of a connection
+	parts           = 16               // number of parts of each counter, so that processes seldom wait for each other
+)
+
+func isPostgres(url string) bool {
+	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
+}
+
+// address returns the URL of a server without the password and other parameters.
+func address(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil { // its text contains the password
+		return "postgres"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// openPostgres opens a store in a database of a server, and returns its writing connection.
+func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errors.New("store.url: it is not an address of the form postgres://USER:PASSWORD@HOST:PORT/DATABASE")
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = postgresConnect
+	}
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "harness"
+	}
+	pool := stdlib.OpenDB(*cfg)
+	pool.SetMaxOpenConns(postgresReaders)
+	pool.SetMaxIdleConns(postgresReaders)
+	if err := migratePostgres(ctx, pool); err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
+	lease := newRowLease(pool, s.log)
+	c := newConn(stdlib.OpenDB(*cfg), ofPostgres(lease))
+	if err := c.open(ctx); err != nil {
+		return nil, errors.Join(err, c.close(), pool.Close())
+	}
+	s.path, s.lease, s.read = address(url), lease, pool
+	s.statements.of, s.statements.translate = pool, translate
+	s.database = &server{lease, newBus(pool, cfg, s.log)}
+	return c, nil
+}
+
+// migratePostgres brings the tables to the newest version, in one transaction that other processes wait for.
+func migratePostgres(ctx context.Context, db *sql.DB) error {
+	entries, err := fs.ReadDir(postgresMigrations, "postgres") // sorted
+	if err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	var version, major int
+	if _, err = tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtext('harness ' || current_schema()))"); err == nil {
+		err = tx.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int / 10000").Scan(&major)
+	}
+	if err == nil && major < 15 {
+		err = fmt.Errorf("it is PostgreSQL %d: use version 15 or newer", major)
+	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version BIGINT NOT NULL)")
+	}
+	if err == nil {
+		err = tx.QueryRowContext(ctx, "SELECT coalesce(max(version), 0) FROM schema_version").Scan(&version)
+	}
+	switch {
+	case err != nil:
+		return err
+	case version > len(entries):
+		return fmt.Errorf("its schema has version %d, this harness knows %d: use a newer harness, or another database in store.url", version, len(entries))
+	case version == len(entries):
+		return nil
+	}
+	for _, e := range entries[version:] {
+		text, err := postgresMigrations.ReadFile("postgres/" + e.Name())
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+			return fmt.Errorf("migration %s: %w", e.Name(), err)
+		}
+	}
+	if _, err := tx.ExecContext(ctx, "DELETE FROM schema_version"); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT INTO schema_version VALUES ($1)", len(entries)); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// ofPostgres returns the dialect of Postgres for a process. Each transaction increments the number of commits in the row of the process. If the
+// answer to a commit is lost, that number tells whether it has happened.
+func ofPostgres(lease *rowLease) *dialect {
+	h := fnv.New32a()
+	h.Write([]byte(lease.ID()))
+	part := strconv.Itoa(int(h.Sum32() % parts))
+	return &dialect{
+		translate: translate,
+		begin: func(c *conn) error {
+			_, err := c.execute("BEGIN", nil)
+			if err == nil {
+				err = c.statements.each(context.Background(), touchProcess+", set_config('harness.part', ?4, true)",
+					[]any{lease.id, lease.name, leaseTime.Seconds(), part},
+					func(row scanner) error { return row.Scan(&c.commits, new(string)) })
+			}
+			if !isLost(err) {
+				return err
+			}
+			// The next try works if the server is there again.
+			return errors.Join(err, c.open(context.Background()))
+		},
+		commit: func(c *conn) error {
+			_, err := c.execute("COMMIT", nil)
+			if !isLost(err) {
+				return err
+			}
+			var commits int64
+			if err := retryBusy(context.Background(), func() error {
+				if err := c.open(context.Background()); err != nil {
+					return errors.Join(driver.ErrBadConn, err)
+				}
+				// The row is locked until the lost transaction has ended.
+				return c.statements.each(context.Background(), "SELECT commits FROM processes WHERE id = ? /*+ FOR UPDATE */", []any{lease.id},
+					func(row scanner) error { return row.Scan(&commits) })
+			}); err != nil {
+				return fmt.Errorf("the connection broke at the end of a transaction, whose outcome is unknown: %w", err)
+			}
+			if commits < c.commits {
+				return errNotCommitted
+			}
+			return nil
+		},
+		again: func(err error) bool {
+			switch postgresCode(err) {
+			case "40001", "40P01", uniqueViolation: // serialization failure, deadlock; a row that another process has just inserted
+				return true
+			}
+			return isLost(err) || errors.Is(err, errNotCommitted)
+		},
+	}
+}
+
+// uniqueViolation is the SQLSTATE of a row whose key is taken.
+const uniqueViolation = "23505"
+
+// errNotCommitted means that a transaction was rolled back because its connection broke.
+var errNotCommitted = errors.New("the connection broke before the end of a transaction")
+
+// postgresCode returns the SQLSTATE of an error of the server, "" for another error.
+func postgresCode(err error) string {
+	var e *pgconn.PgError
+	if !errors.As(err, &e) {
+		return ""
+	}
+	return e.Code
+}
+
+// isPostgresLost reports whether an error means that there is no connection to the server, or none any more.
+func isPostgresLost(err error) bool {
+	var refused *pgconn.ConnectError
+	var network net.Error
+	switch code := postgresCode(err); {
+	case err == nil:
+		return false
+	case code != "":
+		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == "53300" // connection, shutdown, too many connections
+	}
+	return errors.As(err, &refused) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+var (
+	indexHint = regexp.MustCompile(`\s+INDEXED BY \w+`)
+	// token matches what translate replaces, and the texts in which it replaces nothing.
+	token = regexp.MustCompile(`'[^']*'|"[^"]*"|/\*\+|\*/|\?\d*|\bCROSS JOIN\b|\bjson_each\(\?\d*\)|\b(\w+\.)?user\b`)
+)
+
+// translate returns a statement of this package in the language of Postgres.
+func translate(query string) string {
+	n := 0
+	parameter := func(mark string) string {
+		if mark != "?" {
+			return "$" + mark[1:]
+		}
+		n++
+		return "$" + strconv.Itoa(n)
+	}
+	return token.ReplaceAllStringFunc(indexHint.ReplaceAllString(query, ""), func(t string) string {
+		switch {
+		case t[0] == '?':
+			return parameter(t)
+		case t == "/*+" || t == "*/":
+			return ""
+		case t == "CROSS JOIN":
+			return "JOIN"
+		case strings.HasPrefix(t, "json_each("):
+			return "json_array_elements_text(" + parameter(t[len("json_each("):len(t)-1]) + "::json)"
+		case strings.HasSuffix(t, "user"):
+			return strings.TrimSuffix(t, "user") + `"user"`
+		}
+		return t
+	})
+}
+
+// LockQueue implements task.Store. Any number of processes may work the queue of a server: it only notes that this one does.
+func (d *server) LockQueue(ctx context.Context) (release func() error, err error) {
+	defer wrap(&err, "work the queue")
+	if err := d.lease.work(ctx, true); err != nil {
+		return nil, err
+	}
+	return func() error { return d.lease.work(context.WithoutCancel(ctx), false) }, nil
+}
+
+// QueueWorker implements task.Store.
+func (d *server) QueueWorker(ctx context.Context) (name string, err error) {
+	defer wrap(&err, "look for a process that works the queue")
+	err = d.lease.db.QueryRowContext(ctx, "SELECT name FROM processes WHERE working = 1 AND expires > now() ORDER BY id LIMIT 1").Scan(&name)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return "process " + name, err
+}
+
+func (d *server) shrink(context.Context, *Store) error { return nil } // autovacuum does it
+
+func (d *server) sweepCopies(time.Time) error { return nil } // there are none
+
+func (d *server) close() error { return d.bus.close() }
+
+var _ task.Bus = (*server)(nil)

@@ -1,0 +1,176 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
+)
+
+const (
+	leaseTime  = 15 * time.Second // time for which a process counts as alive after a sign of life
+	leaseBeat  = leaseTime / 3    // interval of signs of life
+	leaseSweep = time.Hour        // time after which the row of a dead process is deleted
+)
+
+// touchProcess renews the lease of a process, and counts its transaction.
+const touchProcess = `INSERT INTO processes (id, name, expires, commits) VALUES (?1, ?2, now() + make_interval(secs => ?3), 1)
+	ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, commits = processes.commits + 1 RETURNING commits`
+
+// rowLease is a lease in the form of a row. The process renews it; a process whose row has expired by the clock of the server is dead. When a
+// process that was only slow goes on, the fences of what others have taken over refuse its commits.
+type rowLease struct {
+	id, name string
+	db       *sql.DB
+	log      *slog.Logger
+
+	ctx     context.Context // ends with the lease
+	end     context.CancelFunc
+	beating sync.WaitGroup
+
+	claiming sync.Mutex // guards claimed
+	claimed  bool
+
+	mu       sync.Mutex
+	working  bool // It works the queue.
+	released bool
+}
+
+var _ lease = (*rowLease)(nil)
+
+func newRowLease(db *sql.DB, log *slog.Logger) *rowLease {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "a machine without a name"
+	}
+	ctx, end := context.WithCancel(context.Background())
+	return &rowLease{ctx: ctx, end: end, id: strings.ToLower(rand.Text()[:16]), name: fmt.Sprintf("%d on %s", os.Getpid(), host), db: db, log: log}
+}
+
+// ID implements lease.
+func (l *rowLease) ID() string { return l.id }
+
+// Claim implements lease.
+func (l *rowLease) Claim() error {
+	l.claiming.Lock()
+	defer l.claiming.Unlock()
+	l.mu.Lock()
+	released := l.released
+	l.mu.Unlock()
+	switch {
+	case released:
+		return journal.ErrClosed
+	case l.claimed:
+		return nil
+	}
+	if err := l.beat(l.ctx); err != nil {
+		return fmt.Errorf("register this process in the store: %w", err)
+	}
+	l.claimed = true
+	l.beating.Go(func() {
+		tick := time.NewTicker(leaseBeat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-l.ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if err := l.beat(l.ctx); err != nil && l.ctx.Err() == nil {
+				l.log.Warn("this process could not renew its lease: others may take over what it works on", "error", err)
+			}
+		}
+	})
+	return nil
+}
+
+// beat renews the lease. It does not wait for a transaction of this process that has just renewed it.
+func (l *rowLease) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaseBeat)
+	defer cancel()
+	l.mu.Lock()
+	working := 0
+	if l.working {
+		working = 1
+	}
+	l.mu.Unlock()
+	_, err := l.db.ExecContext(ctx, `INSERT INTO processes (id, name, expires, working) VALUES ($1, $2, now() + make_interval(secs => $3), $4)
+		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, working = excluded.working`, l.id, l.name, leaseTime.Seconds(), working)
+	if err == nil {
+		_, err = l.db.ExecContext(ctx, "DELETE FROM processes WHERE expires < now() - make_interval(secs => $1)", leaseSweep.Seconds())
+	}
+	return err
+}
+
+// work notes whether this process works the queue.
+func (l *rowLease) work(ctx context.Context, working bool) error {
+	l.mu.Lock()
+	l.working = working
+	released := l.released
+	l.mu.Unlock()
+	switch {
+	case released && !working:
+		return nil
+	case released:
+		return journal.ErrClosed
+	case working:
+		if err := l.Claim(); err != nil {
+			return err
+		}
+	}
+	return l.beat(ctx)
+}
+
+// Alive implements lease.
+func (l *rowLease) Alive(id string) (alive bool, err error) {
+	if id == l.id {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), postgresConnect)
+	defer cancel()
+	err = l.db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM processes WHERE id = $1 AND expires > now())", id).Scan(&alive)
+	if err != nil {
+		return false, fmt.Errorf("find out whether an owner of runs is alive: %w", err)
+	}
+	return alive, nil
+}
+
+// Others implements lease. A process on another machine may begin at any moment.
+func (l *rowLease) Others() bool { return true }
+
+// Describe implements lease.
+func (l *rowLease) Describe(id string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), postgresConnect)
+	defer cancel()
+	var name string
+	if err := l.db.QueryRowContext(ctx, "SELECT name FROM processes WHERE id = $1", id).Scan(&name); err != nil {
+		return "of owner " + id
+	}
+	return name
+}
+
+// Release implements lease. It is called before the connections are closed.
+func (l *rowLease) Release() error {
+	l.mu.Lock()
+	l.released = true
+	l.mu.Unlock()
+	l.end()
+	l.claiming.Lock() // no Claim begins to beat any more
+	defer l.claiming.Unlock()
+	l.beating.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), leaseBeat)
+	defer cancel()
+	_, err := l.db.ExecContext(ctx, "DELETE FROM processes WHERE id = $1", l.id)
+	if err != nil && !errors.Is(err, sql.ErrConnDone) {
+		return fmt.Errorf("give up the lease: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+// Package sqlite keeps the harness's state in one SQLite file: runs and their journals, sessions, tasks, schedules and the
+// keys of the HTTP API. Several processes may share it.
+//
+// Nothing here opens the file except through SQLite: closing any other descriptor of it would drop the locks that
+// SQLite holds in this process (POSIX record locks).
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/slots"
+	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/usage"
+)
+
+// Sync determines what a commit survives.
+type Sync string
+
+// SyncNormal survives a killed process; SyncFull also a power failure, for one fsync each commit.
+const (
+	SyncNormal Sync = "normal"
+	SyncFull   Sync = "full"
+)
+
+const (
+	busyTimeout = 10 * time.Second     // bounds the wait for another process that writes
+	writeWait   = 2 * time.Millisecond // wait between two tries of the writer
+)
+
+// Options of a Store. The zero value is ready to use.
+type Options struct {
+	Sync Sync // default SyncNormal
+	// Retention is how long ended runs and tasks are kept; 0 means for ever. The Store purges by itself when it is opened, and every hour.
+	Retention time.Duration
+	Quotas    Quotas
+	Now       func() time.Time // default time.Now
+	Upgraded  func(Upgrade)    // called, while the store is opened, after its tables were brought up to date; may be nil
+	Logger    *slog.Logger     // default slog.DiscardHandler
+}
+
+// Store is an open database. Its methods are safe for concurrent use.
+type Store struct {
+	database
+	path   string // path of the file, or the address of the server
+	now    func() time.Time
+	log    *slog.Logger
+	lease  lease
+	writer *writer
+	vaults *slots.Slots // turns of transactions with many tokens
+	marks  marks
+	read   *sql.DB
+
+	statements prepared // statements of read
+	quotas     Quotas
+
+	mu     sync.Mutex
+	open   map[string]*runWriter // journals being written in this process
+	closed bool
+
+	endPurge func() // stops the background purge and waits for it
+}
+
+// database is what a Store needs from a database besides statements.
+type database interface {
+	task.Bus
+	// LockQueue and QueueWorker implement task.Store.
+	LockQueue(ctx context.Context) (release func() error, err error)
+	QueueWorker(ctx context.Context) (name string, err error)
+	// addWords makes a task be found by the words of its text, and dropWords ends that.
+	addWords(c *conn, num int64, user, text string)
+	dropWords(c *conn, num int64)
+	// findWords returns what a query needs that selects the tasks with some words.
+	findWords(search, user string) (wordQuery, error)
+	// shrink returns the room of deleted rows.
+	shrink(ctx context.Context, s *Store) error
+	// sweepCopies removes copies of the tables that were made before the given time.
+	sweepCopies(before time.Time) error
+	// close is called when the connections are closed.
+	close() error
+}
+
+// wordQuery selects the tasks with some words.
+type wordQuery struct {
+	tables string // task_words and tasks, joined
+	number string // column with the task's number
+	where  string
+	args   []any
+}
+
+// Open opens the store that url names: "postgres://USER:PASSWORD@HOST/DATABASE", or "sqlite:PATH" or a path. It creates a missing directory and file so
+// that only this user can read them.
+// ctx applies to the opening only. The caller must call Close.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	name := url
+	if isPostgres(url) {
+		name = address(url)
+	} else if path, err := filePath(url); err != nil {
+		return nil, err
+	} else {
+		name = path
+	}
+	s, err := open(ctx, url, o)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", name, err)
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, url string, o Options) (*Store, error) {
+	o.Sync = cmp.Or(o.Sync, SyncNormal)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Sync != SyncNormal && o.Sync != SyncFull {
+		return nil, fmt.Errorf("store.sync is %q: use %s or %s", o.Sync, SyncNormal, SyncFull)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Store{now: o.Now, quotas: o.Quotas, log: o.Logger, open: make(map[string]*runWriter)}
+	openDatabase := s.openFile
+	if isPostgres(url) {
+		openDatabase = s.openPostgres
+	}
+	c, err := openDatabase(ctx, url, o)
+	if err != nil {
+		return nil, explain(err)
+	}
+	s.writer = newWriter(c)
+	c.tally.store = func() {
+		if err := s.tellUsage(context.Background()); err != nil && !errors.Is(err, journal.ErrClosed) { // Close stores them
+			s.log.Warn("figures of usage are not stored yet", "error", err)
+		}
+	}
+	s.vaults = slots.New(slots.Limits{All: 1, Each: 1, Waiting: math.MaxInt, EachWaiting: math.MaxInt}, "tokens", "stored")
+	s.endPurge = s.purgeInBackground(o.Retention)
+	return s, nil
+}
+
+// Close ends the background purge, stores all submitted changes, and releases the file. Journals still open fail with journal.ErrClosed from
+// then on. It is idempotent.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	s.endPurge()
+	s.writer.close()
+	c := s.writer.conn
+	told := c.tally.send(func(sums map[usageKey]*usage.Sum) error {
+		return c.transaction(func() { c.storeUsage(sums) })
+	})
+	// The writer is closed after the readers: the last connection to close folds the write-ahead log into the file.
+	err := errors.Join(told, s.database.close(), s.lease.Release(), s.read.Close(), s.writer.conn.close())
+	if err != nil {
+		return fmt.Errorf("close store %s: %w", s.path, explain(err))
+	}
+	return nil
+}
+
+// refusal is the error of a change that has written nothing. The other changes of its transaction are committed.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+// refuse ends a change that has written nothing yet.
+func (c *conn) refuse(err error) { c.fail(refusal{err}) }
+
+// write makes the writer apply a change of about the given number of bytes. If its first transaction fails, the change is applied a second time.
+// If a unique name is taken, the error is task.ErrExists. When write returns an error, the writer may still be applying the change.
+func (s *Store) write(ctx context.Context, bytes int, apply func(*conn)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var refused error
+	ch := &change{bytes: bytes, done: make(chan struct{}), apply: func(c *conn) {
+		apply(c)
+		var r refusal
+		if refused = nil; errors.As(c.err, &r) {
+			refused, c.err = r.error, nil
+		}
+	}}
+	if !s.writer.submit(ch) {
+		return journal.ErrClosed
+	}
+	switch err := s.wait(ctx, ch); {
+	case isUnique(err):
+		return task.ErrExists
+	case err != nil:
+		return fmt.Errorf("write %s: %w", s.path, err)
+	}
+	return refused
+}
+
+// wait starts the storing of a submitted change, and waits until that is done or ctx ends.
+func (s *Store) wait(ctx context.Context, ch *change) error {
+	err := ctx.Err()
+	s.writer.start(ch)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ch.done:
+		return ch.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Store) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// reserve registers the writer of a run. It returns false if this process has one for the run already.
+func (s *Store) reserve(w *runWriter) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[w.run] != nil {
+		return false
+	}
+	s.open[w.run] = w
+	return true
+}
+
+func (s *Store) release(w *runWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[w.run] == w {
+		delete(s.open, w.run)
+	}
+}

@@ -1,0 +1,164 @@
+// Package postgrestest starts PostgreSQL servers for tests. Only tests import it.
+package postgrestest
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"mcp-code-exec-harness/internal/process"
+)
+
+// Server is a running PostgreSQL server with the database postgres. It listens on a Unix socket.
+type Server struct {
+	dir     string
+	bin     string
+	args    []string
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when the process has ended
+	schemas atomic.Int64
+}
+
+// Fast are settings of a server that loses everything in a power failure.
+var Fast = []string{"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"}
+
+// Start starts a server with further arguments, and ends it with the test. If PostgreSQL is not installed, the test is skipped, or fails if
+// CI=true.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	bin := find()
+	if bin == "" {
+		const message = "PostgreSQL is missing: install it with apt-get install postgresql"
+		if os.Getenv("CI") == "true" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	dir, err := os.MkdirTemp("", "pg") // the path of t.TempDir is too long for a socket
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s := &Server{dir: dir, bin: bin, args: args}
+	if os.Getuid() == 0 {
+		out, err := exec.Command("chown", "postgres", dir).CombinedOutput()
+		if err != nil {
+			t.Fatalf("chown: %v: %s", err, out)
+		}
+	}
+	out, err := s.command("initdb", "--pgdata", s.data(), "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync").CombinedOutput()
+	if err != nil {
+		t.Fatalf("initdb: %v: %s", err, out)
+	}
+	s.Restart(t)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// find returns the directory of the newest server that is installed, "" if there is none.
+func find() string {
+	if path, err := exec.LookPath("postgres"); err == nil {
+		return filepath.Dir(path)
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // where Debian has them
+	if len(found) == 0 {
+		return ""
+	}
+	return filepath.Dir(slices.Max(found))
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// command returns a command of the server's programs, which refuse to be executed by root.
+func (s *Server) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	if os.Getuid() == 0 {
+		cmd = exec.Command("setpriv", append([]string{"--reuid=postgres", "--regid=postgres", "--clear-groups", "--", filepath.Join(s.bin, name)}, args...)...)
+	}
+	cmd.Dir = s.dir
+	return cmd
+}
+
+// Restart starts the server again, after Kill.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	args := []string{"-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "max_connections=400", "-c", "shared_buffers=64MB", "-c", "log_min_messages=log"}
+	cmd := s.command("postgres", append(args, s.args...)...)
+	out, err := cmd.StderrPipe()
+	must(t, err)
+	must(t, process.Start(cmd))
+	s.cmd, s.done = cmd, make(chan struct{})
+	ready := make(chan string, 1) // receives "" when the server is ready, or its output if it has ended
+	go func() {
+		defer close(s.done)
+		var log strings.Builder
+		lines := bufio.NewScanner(out)
+		for waiting := true; lines.Scan(); {
+			if waiting {
+				log.WriteString(lines.Text() + "\n")
+			}
+			if waiting && strings.Contains(lines.Text(), "ready to accept connections") {
+				ready <- ""
+				waiting = false
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait()
+		select {
+		case ready <- log.String():
+		default:
+		}
+	}()
+	if log := <-ready; log != "" {
+		t.Fatalf("postgres has ended:\n%s", log)
+	}
+}
+
+// Kill ends the server at once, without a checkpoint.
+func (s *Server) Kill() {
+	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
+	<-s.done
+}
+
+// Schema creates an empty schema, and returns the URL by which its tables are found. It is dropped with the test.
+func (s *Server) Schema(t testing.TB) string {
+	t.Helper()
+	name := fmt.Sprintf("test%d", s.schemas.Add(1))
+	s.exec(t, "CREATE SCHEMA "+name)
+	return s.URL(url.Values{"search_path": {name}})
+}
+
+// URL returns the URL of the database postgres, with further parameters.
+func (s *Server) URL(parameters url.Values) string {
+	query := url.Values{"host": {s.dir}}
+	for name, values := range parameters {
+		query[name] = values
+	}
+	return "postgres://postgres@/postgres?" + query.Encode()
+}
+
+func (s *Server) exec(t testing.TB, statement string) {
+	t.Helper()
+	c, err := pgx.Connect(t.Context(), s.URL(nil))
+	must(t, err)
+	defer c.Close(context.WithoutCancel(t.Context())) //nolint:errcheck // the statement is done
+	_, err = c.Exec(t.Context(), statement)
+	must(t, err)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
