@@ -100,13 +100,12 @@ type wordQuery struct {
 // that only this user can read them.
 // ctx applies to the opening only. The caller must call Close.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
-	name := url
-	if isPostgres(url) {
-		name = address(url)
-	} else if path, err := filePath(url); err != nil {
-		return nil, err
-	} else {
-		name = path
+	name := address(url)
+	if !isPostgres(url) {
+		var err error
+		if name, err = filePath(url); err != nil {
+			return nil, err
+		}
 	}
 	s, err := open(ctx, url, o)
 	if err != nil {
