@@ -288,7 +288,7 @@ func TestApprovalWebhooks(t *testing.T) {
 		seen[c.path] = true
 		decide = e.Decide
 		if e.Type != task.EventApprovalRequested || e.Approval.Task != id || len(e.Approval.Calls) != 1 ||
-			bytes.Contains(c.body, []byte(address)) || !bytes.Contains(e.Approval.Calls[0].Args, []byte(`"[EMAIL_1]"`)) {
+			bytes.Contains(c.body, []byte(address)) || !bytes.Contains(e.Approval.Calls[0].Args, []byte(`"pii_1e@d1.pii.invalid"`)) {
 			t.Errorf("%s got %s", c.path, c.body)
 		}
 	}
@@ -331,7 +331,7 @@ func TestCallbackValues(t *testing.T) {
 		}
 		body := map[string]any{"userId": "ann", "task": "SAY<<to " + address + ">>", "callbackUrl": receiver.URL, "context": map[string]any{"of": address}}
 		w.as(key, "POST", "/v1/tasks", body).want(http.StatusAccepted)
-		if got := <-bodies; strings.Contains(got, address) != c.shown || strings.Contains(got, "[EMAIL_1]") == c.shown {
+		if got := <-bodies; strings.Contains(got, address) != c.shown || strings.Contains(got, "pii_1e@d1.pii.invalid") == c.shown {
 			t.Errorf("values %t, admin %t: %s", c.values, c.admin, got)
 		}
 	}

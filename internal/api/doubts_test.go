@@ -77,7 +77,7 @@ func TestDoubts(t *testing.T) {
 	}
 	var settled journal.Settlement
 	w.as(alice, "POST", call+"/settle", done).want(http.StatusOK).json(&settled)
-	if settled.Verdict != journal.Done || !strings.HasPrefix(settled.By, "key_") || settled.At == nil || settled.Note != "[EMAIL_1] has it" {
+	if settled.Verdict != journal.Done || !strings.HasPrefix(settled.By, "key_") || settled.At == nil || settled.Note != "pii_1e@d1.pii.invalid has it" {
 		t.Errorf("settled: %+v", settled)
 	}
 	again := w.as(admin, "POST", call+"/settle", map[string]string{"verdict": "done", "note": "another note"}).want(http.StatusOK)
@@ -91,7 +91,7 @@ func TestDoubts(t *testing.T) {
 		t.Errorf("after the settlement: %q", got)
 	}
 	var calls api.CallList
-	if w.as(alice, "GET", "/v1/runs/"+first.RunID+"/calls", nil).want(http.StatusOK).json(&calls); calls.Calls[0].Settlement.Note != "[EMAIL_1] has it" {
+	if w.as(alice, "GET", "/v1/runs/"+first.RunID+"/calls", nil).want(http.StatusOK).json(&calls); calls.Calls[0].Settlement.Note != "pii_1e@d1.pii.invalid has it" {
 		t.Errorf("the calls: %+v", calls)
 	}
 	if w.as(alice, "GET", call+"?values=true", nil).want(http.StatusOK).json(&shown); shown.Settlement.Note != "ann@example.com has it" {

@@ -113,7 +113,7 @@ func (a *API) addFiles(r *routes) {
 		param("query", "userId", "The session's user; a key that is bound to a user may leave it out."),
 	}
 	file := append([]*huma.Param{session[0], param("path", "path", "Path below /workspace; it may have slashes.")}, session[1])
-	const restored = "In files of text the owner of the session gets the values of tokens such as [EMAIL_1]; raw=true gives the tokens."
+	const restored = "In files of text the owner of the session gets the values of tokens such as pii_1e@d1.pii.invalid; raw=true gives the tokens."
 	all := a.getOperation("listFiles", filesPath, "sessions", "The files of a session", session)
 	all.Description = "All of them, or a zip archive. " + restored
 	r.add(all, a.operate(a.workspace, a.getFile))

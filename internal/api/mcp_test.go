@@ -81,14 +81,14 @@ func TestMCP(t *testing.T) {
 	const value = "ada.lovelace@example.org"
 	alice, bob := w.mcpClient(w.key("alice"), nil), w.mcpClient(w.key("bob"), nil)
 	out, text := w.execute(alice, map[string]any{"code": "await fs.writeFile('/workspace/a.txt', '" + secret + "'); return '" + value + "'"})
-	if string(out.Output) != `"[EMAIL_1]"` || strings.Contains(text, value) {
+	if string(out.Output) != `"pii_1e@d1.pii.invalid"` || strings.Contains(text, value) {
 		t.Fatalf("alice gets %+v\n%s", out, text)
 	}
-	if again, _ := w.execute(alice, map[string]any{"code": "return [await fs.readFile('/workspace/a.txt'), await pii.domain('[EMAIL_1]')]"}); string(again.Output) != `["`+secret+`","example.org"]` {
+	if again, _ := w.execute(alice, map[string]any{"code": "return [await fs.readFile('/workspace/a.txt'), await pii.domain('pii_1e@d1.pii.invalid')]"}); string(again.Output) != `["`+secret+`","example.org"]` {
 		t.Errorf("alice's next run gets %+v", again)
 	}
 	for _, args := range []map[string]any{
-		{"code": "return [await fs.exists('/workspace/a.txt'), await pii.domain('[EMAIL_1]').catch(() => 'unknown')]"},
+		{"code": "return [await fs.exists('/workspace/a.txt'), await pii.domain('pii_1e@d1.pii.invalid').catch(() => 'unknown')]"},
 		{"runId": out.RunID},
 	} {
 		got, text := w.execute(bob, args)

@@ -332,7 +332,7 @@ func TestPII(t *testing.T) {
 		Types      map[string]int
 	}
 	for _, path := range []string{"/v1/pii/stats", "/v1/pii/stats?sessionId=s"} {
-		if w.as(key, "GET", path, nil).want(http.StatusOK).json(&stats); stats.TokenCount != 2 || stats.Types["EMAIL"] != 2 {
+		if w.as(key, "GET", path, nil).want(http.StatusOK).json(&stats); stats.TokenCount != 3 || stats.Types["EMAIL"] != 2 || stats.Types["EMAIL_DOMAIN"] != 1 {
 			t.Errorf("%s: %+v", path, stats)
 		}
 	}

@@ -49,7 +49,7 @@ func TestApprovalReplaced(t *testing.T) {
 		t.Errorf("exec tells the value: %s%s", r.stdout, r.stderr)
 	}
 	shown := f.run("approvals", "show", out.Approval.ID).want(0).stdout
-	if !strings.Contains(shown, warning) || !strings.Contains(shown, `[EMAIL_1] is $.to and is replaced by "ann@example.com"`+"\n") {
+	if !strings.Contains(shown, warning) || !strings.Contains(shown, `pii_1e@d1.pii.invalid is $.to and is replaced by "ann@example.com"`+"\n") {
 		t.Errorf("shown: %s", shown)
 	}
 	var request approval.Request
@@ -93,7 +93,7 @@ func TestApprovalUnread(t *testing.T) {
 	f.run("exec", "--json", "-e", sendMail("one")).want(4).value(&out)
 	other := f.write("other/harness.yaml", f.read("harness.yaml")+"store: {url: "+quoted("sqlite:"+filepath.Join(f.dir, "data", "harness.db"))+"}\n")
 	shown := f.run("--config", other, "approvals", "show", out.Approval.ID).want(0).stdout
-	if !strings.Contains(shown, "[EMAIL_1]") || !strings.Contains(shown, "cannot be told: find tokens") || !strings.Contains(shown, "the key of this value is missing") {
+	if !strings.Contains(shown, "pii_1e@d1.pii.invalid") || !strings.Contains(shown, "cannot be told: find tokens") || !strings.Contains(shown, "the key of this value is missing") {
 		t.Errorf("shown: %s", shown)
 	}
 	f.run("--config", other, "approvals", "deny", out.Approval.ID).want(1) // the program fails, as it does of every call that is denied
@@ -124,7 +124,7 @@ func TestApprovals(t *testing.T) {
 	if r := f.run("approvals", "list").want(0); !strings.Contains(r.stdout, id) || !strings.Contains(r.stdout, "mailer__send") {
 		t.Errorf("the list is %s", r.stdout)
 	}
-	if r := f.run("approvals", "show", id).want(0); !strings.Contains(r.stdout, "rule 1") || !strings.Contains(r.stdout, `"to":"[EMAIL_1]"`) {
+	if r := f.run("approvals", "show", id).want(0); !strings.Contains(r.stdout, "rule 1") || !strings.Contains(r.stdout, `"to":"pii_1e@d1.pii.invalid"`) {
 		t.Errorf("shown: %s", r.stdout)
 	}
 	if r := f.run("runs", "list", "--status", "waiting_approval").want(0); !strings.Contains(r.stdout, out.RunID) {

@@ -428,7 +428,7 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"What the model says, 4", "[EMAIL_", "web__post was not called: rule 3 of preset", "the web server was not called",
+		"What the model says, 4", "\"mailed pii_", "web__post was not called: rule 3 of preset", "the web server was not called",
 		"decided approved by the demo itself", "To: <mei.park@cedar-health.example.com>", "+1 316-555-0128", "4 of 4 runs identical", "Kept in kept:",
 	} {
 		if !strings.Contains(r.stderr, want) {

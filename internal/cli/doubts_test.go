@@ -29,7 +29,7 @@ func TestRunsSettle(t *testing.T) {
 	}
 	var all struct{ Doubts []runs.Doubt }
 	f.run("runs", "doubts", "--json").want(0).value(&all)
-	if len(all.Doubts) != 1 || all.Doubts[0].Run != out.RunID || all.Doubts[0].N != 1 || string(all.Doubts[0].Arguments) != `{"zeta":"to [EMAIL_1]"}` {
+	if len(all.Doubts) != 1 || all.Doubts[0].Run != out.RunID || all.Doubts[0].N != 1 || string(all.Doubts[0].Arguments) != `{"zeta":"to pii_1e@d1.pii.invalid"}` {
 		t.Errorf("the list is %+v", all)
 	}
 	if r := f.run("runs", "doubts", "--user", "local").want(0); !strings.Contains(r.stdout, "bad__exit") || !strings.Contains(r.stdout, out.RunID) {
@@ -47,16 +47,16 @@ func TestRunsSettle(t *testing.T) {
 	f.run("runs", "settle", "run_none", "1", "done").want(2)
 	var settled journal.Settlement
 	f.run("runs", "settle", out.RunID[:12], "1", "not-done", "--note", "ann@example.com got nothing", "--json").want(0).value(&settled)
-	if settled.Verdict != journal.NotDone || settled.By != "local" || settled.Note != "[EMAIL_1] got nothing" || settled.At == nil {
+	if settled.Verdict != journal.NotDone || settled.By != "local" || settled.Note != "pii_1e@d1.pii.invalid got nothing" || settled.At == nil {
 		t.Errorf("settled: %+v", settled)
 	}
-	if r := f.run("runs", "settle", out.RunID, "1", "not-done").want(0); !strings.Contains(r.stdout, "local says that it was not done: [EMAIL_1] got nothing") {
+	if r := f.run("runs", "settle", out.RunID, "1", "not-done").want(0); !strings.Contains(r.stdout, "local says that it was not done: pii_1e@d1.pii.invalid got nothing") {
 		t.Errorf("settled again: %s", r.stdout)
 	}
 	if r := f.run("runs", "settle", out.RunID, "1", "done").want(2); !strings.Contains(r.stderr, "it was settled with another verdict; harness runs show "+out.RunID+" says by whom") {
 		t.Errorf("another verdict: %s", r.stderr)
 	}
-	if r := f.run("runs", "show", out.RunID).want(0); strings.Contains(r.stdout, settle) || !strings.Contains(r.stdout, "local says that it was not done: [EMAIL_1] got nothing") {
+	if r := f.run("runs", "show", out.RunID).want(0); strings.Contains(r.stdout, settle) || !strings.Contains(r.stdout, "local says that it was not done: pii_1e@d1.pii.invalid got nothing") {
 		t.Errorf("the run is shown as %s", r.stdout)
 	}
 	var shown struct{ Settlements map[int]journal.Settlement }

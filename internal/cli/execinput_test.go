@@ -71,7 +71,7 @@ func TestExecInput(t *testing.T) {
 		}
 	}
 	r := f.run("exec", "--input", "a.csv", "--record", "rec.json", "-e", rows).want(0)
-	if !strings.Contains(r.stderr, "[EMAIL_1]") {
+	if !strings.Contains(r.stderr, "pii_1e@d1.pii.invalid") {
 		t.Errorf("the program was given %s", r.stderr)
 	}
 	if text := f.read("rec.json"); strings.Contains(text, "ada@") || strings.Contains(text, "Ada") {

@@ -175,7 +175,7 @@ type filesGetCmd struct {
 	filesArg
 	Path string `arg:"" help:"File in /workspace, or in /skills, as listed."`
 	To   string `arg:"" optional:"" help:"Where to write it; - is standard output; by default a file of its name here."`
-	Raw  bool   `help:"As it is on the disk, with tokens such as [EMAIL_1]."`
+	Raw  bool   `help:"As it is on the disk, with tokens such as pii_1e@d1.pii.invalid."`
 }
 
 func (filesGetCmd) Help() string {

@@ -103,7 +103,7 @@ func decide(t *testing.T, decision string) func(context.Context, *mcp.ElicitRequ
 			return nil, err
 		}
 		defer get.Body.Close()
-		if text, _ := io.ReadAll(get.Body); !strings.Contains(string(text), "mailer__send") || !strings.Contains(string(text), "[EMAIL_1] is $.to and is replaced by <code>ann@example.com</code>") {
+		if text, _ := io.ReadAll(get.Body); !strings.Contains(string(text), "mailer__send") || !strings.Contains(string(text), "pii_1e@d1.pii.invalid is $.to and is replaced by <code>ann@example.com</code>") {
 			t.Errorf("the page shows %s", text)
 		}
 		posted, err := http.PostForm(r.Params.URL, url.Values{"decision": {decision}})

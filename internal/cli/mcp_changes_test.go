@@ -62,7 +62,7 @@ func TestGatewayTemplates(t *testing.T) {
 	var names []string
 	for _, template := range listed.ResourceTemplates {
 		names = append(names, template.Name+" "+template.URITemplate)
-		if template.Name == "user" && template.Description != "As [EMAIL_1]" {
+		if template.Name == "user" && template.Description != "As pii_1e@d1.pii.invalid" {
 			t.Errorf("its description is %q", template.Description)
 		}
 	}
@@ -97,7 +97,7 @@ func TestGatewayCompletes(t *testing.T) {
 		},
 	} {
 		got, err := g.Complete(t.Context(), params)
-		if err != nil || !slices.Equal(got.Completion.Values, []string{want, "[EMAIL_1]"}) || got.Completion.Total != 5 || !got.Completion.HasMore {
+		if err != nil || !slices.Equal(got.Completion.Values, []string{want, "pii_1e@d1.pii.invalid"}) || got.Completion.Total != 5 || !got.Completion.HasMore {
 			t.Errorf("%s: %+v, %v", want, got, err)
 		}
 	}

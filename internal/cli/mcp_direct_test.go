@@ -89,14 +89,14 @@ func TestGatewayDirectHides(t *testing.T) {
 	g := f.gateway(nil, "--mode", "both")
 	tool := g.offered("lookup")
 	said, err := json.Marshal(tool)
-	if err != nil || strings.Contains(string(said), ann) || strings.Count(string(said), "[EMAIL_1]") != 4 {
+	if err != nil || strings.Contains(string(said), ann) || strings.Count(string(said), "pii_1e@d1.pii.invalid") != 4 {
 		t.Errorf("the client reads %s, %v", said, err)
 	}
 	schema, _ := json.Marshal(tool.OutputSchema)
 	if string(schema) != `{"properties":{"id":{"enum":["a"]},"mail":{"type":"string"},"phone":{"type":["integer","string"]}},"required":["mail"],"type":"object"}` {
 		t.Errorf("the output schema is %s", schema)
 	}
-	args := map[string]any{"to": "to [EMAIL_1]\n" + bob}
+	args := map[string]any{"to": "to pii_1e@d1.pii.invalid\n" + bob}
 	r, err := g.CallTool(t.Context(), &mcp.CallToolParams{Name: "lookup", Arguments: args})
 	if err != nil {
 		t.Fatal(err)
@@ -107,8 +107,8 @@ func TestGatewayDirectHides(t *testing.T) {
 	answer, _ := json.Marshal(r.StructuredContent)
 	parts, _ := json.Marshal(r.Content[:2])
 	sound := strings.ReplaceAll(string(r.Content[2].(*mcp.AudioContent).Data), "\x00", "")
-	if string(answer) != `{"id":"a","mail":"[EMAIL_1]"}` || !strings.HasPrefix(string(parts), `[{"type":"text","text":"[EMAIL_1]"},{"type":"text","text":"{\"type\":\"resource\"`) ||
-		!strings.Contains(string(parts), `\"blob\":\"[EMAIL_`) || sound != "\xff\xfe[EMAIL_1]" {
+	if string(answer) != `{"id":"a","mail":"pii_1e@d1.pii.invalid"}` || !strings.HasPrefix(string(parts), `[{"type":"text","text":"pii_1e@d1.pii.invalid"},{"type":"text","text":"{\"type\":\"resource\"`) ||
+		!strings.Contains(string(parts), `\"blob\":\"[EMAIL_`) || sound != "\xff\xfepii_1e@d1.pii.invalid" {
 		t.Errorf("the client gets %s, %s, %q", answer, parts, sound)
 	}
 	if want, _ := json.Marshal(map[string]any{"to": "to " + ann + "\n" + bob}); got.Load() != string(want) {
@@ -141,11 +141,11 @@ func TestGatewayResources(t *testing.T) {
 	}
 	for _, resource := range listed.Resources {
 		read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: resource.URI})
-		if err != nil || len(read.Contents) != 1 || read.Contents[0].Text != resource.Name+" of [EMAIL_1]" || read.Contents[0].URI != resource.URI {
+		if err != nil || len(read.Contents) != 1 || read.Contents[0].Text != resource.Name+" of pii_1e@d1.pii.invalid" || read.Contents[0].URI != resource.URI {
 			t.Errorf("%s reads %+v, %v", resource.URI, read, err)
 		}
 	}
-	if read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "mcp://up/test:%2F%2Fx%2Fnotes%3Fx=1"}); err != nil || read.Contents[0].Text != "notes of [EMAIL_1]" {
+	if read, err := g.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "mcp://up/test:%2F%2Fx%2Fnotes%3Fx=1"}); err != nil || read.Contents[0].Text != "notes of pii_1e@d1.pii.invalid" {
 		t.Errorf("with its server's name it reads %+v, %v", read, err)
 	}
 	for _, uri := range []string{"mcp://up/test:%2F%2Fnone", "mcp://none/test:%2F%2Fnotes", "mcp://up", "test://none"} {
@@ -168,12 +168,12 @@ func TestGatewayPrompts(t *testing.T) {
 		if err != nil || len(got.Messages) != 1 || got.Messages[0].Role != "user" {
 			t.Fatalf("%s is %+v, %v", name, got, err)
 		}
-		if text, _ := got.Messages[0].Content.(*mcp.TextContent); text == nil || text.Text != "Greet Bob from [EMAIL_1]" {
+		if text, _ := got.Messages[0].Content.(*mcp.TextContent); text == nil || text.Text != "Greet Bob from pii_1e@d1.pii.invalid" {
 			t.Errorf("%s says %+v", name, got.Messages[0].Content)
 		}
 	}
 	listed, err := g.ListPrompts(t.Context(), nil)
-	if err != nil || len(listed.Prompts) != 1 || listed.Prompts[0].Name != "greet" || listed.Prompts[0].Description != "Greets, as [EMAIL_1] does" ||
+	if err != nil || len(listed.Prompts) != 1 || listed.Prompts[0].Name != "greet" || listed.Prompts[0].Description != "Greets, as pii_1e@d1.pii.invalid does" ||
 		len(listed.Prompts[0].Arguments) != 1 || !listed.Prompts[0].Arguments[0].Required {
 		t.Fatalf("listed %+v, %v", listed, err)
 	}

@@ -259,6 +259,9 @@ func anyMachine(text string) string {
 // anyOrder masks what depends on the order in which servers answer the demo: the numbers of tokens, and sums of lengths.
 func anyOrder(text string) string {
 	zero := func(s string) string { return regexp.MustCompile(`\d`).ReplaceAllString(s, "0") }
-	text = regexp.MustCompile(`(EMAIL|PHONE)_\d`).ReplaceAllStringFunc(text, zero)
-	return regexp.MustCompile(`(?m)(^  (results read|context in|input over).*|\d+ KiB)`).ReplaceAllStringFunc(text, zero)
+	text = regexp.MustCompile(`PHONE_\d|pii_\de@d\d\.pii`).ReplaceAllStringFunc(text, zero)
+	text = regexp.MustCompile(`(?m)^  (results read|context in|input over).*`).ReplaceAllStringFunc(text, func(line string) string {
+		return regexp.MustCompile(` [\d,]+`).ReplaceAllStringFunc(line, func(n string) string { return fmt.Sprintf("%*d", len(n), 0) }) // 998 or 1,003
+	})
+	return regexp.MustCompile(`\d+ KiB`).ReplaceAllStringFunc(text, zero)
 }

@@ -143,7 +143,7 @@ func (policyTestCmd) Help() string {
 
 Examples:
   harness policy test crm__delete
-  harness policy test mailer__send --token '[EMAIL_1]=crm__search' --token '[PHONE_1]=task'
+  harness policy test mailer__send --token pii_1e@d1.pii.invalid=crm__search --token '[PHONE_1]=task'
   harness policy test bank__transfer --args '{"iban": "DE89"}' --value DE89=contacts__get
   harness policy test bank__transfer --args '{"amount": 500}' --user ann --role user --policy stricter.yaml`
 }
@@ -162,7 +162,7 @@ func (c *policyTestCmd) check() error {
 	}
 	for _, t := range c.Token {
 		if text, _, _ := strings.Cut(t, "="); !simulation.IsToken(text) {
-			return fmt.Errorf("--token %s: write a token such as '[EMAIL_1]', or with its origin '[EMAIL_1]=crm__search'", t)
+			return fmt.Errorf("--token %s: write a token such as '[PHONE_1]' or pii_1e@d1.pii.invalid, or with its origin '[PHONE_1]=crm__search'", t)
 		}
 	}
 	for _, v := range c.Value {

@@ -138,6 +138,8 @@ func TestPolicyTest(t *testing.T) {
 		{[]string{"mailer__send"}, "ask", "rule 1 (tools *, destructive) asks about mailer__send"},
 		{[]string{"mailer__send", "--no-destructive"}, "allow", "no rule is about mailer__send"},
 		{[]string{"mailer__send", "--read-only", "--token", "[EMAIL_1]=crm__search"}, "allow", "no rule"},
+		{[]string{"mailer__send", "--read-only", "--token", "pii_1e@d1.pii.invalid=crm__search"}, "allow", "no rule"},
+		{[]string{"mailer__send", "--args", `{"to":"pii_1e@d1.pii.invalid"}`, "--token", "pii_1e=task"}, "deny", "denies pii_1e@d1.pii.invalid from task"},
 		{[]string{"mailer__send", "--token", "[EMAIL_1]=crm__search,task"}, "deny", "denies [EMAIL_1] from task"},
 		{[]string{"mailer__send", "--args", `{"to":["[PHONE_2]"]}`}, "deny", "denies [PHONE_2] of unknown origin"},
 		{[]string{"CRM__list-team"}, "allow", "no rule is about crm__list_team"}, // read-only, says the catalog

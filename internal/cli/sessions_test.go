@@ -43,7 +43,7 @@ func TestSessionsAndFiles(t *testing.T) {
 	if got := f.read("a.txt"); got != "mail ada@example.com" {
 		t.Errorf("got %q", got)
 	}
-	if r := f.run("files", "get", "s1", "out/a.txt", "-", "--raw").want(0); r.stdout != "mail [EMAIL_1]" {
+	if r := f.run("files", "get", "s1", "out/a.txt", "-", "--raw").want(0); r.stdout != "mail pii_1e@d1.pii.invalid" {
 		t.Errorf("got %q", r.stdout)
 	}
 	for _, c := range []struct{ args, want string }{
@@ -76,7 +76,7 @@ func TestFilesPut(t *testing.T) {
 	f.run("files", "put", "s1", "a.csv", "data/").want(0)
 	f.runIn(t.Context(), "second", "files", "put", "s1", "-", "/workspace/b.txt").want(0)
 	f.runIn(t.Context(), "third", "files", "put", "s1", "-", "b.txt").want(0)
-	if r := f.run("exec", "--session", "s1", "-e", `return [await fs.readFile('/workspace/b.txt'), (await fs.readFile('/workspace/data/a.csv')).includes('EMAIL'), await fs.readdir('/workspace')]`).want(0); !strings.Contains(r.stdout, "third") ||
+	if r := f.run("exec", "--session", "s1", "-e", `return [await fs.readFile('/workspace/b.txt'), (await fs.readFile('/workspace/data/a.csv')).includes('pii_1e@d1.pii.invalid'), await fs.readdir('/workspace')]`).want(0); !strings.Contains(r.stdout, "third") ||
 		!strings.Contains(r.stdout, "true") || strings.Contains(r.stdout, "harness") {
 		t.Errorf("got %s", r.stdout)
 	}
@@ -113,7 +113,7 @@ func TestFilesPut(t *testing.T) {
 func TestFilesOfSkills(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.write("double.js", "export default (n) => n * 2 // [EMAIL_1]")
+	f.write("double.js", "export default (n) => n * 2 // pii_1e@d1.pii.invalid")
 	if r := f.run("files", "ls", "/skills").want(0); !strings.Contains(r.stderr, "no files in the skills of local") {
 		t.Errorf("got %s", r.stderr)
 	}

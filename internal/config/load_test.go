@@ -35,7 +35,7 @@ func TestDefaults(t *testing.T) {
 			MaxHostCalls: 20000, MaxInFlight: 100, MaxOutput: 1 << 20, MaxLogLines: 10000, MaxValue: 8 << 20, WhenFull: "wait", Warm: 2, Check: "warn",
 			Docker: Docker{Image: "mcp-code-exec-harness/sandbox", CPUs: 1, Pids: 64},
 		},
-		PII:       PII{Enabled: true, Tokens: "bracket", InCode: "escape", UnknownTokens: "text", Vault: "store", KeyFile: filepath.Join(state, "pii.key"), MaxTokens: 250_000},
+		PII:       PII{Enabled: true, Tokens: "natural", InCode: "escape", UnknownTokens: "text", Vault: "store", KeyFile: filepath.Join(state, "pii.key"), MaxTokens: 250_000},
 		Skills:    Skills{Dir: filepath.Join(state, "skills"), MaxBytes: 64 << 20, MaxFiles: 10000},
 		Workspace: Workspace{Dir: filepath.Join(state, "workspace"), MaxBytes: 256 << 20, MaxFiles: 10000},
 		Journal:   Journal{Retention: 30 * day},

@@ -73,7 +73,7 @@ func (s *scripted) Replay(_ context.Context, run string) (bool, error) {
 func (s *scripted) Sent() string { return s.sent }
 
 func (s *scripted) Finish(_ context.Context, answer string) (string, error) {
-	return strings.ReplaceAll(answer, "[EMAIL_1]", best().Email), nil
+	return strings.ReplaceAll(answer, "pii_1e@d1.pii.invalid", best().Email), nil
 }
 
 func (s *scripted) CallTool(ctx context.Context, tool string, arguments any) (json.RawMessage, error) {
@@ -147,17 +147,17 @@ func setup(t *testing.T) (*scripted, Deps) {
 		{Read: "output:\n[\n  \"mailer__send\"\n]\n\nlogs:\n" + strings.Repeat("  a line of a declaration\n", 20)},
 		{
 			Output: json.RawMessage(fmt.Sprintf(`{"orders":%d,"total":%s}`, len(rows), encode(t, total))),
-			Read:   "output:\n{\n  \"top\": [\n    \"Mei Park: [EMAIL_1], [PHONE_1]\"\n  ],\n  \"notes\": [\n    \"" + note + "\"\n  ]\n}\n",
+			Read:   "output:\n{\n  \"top\": [\n    \"Mei Park: pii_1e@d1.pii.invalid, [PHONE_1]\"\n  ],\n  \"notes\": [\n    \"" + note + "\"\n  ]\n}\n",
 			Calls: []Call{
 				call("database__query", `{"query":"SELECT * FROM sales"}`, rows), call("crm__get", `{"id":1001}`, customer),
 				call("crm__get", `{"id":1002}`, customer), call("crm__get", `{"id":1003}`, customer),
 			},
 		},
 		{
-			Failed: true, Read: "failed\nDeniedError (denied): web__post was not called: rule 3 of preset strict denies [EMAIL_1] from crm__get\n",
-			Calls: []Call{{Tool: "web__post", Args: json.RawMessage(`{"body":"[EMAIL_1]"}`)}},
+			Failed: true, Read: "failed\nDeniedError (denied): web__post was not called: rule 3 of preset strict denies pii_1e@d1.pii.invalid from crm__get\n",
+			Calls: []Call{{Tool: "web__post", Args: json.RawMessage(`{"body":"pii_1e@d1.pii.invalid"}`)}},
 		},
-		{Read: "output:\n\"mailed [EMAIL_1]\"\n", Calls: []Call{call("mailer__send", `{"to":"[EMAIL_1]"}`, "sent")}},
+		{Read: "output:\n\"mailed pii_1e@d1.pii.invalid\"\n", Calls: []Call{call("mailer__send", `{"to":"pii_1e@d1.pii.invalid"}`, "sent")}},
 	}
 	steps := Steps()
 	for i, step := range steps {
@@ -166,7 +166,7 @@ func setup(t *testing.T) (*scripted, Deps) {
 		s.steps[step.Code] = results[i]
 	}
 	s.asks[steps[3].Code] = approval.Request{Calls: []approval.Call{{
-		Tool: "mailer__send", Args: json.RawMessage(`{"body":"` + strings.Repeat("a long text ", 10) + `","to":"[EMAIL_1]"}`),
+		Tool: "mailer__send", Args: json.RawMessage(`{"body":"` + strings.Repeat("a long text ", 10) + `","to":"pii_1e@d1.pii.invalid"}`),
 		Reason: "rule 2 (tools mailer__*) asks about mailer__send: mails leave the company",
 	}}}
 	approve := func(context.Context) (bool, string, error) { return true, "you", nil }
@@ -300,9 +300,9 @@ func TestRunFails(t *testing.T) {
 			}
 		}, "nobody approved", "decided denied by you"},
 		{"no mail", func(s *scripted, _ *Deps) { delete(s.asks, steps[3].Code) }, "otherwise than it should", "4 of 4"},
-		{"a mail with tokens", func(s *scripted, _ *Deps) { s.mail = "To: [EMAIL_1]\r\n\r\nx" }, "does not have the address", "To: [EMAIL_1]"},
+		{"a mail with tokens", func(s *scripted, _ *Deps) { s.mail = "To: pii_1e@d1.pii.invalid\r\n\r\nx" }, "does not have the address", "To: pii_1e@d1.pii.invalid"},
 		{"the model is sent a value", change(1, func(r *Result) { r.Read = best().Phone }), "the model was sent 1 mail addresses", "Answer"},
-		{"the answer has no value", change(2, func(r *Result) { r.Read = "[EMAIL_2]" }), "has no mail address", "Answer"},
+		{"the answer has no value", change(2, func(r *Result) { r.Read = "pii_2e@d2.pii.invalid" }), "has no mail address", "Answer"},
 		{"a run replays otherwise", func(s *scripted, _ *Deps) { s.differs = "run_2" }, "run run_2: it did not do what its journal says", "Replay"},
 		{"a replay sends", func(s *scripted, _ *Deps) {
 			s.replayed = func() { s.files[servers.Outbox+"/2.eml"] = &fstest.MapFile{} }

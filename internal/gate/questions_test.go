@@ -70,7 +70,7 @@ func TestQuestionsWithoutAnswer(t *testing.T) {
 		{"domain", `{"tokens":["[PHONE_1]"]}`, "pii.domain: [PHONE_1] has no domain: only tokens of type EMAIL, EMAIL_DOMAIN do"},
 		{"domain", `{"tokens":["[EMAIL_2]"]}`, "pii.domain: [EMAIL_2] is not a token of this session"},
 		{"same", `{"tokens":["[EMAIL_1]"]}`, "pii.same: the number of tokens must be 2, not 1"},
-		{"kind", `{"tokens":["to [EMAIL_1]"]}`, "pii.kind: the question takes a whole token, such as [EMAIL_1], and no other text"},
+		{"kind", `{"tokens":["to [EMAIL_1]"]}`, "pii.kind: the question takes a whole token, such as [PHONE_1], and no other text"},
 		{"kind", `{"tokens":"[EMAIL_1]"}`, "wrong arguments: "},
 		{"kind", ``, "pii.kind: the number of tokens must be 1, not 0"},
 		{"value", `{"tokens":["[EMAIL_1]"]}`, "there is no question pii.value"},

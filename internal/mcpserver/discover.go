@@ -93,7 +93,7 @@ func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallT
 	}
 	defer end()
 	if aboutPrivacy().MatchString(in.Query) && s.opt.Harness.Features().Private {
-		notes = append(notes, "Programs have functions for private values such as [EMAIL_1]: "+privateFunctions)
+		notes = append(notes, "Programs have functions for private values such as [PHONE_1]: "+privateFunctions)
 	}
 	text := modelview.Hits(in.Query, hits, s.opt.Harness.Catalog().Servers())
 	hide := s.hiding(ctx, who)

@@ -39,7 +39,7 @@ func executeDescription(has agent.Features) string {
 	if has.Private {
 		private = "\n- [EMAIL_1] and the like stand for private values. Tools get the real ones. Pass them on unchanged. " + privateFunctions
 		if has.Natural {
-			private += " E-mail addresses stand as pii_1e@d1.pii.invalid, IP addresses as 240.117.103.142: split, group, compare and validate them like any address."
+			private += " So do pii_1e@d1.pii.invalid for an e-mail address and 240.117.103.142 for an IP address: split, group, compare and validate them like any address."
 		}
 	}
 	return `Run a JavaScript or TypeScript program in a sandbox where the tools of all MCP servers are async functions. Only what it returns or prints comes back: filter, join and count in the program, and return a short JSON value.
@@ -61,7 +61,7 @@ type definition struct {
 }
 
 func (s *Server) definitions() []definition {
-	has := agent.Features{Private: true} // the default without a configuration
+	has := agent.Features{Private: true, Natural: true} // the default without a configuration
 	if s.opt.Harness != nil {
 		has = s.opt.Harness.Features()
 	}

@@ -97,7 +97,7 @@ func (s Session) ask(ctx context.Context, ask string, q question, texts []string
 	for i, text := range texts {
 		var ok bool
 		if places[i], domains[i], ok = s.filter.wholeToken(text); !ok {
-			return nil, unanswerable("the question takes a whole token, such as [EMAIL_1], and no other text")
+			return nil, unanswerable("the question takes a whole token, such as [PHONE_1], and no other text")
 		}
 	}
 	var answer any

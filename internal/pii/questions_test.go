@@ -81,11 +81,11 @@ func TestWrongQuestions(t *testing.T) {
 	}{
 		{nil, "the number of tokens must be 1, not 0"},
 		{[]string{"[EMAIL_1]", "[EMAIL_1]"}, "the number of tokens must be 1, not 2"},
-		{[]string{""}, "the question takes a whole token, such as [EMAIL_1], and no other text"},
-		{[]string{"grace"}, "the question takes a whole token, such as [EMAIL_1], and no other text"},
-		{[]string{"[EMAIL_1] "}, "the question takes a whole token, such as [EMAIL_1], and no other text"},
-		{[]string{"[EMAIL_1][EMAIL_1]"}, "the question takes a whole token, such as [EMAIL_1], and no other text"},
-		{[]string{"[NOTE_1]"}, "the question takes a whole token, such as [EMAIL_1], and no other text"},
+		{[]string{""}, "the question takes a whole token, such as [PHONE_1], and no other text"},
+		{[]string{"grace"}, "the question takes a whole token, such as [PHONE_1], and no other text"},
+		{[]string{"[EMAIL_1] "}, "the question takes a whole token, such as [PHONE_1], and no other text"},
+		{[]string{"[EMAIL_1][EMAIL_1]"}, "the question takes a whole token, such as [PHONE_1], and no other text"},
+		{[]string{"[NOTE_1]"}, "the question takes a whole token, such as [PHONE_1], and no other text"},
 		{[]string{"[EMAIL_2]"}, "[EMAIL_2] is not a token of this session"},
 	} {
 		_, err := s.Ask(t.Context(), "kind", c.tokens...)

@@ -50,8 +50,12 @@ func mayHaveToken(text string) bool {
 	return (strings.Contains(text, "[") || strings.Contains(text, "%5")) && strings.Contains(text, "_") || strings.Contains(text, `\u00`) || mayHaveNatural(text)
 }
 
-// tokensIn finds the texts that look like tokens of known types: [EMAIL_1], [PII_EMAIL_1], %5BEMAIL_1%5D, and the parts of pii_1e@d1.pii.invalid.
-func (f *Filter) tokensIn(text string) (all []found) {
+// tokensIn finds the texts that look like tokens of the filter's types.
+func (f *Filter) tokensIn(text string) []found { return tokensIn(text, f.types) }
+
+// tokensIn finds the texts that look like tokens: [EMAIL_1], [PII_EMAIL_1], %5BEMAIL_1%5D, and the parts of pii_1e@d1.pii.invalid. types are the
+// types of those in brackets; nil means any type.
+func tokensIn(text string, types map[string]bool) (all []found) {
 	starts := "["
 	if mayHaveNatural(text) {
 		starts += "_."
@@ -73,7 +77,7 @@ func (f *Filter) tokensIn(text string) (all []found) {
 		switch text[at] {
 		case '[', '%':
 			n, size := parseToken(text[at:])
-			if size == 0 || !f.types[n.kind] {
+			if size == 0 || types != nil && !types[n.kind] {
 				continue
 			}
 			next = found{start: at, end: at + size, name: n, percent: text[at] == '%', form: strings.HasPrefix(text[at:], "%5b")}

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"time"
 
@@ -10,8 +9,8 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/policy"
-	"mcp-code-exec-harness/internal/startup"
 )
 
 // call is a recorded call in the form that policy decides on.
@@ -33,18 +32,19 @@ func callOf(tool *catalog.Tool, user string, args json.RawMessage) policy.Call {
 	}
 }
 
-// tokenForm matches tokens in a text.
-var tokenForm = startup.Regexp(`\[([A-Z][A-Z0-9_]*)_[0-9]+\]`)
+// IsToken reports whether a text is a token such as [PHONE_1] or pii_1e@d1.pii.invalid.
+func IsToken(text string) bool {
+	tokens := pii.Mentions(text)
+	return len(tokens) == 1 && tokens[0].Text == text
+}
 
-// IsToken reports whether a text is a token such as [EMAIL_1].
-func IsToken(text string) bool { return text != "" && tokenForm().FindString(text) == text }
-
-// tokensOf returns tokens in the form that policy decides on, without duplicates.
-func tokensOf(texts []string, origins func(text string) []string) (tokens []policy.Token) {
-	for _, text := range texts {
-		if !slices.ContainsFunc(tokens, func(t policy.Token) bool { return t.Text == text }) {
-			kind := strings.TrimPrefix(tokenForm().FindStringSubmatch(text)[1], "PII_")
-			tokens = append(tokens, policy.Token{Text: text, Type: kind, Origins: origins(text)})
+// tokensOf returns tokens in the form that policy decides on, without duplicates. origins are by the keys of tokens.
+func tokensOf(mentions []pii.Mention, origins map[string][]string) (tokens []policy.Token) {
+	seen := map[string]bool{}
+	for _, m := range mentions {
+		if !seen[m.Key] {
+			seen[m.Key] = true
+			tokens = append(tokens, policy.Token{Text: m.Text, Type: m.Type, Origins: origins[m.Key]})
 		}
 	}
 	return tokens

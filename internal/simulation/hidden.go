@@ -10,6 +10,7 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/journal"
+	"mcp-code-exec-harness/internal/pii"
 )
 
 // Hidden lists the fields in which recorded answers of tools have tokens in place of personal data.
@@ -48,11 +49,11 @@ func (s *Source) Hidden(ctx context.Context, most int) (*Hidden, error) {
 	all.Looked, err = s.readAnswers(ctx, func(session, tool string, a *journal.Answer) {
 		seen := map[place]bool{}
 		for _, text := range []json.RawMessage{a.Value, a.Beside} {
-			if !bytes.ContainsRune(text, '[') || !tokenForm().Match(text) {
+			if len(pii.Mentions(string(text))) == 0 {
 				continue
 			}
-			eachToken(text, func(field, token string) {
-				at := place{tool, field, strings.TrimPrefix(tokenForm().FindStringSubmatch(token)[1], "PII_")}
+			eachToken(text, func(field string, token pii.Mention) {
+				at := place{tool, field, token.Type}
 				c := counts[at]
 				if c == nil {
 					if len(counts) >= maxFields {
@@ -64,7 +65,7 @@ func (s *Source) Hidden(ctx context.Context, most int) (*Hidden, error) {
 						counts[at] = c
 					}
 				}
-				c.tokens[session+" "+token] = true
+				c.tokens[session+" "+token.Key] = true
 				if !seen[at] {
 					seen[at] = true
 					c.calls++
@@ -89,7 +90,7 @@ func (s *Source) Hidden(ctx context.Context, most int) (*Hidden, error) {
 }
 
 // eachToken visits the tokens in the strings of a JSON value, with the path of each string.
-func eachToken(value json.RawMessage, visit func(field, token string)) {
+func eachToken(value json.RawMessage, visit func(field string, token pii.Mention)) {
 	dec := json.NewDecoder(bytes.NewReader(value))
 	dec.UseNumber()
 	type level struct {
@@ -107,7 +108,7 @@ func eachToken(value json.RawMessage, visit func(field, token string)) {
 		last := &levels[len(levels)-1]
 		if text, ok := token.(string); ok && last.object && last.name {
 			last.name = false
-			if tokens := tokenForm().FindAllString(text, -1); len(tokens) > 0 || len(text) > maxFieldName {
+			if tokens := pii.Mentions(text); len(tokens) > 0 || len(text) > maxFieldName {
 				text = "…"
 				for _, token := range tokens {
 					visit(last.path+".…", token)
@@ -136,7 +137,7 @@ func eachToken(value json.RawMessage, visit func(field, token string)) {
 			levels = levels[:len(levels)-1]
 			last = &levels[len(levels)-1]
 		case string:
-			for _, token := range tokenForm().FindAllString(t, -1) {
+			for _, token := range pii.Mentions(t) {
 				visit(at, token)
 			}
 		}

@@ -130,11 +130,13 @@ func (r *reading) run(ctx context.Context, info journal.RunInfo) error {
 	}
 	r.looked.Runs++
 	began, tier := time.Time{}, ""
-	origins := map[string][]string{} // origins of each token
+	origins := map[string][]string{} // by the keys of tokens
 	shows := func(origin, text string) {
-		for _, token := range tokenForm().FindAllString(text, -1) {
-			if !slices.Contains(origins[token], origin) {
-				origins[token] = append(origins[token], origin)
+		for _, token := range pii.Mentions(text) {
+			for _, key := range append(token.Within, token.Key) {
+				if !slices.Contains(origins[key], origin) {
+					origins[key] = append(origins[key], origin)
+				}
 			}
 		}
 	}
@@ -159,7 +161,7 @@ func (r *reading) run(ctx context.Context, info journal.RunInfo) error {
 				r.looked.miss(Unread{info.ID, record.Call.N, fmt.Sprintf("its arguments have more than %d KiB", r.Bounds.Args>>10)})
 				break
 			}
-			of.Tokens = tokensOf(tokenForm().FindAllString(string(of.Args), -1), func(text string) []string { return origins[text] })
+			of.Tokens = tokensOf(pii.Mentions(string(of.Args)), origins)
 			r.looked.Calls++
 			r.visit(&call{of, info.ID, record.Call.N, known, began})
 		case record.Answer != nil && from[record.Answer.N] != "":

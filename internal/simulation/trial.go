@@ -33,7 +33,7 @@ type Trial struct {
 
 // Said is a token or value with its origins. A list may contain the same text several times.
 type Said struct {
-	Text string   `json:"text" minLength:"1" maxLength:"1000" example:"[EMAIL_1]"`
+	Text string   `json:"text" minLength:"1" maxLength:"1000" example:"pii_1e@d1.pii.invalid"`
 	From []string `json:"from,omitempty" maxItems:"100" doc:"Full names of tools, or other origins such as task and user; absent: that is not known." example:"[\"crm__search\"]"`
 }
 
@@ -80,7 +80,7 @@ func (t *Trial) Check() error {
 	}
 	for _, said := range t.Tokens {
 		if !IsToken(said.Text) {
-			return bad("tokens", "write a token such as [EMAIL_1]")
+			return bad("tokens", "write a token such as [PHONE_1] or pii_1e@d1.pii.invalid")
 		}
 	}
 	var object map[string]json.RawMessage
@@ -106,11 +106,15 @@ func Test(cfg *config.Config, c *catalog.Catalog, t Trial) *Tested {
 	}
 	call := callOf(t.claimed(tool), t.User, t.Args)
 	call.Sandbox, call.Roles = t.Sandbox, t.Roles
-	tokens := tokenForm().FindAllString(string(t.Args), -1)
+	tokens := pii.Mentions(string(t.Args))
+	origins := map[string][]string{} // by the keys of tokens
 	for _, said := range t.Tokens {
-		tokens = append(tokens, said.Text)
+		for _, token := range pii.Mentions(said.Text) {
+			tokens = append(tokens, token)
+			origins[token.Key] = append(origins[token.Key], said.From...)
+		}
 	}
-	call.Tokens = tokensOf(tokens, func(text string) []string { return from(t.Tokens, text) })
+	call.Tokens = tokensOf(tokens, origins)
 	call.Origin = func(value string) policy.ValueOrigin { return policy.ValueOrigin{Said: from(t.Values, value)} }
 	compiled := cfg.Compiled(cfg.Policy)
 	of := &Tested{

@@ -134,7 +134,7 @@ func reports(r fake.Request) fake.Reply {
 	if r.Last().Role == "tool" {
 		return fake.Reply{Text: "The report of sales by region is in report.csv, and was sent.", Usage: fake.Usage{Input: 200, Output: 9}}
 	}
-	recipient := regexp.MustCompile(`\[EMAIL_\d+\]`).FindString(string(r.Raw)) // The model sees a token.
+	recipient := regexp.MustCompile(`pii_\d+e@d\d+\.pii\.invalid`).FindString(string(r.Raw)) // The model sees a token.
 	input, _ := json.Marshal(map[string]string{"code": `const {orders} = await tools.shop.listOrders({});
 const totals = Object.entries(Object.groupBy(orders, (o) => o.region))
   .map(([region, of]) => [region, of.reduce((sum, o) => sum + o.total, 0).toFixed(2)]);

@@ -95,7 +95,7 @@ func (v *visit) testPolicy() error {
 		}
 		at := strings.LastIndex(line, "=")
 		if at < 1 {
-			of.Error = "Write each origin on a line of its own, such as [EMAIL_1] = crm__search or DE89 = user."
+			of.Error = "Write each origin on a line of its own, such as pii_1e@d1.pii.invalid = crm__search or DE89 = user."
 			return v.showPolicy(http.StatusBadRequest, policyPage{Trial: of})
 		}
 		said := simulation.Said{Text: strings.TrimSpace(line[:at])}

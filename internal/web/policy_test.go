@@ -40,7 +40,7 @@ func TestPolicyPage(t *testing.T) {
 		status int
 		texts  []string
 	}{
-		{"/policy/test", []string{"tool", "notes__write", "args", `{"title": "[EMAIL_1]"}`, "origins", "[EMAIL_1] = crm__get, user\nx=y"}, http.StatusOK, []string{">ask<", "rule 1 (tools *__write*) asks about notes__write", "[EMAIL_1] from crm__get", "[EMAIL_1] from user"}},
+		{"/policy/test", []string{"tool", "notes__write", "args", `{"title": "pii_1e@d1.pii.invalid"}`, "origins", "pii_1e@d1.pii.invalid = crm__get, user\nx=y"}, http.StatusOK, []string{">ask<", "rule 1 (tools *__write*) asks about notes__write", "pii_1e@d1.pii.invalid from crm__get", "pii_1e@d1.pii.invalid from user"}},
 		{"/policy/test", []string{"tool", "none__<b>", "userId", "ann", "role", "admin"}, http.StatusOK, []string{">allow<", "no rule is about none__&lt;b&gt;", "The catalog has no tool none__&lt;b&gt;"}},
 		{"/policy/test", []string{"tool", "notes__write", "args", "<b>{"}, http.StatusBadRequest, []string{"The arguments are not JSON.", "&lt;b&gt;{", `value="notes__write"`}},
 		{"/policy/test", []string{"tool", "notes", "args", "[]"}, http.StatusBadRequest, []string{"args"}},

@@ -109,7 +109,7 @@ func TestPagesShowTexts(t *testing.T) {
 		paths[len(paths)-1]:                     {"in doubt", "not done", "looked &lt;b&gt;twice&lt;/b&gt;"},
 		paths[10]: {
 			"first line\nsecond line", "writes are asked about", "Approve", "edits[0].new", "two\n&lt;b&gt;", "$.text, compared with what the program read with notes__read before (call 1)",
-			`<span class="removed">-&lt;script&gt;attacked(1)&lt;/script&gt;`, `<span class="removed">-[EMAIL_1]`, `<span class="added">&#43;first line`, `<span class="kept"> second line`,
+			`<span class="removed">-&lt;script&gt;attacked(1)&lt;/script&gt;`, `<span class="removed">-pii_1e@d1.pii.invalid`, `<span class="added">&#43;first line`, `<span class="kept"> second line`,
 			"$.edits[0].new, compared with $.edits[0].old", `<span class="removed">-one`,
 		},
 		paths[28]: {
@@ -240,7 +240,7 @@ func TestReveal(t *testing.T) {
 	}
 	r := w.login(w.token)
 	at := "/runs/" + id + "/calls/1"
-	if got := r.get(at); got.status != http.StatusOK || strings.Contains(got.text, "ann@example.org") || !strings.Contains(got.text, "[EMAIL_1]") {
+	if got := r.get(at); got.status != http.StatusOK || strings.Contains(got.text, "ann@example.org") || !strings.Contains(got.text, "pii_1e@d1.pii.invalid") {
 		t.Errorf("the page: %d %s", got.status, got.text)
 	}
 	if got := r.post(at); got.status != http.StatusOK || !strings.Contains(got.text, "ann@example.org") {

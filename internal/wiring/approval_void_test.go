@@ -36,7 +36,7 @@ func TestApprovalVoid(t *testing.T) {
 	dir, up := t.TempDir(), newUpstream(t, "up")
 	f := openIn(t, dir, nil, wiring.Outside{Policy: asking{}}, up.entry)
 	out := f.waits(`await callMCPTool('up__send', {to: 'ann@example.com'})`)
-	if args := string(out.Approval.Calls[0].Args); args != `{"to":"[EMAIL_1]"}` {
+	if args := string(out.Approval.Calls[0].Args); args != `{"to":"pii_1e@d1.pii.invalid"}` {
 		t.Errorf("people are shown %s", args)
 	}
 	// The value of the token changes: somebody has written into the vault.
@@ -45,7 +45,7 @@ func TestApprovalVoid(t *testing.T) {
 		t.Fatal(err)
 	}
 	token, err := changed.Privacy().In(runs.DefaultUser, "s").Hide(t.Context(), pii.FromCode, "bob@example.com")
-	if err != nil || token != "[EMAIL_1]" {
+	if err != nil || token != "pii_1e@d1.pii.invalid" {
 		t.Fatal(token, err)
 	}
 	again := changed.decide(out, approve)

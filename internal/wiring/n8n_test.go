@@ -230,7 +230,7 @@ return [w, copy, found, JSON.stringify(w).includes(%q)];`, id, secret[:10])})
 			t.Errorf("a value is in the %s: %s", name, text)
 		}
 	}
-	if !strings.Contains(string(out.Output), "[SECRET_1]") || !strings.Contains(string(out.Output), "[EMAIL_1]") || !strings.HasSuffix(string(out.Output), "false]") {
+	if !strings.Contains(string(out.Output), "ghp_pii_1s") || !strings.Contains(string(out.Output), "pii_1e@d1.pii.invalid") || !strings.HasSuffix(string(out.Output), "false]") {
 		t.Errorf("got %s", out.Output)
 	}
 	copied, _ := json.Marshal(api.Stored()[1])

@@ -24,6 +24,16 @@ import (
 // has tokens in their place, whatever has them: other servers, tasks, files and programs. The mailer gets the values.
 func TestNames(t *testing.T) {
 	t.Parallel()
+	inForms(t, namesAreHidden)
+}
+
+func namesAreHidden(t *testing.T, tokens string) {
+	// Tokens of ADA LOVELACE and 12 St. James's Square London in the note, and of Ada  Lovelace and ada lovelace in the second task. With natural
+	// tokens, each spelling has its own.
+	capitals, line, spaces, small := "[NAME_1]", "[ADDRESS_1]", "[NAME_1]", "[NAME_1]"
+	if tokens == "natural" {
+		capitals, line, spaces, small = "[NAME_4]", "[ADDRESS_3]", "[NAME_1000000]", "[NAME_1000001]" // a second process begins at a million
+	}
 	const name, address = "Ada Lovelace", "12 St. James's Square\nLondon"
 	crm, notes, mailer := newUpstream(t, "crm"), newUpstream(t, "notes"), newUpstream(t, "mailer")
 	crm.on = func(context.Context, string, string, json.RawMessage) (string, error) {
@@ -61,7 +71,7 @@ return [c, await callMCPTool('notes__read', {}), await fs.readFile('/workspace/n
 	dir := t.TempDir()
 	work := func(text, about string) task.Task {
 		f := openIn(t, dir, map[string]string{
-			"pii.fields":   `{"crm__*": {"$.customers[*].name": "NAME", "$.customers[*].address": "address"}}`,
+			"pii.tokens": tokens, "pii.fields": `{"crm__*": {"$.customers[*].name": "NAME", "$.customers[*].address": "address"}}`,
 			"policy.rules": `[{tools: "mailer__*", tokens: {type: [name, address], from: "crm__*"}, action: allow}, {tools: "mailer__*", tokens: {}, action: deny}]`,
 		}, wiring.Outside{Logger: logger}, crm.entry, notes.entry, mailer.entry)
 		f.useModel(models)
@@ -94,7 +104,7 @@ return [c, await callMCPTool('notes__read', {}), await fs.readFile('/workspace/n
 		return got
 	}
 	first := work("Find somebody.", `{}`)
-	const note = `"Call [NAME_1] back. She is at [ADDRESS_1]. A lovelace is no name."`
+	note := `"Call ` + capitals + ` back. She is at ` + line + `. A lovelace is no name."`
 	if want := `[{"address":"[ADDRESS_1]","name":"[NAME_1]"},` + note + `,"[NAME_3] called"]`; string(first.Output) != want {
 		t.Errorf("the first program returned %s, want %s", first.Output, want)
 	}
@@ -137,9 +147,9 @@ return [c, await callMCPTool('notes__read', {}), await fs.readFile('/workspace/n
 			t.Errorf("%s has a value: %q", place, text[max(0, at[0]-200):min(len(text), at[1]+100)])
 		}
 	}
-	for _, text := range []string{"Write to [NAME_1].", `{\"who\":[\"[NAME_1]\"]}`} {
+	for _, text := range []string{"Write to " + spaces + ".", `{\"who\":[\"` + small + `\"]}`} {
 		if !strings.Contains(asked.String(), text) {
-			t.Errorf("the model does not see %s", text)
+			t.Errorf("the model does not see %s, but %q", text, regexp.MustCompile(`Write to \S+|who.{1,20}`).FindAllString(asked.String(), 4))
 		}
 	}
 }

@@ -38,15 +38,12 @@ return [got.status, got.body.got, got.body.mail, sent.body.got, refused]`, "URL"
 	f := setup(t, map[string]string{"network.allow": u.Host, "network.allowPrivate": "true"})
 	out := f.exec(runs.Request{User: "ann", Code: code})
 	// The host gets the value that stands behind the token.
-	want := `[200,"GET ","[EMAIL_1]","POST {\"to\":\"[EMAIL_1]\"}","ToolError"]`
+	want := `[200,"GET ","pii_1e@d1.pii.invalid","POST {\"to\":\"pii_1e@d1.pii.invalid\"}","ToolError"]`
 	if out.Error != nil || string(out.Output) != want {
 		t.Errorf("%+v %s", out.Error, out.Output)
 	}
 	f = setup(t, map[string]string{"network.allow": u.Host, "network.allowPrivate": "true", "policy.preset": "strict"})
-	out = f.exec(runs.Request{User: "ann", Code: "return await callMCPTool('http__send', {url: '" + srv.URL + "'})"})
-	if out.Error == nil {
-		t.Errorf("policy did not count: %s", out.Output)
-	}
+	f.waits("return await callMCPTool('http__send', {url: '" + srv.URL + "'})") // policy counts
 	f = setup(t, nil)
 	out = f.exec(runs.Request{User: "ann", Code: "return await list_mcp_tools()"})
 	if strings.Contains(string(out.Output), "http__") {
@@ -92,10 +89,10 @@ const refused = await fetch('URL/elsewhere').catch((e) => e.name + e.message.inc
 return [got.ok, mail, sent.url.endsWith('/c'), sent.redirected, await sent.text(), [...await image.bytes()], refused]`, "URL", srv.URL)
 	f := setup(t, map[string]string{"network.allow": u.Host, "network.allowPrivate": "true"})
 	out := f.exec(code(program))
-	if want := `[true,"[EMAIL_1]",true,true,"done",[137,80,78,71,0],"ToolErrortrue"]`; out.Error != nil || string(out.Output) != want {
+	if want := `[true,"pii_1e@d1.pii.invalid",true,true,"done",[137,80,78,71,0],"ToolErrortrue"]`; out.Error != nil || string(out.Output) != want {
 		t.Errorf("%+v %s", out.Error, out.Output)
 	}
-	f = setup(t, map[string]string{"network.allow": u.Host, "network.allowPrivate": "true", "policy.preset": "strict"})
+	f = setup(t, map[string]string{"network.allow": u.Host, "network.allowPrivate": "true", "policy.rules": `[{tools: "http__*", action: deny}]`})
 	out = f.exec(code("return await fetch('" + srv.URL + "', {method: 'DELETE'}).catch((e) => e.name)"))
 	if string(out.Output) == `"TypeError"` || out.Error == nil && string(out.Output) != `"DeniedError"` {
 		t.Errorf("policy did not count: %+v %s", out.Error, out.Output)

@@ -143,7 +143,7 @@ return {names, email: rex.email, same: again.email === rex.email, list: list.len
 	if out.Error != nil {
 		t.Fatalf("%+v", out.Error)
 	}
-	want := `{"names":["Rex","Tom","Kit"],"email":"[EMAIL_1]","same":true,"list":2,"photo":5,"mime":"image/png",` +
+	want := `{"names":["Rex","Tom","Kit"],"email":"pii_1e@d1.pii.invalid","same":true,"list":2,"photo":5,"mime":"image/png",` +
 		`"missing":["ToolError","it answered HTTP 404 Not Found: {\"detail\": \"no pet at /pets/99?api_key=[credential]\"}",` +
 		`{"status":404,"headers":{},"body":{"detail":"no pet at /pets/99?api_key=[credential]"}}]}`
 	var a, b any

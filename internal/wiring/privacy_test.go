@@ -27,11 +27,8 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// A value, and its token in a session.
-const (
-	value = "grace.hopper@example.com"
-	token = "[EMAIL_1]"
-)
+// A value of a session.
+const value = "grace.hopper@example.com"
 
 // lockedBuffer is written by several goroutines.
 type lockedBuffer struct {
@@ -65,6 +62,11 @@ func redact(t *testing.T) func(string) string {
 // file, the store, an event, a webhook, the log or the metrics.
 func TestPrivacy(t *testing.T) {
 	t.Parallel()
+	inForms(t, nothingButItsServerGetsTheValue)
+}
+
+func nothingButItsServerGetsTheValue(t *testing.T, tokens string) {
+	token := map[string]string{"bracket": "[EMAIL_1]", "natural": "pii_1e@d1.pii.invalid"}[tokens]
 	up := newUpstream(t, "up")
 	var mu sync.Mutex
 	var received []string
@@ -83,7 +85,7 @@ func TestPrivacy(t *testing.T) {
 		return "sent to " + value, nil
 	}
 	var asked lockedBuffer
-	const made = `const made = ["grace.hopper", "example.com"].join("@"); ` // by a program that guesses
+	const made = `const made = ["grace.hopper", "@exam", "ple.", "com"].join(""); ` // by a program that guesses
 	programs := []string{
 		made + `const {default: own} = await import('/skills/own.js')
 const found = await callMCPTool('up__read', {q: "` + token + `"})
@@ -132,7 +134,7 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 	logger := telemetry.NewLogger(telemetry.LogOptions{Writer: &log, Level: slog.LevelDebug, Redact: redact(t)})
 	dir := t.TempDir()
 	skills := filepath.Join(dir, "skills", "ann")
-	f := openIn(t, dir, map[string]string{"server.webhooks.allowPrivate": "true", "sandbox.maxValue": "1MiB"},
+	f := openIn(t, dir, map[string]string{"server.webhooks.allowPrivate": "true", "sandbox.maxValue": "1MiB", "pii.tokens": tokens},
 		wiring.Outside{Logger: logger, Metrics: metrics, Audit: telemetry.NewAuditor(logger, telemetry.AuditFile{})},
 		up.entry, &config.MCPServer{Name: "mail", URL: mails.URL, StartupTimeout: patience, Timeout: patience})
 	saved, err := f.Skills()

@@ -45,7 +45,7 @@ return [
 	const want = `["IBAN","example.co.uk","1111","3000","1820","9999","DE","DE",true,false,true,false,true,` +
 		`["TypeError","pii.domain: [US_SSN_1] has no domain: only tokens of type EMAIL, EMAIL_DOMAIN do",true],` +
 		`["TypeError","pii.kind: [EMAIL_99] is not a token of this session",true],` +
-		`["TypeError","pii.kind: the question takes a whole token, such as [EMAIL_1], and no other text",true],` +
+		`["TypeError","pii.kind: the question takes a whole token, such as [PHONE_1], and no other text",true],` +
 		`["TypeError","pii.same takes a token, as a string; got nothing",true]]`
 	if out.Error != nil || string(out.Output) != want {
 		t.Errorf("got  %s, %+v\nwant %s", out.Output, out.Error, want)

@@ -96,7 +96,7 @@ func TestRuleInDoubtSettled(t *testing.T) {
 			if err := end(f, id); err != nil {
 				t.Fatal(err)
 			}
-			want := []string{`1 up__send {"to":"[EMAIL_1]"}`}
+			want := []string{`1 up__send {"to":"pii_1e@d1.pii.invalid"}`}
 			for _, f := range []*fixture{f, other} {
 				if got := inDoubt(f); !slices.Equal(got, want) {
 					t.Errorf("in doubt: %v, want %v", got, want)

@@ -19,6 +19,7 @@ import (
 // waits to be tried again.
 func TestWebhookValues(t *testing.T) {
 	t.Parallel()
+	const token = "pii_1e@d1.pii.invalid"
 	models := fake.Serve(func(fake.Request) fake.Reply { return fake.Reply{Text: "Wrote to " + token + "."} })
 	t.Cleanup(models.Close)
 	for _, c := range []struct{ values, reveal, shown bool }{{true, true, true}, {true, false, false}, {false, true, false}} {

@@ -65,6 +65,8 @@ func search(t *testing.T, open Place) {
 		{"ann", "Refund [EMAIL_12]; owner words u616e6e"},
 		{"ann'\"*", "sales \"quoted\" AND NOT region OR salesman"},
 		{"Ann", "日本語の報告"},
+		{"bob", "Write to pii_1e@d1.pii.invalid and pii_12e@d1.pii.invalid"},
+		{"bob", "Write to pii_12e@d1.pii.invalid"},
 	} {
 		n := New(fmt.Sprint("task_", i), c.user, fmt.Sprint("s", i))
 		n.Task.Task = c.text
@@ -87,6 +89,7 @@ func search(t *testing.T, open Place) {
 		{task.Filter{Search: "grosse"}, ""},
 		{task.Filter{Search: "große"}, "task_1"},
 		{task.Filter{Search: "[EMAIL_1]"}, "task_1"},
+		{task.Filter{Search: "pii_1e@d1.pii.invalid"}, "task_5"},
 		{task.Filter{Search: "orders.csv -"}, "task_0"},
 		{task.Filter{Search: "NOT OR AND"}, "task_3"},
 		{task.Filter{Search: `"sales" region* words:sales`}, ""},
