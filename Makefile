@@ -36,7 +36,7 @@ RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/a
 RELEASE_URL ?=
 RELEASE_FLAGS ?=
 
-.PHONY: release release-try npm-servers all build demo test test-process test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
+.PHONY: release release-try npm-servers all build demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
 
 all: build
 
@@ -57,6 +57,9 @@ test: children ## every test; at the end what was skipped, and why
 
 test-process: ## the rules of runs once more, with programs in the process tier
 	HARNESS_TEST_TIER=process $(GOTESTSUM) -- -timeout 10m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
+
+test-postgres: ## the tests of runs, tasks and crashes with stores in PostgreSQL, which it starts: postgresql (Debian)
+	HARNESS_TEST_STORE=postgres $(GOTESTSUM) -- -timeout 15m -run '^(TestRule|TestCrash|TestApproval|TestTask)' ./internal/wiring
 
 test-docker: build ## the same with programs in containers: scripts/docker-engine make test-docker
 	./bin/harness sandbox build

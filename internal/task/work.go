@@ -11,7 +11,7 @@ import (
 
 const (
 	lookForCancels = 500 * time.Millisecond // interval of looking for cancellations by other processes
-	lookForTasks   = 30 * time.Second       // interval of looking for tasks that other processes added, or left when they died
+	lookForTasks   = 5 * time.Second        // interval of looking for tasks that other processes added, or left when they died
 	busyWait       = 250 * time.Millisecond // pause before another look at a session that another process works
 	retryFirst     = 5 * time.Second        // pause before a task that could not be worked is tried again; doubles with each further failure
 	retryMost      = 5 * time.Minute

@@ -71,6 +71,7 @@ func waiting(t *testing.T, at int) (*exec.Cmd, string) {
 	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command(self(t), "-test.run=^TestWaited$")
+	storeURL(t, dir) // the process finds it
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", waitVar, at), waitVar+"_DIR="+dir)
 	return cmd, dir
 }

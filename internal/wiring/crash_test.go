@@ -127,6 +127,7 @@ func TestCrash(t *testing.T) {
 func crash(t *testing.T, at int, session string) (dir string, output []byte, err error) {
 	t.Helper()
 	dir = t.TempDir()
+	storeURL(t, dir) // the process finds it
 	cmd := exec.Command(self(t), "-test.run=^TestCrashed$")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", crashVar, at), crashVar+"_DIR="+dir, crashVar+"_SESSION="+session)
 	output, err = cmd.CombinedOutput()

@@ -100,6 +100,7 @@ func TestInputGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(self(t), "-test.run=^TestInputTaken$")
+			storeURL(t, dir) // the process finds it
 			cmd.Env = append(os.Environ(), inputVar+"="+at, inputVar+"_DIR="+dir)
 			if output, err := cmd.CombinedOutput(); err == nil || strings.Contains(string(output), "FAIL") {
 				t.Fatalf("it was not killed: %v: %s", err, output)

@@ -37,6 +37,7 @@ func killedInWrite(t *testing.T, u *upstream) (dir string) {
 	life, kill := context.WithCancel(t.Context())
 	defer kill()
 	cmd := exec.CommandContext(life, self(t), "-test.run=^TestKilledInWrite$")
+	storeURL(t, dir) // the process finds it
 	cmd.Env = append(os.Environ(), inWriteVar+"="+u.web.URL, inWriteVar+"_DIR="+dir)
 	u.mu.Lock() // another process calls it
 	u.on = func(ctx context.Context, _, _ string, _ json.RawMessage) (string, error) {

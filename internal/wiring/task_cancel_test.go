@@ -3,7 +3,6 @@ package wiring_test
 import (
 	"context"
 	"encoding/json"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -100,7 +99,7 @@ func TestTaskCancel(t *testing.T) {
 				s := f.tasks(model)
 				cancel := s.Cancel
 				if who != "here" {
-					other, err := sqlstore.Open(t.Context(), "sqlite:"+filepath.Join(f.dir, "harness.db"), sqlstore.Options{})
+					other, err := sqlstore.Open(t.Context(), storeURL(t, f.dir), sqlstore.Options{})
 					if err != nil {
 						t.Fatal(err)
 					}

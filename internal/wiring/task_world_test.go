@@ -130,14 +130,14 @@ func newWorld(t *testing.T) *world {
 	write(t, w.dir, "harness.yaml", fmt.Sprintf(`
 server: {rateLimit: {enabled: false}, webhooks: {allowPrivate: true}}
 model: {provider: anthropic, name: claude-test, apiKey: k, baseUrl: %q}
-store: {url: "sqlite:harness.db"}
+store: {url: %q}
 skills: {dir: skills}
 workspace: {dir: workspace}
 sandbox: {callTimeout: 10m}
 mcpServers:
   up: {url: %q}
   mailer: {command: %q, args: [__demo-server, mailer, %q]}
-`, front.URL, w.up.entry.URL, self(t), w.dir))
+`, front.URL, storeURL(t, w.dir), w.up.entry.URL, self(t), w.dir))
 	w.callback = hooks.URL
 	return w
 }

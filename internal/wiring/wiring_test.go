@@ -18,6 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 	"mcp-code-exec-harness/internal/testing/n8nfake"
+	"mcp-code-exec-harness/internal/testing/postgrestest"
 	"mcp-code-exec-harness/internal/wiring"
 )
 
@@ -39,7 +40,15 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv(cacheVar, cache); err != nil {
 		panic(err)
 	}
+	if os.Getenv(storeVar) == "postgres" {
+		if postgres, err = postgrestest.Run(postgrestest.Fast...); err != nil {
+			panic(err)
+		}
+	}
 	code := m.Run()
+	if postgres != nil {
+		postgres.Close()
+	}
 	_ = os.RemoveAll(cache)
 	os.Exit(code)
 }
@@ -49,6 +58,29 @@ var cache string
 
 // cacheVar tells those processes.
 const cacheVar = "HARNESS_TEST_CACHE"
+
+// storeVar is the kind of the stores of tests: postgres, instead of files.
+const storeVar = "HARNESS_TEST_STORE"
+
+// postgres has the stores of tests, a schema for each directory; nil: they are files.
+var postgres *postgrestest.Server
+
+// storeURL returns the URL of the store of a test in a directory. A file there tells it to processes that the test starts.
+func storeURL(t testing.TB, dir string) string {
+	t.Helper()
+	name := filepath.Join(dir, ".store-url")
+	if url, err := os.ReadFile(name); err == nil {
+		return string(url)
+	}
+	if postgres == nil {
+		return "sqlite:" + filepath.Join(dir, "harness.db")
+	}
+	url := postgres.Schema(t)
+	if err := os.WriteFile(name, []byte(url), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
 
 // tierVar is the tier of the sandbox that programs of tests run in, instead of wasm.
 const tierVar = "HARNESS_TEST_TIER"
@@ -77,7 +109,7 @@ func open(t testing.TB, dir string, flags map[string]string, servers ...*config.
 func openIn(t testing.TB, dir string, flags map[string]string, out wiring.Outside, servers ...*config.MCPServer) *fixture {
 	t.Helper()
 	all := map[string]string{
-		"store.url": "sqlite:" + filepath.Join(dir, "harness.db"), "skills.dir": filepath.Join(dir, "skills"),
+		"store.url": storeURL(t, dir), "skills.dir": filepath.Join(dir, "skills"),
 		"workspace.dir": filepath.Join(dir, "workspace"),
 	}
 	if tier := os.Getenv(tierVar); tier != "" {

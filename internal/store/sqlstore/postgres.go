@@ -145,8 +145,8 @@ func ofPostgres(lease *rowLease) *dialect {
 		begin: func(c *conn) error {
 			_, err := c.execute("BEGIN", nil)
 			if err == nil {
-				err = c.statements.each(context.Background(), touchProcess+", set_config('harness.part', ?4, true)",
-					[]any{lease.id, lease.name, leaseTime.Seconds(), part},
+				err = c.statements.each(context.Background(), touchProcess+", set_config('harness.part', ?6, true)",
+					[]any{lease.id, lease.name, lease.place, lease.process, leaseTime.Seconds(), part},
 					func(row scanner) error { return row.Scan(&c.commits, new(string)) })
 			}
 			if !isLost(err) {
@@ -259,11 +259,7 @@ func (d *server) LockQueue(ctx context.Context) (release func() error, err error
 // QueueWorker implements task.Store.
 func (d *server) QueueWorker(ctx context.Context) (name string, err error) {
 	defer wrap(&err, "look for a process that works the queue")
-	err = d.lease.db.QueryRowContext(ctx, "SELECT name FROM processes WHERE working = 1 AND expires > now() ORDER BY id LIMIT 1").Scan(&name)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	return "process " + name, err
+	return d.lease.worker(ctx)
 }
 
 func (d *server) shrink(context.Context, *Store) error { return nil } // autovacuum does it

@@ -22,13 +22,16 @@ const (
 )
 
 // touchProcess renews the lease of a process, and counts its transaction.
-const touchProcess = `INSERT INTO processes (id, name, expires, commits) VALUES (?1, ?2, now() + make_interval(secs => ?3), 1)
+const touchProcess = `INSERT INTO processes (id, name, place, process, expires, commits) VALUES (?1, ?2, ?3, ?4, now() + make_interval(secs => ?5), 1)
 	ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, commits = processes.commits + 1 RETURNING commits`
 
 // rowLease is a lease in the form of a row. The process renews it; a process whose row has expired by the clock of the server is dead. When a
-// process that was only slow goes on, the fences of what others have taken over refuse its commits.
+// process that was only slow goes on, the fences of what others have taken over refuse its commits. A killed process is known to be dead at once by the
+// others of its machine.
 type rowLease struct {
 	id, name string
+	place    string // see thisPlace
+	process  string
 	db       *sql.DB
 	log      *slog.Logger
 
@@ -52,7 +55,7 @@ func newRowLease(db *sql.DB, log *slog.Logger) *rowLease {
 		host = "a machine without a name"
 	}
 	ctx, end := context.WithCancel(context.Background())
-	return &rowLease{ctx: ctx, end: end, id: strings.ToLower(rand.Text()[:16]), name: fmt.Sprintf("%d on %s", os.Getpid(), host), db: db, log: log}
+	return &rowLease{ctx: ctx, end: end, id: strings.ToLower(rand.Text()[:16]), place: thisPlace(), process: thisProcess(), name: fmt.Sprintf("%d on %s", os.Getpid(), host), db: db, log: log}
 }
 
 // ID implements lease.
@@ -102,8 +105,8 @@ func (l *rowLease) beat(ctx context.Context) error {
 		working = 1
 	}
 	l.mu.Unlock()
-	_, err := l.db.ExecContext(ctx, `INSERT INTO processes (id, name, expires, working) VALUES ($1, $2, now() + make_interval(secs => $3), $4)
-		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, working = excluded.working`, l.id, l.name, leaseTime.Seconds(), working)
+	_, err := l.db.ExecContext(ctx, `INSERT INTO processes (id, name, place, process, expires, working) VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6)
+		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, working = excluded.working`, l.id, l.name, l.place, l.process, leaseTime.Seconds(), working)
 	if err == nil {
 		_, err = l.db.ExecContext(ctx, "DELETE FROM processes WHERE expires < now() - make_interval(secs => $1)", leaseSweep.Seconds())
 	}
@@ -129,6 +132,25 @@ func (l *rowLease) work(ctx context.Context, working bool) error {
 	return l.beat(ctx)
 }
 
+// worker names a live process that works the queue, "" if there is none.
+func (l *rowLease) worker(ctx context.Context) (name string, err error) {
+	rows, err := l.db.QueryContext(ctx, "SELECT id, name FROM processes WHERE working = 1 AND expires > now() ORDER BY id")
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id, &name); err != nil {
+			return "", err
+		}
+		if alive, err := l.Alive(id); alive || err != nil {
+			return "process " + name, err
+		}
+	}
+	return "", rows.Err()
+}
+
 // Alive implements lease.
 func (l *rowLease) Alive(id string) (alive bool, err error) {
 	if id == l.id {
@@ -136,11 +158,15 @@ func (l *rowLease) Alive(id string) (alive bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), postgresConnect)
 	defer cancel()
-	err = l.db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM processes WHERE id = $1 AND expires > now())", id).Scan(&alive)
-	if err != nil {
+	var place, process string
+	err = l.db.QueryRowContext(ctx, "SELECT place, process, expires > now() FROM processes WHERE id = $1", id).Scan(&place, &process, &alive)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
 		return false, fmt.Errorf("find out whether an owner of runs is alive: %w", err)
 	}
-	return alive, nil
+	return alive && !(l.place != "" && place == l.place && isGone(process)), nil
 }
 
 // Others implements lease. A process on another machine may begin at any moment.

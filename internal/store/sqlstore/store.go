@@ -1,7 +1,13 @@
-// Package sqlite keeps the harness's state in one SQLite file: runs and their journals, sessions, tasks, schedules and the
-// keys of the HTTP API. Several processes may share it.
+// Package sqlstore keeps the harness's state in SQL: runs and their journals, sessions, tasks, schedules and the keys of the HTTP API. The database is one
+// file of SQLite (sqlite.go and the files beside the database: filelease.go, live.go, queuelock.go, backup.go) or a server of PostgreSQL (postgres.go,
+// rowlease.go, bus.go). Several processes may share it.
 //
-// Nothing here opens the file except through SQLite: closing any other descriptor of it would drop the locks that
+// The statements are the same for both, so that both keep the same promises, and one suite tests them. They are written for SQLite, whose one writer sees
+// no other change between two statements of a transaction. Transactions of Postgres (READ COMMITTED) do: a statement that reads what a later one depends on
+// locks the rows, by a comment such as /*+ FOR UPDATE */, which translate makes part of the statement. A transaction that inserts a row which another
+// process has just inserted is repeated. The package has more than 4,000 lines because a package for each database would have the statements twice.
+//
+// Nothing here opens the file of SQLite except through SQLite: closing any other descriptor of it would drop the locks that
 // SQLite holds in this process (POSIX record locks).
 package sqlstore
 

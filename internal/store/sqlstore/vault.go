@@ -45,7 +45,8 @@ func (v *Vault) Load(ctx context.Context, scope pii.Scope) (out pii.Loaded, err 
 			return out, err
 		}
 	}
-	if num == 0 {
+	if num == 0 { // a run, of which nothing is stored yet
+		v.s.marks.set(scope, 0)
 		return out, nil
 	}
 	out.Entries, out.Mark, err = v.entries(ctx, "SELECT num, type, n, key, sealed, origin FROM tokens WHERE vault = ? ORDER BY num", num)

@@ -4,6 +4,7 @@ package postgrestest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -38,31 +39,57 @@ var Fast = []string{"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "fu
 // CI=true.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	s, err := Run(args...)
+	switch {
+	case errors.Is(err, ErrMissing) && os.Getenv("CI") != "true":
+		t.Skip(err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// ErrMissing means that PostgreSQL is not installed.
+var ErrMissing = errors.New("PostgreSQL is missing: install it with apt-get install postgresql")
+
+// Run starts a server with further arguments. The caller must call Close.
+func Run(args ...string) (*Server, error) {
 	bin := find()
 	if bin == "" {
-		const message = "PostgreSQL is missing: install it with apt-get install postgresql"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(message)
-		}
-		t.Skip(message)
+		return nil, ErrMissing
 	}
-	dir, err := os.MkdirTemp("", "pg") // the path of t.TempDir is too long for a socket
-	must(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir, err := os.MkdirTemp("", "pg") // a longer path is too long for a socket
+	if err != nil {
+		return nil, err
+	}
 	s := &Server{dir: dir, bin: bin, args: args}
+	if err := s.initialise(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	if err := s.Restart(); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func (s *Server) initialise() error {
 	if os.Getuid() == 0 {
-		out, err := exec.Command("chown", "postgres", dir).CombinedOutput()
-		if err != nil {
-			t.Fatalf("chown: %v: %s", err, out)
+		if out, err := exec.Command("chown", "postgres", s.dir).CombinedOutput(); err != nil {
+			return fmt.Errorf("chown: %w: %s", err, out)
 		}
 	}
 	out, err := s.command("initdb", "--pgdata", s.data(), "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync").CombinedOutput()
 	if err != nil {
-		t.Fatalf("initdb: %v: %s", err, out)
+		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
-	s.Restart(t)
-	t.Cleanup(s.Kill)
-	return s
+	return nil
+}
+
+// Close ends the server and removes its files.
+func (s *Server) Close() {
+	s.Kill()
+	_ = os.RemoveAll(s.dir)
 }
 
 // find returns the directory of the newest server that is installed, "" if there is none.
@@ -90,13 +117,16 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 }
 
 // Restart starts the server again, after Kill.
-func (s *Server) Restart(t testing.TB) {
-	t.Helper()
+func (s *Server) Restart() error {
 	args := []string{"-D", s.data(), "-k", s.dir, "-c", "listen_addresses=", "-c", "max_connections=400", "-c", "shared_buffers=64MB", "-c", "log_min_messages=log"}
 	cmd := s.command("postgres", append(args, s.args...)...)
 	out, err := cmd.StderrPipe()
-	must(t, err)
-	must(t, process.Start(cmd))
+	if err != nil {
+		return err
+	}
+	if err := process.Start(cmd); err != nil {
+		return err
+	}
 	s.cmd, s.done = cmd, make(chan struct{})
 	ready := make(chan string, 1) // receives "" when the server is ready, or its output if it has ended
 	go func() {
@@ -120,8 +150,9 @@ func (s *Server) Restart(t testing.TB) {
 		}
 	}()
 	if log := <-ready; log != "" {
-		t.Fatalf("postgres has ended:\n%s", log)
+		return fmt.Errorf("postgres has ended:\n%s", log)
 	}
+	return nil
 }
 
 // Kill ends the server at once, without a checkpoint.

@@ -46,6 +46,13 @@ func since(t *testing.T, s *suite) {
 			t.Errorf("a %s that another process has given a meaning was added", what)
 		}
 	}
+	run := pii.Scope{User: session.User, Session: "run_1"} // nobody else knows it
+	e := token("EMAIL", load(t, first, run).First, "a", "task")
+	add(t, first, run, e)
+	flush(t, first)
+	if got := load(t, second, run); len(got.Entries) != 1 {
+		t.Errorf("of a run beside another process %d tokens are stored", len(got.Entries))
+	}
 }
 
 // processes tests filters of two processes with the same session. Each restores what the other has hidden, and a value has one token, whichever

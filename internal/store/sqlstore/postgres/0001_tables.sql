@@ -347,7 +347,9 @@ CREATE TABLE processes (
     name    TEXT        NOT NULL,                 -- for people
     expires TIMESTAMPTZ NOT NULL,
     commits BIGINT      NOT NULL DEFAULT 0,       -- number of its transactions
-    working BIGINT      NOT NULL DEFAULT 0        -- 1: it works the queue
+    working BIGINT      NOT NULL DEFAULT 0,       -- 1: it works the queue
+    place   TEXT        NOT NULL DEFAULT '',      -- where process is unique; '': unknown
+    process TEXT        NOT NULL DEFAULT ''
 );
 
 -- What each user has in the store: what quotas bound. Triggers keep it. Each process has a part of its own, so that processes do not wait for each

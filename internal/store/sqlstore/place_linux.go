@@ -1,0 +1,47 @@
+package sqlstore
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// thisPlace names the set of processes in which the ids of processes are unique: one boot of a kernel, and a namespace of process ids. It returns "" if
+// that is not known.
+func thisPlace() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(boot)) + " " + namespace
+}
+
+// thisProcess names this process in its place. The time of its start tells it from a later process with the same id.
+func thisProcess() string { return incarnation(os.Getpid()) }
+
+// incarnation names the process with an id, "" if there is none.
+func incarnation(pid int) string {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return ""
+	}
+	// The name of the program, in parentheses, may contain anything.
+	rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	const state, started = 0, 19
+	if len(rest) <= started || rest[state] == "Z" || rest[state] == "X" {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", pid, rest[started])
+}
+
+// isGone reports whether a process of this place has ended. A process that cannot be seen counts as alive.
+func isGone(process string) bool {
+	id, _, _ := strings.Cut(process, " ")
+	pid, err := strconv.Atoi(id)
+	return err == nil && incarnation(pid) != process
+}
