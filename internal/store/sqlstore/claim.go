@@ -78,9 +78,13 @@ func (s *Store) ClaimNext(ctx context.Context, after string, except []string, no
 		}
 		// A task that cannot be read must not hold up the others.
 		s.log.Error("claim a task", "task", id, "error", err)
+		again := now
+		if !isLost(err) {
+			again = now.Add(damagedAgain)
+		}
 		if failed := s.write(ctx, 0, func(c *conn) {
 			if h := head(c, id); c.err == nil {
-				free(c, h.num, h.session, now.Add(damagedAgain))
+				free(c, h.num, h.session, again)
 			}
 		}); failed != nil {
 			return task.Task{}, next, errors.Join(err, failed)
@@ -216,7 +220,7 @@ func (s *Store) Recover(ctx context.Context) (err error) {
 func freeAll(c *conn, owner string) (more bool) {
 	type owned struct{ num, session int64 }
 	var all []owned
-	c.each("SELECT t.num, t.session FROM tasks t JOIN sessions s ON s.num = t.session WHERE t.ended IS NULL AND t.owner <> '' AND t.owner = ? LIMIT ? /*+ FOR UPDATE OF s, t */", []any{owner, recoverBatch},
+	c.each("SELECT t.num, t.session FROM tasks t JOIN sessions s ON s.num = t.session WHERE t.ended IS NULL AND t.owner <> '' AND t.owner = ? LIMIT ? /*+ FOR UPDATE OF s, t SKIP LOCKED */", []any{owner, recoverBatch},
 		func(row scanner) error {
 			var t owned
 			err := row.Scan(&t.num, &t.session)

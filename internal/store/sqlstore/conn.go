@@ -14,6 +14,7 @@ import (
 // dialect is what the writing connections of the databases differ in.
 type dialect struct {
 	translate func(query string) string
+	text      func(string) string // texts as the database takes them; nil: unchanged
 	// begin begins a transaction. An error for which isBusy is true means that it may work later.
 	begin func(c *conn) error
 	// commit ends a transaction. If the answer of the database is lost, commit finds out what became of the transaction.
@@ -40,7 +41,7 @@ type conn struct {
 }
 
 func newConn(db *sql.DB, d *dialect) *conn {
-	return &conn{dialect: d, db: db, statements: &prepared{translate: d.translate}, uncounted: map[int64]int{}, used: map[usageKey]*usage.Sum{}, tally: &tally{}}
+	return &conn{dialect: d, db: db, statements: &prepared{translate: d.translate, text: d.text}, uncounted: map[int64]int{}, used: map[usageKey]*usage.Sum{}, tally: &tally{}}
 }
 
 // open opens the connection, or replaces one that is broken.
@@ -52,7 +53,7 @@ func (c *conn) open(ctx context.Context) (err error) {
 		c.only = nil
 		return err
 	}
-	c.statements = &prepared{of: c.only, translate: c.dialect.translate}
+	c.statements = &prepared{of: c.only, translate: c.dialect.translate, text: c.dialect.text}
 	return nil
 }
 
@@ -105,7 +106,7 @@ func (c *conn) execute(query string, args []any) (r result, err error) {
 	if err != nil {
 		return r, err
 	}
-	res, err := stmt.Exec(stored(args)...)
+	res, err := stmt.Exec(c.statements.stored(args)...)
 	if err != nil {
 		return r, err
 	}
@@ -154,10 +155,14 @@ func retryBusy(ctx context.Context, f func() error) error {
 		if !isBusy(err) || time.Since(begin) > busyTimeout {
 			return err
 		}
+		wait := writeWait
+		if isLost(err) {
+			wait = reconnectWait
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(writeWait):
+		case <-time.After(wait):
 		}
 	}
 }

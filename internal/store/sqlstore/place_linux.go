@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // thisPlace names the set of processes in which the ids of processes are unique: one boot of a kernel, and a namespace of process ids. It returns "" if
@@ -22,26 +24,39 @@ func thisPlace() string {
 }
 
 // thisProcess names this process in its place. The time of its start tells it from a later process with the same id.
-func thisProcess() string { return incarnation(os.Getpid()) }
+func thisProcess() string {
+	name, _ := incarnation(os.Getpid())
+	return name
+}
 
-// incarnation names the process with an id, "" if there is none.
-func incarnation(pid int) string {
+// incarnation names the process with an id, "" if it has ended. It returns false if it cannot see the process.
+func incarnation(pid int) (name string, seen bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return ""
+		return "", false
 	}
 	// The name of the program, in parentheses, may contain anything.
 	rest := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	const state, started = 0, 19
-	if len(rest) <= started || rest[state] == "Z" || rest[state] == "X" {
-		return ""
+	if len(rest) <= started {
+		return "", false
 	}
-	return fmt.Sprintf("%d %s", pid, rest[started])
+	if rest[state] == "Z" || rest[state] == "X" {
+		return "", true
+	}
+	return fmt.Sprintf("%d %s", pid, rest[started]), true
 }
 
-// isGone reports whether a process of this place has ended. A process that cannot be seen counts as alive.
+// isGone reports whether a process of this place has ended. A process that cannot be seen (hidepid) counts as alive.
 func isGone(process string) bool {
 	id, _, _ := strings.Cut(process, " ")
 	pid, err := strconv.Atoi(id)
-	return err == nil && incarnation(pid) != process
+	switch {
+	case err != nil:
+		return false
+	case errors.Is(syscall.Kill(pid, 0), syscall.ESRCH):
+		return true
+	}
+	now, seen := incarnation(pid)
+	return seen && now != process
 }

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -67,19 +68,32 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "harness"
 	}
+	// The server notices within seconds that a machine is gone, so that its transactions hold no locks that others wait for.
+	for name, value := range map[string]string{
+		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "3", "tcp_keepalives_count": "3", "tcp_user_timeout": "15000",
+		"idle_in_transaction_session_timeout": "10000",
+	} {
+		if cfg.RuntimeParams[name] == "" {
+			cfg.RuntimeParams[name] = value
+		}
+	}
 	pool := stdlib.OpenDB(*cfg)
 	pool.SetMaxOpenConns(postgresReaders)
 	pool.SetMaxIdleConns(postgresReaders)
 	if err := migratePostgres(ctx, pool); err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
-	lease := newRowLease(pool, s.log)
-	c := newConn(stdlib.OpenDB(*cfg), ofPostgres(lease))
+	beats := stdlib.OpenDB(*cfg) // of its own, so that slow reads do not delay the lease
+	beats.SetMaxOpenConns(2)
+	lease := newRowLease(beats, s.log)
+	writing := cfg.Copy()
+	writing.RuntimeParams["lock_timeout"] = "5000" // the transaction is repeated
+	c := newConn(stdlib.OpenDB(*writing), ofPostgres(lease))
 	if err := c.open(ctx); err != nil {
-		return nil, errors.Join(err, c.close(), pool.Close())
+		return nil, errors.Join(err, c.close(), beats.Close(), pool.Close())
 	}
 	s.path, s.lease, s.read = address(url), lease, pool
-	s.statements.of, s.statements.translate = pool, translate
+	s.statements.of, s.statements.translate, s.statements.text = pool, translate, postgresText
 	s.database = &server{lease, newBus(pool, cfg, s.log)}
 	return c, nil
 }
@@ -96,6 +110,10 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 	}
 	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
 	var version, major int
+	var schema sql.NullString
+	if err := tx.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema); err != nil || !schema.Valid {
+		return cmp.Or(err, errors.New("its schema (search_path) does not exist: create it"))
+	}
 	if _, err = tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(hashtext('harness ' || current_schema()))"); err == nil {
 		err = tx.QueryRowContext(ctx, "SELECT current_setting('server_version_num')::int / 10000").Scan(&major)
 	}
@@ -134,23 +152,27 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
-// ofPostgres returns the dialect of Postgres for a process. Each transaction increments the number of commits in the row of the process. If the
-// answer to a commit is lost, that number tells whether it has happened.
+// countCommit increments the number of the transactions of a process.
+const countCommit = `INSERT INTO commits (process, n) VALUES (?1, 1) ON CONFLICT (process) DO UPDATE SET n = commits.n + 1
+	RETURNING n, set_config('harness.part', ?2, true)`
+
+// ofPostgres returns the dialect of Postgres for a process. Each transaction increments a number of the process. If the answer to a commit is lost,
+// that number tells whether it has happened.
 func ofPostgres(lease *rowLease) *dialect {
 	h := fnv.New32a()
 	h.Write([]byte(lease.ID()))
 	part := strconv.Itoa(int(h.Sum32() % parts))
 	return &dialect{
 		translate: translate,
+		text:      postgresText,
 		begin: func(c *conn) error {
 			_, err := c.execute("BEGIN", nil)
 			if err == nil {
-				err = c.statements.each(context.Background(), touchProcess+", set_config('harness.part', ?6, true)",
-					[]any{lease.id, lease.name, lease.place, lease.process, leaseTime.Seconds(), part},
+				err = c.statements.each(context.Background(), countCommit, []any{lease.id, part},
 					func(row scanner) error { return row.Scan(&c.commits, new(string)) })
 			}
-			if !isLost(err) {
-				return err
+			if err == nil {
+				return nil
 			}
 			// The next try works if the server is there again.
 			return errors.Join(err, c.open(context.Background()))
@@ -166,10 +188,10 @@ func ofPostgres(lease *rowLease) *dialect {
 					return errors.Join(driver.ErrBadConn, err)
 				}
 				// The row is locked until the lost transaction has ended.
-				return c.statements.each(context.Background(), "SELECT commits FROM processes WHERE id = ? /*+ FOR UPDATE */", []any{lease.id},
+				return c.statements.each(context.Background(), "SELECT n FROM commits WHERE process = ? /*+ FOR UPDATE */", []any{lease.id},
 					func(row scanner) error { return row.Scan(&commits) })
 			}); err != nil {
-				return fmt.Errorf("the connection broke at the end of a transaction, whose outcome is unknown: %w", err)
+				return unknownOutcomeError{err}
 			}
 			if commits < c.commits {
 				return errNotCommitted
@@ -178,12 +200,19 @@ func ofPostgres(lease *rowLease) *dialect {
 		},
 		again: func(err error) bool {
 			switch postgresCode(err) {
-			case "40001", "40P01", uniqueViolation: // serialization failure, deadlock; a row that another process has just inserted
+			case "40001", "40P01", "55P03", uniqueViolation: // serialization failure, deadlock, a lock that was not given; a row that another process has just inserted
 				return true
 			}
 			return isLost(err) || errors.Is(err, errNotCommitted)
 		},
 	}
+}
+
+// unknownOutcomeError means that a transaction may have been committed. It is not repeated.
+type unknownOutcomeError struct{ cause error }
+
+func (e unknownOutcomeError) Error() string {
+	return "the connection broke at the end of a transaction, whose outcome is unknown: " + e.cause.Error()
 }
 
 // uniqueViolation is the SQLSTATE of a row whose key is taken.
@@ -209,9 +238,10 @@ func isPostgresLost(err error) bool {
 	case err == nil:
 		return false
 	case code != "":
-		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == "53300" // connection, shutdown, too many connections
+		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || code == "53300" || code == "25P03" || code == "25006"
+		// connection, shutdown, too many connections, a transaction that was idle for too long, a standby
 	}
-	return errors.As(err, &refused) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+	return errors.Is(err, pgconn.ErrConnClosed) || errors.As(err, &refused) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
 var (
@@ -245,6 +275,11 @@ func translate(query string) string {
 		}
 		return t
 	})
+}
+
+// postgresText returns a text as Postgres takes it: with U+FFFD in place of U+0000 and of what is no UTF-8.
+func postgresText(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 // LockQueue implements task.Store. Any number of processes may work the queue of a server: it only notes that this one does.

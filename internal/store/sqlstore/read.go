@@ -25,7 +25,8 @@ type prepared struct {
 		PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 	}
 	translate func(query string) string
-	all       sync.Map // *sql.Stmt by text
+	text      func(string) string // nil: texts stay as they are
+	all       sync.Map            // *sql.Stmt by text
 }
 
 func (p *prepared) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
@@ -46,7 +47,7 @@ func (p *prepared) each(ctx context.Context, query string, args []any, f func(sc
 	if err != nil {
 		return err
 	}
-	rows, err := stmt.QueryContext(ctx, stored(args)...)
+	rows, err := stmt.QueryContext(ctx, p.stored(args)...)
 	if err != nil {
 		return err
 	}
@@ -60,9 +61,13 @@ func (p *prepared) each(ctx context.Context, query string, args []any, f func(sc
 }
 
 // stored converts arguments to the form of the tables: a time to microseconds since the Unix epoch, a nil time to NULL, a truth value to 0 or 1.
-func stored(args []any) []any {
+func (p *prepared) stored(args []any) []any {
 	for i, a := range args {
 		switch v := a.(type) {
+		case string:
+			if p.text != nil {
+				args[i] = p.text(v)
+			}
 		case time.Time:
 			args[i] = v.UnixMicro()
 		case *time.Time:

@@ -21,10 +21,6 @@ const (
 	leaseSweep = time.Hour        // time after which the row of a dead process is deleted
 )
 
-// touchProcess renews the lease of a process, and counts its transaction.
-const touchProcess = `INSERT INTO processes (id, name, place, process, expires, commits) VALUES (?1, ?2, ?3, ?4, now() + make_interval(secs => ?5), 1)
-	ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, commits = processes.commits + 1 RETURNING commits`
-
 // rowLease is a lease in the form of a row. The process renews it; a process whose row has expired by the clock of the server is dead. When a
 // process that was only slow goes on, the fences of what others have taken over refuse its commits. A killed process is known to be dead at once by the
 // others of its machine.
@@ -95,7 +91,7 @@ func (l *rowLease) Claim() error {
 	return nil
 }
 
-// beat renews the lease. It does not wait for a transaction of this process that has just renewed it.
+// beat renews the lease.
 func (l *rowLease) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseBeat)
 	defer cancel()
@@ -108,7 +104,8 @@ func (l *rowLease) beat(ctx context.Context) error {
 	_, err := l.db.ExecContext(ctx, `INSERT INTO processes (id, name, place, process, expires, working) VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6)
 		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, working = excluded.working`, l.id, l.name, l.place, l.process, leaseTime.Seconds(), working)
 	if err == nil {
-		_, err = l.db.ExecContext(ctx, "DELETE FROM processes WHERE expires < now() - make_interval(secs => $1)", leaseSweep.Seconds())
+		_, err = l.db.ExecContext(ctx, `WITH gone AS (DELETE FROM processes WHERE expires < now() - make_interval(secs => $1) RETURNING id)
+			DELETE FROM commits WHERE process IN (SELECT id FROM gone)`, leaseSweep.Seconds())
 	}
 	return err
 }
@@ -194,8 +191,8 @@ func (l *rowLease) Release() error {
 	l.beating.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), leaseBeat)
 	defer cancel()
-	_, err := l.db.ExecContext(ctx, "DELETE FROM processes WHERE id = $1", l.id)
-	if err != nil && !errors.Is(err, sql.ErrConnDone) {
+	_, err := l.db.ExecContext(ctx, "WITH gone AS (DELETE FROM processes WHERE id = $1) DELETE FROM commits WHERE process = $1", l.id)
+	if err = errors.Join(err, l.db.Close()); err != nil {
 		return fmt.Errorf("give up the lease: %w", err)
 	}
 	return nil

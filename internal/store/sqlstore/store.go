@@ -40,6 +40,8 @@ const (
 const (
 	busyTimeout = 10 * time.Second     // bounds the wait for another process that writes
 	writeWait   = 2 * time.Millisecond // wait between two tries of the writer
+	// reconnectWait is the wait between two tries to reach a server.
+	reconnectWait = 100 * time.Millisecond
 )
 
 // Options of a Store. The zero value is ready to use.

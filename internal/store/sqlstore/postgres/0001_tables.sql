@@ -346,10 +346,15 @@ CREATE TABLE processes (
     id      TEXT        COLLATE "C" PRIMARY KEY,  -- owner of runs, tasks, uses of sessions and vaults
     name    TEXT        NOT NULL,                 -- for people
     expires TIMESTAMPTZ NOT NULL,
-    commits BIGINT      NOT NULL DEFAULT 0,       -- number of its transactions
     working BIGINT      NOT NULL DEFAULT 0,       -- 1: it works the queue
     place   TEXT        NOT NULL DEFAULT '',      -- where process is unique; '': unknown
     process TEXT        NOT NULL DEFAULT ''
+);
+
+-- Transactions of each process: what tells whether one was committed whose answer was lost.
+CREATE TABLE commits (
+    process TEXT   COLLATE "C" PRIMARY KEY,       -- processes.id
+    n       BIGINT NOT NULL
 );
 
 -- What each user has in the store: what quotas bound. Triggers keep it. Each process has a part of its own, so that processes do not wait for each
