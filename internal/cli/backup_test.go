@@ -286,7 +286,7 @@ func TestInterruptedBackup(t *testing.T) {
 // A backup of the old store can be restored, too.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	packed, err := os.Open(filepath.Join("..", "store", "sqlite", "testdata", "version3.db.gz"))
+	packed, err := os.Open(filepath.Join("..", "store", "sqlstore", "testdata", "version3.db.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
