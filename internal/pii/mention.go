@@ -25,7 +25,7 @@ func Mentions(text string) []Mention {
 		return nil
 	}
 	var all []Mention
-	start := 0 // of the last Mention
+	start := 0 // start of the last Mention
 	for _, t := range tokensIn(text, nil) {
 		if t.joins {
 			last := &all[len(all)-1]

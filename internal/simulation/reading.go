@@ -130,7 +130,7 @@ func (r *reading) run(ctx context.Context, info journal.RunInfo) error {
 	}
 	r.looked.Runs++
 	began, tier := time.Time{}, ""
-	origins := map[string][]string{} // by the keys of tokens
+	origins := map[string][]string{} // origins by the keys of tokens
 	shows := func(origin, text string) {
 		for _, token := range pii.Mentions(text) {
 			for _, key := range append(token.Within, token.Key) {

@@ -107,7 +107,7 @@ func Test(cfg *config.Config, c *catalog.Catalog, t Trial) *Tested {
 	call := callOf(t.claimed(tool), t.User, t.Args)
 	call.Sandbox, call.Roles = t.Sandbox, t.Roles
 	tokens := pii.Mentions(string(t.Args))
-	origins := map[string][]string{} // by the keys of tokens
+	origins := map[string][]string{} // origins by the keys of tokens
 	for _, said := range t.Tokens {
 		for _, token := range pii.Mentions(said.Text) {
 			tokens = append(tokens, token)

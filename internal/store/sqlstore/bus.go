@@ -71,7 +71,8 @@ func (b *bus) Publish(id string, events []task.Event) {
 			e = task.Event{ID: e.ID}
 		}
 		if b.size += len(e.Data) + 100; b.size > maxOutbox {
-			e = task.Event{}
+			b.outbox[id] = []liveEvent{{}} // followers read the store
+			continue
 		}
 		b.outbox[id] = append(b.outbox[id], liveEvent{e, e.After})
 	}

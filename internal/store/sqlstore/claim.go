@@ -89,6 +89,9 @@ func (s *Store) ClaimNext(ctx context.Context, after string, except []string, no
 		}); failed != nil {
 			return task.Task{}, next, errors.Join(err, failed)
 		}
+		if isLost(err) {
+			return task.Task{}, next, err
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func newConn(db *sql.DB, d *dialect) *conn {
 // open opens the connection, or replaces one that is broken.
 func (c *conn) open(ctx context.Context) (err error) {
 	if c.only != nil {
-		_ = c.only.Close() // it is broken
+		_ = c.only.Close() // The error of a broken connection says nothing new.
 	}
 	if c.only, err = c.db.Conn(ctx); err != nil {
 		c.only = nil
