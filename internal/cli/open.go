@@ -83,8 +83,11 @@ func (a *app) environment() config.Env {
 	return config.Env{ConfigFile: a.flags.Config, Flags: a.settings, FlagNames: a.settingFlags, Environ: a.Environ, Cwd: a.Dir, HomeDir: home, GOOS: runtime.GOOS}
 }
 
-// open loads the configuration and joins the parts. Main closes the harness.
+// open loads the configuration and joins the parts, once for a command: several parts that Run asks for are those of one harness. Main closes it.
 func (a *app) open(ctx context.Context) (harness, error) {
+	if a.opened != nil {
+		return a.opened, nil
+	}
 	cfg, err := a.load()
 	if err != nil {
 		return nil, err
