@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -45,7 +44,6 @@ func (s *server) builtIn(ctx context.Context) (*conn, error) {
 	r := newRequester(Config{}, "")
 	r.base.Proxy = nil // a proxy would resolve host names itself and so bypass the check of addresses
 	r.base.DialContext = netguard.Dialer(connectTimeout, s.cfg.Fetch.reaches)
-	r.base.IdleConnTimeout = time.Minute
 	r.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c := &conn{transport: TransportBuiltIn, local: &local{service: &fetcher{Fetch: *s.cfg.Fetch, requester: r, limit: s.m.opts.MaxResult}}}
 	c.link = newLink(c.local)

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -94,6 +97,54 @@ func decoded(t testing.TB, text string) (v any) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	return v
+}
+
+// TestUnusedConnections: connections that nobody uses end by themselves, to servers as well as to hosts of the built-in one.
+func TestUnusedConnections(t *testing.T) {
+	t.Parallel()
+	for name, uses := range map[string]func(t *testing.T, m *mcpclient.Manager, url string) error{
+		"bad": func(t *testing.T, m *mcpclient.Manager, _ string) error {
+			_, err := call(t, m, "echo", `{}`)
+			return err
+		},
+		"http": func(t *testing.T, m *mcpclient.Manager, url string) error {
+			_, err := m.Call(ctxFor(t), "http", "send", json.RawMessage(`{"url":"`+url+`"}`), mcpclient.CallOptions{})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := httptest.NewUnstartedServer(newUpstream(t).handler(nil))
+			var mu sync.Mutex
+			unused, ended := map[net.Conn]bool{}, make(chan struct{}, 1)
+			srv.Config.ConnState = func(c net.Conn, state http.ConnState) {
+				mu.Lock()
+				defer mu.Unlock()
+				if state == http.StateClosed && unused[c] {
+					select {
+					case ended <- struct{}{}:
+					default:
+					}
+				}
+				unused[c] = state == http.StateIdle
+			}
+			srv.Start()
+			t.Cleanup(func() {
+				srv.CloseClientConnections()
+				srv.Close()
+			})
+			u, _ := url.Parse(srv.URL)
+			m := setup(t, mcpclient.Options{}, mcpclient.Config{Name: "bad", URL: srv.URL, StartupTimeout: patience, Timeout: patience}, builtIn(true, u.Host))
+			if err := uses(t, m, srv.URL); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-ended:
+			case <-time.After(45 * time.Second): // half of what Go keeps them by default
+				t.Error("a connection is kept for longer than servers keep it")
+			}
+		})
+	}
 }
 
 // TestFetchRefuses: what is not allowed is not asked, whatever it is written like; names of this machine and of private networks neither.

@@ -22,10 +22,11 @@ import (
 const (
 	connectTimeout = 10 * time.Second
 	maxRedirects   = 10
-	// maxUnused is how long an unused connection is kept. Node.js and Uvicorn close theirs after 5 seconds; a call that is sent at that moment is
-	// lost, and its outcome is unknown.
-	maxUnused = 3 * time.Second
 )
+
+// MaxUnused is how long an unused HTTP connection is kept. Node.js and Uvicorn close theirs after 5 seconds; a call that is sent at that moment is
+// lost, and its outcome is unknown.
+const MaxUnused = 3 * time.Second
 
 // requester makes the HTTP requests of one connection, with the configured headers and credentials. It is safe for concurrent use.
 type requester struct {
@@ -47,7 +48,7 @@ func newRequester(cfg Config, user string) *requester {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.DialContext = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
 	base.TLSHandshakeTimeout = connectTimeout
-	base.IdleConnTimeout = maxUnused
+	base.IdleConnTimeout = MaxUnused
 	base.ReadBufferSize, base.WriteBufferSize = 1<<10, 1<<10 // small, because thousands of calls may each have a connection
 	base.MaxIdleConnsPerHost = 16                            // a program's parallel calls reuse connections
 	r := &requester{base: base, client: &http.Client{Transport: base}, credentials: cfg.Credentials, user: user}

@@ -37,6 +37,7 @@ type api struct {
 func newAPI(base *url.URL, key string) *api {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DialContext = (&net.Dialer{Timeout: connectTimeout}).DialContext
+	transport.IdleConnTimeout = mcpclient.MaxUnused
 	return &api{base: base, key: key, client: &http.Client{Transport: transport, CheckRedirect: stay}}
 }
 
