@@ -143,7 +143,7 @@ func New(opt Options) *API {
 	a := &API{
 		opt: opt, reads: newBound("reads", 16, 128, slotWait), heavy: newBound("replays", 1, 16, slotWait), loading: newBound("replays that begin", 1, 2, slotWait),
 		streams:   newBound("streams of events", 512, 4096, 0),
-		bodies:    newBound("bodies that are decoded", max(1, processors/2), processors, slotWait),
+		bodies:    newBound("bodies that are decoded", max(1, processors/2), processors, decodeWait),
 		large:     newBound("large bodies", 1, 1024, slotWait),
 		transfers: newBound("transfers of files", 8, 128, slotWait), scans: newBound("files that are looked through", 1, scansAtOnce, slotWait),
 	}

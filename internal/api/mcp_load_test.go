@@ -19,8 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 )
 
-// TestMCPManyCalls makes 500 calls of tools at the same time over HTTP: each client gets the answers to its own. No other test
-// runs meanwhile: beside one that takes the processors too, a call may wait for its turn to be decoded until it is refused.
+// TestMCPManyCalls makes 500 calls of tools at the same time over HTTP: each client gets the answers to its own.
 func TestMCPManyCalls(t *testing.T) {
 	w := setup(t, setting{
 		keys: true, servers: []*config.MCPServer{badServer(t, "up", "normal")}, options: func(o *api.Options) { o.MCPMode = "direct" },
