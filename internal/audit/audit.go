@@ -8,11 +8,11 @@
 //	"prev"  the hash of the line before it, empty for the first
 //	"hash"  the hash of everything before this member: sha256:… or, with a key, hmac-sha256:…
 //
-// so that a line that is changed, removed, inserted or moved breaks the chain. A second file, named like the log with .head appended, holds the number
-// and hash of the last durable line. It shows when lines at the end were removed. A full file is renamed: .000000000042 at the end of its name means
-// that its first line is line 42. The chain continues in the next file. If there are too many files, the oldest is removed. Its lines that are not
-// routine, such as changes of keys and decisions, are first appended to a file whose name ends with .kept. The first line of the newest file has the
-// number of kept lines and the hash of all their hashes.
+// so that a line that is changed, removed, inserted or moved breaks the chain. A second file, named like the log with .head appended, holds the
+// number and hash of the last durable line. It shows when lines at the end were removed. A full file is renamed: .000000000042 at the end of its
+// name means that its first line is line 42. The chain continues in the next file. If there are too many files, the oldest is removed. Its lines
+// that are not routine, such as changes of keys and decisions, are first appended to a file whose name ends with .kept. The first line of the
+// newest file has the number of kept lines and the hash of all their hashes.
 //
 // # Processes
 //
@@ -20,7 +20,7 @@
 //
 // # What cannot be detected
 //
-//   - Without a key, a chain that someone who can write the files has recomputed.
+//   - Without a key, the recomputation of the chain by a user who can write the files.
 //   - With a key, the restoration of all files to an earlier state. The server's log has the number and hash of the last line when a Log is
 //     opened and closed, for comparison.
 //   - The removal of the lines of the last second before a power failure, if they were not yet recorded in the .head file.
@@ -61,8 +61,8 @@ type Event struct {
 const (
 	// typeGap marks missing events: details has the number of lost events, or what was found at the end of the file.
 	typeGap = "audit_gap"
-	// typeRotated is the first line of a file that continues another. details.first is the number of the oldest line that is left in the files,
-	// details.kept the number of lines in the .kept file, and details.keptHash their hash.
+	// typeRotated marks the first line of a file that continues another file. details.first is the number of the oldest line that is left in the
+	// files, details.kept the number of lines in the .kept file, and details.keptHash their hash.
 	typeRotated = "audit_rotated"
 )
 
@@ -76,9 +76,9 @@ type Options struct {
 }
 
 const (
-	maxLine   = 64 << 10        // maximum number of bytes; longer events lose their details
+	maxLine   = 64 << 10        // maximum number of bytes of a line; longer events lose their details
 	maxWait   = 5 * time.Second // maximum wait for the lock
-	syncAfter = time.Second
+	syncAfter = time.Second     // delay between the first line that is not durable and the sync that makes it durable
 	headName  = ".head"
 )
 
@@ -97,13 +97,13 @@ type Log struct {
 	closed bool
 }
 
-// line has the fields of the last line that the next line depends on.
+// line holds the fields of a line on which the line after it depends.
 type line struct {
 	Seq  int64  `json:"seq"`
 	Hash string `json:"hash"`
 }
 
-// position is the file and the size that this process last saw. A difference shows that another process has written since.
+// position is the file and its size as this process last saw them. If they differ now, another process has written.
 type position struct {
 	file fs.FileInfo
 	size int64
@@ -247,8 +247,8 @@ func (l *Log) within(head *os.File, do func(*os.File) error) error {
 	return do(f)
 }
 
-// find reads the end of the file after other processes have written. If lines have disappeared, the next number still follows the last
-// known one, and a gap event is written.
+// find reads the end of the file after other processes have written. If lines have disappeared, the next line continues the numbers of the last
+// known line, and find writes a gap event.
 func (l *Log) find(head, f *os.File, info fs.FileInfo) error {
 	found, size, err := l.end(f, info.Size())
 	if err != nil {
@@ -293,7 +293,7 @@ func (l *Log) end(f *os.File, size int64) (last line, end int64, err error) {
 		return l.lastOfFull()
 	}
 	if begin > 0 && len(text) == 0 {
-		return last, size, nil // the file is no audit log; the chain breaks here
+		return last, size, nil // the file is no audit log; the next line breaks the chain
 	}
 	text = text[strings.LastIndexByte(string(text[:len(text)-1]), '\n')+1:]
 	parsed, _ := parse(text) // a malformed line breaks the chain, and Verify reports it
@@ -424,7 +424,7 @@ func (l *Log) note(head *os.File) error {
 	if err != nil {
 		return err
 	}
-	text = fmt.Appendf(nil, "%-*s\n", headSize-1, text) // padded to a fixed length, to overwrite the earlier entry
+	text = fmt.Appendf(nil, "%-*s\n", headSize-1, text) // padded to a fixed length, so that it overwrites the whole earlier entry
 	if _, err := head.WriteAt(text, 0); err != nil {
 		return err
 	}

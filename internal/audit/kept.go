@@ -16,8 +16,8 @@ import (
 // keptName is the suffix of the file with the lines that are kept when their files are removed.
 const keptName = ".kept"
 
-// routine are the types of events that everyday use causes in any number. When the oldest file is removed, its lines of these types are removed
-// too. All other lines, which record who may do what and what was decided, are kept in the .kept file.
+// routine are the types of events that everyday use causes in great numbers. When the oldest file is removed, its lines of these types are removed
+// too. All other lines, which record permissions and decisions, are kept in the .kept file.
 var routine = []string{
 	"code_execution", "tool_call", "auth_failure", "rate_limit", "pii_access", "policy_decision", "approval_requested", typeRotated,
 }
@@ -26,7 +26,7 @@ var routine = []string{
 type kept struct {
 	lines int64
 	last  int64  // number of the last line
-	sum   string // hash of all lines' hashes in order
+	sum   string // hash over the hashes of all lines in order
 	end   int64  // size of the file up to the end of the last whole line
 }
 
@@ -56,8 +56,8 @@ func eachLine(r io.Reader, f func(text []byte, p parsed, err error) error) error
 	}
 }
 
-// keep copies the lines to be kept from files that are about to be removed to the .kept file. It skips lines that are already there after a crash
-// during a rotation.
+// keep appends lines to the .kept file: those lines of the files old, which are about to be removed, that are not routine. After a crash during a
+// rotation, it skips the lines that the .kept file already has.
 func (l *Log) keep(old []full) (k kept, err error) {
 	f, err := os.OpenFile(l.opt.Path+keptName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -83,7 +83,7 @@ func (l *Log) keep(old []full) (k kept, err error) {
 	return k, f.Sync()
 }
 
-// keepOf appends the lines to be kept of one file.
+// keepOf appends the lines of one file that are not routine.
 func keepOf(to *os.File, path string, k *kept) error {
 	from, err := os.Open(path)
 	if err != nil {

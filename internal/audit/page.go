@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// Query selects events of a log; empty fields select all.
+// Query selects events of a log. An empty User or Type selects all.
 type Query struct {
 	User, Type string
-	Limit      int
-	Cursor     string // Next of the previous page
+	Limit      int    // maximum number of events; a page for 0 has none
+	Cursor     string // Page.Next of the previous page; empty for the first page
 }
 
 // Entry is a line of a log. Its hash is not checked.
@@ -24,7 +24,7 @@ type Entry struct {
 	Seq int64 `json:"seq"`
 }
 
-// Page has events of a log, the newest first.
+// Page holds events of a log, the newest first.
 type Page struct {
 	Entries []Entry `json:"entries"`
 	Next    string  `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one. A page may be short, or empty, where few of many events match."`
@@ -41,7 +41,7 @@ const (
 // ErrCursor is the error for a malformed cursor.
 var ErrCursor = errors.New("unknown cursor")
 
-// Read returns a page of a log, which may be written to meanwhile. It reads backwards from the cursor, and about pageBytes at most.
+// Read returns a page of a log. Other processes may write to the log meanwhile. Read reads backwards from the cursor, at most about pageBytes.
 func Read(path string, q Query) (*Page, error) {
 	p := &Page{Entries: []Entry{}}
 	if err := p.read(path, q); err != nil {

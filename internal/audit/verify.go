@@ -18,7 +18,7 @@ import (
 type Report struct {
 	Files   int    `json:"files"`
 	Lines   int64  `json:"lines"`
-	First   int64  `json:"first"` // number of the first line; earlier lines were removed because of MaxFiles, except those in Kept
+	First   int64  `json:"first"` // number of the first line; earlier lines were removed because of MaxFiles, except those that Kept counts
 	Kept    int64  `json:"kept"`  // number of lines of removed files in the .kept file
 	Last    int64  `json:"last"`
 	Hash    string `json:"hash"`    // hash of the last line, for comparison with one that was noted elsewhere
@@ -65,12 +65,12 @@ type verifier struct {
 	chain  chain
 	report Report
 	prev   line
-	oldest int64 // first line according to the last rotation
+	oldest int64 // number of the first line according to the last rotation
 	kept   kept  // state of the .kept file according to the last rotation
 	head   line
 }
 
-// Verify checks a log and its full files, which may be written to meanwhile. It returns an error if the log cannot be read or
+// Verify checks a log and its full files. Other processes may write to the log meanwhile. Verify returns an error if the log cannot be read or
 // ctx ends. Problems in the log are in the report.
 func Verify(ctx context.Context, path, key string) (Report, error) {
 	v := verifier{ctx: ctx, chain: chain{[]byte(key)}, oldest: 1}
@@ -233,7 +233,7 @@ func (v *verifier) finish(path string, headErr error) {
 	}
 }
 
-// isMissing reports whether the head file is missing or empty. It is created before the first line and written after it.
+// isMissing reports whether err is the error for a missing or empty head file. The head file is created before the first line and written after it.
 func isMissing(err error) bool {
 	_, empty := errors.AsType[*json.SyntaxError](err)
 	return errors.Is(err, fs.ErrNotExist) || empty && strings.Contains(err.Error(), "unexpected end")

@@ -1,25 +1,26 @@
-// Package origin remembers which values the answers of tools and the texts of a user contained, so that policy can judge where a value in the
-// arguments of a call comes from.
+// Package origin records the values in the answers of tools and in the texts of a user, so that policy can judge where a value in the arguments of a
+// call comes from.
 //
 // # What is remembered
 //
 // A Session keeps, for a run or a session of runs, a keyed 64-bit hash of each string, number and key of each answer, and of their parts: lines,
-// fields between punctuation, words, segments of URLs and addresses, and the texts that percent-encoding and base64 decode to (parts.go). Parts of answers have
-// at least MinPart bytes; those of a user's texts may be shorter. Values are normalised first: case and white space do not count. With each hash, it
-// keeps the names of up to MaxOrigins tools that said the value, and whether the user said it. It does not keep the values themselves.
+// fields between punctuation, words, segments of URLs and addresses, and the texts that percent-encoding and base64 decode to (parts.go). Parts
+// of answers have at least MinPart bytes; those of a user's texts may be shorter. Values are normalised first: case and white space do not count.
+// With each hash, it keeps the names of up to MaxOrigins tools whose answers contained the value, and whether a text of the user contained it:
+// these are its origins, which "said" the value. It does not keep the values themselves.
 //
 // # An echo is no origin
 //
-// A tool does not become an origin of a value that a program has sent to a server before: an answer such as "no contact has the account X" must not make X a
-// value of the contacts. Sent therefore marks values, and from then on no further tool becomes an origin of them. Numbers of up to five digits are
-// not marked, because they occur in too many calls. The user's texts always count.
+// A tool does not become an origin of a value that a program has sent to a server before: an answer such as "no contact has the account X" must
+// not make X a value of the contacts. Sent therefore marks values, and from then on no further tool becomes an origin of them. Numbers of up to
+// five digits are not marked, because they occur in too many calls. The user's texts always count.
 //
 // # Bounds
 //
-// A table grows by doubling. Before it grows, it reserves the bytes within the bounds of its owner and of all sessions. Sessions that no run uses
-// stay until others need the memory. When the memory is full, a session takes no further values. A value that it does not know is then of unknown origin, and
-// Found.Complete is false. The work is linear in the texts: each level of parts divides the text, and overlapping parts have a bounded number of words
-// and segments (parts.go).
+// The hash table of a session grows by doubling. Before it grows, the session reserves the bytes within the bounds of its owner and of all
+// sessions. Sessions that no run uses stay until others need the memory. When the memory is full, a session records no further values. From then
+// on, a value that it does not know may have an origin, and Found.Complete is false. The work is linear in the texts: each level of parts divides
+// the text, and overlapping parts have a bounded number of words and segments (parts.go).
 //
 // A session can be rebuilt from the journals of its runs (gate/origins.go), so nothing of it is stored.
 package origin

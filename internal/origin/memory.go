@@ -9,7 +9,7 @@ import (
 // Limits bound the memory of sessions, in bytes.
 type Limits struct {
 	Owner int64 // bound of the sessions of one owner
-	All   int64
+	All   int64 // bound of all sessions
 }
 
 // DefaultLimits are the limits of a process. The table of an answer of 8 MiB takes about 20 MiB.
@@ -34,8 +34,8 @@ func NewMemory(l Limits) *Memory {
 	return &Memory{limits: l, seed: maphash.MakeSeed(), sessions: map[key]*Session{}, idle: list.New(), owners: map[string]int64{}}
 }
 
-// Open returns the session of an owner with a name, and creates it if there is none. The caller closes it. If keep is false, the session ends when the last
-// caller has closed it.
+// Open returns the session with the given owner and name, and creates it if there is none. The caller closes it. If keep is false, the session is
+// dropped when its last caller has closed it.
 func (m *Memory) Open(owner, name string, keep bool) *Session {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -15,16 +15,17 @@ import (
 const (
 	// MinPart is the minimum size in bytes of a part of an answer.
 	MinPart = 6
-	// maxNested is the maximum depth of JSON in strings that is read.
+	// maxNested is the maximum depth to which JSON within strings is read.
 	maxNested = 3
-	// maxSegments is the number of segments of a word that are also taken as runs; further segments are taken only alone.
+	// maxSegments is the maximum number of segments of a word whose runs of consecutive segments are parts, too. A further segment is a part only by
+	// itself.
 	maxSegments = 8
 	// maxGroups is the maximum number of groups of a number written in groups, such as an IBAN; maxGroup is the maximum size of a group in bytes.
 	maxGroups = 12
 	maxGroup  = 6
-	// maxPhrase is the maximum number of words of a user's text that are taken together.
+	// maxPhrase is the maximum number of words of a phrase, which is a sequence of words in a user's text.
 	maxPhrase = 6
-	// maxDigits is the maximum number of digits of numbers that are too common to show an origin.
+	// maxDigits is the maximum number of digits of a small number. Small numbers are too common to be marked as sent.
 	maxDigits = 5
 	// minBase64 is the minimum number of characters that are decoded as base64.
 	minBase64 = 12
@@ -32,15 +33,15 @@ const (
 	maxKept = 1 << 20
 )
 
-// splitter splits texts into parts and passes on the hashes of the normalised parts. It has buffers and handles one text at a time.
+// splitter splits texts into parts and passes the hashes of the normalised parts to take. It has buffers and handles one text at a time.
 type splitter struct {
 	seed  maphash.Seed
-	least int
-	take  func(h uint64, small bool) bool // small is true if the part is a number of few digits
+	least int                             // minimum size of a part in bytes; 1 for texts of the user
+	take  func(h uint64, small bool) bool // receives a part; small is true for a number of at most maxDigits digits
 	done  bool                            // take accepts no more parts
 
 	line  []byte
-	words []word // the last words of the line
+	words []word // last words of the line that may form a phrase or a number in groups
 }
 
 // span is a part of a normalised line.
@@ -179,7 +180,8 @@ func skipSpace(value string, at int) int {
 	return at
 }
 
-// text passes on a text and its parts: its values if it is JSON, else its lines, fields and words. nested is the depth to which it reads texts in the text.
+// text passes on a text and its parts: its values if it is JSON, else its lines, fields and words. nested is the depth to which JSON and encoded
+// texts within the text are read.
 func (p *splitter) text(text string, nested int) {
 	if nested > 0 {
 		if trimmed := strings.TrimSpace(text); trimmed != "" && (trimmed[0] == '{' || trimmed[0] == '[') && json.Valid([]byte(trimmed)) {
@@ -201,7 +203,8 @@ func (p *splitter) text(text string, nested int) {
 	}
 }
 
-// Sets of punctuation. Separators divide a line into fields, delimiters divide a word into segments, and edges are dropped around words and fields.
+// Sets of characters. Separators divide a line into fields, delimiters divide a word into segments, edges are dropped around words and fields, and
+// enders end a phrase. inBase64 contains the digits of base64.
 var (
 	separators = set(`,;|<>()"`)
 	delimiters = set("/?&=#:@,;<>()[]{}\"'|\\*`")
@@ -298,7 +301,8 @@ func (p *splitter) trim(s span) span {
 	return s
 }
 
-// word passes on a word of the line, its segments, its decoded text, and the phrases that it ends. whole is true if the word is the whole text.
+// word passes on a word of the line, its segments, its decoded text, and the phrases whose last word it is. whole is true if the word is the whole
+// text.
 func (p *splitter) word(text string, s span, whole bool, nested int) {
 	w := word{span: p.trim(s)}
 	if !whole {
@@ -334,7 +338,7 @@ func isGroup(word string) bool {
 	return capital
 }
 
-// segments passes on all runs of segments of a word, and the tokens of personal data in the word.
+// segments passes on all runs of consecutive segments of a word, and the tokens of personal data in the word.
 func (p *splitter) segments(s span) {
 	var all [maxSegments]span
 	n := 0
@@ -388,7 +392,8 @@ func tokenEnd(text []byte) int {
 	return 0
 }
 
-// phrases passes on the texts that a word ends: numbers in groups, and phrases of a user.
+// phrases passes on the texts whose last word is w: phrases and numbers in groups in a text of the user. In an answer, it collects the groups of a
+// number for group.
 func (p *splitter) phrases(w word) {
 	if n := len(p.words); n > 0 && p.words[n-1].ends {
 		p.group()
@@ -417,7 +422,7 @@ func (p *splitter) phrases(w word) {
 	p.words = append(p.words, w)
 }
 
-// grouped passes on numbers in groups that a word of a user's text ends, if they have more words than phrases may have.
+// grouped passes on the numbers in groups whose last group is the word w of a user's text, if they have more groups than a phrase may have words.
 func (p *splitter) grouped(w word) {
 	for i := len(p.words) - 1; i >= 0 && p.words[i].group && w.group; i-- {
 		if len(p.words)-i > maxPhrase {
@@ -426,7 +431,7 @@ func (p *splitter) grouped(w word) {
 	}
 }
 
-// group passes on the number whose groups the last words may be, and its beginnings and ends.
+// group passes on the last words of the line as a number in groups, and the beginnings and ends of that number.
 func (p *splitter) group() {
 	if p.least == 1 || len(p.words) < 2 {
 		return

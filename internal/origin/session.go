@@ -11,11 +11,11 @@ import (
 // Origins that are not tools.
 const (
 	User     = "user"     // texts of the user: the task, inputs, files
-	Code     = "code"     // only in the text of a program
-	Computed = "computed" // in no known text
+	Code     = "code"     // values that are only in the text of a program
+	Computed = "computed" // values that are in no known text
 )
 
-// MaxOrigins is the maximum number of tools that are remembered per value. Further tools are unknown.
+// MaxOrigins is the maximum number of tools that are recorded per value. If there are further tools, Found.More is set.
 const MaxOrigins = 8
 
 // Session remembers the values of one run, or of all runs of one session. It is safe for concurrent use.
@@ -33,7 +33,7 @@ type Session struct {
 	mu    sync.Mutex
 	table table
 	names names
-	lost  bool // values are missing
+	lost  bool // values are missing, so Found.Complete is false
 	bound bool // the table cannot grow, because the memory is full
 	parts splitter
 
@@ -44,14 +44,14 @@ type Session struct {
 // Found is the known origin of a value.
 type Found struct {
 	Said []string // origins of the whole value: User and full names of tools; empty if there are none
-	More bool     // whether further tools, which are not known, said the value
+	More bool     // whether further tools said the value, whose names were not recorded
 	// Parts are the origins of parts of a value, if the whole value has no origin.
 	Parts []string
 	// Complete is true if the session knows all its values. If it is false, a value without an origin may have one.
 	Complete bool
 }
 
-// Said records the values of a JSON text that a tool, or the user, said.
+// Said records the values of a JSON text. by is their origin: the full name of the tool that answered, or User.
 func (s *Session) Said(by string, value []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *Session) SaidText(by, text string) {
 	s.parts.text(text, maxNested)
 }
 
-// by prepares to record values of an origin.
+// by prepares s.parts to record the values of an origin.
 func (s *Session) by(name string) {
 	number := s.names.named(name)
 	s.parts.start(s.memory.seed, minOf(name), func(h uint64, _ bool) bool { return s.add(h, number) })
@@ -89,7 +89,7 @@ func (s *Session) Sent(args []byte) {
 	s.parts.json(string(args), maxNested)
 }
 
-// add records who said a value. It reports false if nothing more can be recorded.
+// add records the origin by of the value with the hash h. It reports false if nothing more can be recorded.
 func (s *Session) add(h uint64, by uint16) bool {
 	at := s.place(h)
 	if at == nil {
@@ -103,7 +103,7 @@ func (s *Session) add(h uint64, by uint16) bool {
 	return true
 }
 
-// send marks a value as sent.
+// send marks the value with the hash h as sent, unless it is small. It reports false if nothing more can be recorded.
 func (s *Session) send(h uint64, small bool) bool {
 	if small {
 		return true
@@ -116,7 +116,7 @@ func (s *Session) send(h uint64, small bool) bool {
 	return true
 }
 
-// place finds or creates the place of a value; it returns nil if there is no room.
+// place finds or creates the place of a value in the table. It returns nil if there is no room.
 func (s *Session) place(h uint64) *uint16 {
 	if s.table.full() {
 		size := s.table.next()
@@ -133,7 +133,7 @@ func (s *Session) place(h uint64) *uint16 {
 	return s.table.place(h)
 }
 
-// Lose records that something was said that the session does not know.
+// Lose records that the session lacks values that a tool or the user said, so Found.Complete is false from then on.
 func (s *Session) Lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,10 +2,11 @@ package origin
 
 import "slices"
 
-// sentMark is the bit of a value's place that means that a program has sent the value. The other bits are the number of the set of names that said it.
+// sentMark is the bit in the place of a value that is set if a program has sent the value to a server. The other bits are the number of the set of
+// origins that said the value.
 const sentMark = 1 << 15
 
-// table is a hash table of values with open addressing. Its zero value has no places, so it is empty and also full.
+// table is a hash table of values with open addressing; its slots are called places. The zero table has no places, so it is both empty and full.
 type table struct {
 	keys []uint64 // hashes; 0 means that the place is free
 	sets []uint16
@@ -15,7 +16,7 @@ type table struct {
 // firstTable is the initial number of places of a table.
 const firstTable = 256
 
-// bytesOf returns the size of a table with a number of places.
+// bytesOf returns the size in bytes of a table with the given number of places.
 func bytesOf(places int) int64 { return int64(places) * 10 }
 
 // full reports whether the table must grow before the next value.
@@ -63,17 +64,18 @@ func (t *table) search(h uint64) int {
 	return int(at)
 }
 
-// names numbers the names of origins, and the sets of these names. Set 0 is empty; set 1 contains only unknown names.
+// names assigns numbers to the names of origins and to the sets of these names. Set 0 is empty. Set 1 contains only the placeholder for unknown
+// names.
 type names struct {
 	numbers map[string]uint16
 	all     []string
 	sets    [][]uint16
 	known   map[string]uint16
-	steps   map[[2]uint16]uint16 // number of a set and of a name, to the number of the set with that name
+	steps   map[[2]uint16]uint16 // number of the set that results from adding a name to a set, by the numbers of the set and of the name
 	last    struct{ set, number, to uint16 }
 }
 
-// unknown is the number of names that are not known; user is the number of User.
+// unknown is the number of the placeholder for names that are not recorded; user is the number of User.
 const (
 	unknown uint16 = iota
 	user
@@ -100,7 +102,7 @@ func (n *names) named(name string) uint16 {
 	return number
 }
 
-// add returns the number of a set after adding a name.
+// add returns the number of the set that results from adding a name to a set.
 func (n *names) add(set, number uint16) uint16 {
 	if n.last.set == set && n.last.number == number {
 		return n.last.to
@@ -133,8 +135,8 @@ func (n *names) step(set, number uint16) uint16 {
 	return n.number(slices.Insert(slices.Clone(is), at, number))
 }
 
-// number returns the number of a set of names, and assigns one if the set is new. If no number is free, it returns 1, the number of the set that contains
-// only the placeholder for unknown names.
+// number returns the number of a set of names, and assigns one if the set is new. If no number is free, it returns 1, the number of the set that
+// contains only the placeholder for unknown names.
 func (n *names) number(set []uint16) uint16 {
 	text := make([]byte, 0, 2*len(set))
 	for _, number := range set {

@@ -20,7 +20,8 @@ func (s Session) HideContent(ctx context.Context, from Origin, data string, sent
 	return (&Content{data: data, pieces: pieces}).Part(0, len(data)), nil
 }
 
-// HideSections is HideContent for the bytes of a file whose first border bytes have another origin than the rest.
+// HideSections is HideContent for the bytes of a file whose first border bytes have the origin first and whose other bytes have the origin
+// rest.
 func (s Session) HideSections(ctx context.Context, data string, border int64, first, rest Origin) (string, error) {
 	c, err := s.Content(ctx, data, border, first, rest)
 	if err != nil {
@@ -47,7 +48,7 @@ func fromUTF16(data string, order byteOrder) (string, bool) {
 		units[i] = order.Uint16([]byte(data[2*i : 2*i+2]))
 	}
 	text := string(utf16.Decode(units))
-	return text, toUTF16(text, order) == data // otherwise the data contains half of a surrogate pair
+	return text, toUTF16(text, order) == data // half of a surrogate pair would be encoded differently
 }
 
 func toUTF16(text string, order byteOrder) string {

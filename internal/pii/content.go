@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// Content is the bytes of a file, from which any part can be read without personal data. Consecutive parts together are the whole. It is
-// immutable and safe for concurrent use.
+// Content holds the bytes of a file, of which any part can be read without personal data. Consecutive parts, joined, are equal to the whole
+// file without personal data. A Content is immutable and safe for concurrent use.
 type Content struct {
 	data   string
 	pieces []piece // replaced ranges, in order and without overlap
 	table  *table  // table that the tokens come from
-	words  int     // number of values of fields known when the content was made
+	words  int     // number of values of Options.Fields that the session knew when the content was made
 }
 
 // piece is a byte range and the token that replaces it.
@@ -24,7 +24,8 @@ type piece struct {
 	text       string
 }
 
-// Content finds the values in the bytes of a file as HideContent does; the first border bytes have another origin than the rest.
+// Content finds the values in the bytes of a file as HideContent does. The first border bytes have the origin first, the others the origin
+// rest.
 func (s Session) Content(ctx context.Context, data string, border int64, first, rest Origin) (*Content, error) {
 	c := &Content{data: data}
 	if s.filter == nil {
@@ -47,8 +48,8 @@ func (s Session) Content(ctx context.Context, data string, border int64, first, 
 	return c, nil
 }
 
-// Current reports whether making the content again would give the same result: the session's tokens are still loaded, and it knows no more
-// values of fields.
+// Current reports whether making the content again would give the same result. That is so if the session's tokens were not loaded again, and
+// no value of Options.Fields was added to them.
 func (s Session) Current(c *Content) bool {
 	if s.filter == nil {
 		return true

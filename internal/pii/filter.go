@@ -20,13 +20,13 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// Options configure a Filter. Its functions are called when their result is needed, and always return the same one.
+// Options configure a Filter. Vault and Keys are called whenever the vault or the keys are needed, and must always return the same ones.
 type Options struct {
 	Detector Detector
 	Types    []string // types of the detector; a text that looks like a token of another type is not a token
 	Fields   []Field
 	Natural  bool // sessions without tokens start with natural forms, where those exist; a session keeps the form it started with
-	// FailUnknown makes RestoreArguments fail for unknown tokens; otherwise they stay.
+	// FailUnknown makes RestoreArguments fail for unknown tokens. If it is false, unknown tokens stay in the arguments.
 	FailUnknown bool
 	InCode      InCode // empty: EscapeInCode
 
@@ -37,8 +37,8 @@ type Options struct {
 	IntN   func(n int) int // returns a random number below n; nil means rand.IntN
 }
 
-// Field is a place of personal data in the answers of tools. Once found, a value of the field is also found everywhere else in the same
-// session, if it is distinctive enough (see detect.Words).
+// Field selects a place in the answers of tools where every value is personal data. Once found, a value of the field is also found everywhere
+// else in the same session, if it is distinctive enough (see detect.Words).
 type Field struct {
 	detect.Field
 	From func(Origin) bool // reports whether an origin is one of the field's tools
@@ -66,7 +66,7 @@ func (e *LimitError) Error() string {
 type Filter struct {
 	opt   Options
 	types map[string]bool
-	words map[string]bool // types of fields
+	words map[string]bool // types of Options.Fields
 	large *slots.Slots    // slots for large texts, which take long to process
 
 	mu     sync.Mutex
@@ -263,7 +263,8 @@ func escaped(text string, spans []detect.Span) bool {
 	return false
 }
 
-// tokenize finds the values of a text and their tokens. If the text adds values of fields, a second pass finds these in the rest of it.
+// tokenize finds the values of a text and their tokens. If the text contains values of fields that are new to the session, a second pass finds
+// their other occurrences in the text.
 func (f *Filter) tokenize(
 	ctx context.Context, s Scope, from Origin, text string, isJSON bool, sent []Token,
 ) (spans []detect.Span, tokens []string, err error) {
@@ -291,7 +292,7 @@ func (f *Filter) tokenize(
 	return spans, tokens, nil
 }
 
-// known returns what the session knows about a text in advance.
+// known returns the values and fields that the detector looks for in a text in addition to its own types.
 func (f *Filter) known(ctx context.Context, s Scope, from Origin, sent []Token) (known detect.Known, err error) {
 	known.Sent = dictionary(sent)
 	if len(f.opt.Fields) == 0 {
@@ -312,14 +313,14 @@ func (f *Filter) find(ctx context.Context, s Scope, from Origin, text string, kn
 	if from == FromCode && known.Words != nil {
 		spans = slices.DeleteFunc(spans, func(span detect.Span) bool { return f.words[span.Type] && mayBeIdentifier(text, span) })
 	}
-	if !from.foreign() { // spans that contain natural tokens in any encoding: a program composed them, perhaps with texts of its own
+	if !from.foreign() { // an address with a natural token in it, in any encoding, stays: a program composed it from the token
 		spans = slices.DeleteFunc(spans, func(span detect.Span) bool {
 			return (span.Type == addressKind || span.Type == ipKind) && f.hasNatural(span.Value)
 		})
 	}
 	if local := func(span detect.Span) bool { return span.Type == ipKind && isLocal(span.Value) }; slices.ContainsFunc(spans, local) {
 		err = f.use(ctx, s, func(t *table) error {
-			if t.natural() { // programs compare values with such addresses, which reveal nothing
+			if t.natural() { // local addresses stay, because programs compare values with them; they reveal nothing
 				spans = slices.DeleteFunc(spans, local)
 			}
 			return nil
@@ -353,8 +354,10 @@ func (f *Filter) tokens(ctx context.Context, s Scope, from Origin, text string, 
 		natural := t.natural()
 		for i, span := range spans {
 			raw := text[span.Start:span.End]
+			// In a regular expression, the dots of an address have backslashes. They are removed, so that the address gets a natural token: a
+			// token in brackets would be a character class.
 			if from == FromCode && natural && (span.Type == addressKind || span.Type == ipKind) {
-				raw = strings.ReplaceAll(raw, `\`, "") // in a regular expression, where brackets would form a character class
+				raw = strings.ReplaceAll(raw, `\`, "")
 			}
 			v, raw := valueOf(raw, span, isJSON, natural)
 			tok, ok := span.Ref.(*token)
@@ -460,8 +463,8 @@ func splice(text string, spans []detect.Span, texts []string) []byte {
 	return append(out, text[done:]...)
 }
 
-// withTokens adds a literal for each text that looks like a token, if the text is from outside. In other texts, tokens stay, and values
-// that overlap them are reduced to the parts before and after the tokens.
+// withTokens adds tokens to the spans of a text. In a text from outside, each part that looks like a token becomes a span of the type literal.
+// In other texts, tokens stay, and a span that overlaps tokens is reduced to the parts before and after them.
 func (f *Filter) withTokens(text string, spans []detect.Span, from Origin) []detect.Span {
 	found := f.tokensIn(text)
 	if len(found) == 0 {
@@ -473,7 +476,7 @@ func (f *Filter) withTokens(text string, spans []detect.Span, from Origin) []det
 			if from.foreign() {
 				merged = append(merged, found[0].literal(text))
 			}
-			if found[0].end > span.Start { // the value of a field
+			if found[0].end > span.Start { // the span, which is the value of a field, begins within a token
 				span = part(text, span, min(found[0].end, span.End), span.End)
 			}
 			found = found[1:]
@@ -547,7 +550,7 @@ func (f *Filter) use(ctx context.Context, s Scope, do func(*table) error) error 
 	return ErrConflict
 }
 
-const maxConflicts = 20 // maximum number of attempts
+const maxConflicts = 20 // maximum number of attempts if other processes add tokens to the session at the same time
 
 func (f *Filter) table(s Scope) *table {
 	f.mu.Lock()
@@ -562,7 +565,7 @@ func (f *Filter) table(s Scope) *table {
 	return t
 }
 
-// makeRoom drops the least recently used tables. The caller holds f.mu.
+// makeRoom drops the least recently used tables until no limit is exceeded. It never drops the table but. The caller holds f.mu.
 func (f *Filter) makeRoom(but *table) {
 	for f.size > maxTables || len(f.tables) > maxTables/100 {
 		var oldest *table
@@ -579,7 +582,7 @@ func (f *Filter) makeRoom(but *table) {
 	}
 }
 
-// drop removes a table from memory. Those who use it now load it again. The caller holds f.mu.
+// drop removes a table from memory. A goroutine that is using the table loads it again. The caller holds f.mu.
 func (f *Filter) drop(t *table) {
 	if f.tables[t.scope] == t {
 		delete(f.tables, t.scope)

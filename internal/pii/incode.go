@@ -83,7 +83,7 @@ func (r *restorer) needsLanguage(text string) bool {
 type argumentWriter struct {
 	*restorer
 	languages Languages
-	note      bool // collect the replacements in replaced
+	note      bool // whether to collect the replacements in replaced
 	replaced  []Replacement
 
 	outer []string // path of the string that contains the text as JSON; nil if the text is the arguments themselves
@@ -190,7 +190,7 @@ func (w *argumentWriter) string(raw []byte) ([]byte, error) {
 // code restores the tokens in a string of a programming language.
 func (w *argumentWriter) code(l language.Language, text string, places []place) ([]byte, error) {
 	in := make([]language.Place, len(places))
-	asIs := func(p place) bool { // the program has already written the value for this place
+	asIs := func(p place) bool { // the program itself has already escaped the value for this place
 		return w.madeHere(p.tok) || l == language.URL && strings.Contains(text[p.start:p.end], "%")
 	}
 	for i, p := range places {
@@ -230,7 +230,8 @@ func (w *argumentWriter) code(l language.Language, text string, places []place) 
 	return journal.Encode(out.String())
 }
 
-// madeHere reports whether a value comes only from programs, as a literal or composed: they knew it when they wrote the text around it.
+// madeHere reports whether a value comes only from programs, which wrote it as a literal or composed it. So the program knew the value when it
+// wrote the text around it.
 func (w *argumentWriter) madeHere(tok *token) bool {
 	w.table.mu.Lock()
 	defer w.table.mu.Unlock()

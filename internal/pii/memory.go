@@ -37,8 +37,8 @@ func NewMemory(first int) *Memory {
 	return &Memory{first: first, sessions: map[string]map[string]*memorySession{}}
 }
 
-// NewMemoryApart returns an empty vault whose first token number is random, so that tokens differ from those of earlier processes. A
-// billion numbers stay free.
+// NewMemoryApart returns an empty vault whose first token number is random, so that tokens differ from those of earlier processes. At
+// least a billion numbers above it are free.
 func NewMemoryApart() *Memory { return NewMemory(1 + rand.IntN(1<<30)) }
 
 // Load implements Vault.
@@ -86,7 +86,7 @@ func (m *Memory) Add(ctx context.Context, s Scope, entries []Entry) error {
 	return nil
 }
 
-// clashes reports whether entries contain a token or value twice, or one that the session already has.
+// clashes reports whether entries contain a token or a value twice, or a token or a value that the session already has.
 func (s *memorySession) clashes(entries []Entry) bool {
 	tokens, keys := map[memoryToken]bool{}, map[string]bool{}
 	for _, e := range entries {

@@ -13,13 +13,13 @@ type Mention struct {
 	Text string // [PHONE_1], pii_1e@d1.pii.invalid, pii_1e@acme.com, 240.117.103.0/24
 	Type string // type by which policy judges the token: PHONE, EMAIL, IP_NETWORK
 	Key  string // equal for all texts that stand for one token of a session
-	// Within are the keys of the tokens whose values are parts of this one's: the domain of an address, the networks of an IP address. They have
-	// the origins of this token too.
+	// Within are the keys of the tokens whose values are parts of this token's value: the domain of an address, the networks of an IP address.
+	// These tokens have all origins of this token.
 	Within []string
 }
 
-// Mentions finds the texts that look like tokens, in either form, in order. It does not know a session, so it cannot tell whether there are such
-// tokens. The first part of an address and a domain beside it are one Mention.
+// Mentions finds the texts that look like tokens, in brackets or in natural form, in order. It does not know a session, so it cannot tell whether
+// these tokens exist. The first part of an address and a domain beside it are one Mention.
 func Mentions(text string) []Mention {
 	if !mayHaveToken(text) {
 		return nil
@@ -55,7 +55,8 @@ func Mentions(text string) []Mention {
 // key returns a name as a text.
 func (n name) key() string { return fmt.Sprintf("%s_%d", n.kind, n.n) }
 
-// plainEnd returns the end of a domain that stands as it is behind the first part of an address, which ends at i, or i if there is none.
+// plainEnd returns the end of a domain that has no token, such as acme.com in pii_1e@acme.com. i is the end of the first part of the address. If
+// no domain follows, plainEnd returns i.
 func plainEnd(text string, i int) int {
 	if !strings.HasPrefix(text[i:], "@") {
 		return i
@@ -70,7 +71,7 @@ func plainEnd(text string, i int) int {
 	return i + 1 + len(host)
 }
 
-// keyStart returns where the prefix of a service's key begins that ends at i, or i if there is none.
+// keyStart returns the start of the prefix of a service's key. The prefix ends at i. If there is none, keyStart returns i.
 func keyStart(text string, i int) int {
 	for start := max(0, i-maxKeyPrefix); start < i; start++ {
 		if detect.IsKeyPrefix(text[start:i]) {

@@ -52,7 +52,8 @@ const (
 	secretPart             // text after the prefix of a secret
 )
 
-// letterCase is the case of a value's letters. oddCase+i is the i-th spelling of the token in none of the other cases.
+// letterCase is the case of a value's letters. oddCase+i stands for spelling i, from 0, among the spellings in an odd case: one that is neither
+// lowerCase nor upperCase nor capitalCase.
 type letterCase int
 
 const (
@@ -62,7 +63,7 @@ const (
 	oddCase
 )
 
-// masks tells for each case which of four letters of a token are upper case. The highest bit is the first letter.
+// masks tells, for each case, which of four letters of a token are upper case: their bits are set. The highest bit is the first letter.
 var masks = [...]byte{0b0000, 0b1111, 0b1000, 0b0001, 0b0010, 0b0011, 0b0100, 0b0101, 0b0110, 0b0111, 0b1001, 0b1010, 0b1011, 0b1100, 0b1101, 0b1110}
 
 // caseIn decodes the case from four letters of a token.
@@ -77,7 +78,7 @@ func caseIn(letters ...byte) letterCase {
 	return letterCase(slices.Index(masks[:], mask))
 }
 
-// letter returns a lower-case letter in the case that the token has at place, from 0 to 3.
+// letter converts a lower-case letter to the case that the token has at place. The four places are numbered from 0.
 func (c letterCase) letter(letter byte, place int) byte {
 	if masks[c]&(0b1000>>place) != 0 {
 		return letter - 'a' + 'A'
@@ -132,13 +133,13 @@ func splitAddress(spelling string) (local, separator, domain string, ok bool) {
 	return "", "", "", false
 }
 
-// unnatural reports whether some formats have to encode a character, so that a value with it cannot replace a name.
+// unnatural reports whether some formats have to encode a character. A value with such a character cannot simply replace a natural token.
 func unnatural(c rune) bool {
 	return c <= ' ' || c == 0x7F || strings.ContainsRune("\"'\\<>&%@", c) || unicode.IsSpace(c)
 }
 
 // inPercent returns the percent-encoded token of a percent-encoded value, as in a URL: %5BPHONE_1%5D, which a program may decode. ok is
-// false if that would not be restored to raw.
+// false if the percent-encoded token would not be restored to raw.
 func (t *table) inPercent(v value, raw string, from Origin, canonical string) (text string, ok bool, err error) {
 	if !t.natural() || v.form != asSpelled || !strings.Contains(raw, "%") {
 		return "", false, nil
@@ -155,7 +156,8 @@ func (t *table) inPercent(v value, raw string, from Origin, canonical string) (t
 	return encodeComponent(tok.text), true, nil
 }
 
-// naturalAddress returns an address with @ as its separator, the spelling of its token. ok reports whether it has a natural form.
+// naturalAddress returns an address with @ as its separator, which is the spelling that its token has. ok reports whether the token has a
+// natural form.
 func naturalAddress(raw string) (spelling string, ok bool) {
 	local, separator, domain, ok := splitAddress(raw)
 	return local + "@" + domain, ok && (separator == "@" || encodeComponent(local)+separator+domain == raw)
@@ -190,7 +192,7 @@ func encodeComponent(text string) string {
 	return out.String()
 }
 
-// spelledPart is a token and a spelling of its named part.
+// spelledPart is a token and a spelling of the part of its value that the token itself stands for; see token.named.
 type spelledPart struct {
 	of   *token
 	text string
@@ -280,7 +282,8 @@ func (t *table) secretName(tok *token, raw string) (text string, ok bool) {
 	return "", false
 }
 
-// spell is name for a new occurrence of a value. It adds the spelling to the token and stores it as a separate entry.
+// spell returns what name returns, for a new occurrence of a value. If raw is a new spelling in an odd case, spell adds it to the token and
+// stores it as an entry of its own.
 func (t *table) spell(tok *token, raw string) (string, error) {
 	parts, _ := t.parts(tok, raw)
 	for _, p := range parts {
@@ -311,8 +314,8 @@ func (t *table) spellingOf(entry *token) (of *token, spelling string) {
 	return t.byName[name{kind, n}], spelling
 }
 
-// named returns the part of the value that this token itself stands for in the natural form. For an e-mail address that is the text before the @, because the
-// domain has its own token; for a domain it is the whole value.
+// named returns the part of the value that this token itself stands for in the natural form. For an e-mail address that is the text before
+// the @, because the domain has its own token. For a domain it is the whole value.
 func (t *token) named() string {
 	if t.kind == addressKind {
 		local, _, _, _ := splitAddress(t.spelling)
@@ -321,7 +324,7 @@ func (t *token) named() string {
 	return t.spelling
 }
 
-// odd returns the spellings of the named part in an odd case, in order of occurrence.
+// odd returns those spellings of the named part that are in an odd case, in order of occurrence.
 func (t *token) odd() []string {
 	if first := t.named(); caseOf(first) == oddCase {
 		return append([]string{first}, t.spellings...)
@@ -368,7 +371,7 @@ func (t *table) hasPlain(address *token, text string) bool {
 	return domain != nil && domain.kind == plainKind && strings.EqualFold(domain.spelling, text)
 }
 
-// hasDomain reports whether the domain of an address is the value of the token of.
+// hasDomain reports whether of is the name of the token that stands for the domain of an address.
 func (t *table) hasDomain(address *token, of name) bool {
 	_, _, domain, ok := splitAddress(address.spelling)
 	known := t.byName[of]
@@ -384,8 +387,8 @@ func plainValue(domain string) value {
 	return value{kind: plainKind, form: asText, canonical: domain, spelling: domain}
 }
 
-// localAt parses the first part of a natural address, or the token of a secret without its prefix, whose underscore is at i. It returns
-// zero if there is none.
+// localAt parses the first part of a natural address, or the token of a secret without its prefix. i is the offset of its underscore. localAt
+// returns the zero found if there is none.
 func localAt(text string, i int) (f found) {
 	start := i + 1 - len(localStart)
 	if start < 0 || !strings.EqualFold(text[start:i+1], localStart) {
@@ -403,7 +406,7 @@ func localAt(text string, i int) (f found) {
 	return found{start: start, end: end + 1, name: name{addressKind, n}, part: localPart, letters: caseIn(text[start], text[start+1], text[start+2], text[end])}
 }
 
-// domainAt parses the token of a domain whose first dot is at i. It returns zero if there is none.
+// domainAt parses the token of a domain whose first dot is at i. It returns the zero found if there is none.
 func domainAt(text string, i int) (f found) {
 	if len(text)-i < len(domainEnd) || text[i+1]|0x20 != 'p' || !strings.EqualFold(text[i:i+len(domainEnd)], domainEnd) {
 		return f
@@ -439,7 +442,7 @@ func number(text string, i int) (n, end int) {
 	return int(parsed), end
 }
 
-// hasNatural reports whether a value contains a part of a natural token, also encoded in base64 or hexadecimal.
+// hasNatural reports whether a value contains a part of a natural token. The value may be encoded in base64 or hexadecimal.
 func (f *Filter) hasNatural(value string) bool {
 	if !strings.Contains(value, "@") {
 		if plain, err := hex.DecodeString(value); err == nil {
@@ -451,7 +454,7 @@ func (f *Filter) hasNatural(value string) bool {
 	return mayHaveNatural(value) && len(f.tokensIn(value)) > 0
 }
 
-// mayHaveNatural reports whether a text may contain a part of a natural token. It is quick, and false is always right.
+// mayHaveNatural is a quick check whether a text may contain a part of a natural token. False is certain; true may be wrong.
 func mayHaveNatural(text string) bool {
 	for at := 0; ; at++ {
 		i := strings.IndexByte(text[at:], '_')

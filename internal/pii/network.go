@@ -24,24 +24,25 @@ import (
 const (
 	ipKind      = "IP_ADDRESS"
 	networkKind = "IP_NETWORK"
-	placeKind   = "IP_ADDRESS.PLACE" // type of vault entries whose number is the code of the token address of a value
+	placeKind   = "IP_ADDRESS.PLACE" // type of vault entries that assign a token address to a value; their number is the address's code
 )
 
-// FirstCode is the lowest number of an entry that is the code of an IP address. Lower numbers count tokens.
+// FirstCode is the lowest number of a vault entry that is a code: the code of a token address or of a network of token addresses (see
+// tokenIP). Lower numbers count the tokens of a type.
 const FirstCode = 1 << 40
 
 const codeOfSix = 1 << 60
 
-// tokenIP is an address that stands for a value, or a network of such addresses. parts are the four numbers of an IPv4 address, or the
-// second to fourth and the last group of an IPv6 address. Parts that a network leaves open are 0.
+// tokenIP is a token address, which stands for the address of a value, or a network of token addresses. parts are the four numbers of an IPv4
+// address, or the second to fourth and the last group of an IPv6 address. Parts that a network leaves open are 0.
 type tokenIP struct {
 	six   bool
 	parts [4]uint16
 }
 
 // ranges holds the minimum and maximum of each part, for IPv4 and IPv6. All values of a part have the same number of digits, except for
-// the last number of IPv4, where 100 and above are too few for a network. No part can be the start of an address, so a series of addresses
-// can be parsed from any position.
+// the last number of IPv4: the values from 100 on would be too few for a network. No part but the first looks like the start of a token
+// address, so addresses that follow each other can be parsed from any position.
 var ranges = [2][4][2]uint16{
 	{{240, 254}, {100, 239}, {100, 239}, {1, 239}},
 	{{0x100, 0xFFF}, {0x1000, 0xFFFF}, {0x1000, 0xFFFF}, {0x1000, 0xFFFF}},
@@ -71,7 +72,7 @@ func (a tokenIP) code() int {
 	return FirstCode | int(p[0])<<24 | int(p[1])<<16 | int(p[2])<<8 | int(p[3])
 }
 
-// tokenIPOf decodes a code.
+// tokenIPOf decodes a code. ok is false for a number that is no code.
 func tokenIPOf(code int) (a tokenIP, ok bool) {
 	if code <= FirstCode {
 		return a, false
@@ -120,11 +121,12 @@ func (a tokenIP) name() name {
 
 // isFree reports whether an address or network has never stood for a value.
 func (t *table) isFree(a tokenIP) bool {
-	const begins = 0x3FFF // the start of an address; see ranges
+	const begins = 0x3FFF // start of every IPv6 token address; see ranges
 	return !slices.Contains(a.parts[:], begins) && t.byName[a.name()] == nil && !t.retired[a.name()]
 }
 
-// below returns a free address or network in a network. It prefers those that programs rarely write themselves, unlike x.1 and x.100.
+// below returns a free address or a free smaller network in the network a. It avoids numbers that programs often write themselves, such as
+// 1 and 100, as long as others are free. ok is false if none is free.
 func (t *table) below(a tokenIP) (_ tokenIP, ok bool) {
 	level := a.level()
 	limits := ranges[0][level]
@@ -159,7 +161,7 @@ func (t *table) below(a tokenIP) (_ tokenIP, ok bool) {
 	return a, true
 }
 
-// anywhere returns a free network of a level.
+// anywhere returns a free network in a random larger network. level is the number of parts of the larger network.
 func (t *table) anywhere(six bool, level int) (tokenIP, bool) {
 	const tries = 100
 	for range tries {
@@ -187,8 +189,9 @@ func placeValue(addr string, made bool) value {
 	return value{kind: placeKind, form: asText, made: made, canonical: addr, spelling: addr}
 }
 
-// networkOf returns the token of a network of an address, and creates tokens for the larger networks too. The token is in brackets if no
-// token network is free. Fifteen IPv4 /8 networks have their own; further ones share the numbers of others.
+// networkOf returns the token of the network of an address with a prefix length of bits. If bits is 0, it is the smallest network, a /24 or
+// a /64. networkOf creates tokens for the larger networks too. A token is in brackets if no network of token addresses is free. Only
+// fifteen IPv4 /8 networks can have one. The smaller networks of a further /8 get networks within those of other /8 networks.
 func (t *table) networkOf(addr netip.Addr, bits int, made bool, origin string) (tok *token, err error) {
 	larger, known := tokenIP{six: addr.Is6()}, t.whole
 	for level, size := range networkBits(addr.Is6()) {
@@ -221,7 +224,7 @@ func (t *table) networkOf(addr netip.Addr, bits int, made bool, origin string) (
 // locate assigns a token address to an address, if one is free.
 func (t *table) locate(v value, origin string) error {
 	addr, err := netip.ParseAddr(v.canonical)
-	if err != nil || !t.whole { // base64 or another encoding
+	if err != nil || !t.whole { // the value is in base64 or another encoding, or the codes in use are not known
 		return nil
 	}
 	if known := t.byValue[v.shared()]; known != nil && slices.Contains(known.origins, origin) {
@@ -316,8 +319,8 @@ func plainColons(raw string) (text, colon string, ok bool) {
 	return raw, "", !strings.Contains(raw, "%")
 }
 
-// ipSpellingOf determines how a text writes an address. ok is false for a spelling that programs do not write; it becomes a separate
-// value.
+// ipSpellingOf determines how a text writes an address. ok is false for a spelling that programs do not write; an address in such a spelling
+// becomes a separate value.
 func ipSpellingOf(raw string, addr netip.Addr) (s ipSpelling, ok bool) {
 	text, colon, ok := plainColons(raw)
 	if !ok {
@@ -449,15 +452,15 @@ func (t *table) restoredIP(at found, text string) (tok *token, restored string, 
 	return entry, networkText(prefix, text[at.start:end]), end
 }
 
-// mayRunOn is a quick check whether the text after a name could change how the name is parsed. False is certain; after true, endsAt must decide. Only
-// networks, and IPv4 addresses whose last number has one or two digits, can be affected: all other token addresses have a fixed length.
+// mayRunOn is a quick check whether the text after a name could change how the name is parsed. False is certain; after true, endsAt must decide.
+// Only networks, and IPv4 addresses whose last number has one or two digits, can be affected: all other token addresses have a fixed length.
 func mayRunOn(kind, name string) bool {
 	dot := strings.LastIndexByte(name, '.')
 	return kind == networkKind || kind == ipKind && dot >= 0 && len(name)-dot <= len(".99")
 }
 
-// endsAt reports whether a name that is the token of an address or network is parsed as such before the text after. For other names it is
-// true.
+// endsAt reports whether a name, the token of an address or network, is still parsed as the same token if the text after follows it. For other
+// names it returns true.
 func (f *Filter) endsAt(name, after string) bool {
 	all := f.tokensIn(name + after)
 	last := len(all) - 1
@@ -467,12 +470,12 @@ func (f *Filter) endsAt(name, after string) bool {
 	return last < 0 || all[last].ip == tokenIP{} || all[last].end == len(name)
 }
 
-// mayBeIP4 reports whether a token address may have its first dot at i. It is quick, and false is always right.
+// mayBeIP4 is a quick check whether a token address may have its first dot at i. False is certain; true may be wrong.
 func mayBeIP4(text string, i int) bool {
 	return i >= 3 && text[i-3] == '2' && (text[i-2] == '4' || text[i-2] == '5') && i+1 < len(text) && text[i+1] >= '0' && text[i+1] <= '2'
 }
 
-// mayHaveIP6 reports whether a text may contain a token address of IPv6. It is quick, and false is always right.
+// mayHaveIP6 is a quick check whether a text may contain a token address of IPv6. False is certain; true may be wrong.
 func mayHaveIP6(text string) bool {
 	return strings.Contains(text, "3fff") || strings.Contains(text, "3FFF")
 }
@@ -481,7 +484,8 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// ip4At parses a token address or network whose first dot is at i, whatever precedes it. It returns zero if there is none.
+// ip4At parses a token address or network whose first dot is at i. The text before it does not matter. It returns the zero found if there is
+// none.
 func ip4At(text string, i int) (f found) {
 	start := i - 3
 	if !mayBeIP4(text, i) {
@@ -516,7 +520,8 @@ func ip4At(text string, i int) (f found) {
 	return f
 }
 
-// lastNumber parses a dot and the last number of an address; n is 0 if there is none. A fourth digit is one that a program appended.
+// lastNumber parses a dot and the last number of an address; n is 0 if there is none. It reads at most three digits, because a
+// program must have appended a fourth one.
 func lastNumber(text string, i int) (n uint16, end int) {
 	if i+1 >= len(text) || text[i] != '.' || text[i+1] == '0' {
 		return 0, i
@@ -571,7 +576,7 @@ func group(text string, i, digits int) (n uint16, end int) {
 	return uint16(parsed), i + digits
 }
 
-// ip6At parses a token address or network that begins at i, whatever precedes it. It returns zero if there is none.
+// ip6At parses a token address or network that begins at i. The text before it does not matter. It returns the zero found if there is none.
 func ip6At(text string, i int) (f found) {
 	if !strings.EqualFold(text[i:min(len(text), i+4)], "3fff") {
 		return f
@@ -613,7 +618,7 @@ func ip6At(text string, i int) (f found) {
 	return f
 }
 
-// sameColons returns the end of the text what at i, where any kind of colon matches. ok reports whether it is there.
+// sameColons reports in ok whether text has what at i, and returns its end. A colon in what matches every way to write a colon.
 func sameColons(text string, i int, what string) (end int, ok bool) {
 	for _, c := range []byte(what) {
 		size := 1

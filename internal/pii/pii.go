@@ -38,7 +38,8 @@ func (o Origin) foreign() bool { return o != FromCode && o != FromProgram }
 // made reports whether a program composed the values of this origin.
 func (o Origin) made() bool { return o == FromProgram || o == FromSkill }
 
-// OfPrograms returns the origin of files that programs wrote in a tree, or FromCatalog for the tree servers, which programs do not write.
+// OfPrograms returns the origin of the files in a directory tree of programs, unless the user stored them. tree is skills, workspace or servers.
+// Programs do not write in servers, so the origin of its files is FromCatalog.
 func OfPrograms(tree string) Origin {
 	switch tree {
 	case "skills":
@@ -55,7 +56,7 @@ type Token struct {
 	Type    string // EMAIL
 	Origins []string
 	of      *token
-	others  []string // texts other than the first spelling that were restored
+	others  []string // restored texts that differ from the first spelling
 }
 
 // Session is the filter for one scope. It is safe for concurrent use. The zero Session changes nothing.
@@ -64,8 +65,9 @@ type Session struct {
 	scope  Scope
 }
 
-// Hide replaces the values in a text by tokens. Tokens in texts of programs and files stay. The values of sent are found everywhere, even
-// where they do not look like personal data, because the receiver may repeat them.
+// Hide replaces the values in a text by tokens. Tokens stay in a text of FromCode or FromProgram; in any other text, what looks like a token
+// is a value too. sent are the tokens whose values were sent to the author of the text. Hide finds these values even where they do not look
+// like personal data, because the author may repeat them.
 //
 // New tokens are durable before anything that the harness's store commits later.
 func (s Session) Hide(ctx context.Context, from Origin, text string, sent ...Token) (string, error) {
@@ -116,8 +118,8 @@ func (s Session) HidePieces(ctx context.Context, from Origin, pieces []string) (
 // On reports whether the filter changes texts at all.
 func (s Session) On() bool { return s.filter != nil }
 
-// HideJSON replaces the values in the strings, keys and numbers of a JSON text. All other bytes stay, except for \u escapes of ASCII
-// characters. A text that is not JSON is treated as plain text.
+// HideJSON replaces the values in the strings, keys and numbers of a JSON text. All other bytes stay, except that \u escapes
+// of ASCII characters are decoded. A text that is not JSON is treated as plain text.
 func (s Session) HideJSON(ctx context.Context, from Origin, raw json.RawMessage, sent ...Token) (json.RawMessage, error) {
 	if s.filter == nil || len(raw) == 0 {
 		return raw, nil
@@ -129,8 +131,8 @@ func (s Session) HideJSON(ctx context.Context, from Origin, raw json.RawMessage,
 	return hidden, nil
 }
 
-// HideFile is HideJSON for the arguments and answers of file calls. If their member base64 holds encoded text, values in that text are
-// replaced as HideContent does, and it is encoded again.
+// HideFile is HideJSON for the arguments and answers of file calls. If their member base64 holds encoded text, HideFile decodes the text,
+// replaces its values as HideContent does, and encodes it again.
 func (s Session) HideFile(ctx context.Context, from Origin, raw json.RawMessage) (json.RawMessage, error) {
 	var members map[string]json.RawMessage
 	var encoded string
@@ -189,8 +191,8 @@ func (s Session) RestoreSome(ctx context.Context, text string, last bool) (resto
 	return restored, used, err
 }
 
-// RestoreKept is Restore for a text that outlives the session and replaces old. It restores only tokens whose values are in old; if there
-// is another token, the error names it.
+// RestoreKept is Restore for a text that outlives the session and replaces the text old. It restores only tokens whose values are in old. If
+// the text contains any other token, the error names that token.
 func (s Session) RestoreKept(ctx context.Context, old, text string) (string, error) {
 	if s.filter == nil || !mayHaveToken(text) {
 		return text, nil
@@ -215,9 +217,9 @@ func (e *UnknownTokenError) Error() string {
 	return e.Token + " is not a token of this session (pii.unknownTokens: fail)"
 }
 
-// RestoreArguments is RestoreJSON for the arguments of a tool. If languages returns a language for a string, it escapes the values in it for
-// that language. It returns an *UnknownTokenError for an unknown token if Options.FailUnknown is set, and a *CodeError for a value that cannot
-// be escaped.
+// RestoreArguments is RestoreJSON for the arguments of a tool. If languages returns a language for a string, the values in the string are escaped
+// for that language. RestoreArguments returns an *UnknownTokenError for an unknown token if Options.FailUnknown is set, and a *CodeError for a
+// value that cannot be escaped.
 func (s Session) RestoreArguments(ctx context.Context, raw json.RawMessage, languages Languages) (json.RawMessage, []Token, error) {
 	restored, tokens, unknown, err := s.restoreJSON(ctx, raw, languages)
 	if err == nil && unknown != "" && s.filter.opt.FailUnknown {

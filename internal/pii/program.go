@@ -13,14 +13,14 @@ import (
 )
 
 // HideProgram is Hide for the source of a program in JavaScript or TypeScript. Numbers outside of literals and comments stay, because a
-// token would change the program; so do addresses of the local machine. A number with the length of a card number is replaced if it is
-// one: the program then fails, but no journal contains the number.
+// token would change the program. The address 127.0.0.1 stays too. A number that has the length of a card number is replaced if it is a card
+// number: the program then fails, but no journal contains the number.
 func (s Session) HideProgram(ctx context.Context, code string) (string, error) {
 	return s.hideProgram(ctx, FromCode, code)
 }
 
-// HideModule is HideProgram for a module whose first border bytes have another origin than the rest. Outside of literals and comments, a
-// text that looks like a token, such as row[EMAIL_1], is not one.
+// HideModule is HideProgram for a module whose first border bytes have the origin first and whose other bytes have the origin rest. Outside of
+// literals and comments, a text that looks like a token, such as row[EMAIL_1], is not one.
 func (s Session) HideModule(ctx context.Context, code string, border int64, first, rest Origin) (string, error) {
 	at := int(min(max(0, border), int64(len(code))))
 	head, err := s.hideProgram(ctx, first, code[:at])
@@ -120,7 +120,8 @@ const loopback = "127.0.0.1"
 // cardDigits is the minimum number of digits in a number that may be a card number.
 const cardDigits = 15
 
-// maskNumbers replaces the digits of shorter numbers outside of literals and comments by letters. The length of the text stays the same.
+// maskNumbers replaces digits outside of literals and comments by letters, except in numbers of at least cardDigits digits. The length of the
+// text stays the same.
 func maskNumbers(code string) string {
 	out := []byte(code)
 	var templates []int // number of open braces in each open ${

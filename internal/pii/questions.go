@@ -24,7 +24,7 @@ type question struct {
 	answer func(t *table, of []*token) (any, error)
 }
 
-// networkQuestion needs the prefix length of a network besides the token: see Session.Network.
+// networkQuestion is the name of the question that Session.Network asks. It takes a prefix length in addition to the token.
 const networkQuestion = "network"
 
 var questions = map[string]question{
@@ -141,7 +141,7 @@ func (f *Filter) wholeToken(text string) (parts []found, domain string, ok bool)
 	return parts, domain, begins && (last == 0 || last == 1 && parts[1].joins)
 }
 
-// plain returns the canonical form of a value. For a number or an encoded spelling, it is the form that the detector finds in it.
+// plain returns the canonical form of a value. A number or an encoded spelling has the canonical form of the value that the detector finds in it.
 func (t *table) plain(v *value) string {
 	if v.form == asText {
 		return v.canonical
@@ -180,7 +180,7 @@ func last4(t *table, of []*token) (any, error) {
 	if of[0].kind == "IBAN" {
 		characters += upper
 	}
-	if len(text) < 4+minHidden || strings.Trim(text, characters) != "" { // in base64, other characters occur
+	if len(text) < 4+minHidden || strings.Trim(text, characters) != "" { // too short, or in base64
 		return nil, unanswerable("%s has no last four characters that can be told", of[0])
 	}
 	return text[len(text)-4:], nil
@@ -201,7 +201,7 @@ func country(t *table, of []*token) (any, error) {
 	return found, nil
 }
 
-// named returns the token with a name, or the token of the IP address for which the name is a place.
+// named returns the token with a name. For the name of a token address, it returns the token of the IP address that the token address stands for.
 func (t *table) named(n name) *token {
 	tok := t.byName[n]
 	if tok == nil || tok.kind != placeKind {

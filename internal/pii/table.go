@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/pii/seal"
 )
 
-// form is the form to which a token is restored.
+// form is the kind of text that replaces a token when it is restored.
 type form byte
 
 const (
@@ -24,7 +24,7 @@ const (
 	asSpelled form = 'e' // an encoded spelling, which is a value of its own
 )
 
-// value is the value of a token.
+// value is what a token stands for. Values that differ only in their spelling have the same token.
 type value struct {
 	kind      string // EMAIL
 	form      form
@@ -66,7 +66,7 @@ func (v value) shared() value {
 	return v
 }
 
-// key returns shared as a string.
+// key returns the value without its spelling as a string.
 func (v *value) key() string {
 	made := "o"
 	if v.made {
@@ -108,7 +108,7 @@ func (v *value) decode(plain string) error {
 	return nil
 }
 
-// token is a token of a session.
+// token is a value that a session knows, with the text that replaces the value.
 type token struct {
 	value
 	n       int
@@ -148,15 +148,15 @@ type table struct {
 	touched   time.Time
 	vault     Vault
 	keys      *seal.Keys
-	byValue   map[value]*token // see shared
+	byValue   map[value]*token // tokens by value.shared
 	byName    map[name]*token
 	isNatural bool           // the session has the entry of type formKind
 	last      map[string]int // highest number of each type, codes excluded
 	retired   map[name]bool  // codes of values that the session has forgotten
-	whole     bool           // every code in the session's texts is known here
+	whole     bool           // every code that may be in the session's texts is in byName or retired
 	first     int
-	tokens    int64 // number of tokens of the user
-	bytes     int64
+	tokens    int64         // number of tokens in all sessions of the user
+	bytes     int64         // size of their sealed values
 	coded     int           // number of values that share a token with literals of programs
 	guesses   int           // see maxGuesses
 	words     *detect.Words // values of fields
@@ -167,7 +167,7 @@ type table struct {
 type addition struct {
 	token  *token
 	origin string
-	is     bool // the token is new
+	is     bool // the token is new; false: only its origin is new
 }
 
 var errDropped = errors.New("the table was dropped")
@@ -204,7 +204,7 @@ func (t *table) use(ctx context.Context, do func(*table) error) error {
 	return nil
 }
 
-// learn adds the value of a field to the words. Values composed by a program are not added.
+// learn adds the value of a token to t.words if its type is that of a field. Values that a program composed are not added.
 func (t *table) learn(tok *token) {
 	if t.f.words[tok.kind] && !tok.made {
 		t.words.Add(tok.spelling, tok.kind)
@@ -238,11 +238,12 @@ func (t *table) load(ctx context.Context) error {
 	return nil
 }
 
-// take adds stored entries to the table, except for those that it has.
+// take adds stored entries to the table, except for those that the table already has.
 func (t *table) take(entries []Entry) error {
 	for _, e := range entries {
 		known := t.byName[name{e.Type, e.N}]
-		// A vault that has lost the session's tokens does not number from 1 again.
+		// An entry with the number 1, a code or the origin cleared shows that the vault has not lost the session's tokens: after a loss,
+		// numbers do not begin at 1 again, and no codes are assigned.
 		t.whole = t.whole || e.N == 1 || e.N >= FirstCode || e.Origin == cleared
 		switch {
 		case known != nil:
@@ -351,7 +352,8 @@ func (t *table) tokenOf(v value, origin string) (*token, error) {
 // compares new tokens with those in files and conversations, which may come from a time with another configuration.
 func (t *table) natural() bool { return t.isNatural || t.f.opt.Natural && len(t.byName) == 0 }
 
-// numbered is tokenOf with the number for a new token; 0 means the next number.
+// numbered does what tokenOf does for the value alone, without its domain or networks. n is the number of a new token; 0 means the next number
+// of the type.
 func (t *table) numbered(v value, origin string, n int) (*token, error) {
 	if known := t.byValue[v.shared()]; known != nil {
 		if !slices.Contains(known.origins, origin) && len(known.origins) < maxOrigins {
@@ -373,8 +375,8 @@ func (t *table) numbered(v value, origin string, n int) (*token, error) {
 	return tok, nil
 }
 
-// derived returns the token of a value that a receiver made from other values. It also gets their origins, so that passing values through
-// a tool does not change where they may be sent.
+// derived returns the token of a value that a receiver made from other values. The token also gets the origins of those values, so that passing
+// values through a tool does not change where they may be sent.
 func (t *table) derived(v value, from Origin, of []any) (tok *token, err error) {
 	origins := []string{string(from)}
 	for _, ref := range of {
@@ -401,8 +403,8 @@ func (t *table) copy(of *token) (tok *token, err error) {
 	return tok, nil
 }
 
-// maxOrigins is the maximum number of origins that a token records. The policy treats a token with so many as one of unknown origin, the
-// strictest case, because an origin that a rule names could be missing.
+// maxOrigins is the maximum number of origins that a token records. The policy treats a token that has reached the maximum as one of unknown
+// origin, the strictest case, because an origin that a rule names could be missing.
 const maxOrigins = 64
 
 // judged returns the origins that the policy judges; nil if they are not all known.
@@ -476,7 +478,7 @@ func (t *table) clear(ctx context.Context) error {
 
 const cleared = "cleared"
 
-// undo removes the additions that were not stored. Their numbers are not reused, because a text with one may already be on its way.
+// undo removes the additions that were not stored. Their numbers are not reused, because a text may already contain a token with one of them.
 func (t *table) undo() {
 	for _, a := range slices.Backward(t.added) {
 		if a.is {

@@ -28,7 +28,7 @@ type found struct {
 	name       name
 	part       addressPart
 	letters    letterCase
-	joins      bool // a domain that directly follows the first part of an address
+	joins      bool // the text is a domain, and only a separator is between it and the first part of an address
 	percent    bool // the brackets are percent-encoded, as in a URL
 	form       bool // the brackets are %5b and %5d, as URLSearchParams writes them: the value is form-encoded
 	ip         tokenIP
@@ -45,7 +45,7 @@ func (t found) literal(text string) detect.Span {
 	return detect.Span{Start: t.start, End: t.end, Type: literal, Value: text[t.start:t.end]}
 }
 
-// mayHaveToken reports whether a text may contain a token. It is quick, and false is always right.
+// mayHaveToken is a quick check whether a text may contain a token. False is certain; true may be wrong.
 func mayHaveToken(text string) bool {
 	return (strings.Contains(text, "[") || strings.Contains(text, "%5")) && strings.Contains(text, "_") || strings.Contains(text, `\u00`) || mayHaveNatural(text)
 }
@@ -54,7 +54,7 @@ func mayHaveToken(text string) bool {
 func (f *Filter) tokensIn(text string) []found { return tokensIn(text, f.types) }
 
 // tokensIn finds the texts that look like tokens: [EMAIL_1], [PII_EMAIL_1], %5BEMAIL_1%5D, and the parts of pii_1e@d1.pii.invalid. types are the
-// types of those in brackets; nil means any type.
+// permitted types of tokens in brackets; nil means any type.
 func tokensIn(text string, types map[string]bool) (all []found) {
 	starts := "["
 	if mayHaveNatural(text) {
@@ -103,8 +103,8 @@ func tokensIn(text string, types map[string]bool) (all []found) {
 	}
 }
 
-// Tokens returns the types of the texts in a value that look like tokens, with the offset of the first of each type. Parts of natural
-// tokens count as EMAIL or IP_ADDRESS.
+// Tokens finds the texts in value that look like tokens. It returns the offset of the first of them for each type, without LITERAL. Parts of
+// natural tokens count as EMAIL or IP_ADDRESS.
 func (s Session) Tokens(value []byte) map[string]int {
 	if s.filter == nil {
 		return nil
@@ -129,10 +129,10 @@ func (s Session) Tokens(value []byte) map[string]int {
 	return first
 }
 
-// maxQuote is the maximum length of the quotes beside a token for which between leaves room.
+// maxQuote is the maximum length of a quote beside a token, its backslashes included. The function between leaves room for it.
 const maxQuote = 16
 
-// between returns an offset in a text, at or before at, that is outside of all tokens and of the quotes around them.
+// between returns an offset that lies neither in a token nor in the quotes around a token. The offset is not greater than at.
 func (f *Filter) between(text string, at int) int {
 	at -= maxQuote
 	if at <= 0 {
@@ -182,7 +182,7 @@ func parseToken(text string) (n name, end int) {
 type restorer struct {
 	f     *Filter
 	table *table
-	used  map[*token][]string // restored tokens, and the texts other than their first spelling to which they were restored
+	used  map[*token][]string // restored tokens, each with its restored texts that differ from its first spelling
 	order []*token
 
 	unknown string // first text that looks like a token but is not one of the session
@@ -212,7 +212,7 @@ type place struct {
 	start, end int
 	tok        *token
 	text       string // the value in the spelling for this place
-	number     bool   // a string that consists of the token becomes a number
+	number     bool   // the token stands for a JSON number; a string that consists only of the token becomes a number
 }
 
 // places finds the session's tokens in a text. The two adjacent parts of an address are one place.
@@ -272,7 +272,7 @@ func (p *place) join(separator, domain string, end int) {
 	p.text, p.end = p.text+separator+domain, end
 }
 
-// restored returns the value of a token, or of a part of it.
+// restored returns the value of tok, or the part of the value for which t stands. ok is false if t stands for nothing.
 func (t found) restored(tok *token) (text string, ok bool) {
 	switch {
 	case t.form:

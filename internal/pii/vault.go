@@ -21,7 +21,7 @@ type Loaded struct {
 	Entries []Entry // entries in the order in which they were stored
 	First   int     // lowest number for new tokens of this process; it prevents conflicts between processes
 	Tokens  int64   // number of tokens in all sessions of the user, this one included
-	Bytes   int64   // bytes of their sealed values
+	Bytes   int64   // size of the sealed values of these tokens
 	Mark    int64   // argument for Vault.Since
 }
 
@@ -34,7 +34,7 @@ var ErrUnavailable = errors.New("the vault is unavailable")
 
 // Vault stores the tokens of sessions. Its methods are safe for concurrent use.
 type Vault interface {
-	// Load returns the stored entries of a session and opens it for Add. A session without entries is empty.
+	// Load returns the stored entries of a session and opens the session for Add. A session that has no entries yet is no error.
 	Load(ctx context.Context, s Scope) (Loaded, error)
 	// Add stores entries of a session. If it returns an error, it may have stored all, some or none of them. They are durable before
 	// anything that the harness's store commits after Add has returned. ErrConflict is possible if processes share the vault.
@@ -59,13 +59,14 @@ type Keeper interface {
 }
 
 const (
-	// keepSlack is the assumed maximum delay of due work, because the harness may be stopped for some time.
+	// keepSlack is how long tokens are kept after the time at which work with them is due: the harness may be stopped at that time.
 	keepSlack = 7 * 24 * time.Hour
-	// touchEvery is the interval at which a Keeper learns that a session with its tokens in memory is in use.
+	// touchEvery is the minimum interval between two calls of Keeper.Keep for a session that is in use and has its tokens in memory.
 	touchEvery = 10 * time.Minute
 )
 
-// Keep keeps the tokens of the session until a week after due, when work with them begins. Vaults that delete nothing ignore it.
+// Keep keeps the tokens of the session for a week after due, the time at which work with them is to begin. It does nothing if the vault is no
+// Keeper.
 func (s Session) Keep(ctx context.Context, due time.Time) error {
 	if s.filter == nil {
 		return nil

@@ -54,7 +54,7 @@ func (system) Delete(name string) error {
 	return err
 }
 
-// wait limits the time of a request, because the library does not. A request that is never answered ends with the process.
+// wait limits the time of a request, because the library does not. If a request is never answered, its goroutine ends with the process.
 func wait(ask func() (string, error)) (string, error) {
 	type answer struct {
 		value string

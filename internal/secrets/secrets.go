@@ -25,14 +25,15 @@ type Keyring interface {
 // Store stores the secrets of a user.
 type Store struct {
 	Keyring Keyring // nil if there is no keyring
-	// File is the path of the file with what the keyring does not have: which configuration file a secret belongs to, and the values if the keyring is
+	// File is the path of the file that records which configuration file each secret belongs to. It also holds the values if the keyring is
 	// missing or fails. Its directory is created if needed. If File is empty, secrets cannot be kept.
 	File string
-	// Bound, if it is not nil, is called when a secret of an earlier version, which belongs to no file, is bound to the file that names it.
+	// Bound, if it is not nil, is called when a secret is bound to the configuration file that refers to it. This happens only to
+	// secrets that an earlier version stored, because those belong to no file yet.
 	Bound func(name, file string)
 }
 
-// entry is what the file contains of a secret. In files of earlier versions it is the value alone.
+// entry is the record of a secret in Store.File. Earlier versions stored the value alone, as a JSON string.
 type entry struct {
 	Value *string `json:"value,omitempty"` // nil if the keyring has it
 	For   string  `json:"for,omitempty"`   // configuration file that the secret belongs to
@@ -47,14 +48,14 @@ func (e *entry) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*plain)(e))
 }
 
-// ElsewhereError is the error for a secret that belongs to another file than the one that names it.
+// ElsewhereError reports a secret that belongs to another configuration file than the one that refers to it.
 type ElsewhereError struct{ Name, For string }
 
 func (e *ElsewhereError) Error() string {
 	return fmt.Sprintf("the secret %s was stored for %s and is given to no other file; store it for this one (harness servers add --replace), or write ${VARIABLE}", e.Name, e.For)
 }
 
-// Put keeps a secret for a configuration file and returns where it is: "the keyring of the system", or the path of the file.
+// Put stores a secret for a configuration file and returns where it is: "the keyring of the system", or the path of Store.File.
 func (s *Store) Put(name, value, file string) (where string, err error) {
 	if s.File == "" {
 		return "", errors.New("keep the secret: there is no home directory for it; set a variable, and write ${NAME} in place of the value")
@@ -69,8 +70,8 @@ func (s *Store) Put(name, value, file string) (where string, err error) {
 	return where, nil
 }
 
-// Get returns a secret for the configuration file that names it. The error for a missing secret matches fs.ErrNotExist. The error for a secret of
-// another file is an *ElsewhereError. A secret of an earlier version is bound to the file.
+// Get returns a secret for the configuration file that refers to it. The error for a missing secret matches fs.ErrNotExist. The error for a secret of
+// another configuration file is an *ElsewhereError. A secret that an earlier version stored is bound to the file.
 func (s *Store) Get(name, file string) (string, error) {
 	all, err := s.file().Read()
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *Store) Get(name, file string) (string, error) {
 	return *e.Value, nil
 }
 
-// bind binds a secret of an earlier version to a file.
+// bind binds a secret that an earlier version stored to a configuration file.
 func (s *Store) bind(name, file string, e entry) error {
 	if s.File == "" {
 		return errors.New("there is no home directory to note which file it belongs to; set HOME")

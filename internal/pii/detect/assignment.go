@@ -60,7 +60,7 @@ func meaningOf(word string) string {
 	return ""
 }
 
-// sessions are names of session cookies. cookieSessions are such names that also name other things outside of cookies.
+// sessions are names of session cookies. cookieSessions are names of session cookies that name other things outside of cookies.
 var sessions, cookieSessions = set("phpsessid jsessionid aspsessionid aspnetsessionid connectsid laravelsession cfid cftoken sessionidss"),
 	set("session sessionid sessid sid sess ssid hostsid securesid remember remembertoken remembermetoken")
 
@@ -228,7 +228,7 @@ func (s *scanner) secretValue(from int, value string, strong strength, literal b
 	s.add(from, from+len(value), secret, value)
 }
 
-// placeholder reports whether a value only takes the place of a secret.
+// placeholder reports whether a value is only a placeholder for a secret, such as xxx or ${TOKEN}.
 func placeholder(value string) bool {
 	if value == "" || strings.Trim(value, "*x.X•-_?#") == "" || strings.HasPrefix(value, "[") && strings.HasSuffix(value, "]") {
 		return true

@@ -74,7 +74,7 @@ func (s *scanner) isCard(n *number, groups, total int) bool {
 	if !luhn(digits) || groups > 1 && s.inMatrix(n, groups) {
 		return false
 	}
-	within := groups == 1 && (n.glued && s.is(n.from-1, letter) || s.is(n.groups[0].end, letter)) // digits within other words may be as long
+	within := groups == 1 && (n.glued && s.is(n.from-1, letter) || s.is(n.groups[0].end, letter)) // within a word, 13 or 14 digits are often something else
 	if (total >= 15 || total >= 13 && !within) && known(digits) {
 		return true
 	}
@@ -83,8 +83,8 @@ func (s *scanner) isCard(n *number, groups, total int) bool {
 	return about && (total >= 13 && total <= 16 || known(digits))
 }
 
-// inMatrix reports whether groups of digits separated by spaces belong to a row of numbers: they have neighbours other than an expiry date and a
-// verification code, or they fill a line beside a line of as many numbers that is no card.
+// inMatrix reports whether groups of digits separated by spaces belong to a row of numbers. That is so if they have neighbours other than an expiry
+// date and a verification code, or if they fill a line, and an adjacent line has as many numbers and is no card.
 func (s *scanner) inMatrix(n *number, groups int) bool {
 	if n.groups[0].sep != " " {
 		return false

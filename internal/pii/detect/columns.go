@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// In JSON, names of columns may be apart from the values: {"columns":["id","ssn"],"rows":[[1,"…"]]}, or in the first of a list of lists. A name
-// serves as the key of the values at the same index.
+// In JSON, the names of columns may be in a list of their own, as in {"columns":["id","ssn"],"rows":[[1,"…"]]}, or in the first list of a list of
+// lists. A name serves as the key of the values at the same index.
 
 // role is the function that a key may have in a table.
 type role uint8
@@ -14,7 +14,7 @@ type role uint8
 const (
 	namesColumns role = 1 << iota // the key of a list of names
 	namesValue                    // the key of a name in an object that also has the value
-	isNamed                       // the key of the value in such an object
+	isNamed                       // the key of the value in an object that also has the name
 )
 
 var roles = sync.OnceValue(func() map[string]role {
@@ -54,14 +54,14 @@ func set(words string) map[string]bool {
 
 // columns is the part of a container's state that concerns the names of columns.
 type columns struct {
-	at    int    // beginning of an object
+	at    int    // offset of the object or list
 	names []name // names of the columns of an object's lists, or of a list's elements
 	inRow bool   // the object or list is a row, or is in one
-	lists bool   // the object has contained a list that is not its list of names; if the names come later, the text is read again
+	lists bool   // the object has had a list of something other than names; if its names come later, the text is read again
 	index int    // index of a list's next element
 
 	naming    bool   // the list holds names for the object around it
-	heading   bool   // a list may contain the names of the columns of the lists after it
+	heading   bool   // the list may contain the names of the columns of the lists after it
 	named     []name // names read so far
 	describes bool   // the object describes a column
 	label     name   // name of a value, from the object that contains both
@@ -98,7 +98,8 @@ func (w *walker) enterColumns(top *container, c *container, at int) {
 	}
 }
 
-// leaveColumns gives the names in c, which ends, to top. If an object had lists before its names, the text is read again.
+// leaveColumns ends the container c and passes the names that it holds to top, the container around it. If an object had lists before its names,
+// the text is read again.
 func (w *walker) leaveColumns(top, c *container) {
 	if top == nil {
 		return
@@ -133,7 +134,7 @@ func (c *container) cell() name {
 	return name{}
 }
 
-// place returns the surroundings of the next value, a string or a number.
+// place returns the surroundings of the next value, a string or a number. If the value may be the name of a column, place records it.
 func (w *walker) place(text string, isString bool) surroundings {
 	at := w.at
 	if len(w.stack) == 0 {

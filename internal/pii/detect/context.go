@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// mask is a set of meanings. Words around a value have meanings for the value.
+// mask is a set of meanings that the words around a value have, such as aboutPhone.
 type mask uint32
 
 const (
@@ -170,7 +170,7 @@ var unspaced = []struct {
 	{"個人番号", aboutMyNumber},
 }
 
-// unspacedBefore returns the meanings of unspaced words in the letters beyond ASCII before a value.
+// unspacedBefore returns the meanings of the unspaced words in the run of non-ASCII letters before a value.
 func (s *scanner) unspacedBefore(at int) (all mask) {
 	end := at
 	for end > 0 && at-end < 4 && strings.IndexByte(" :=-(", s.text[end-1]) >= 0 {
@@ -200,8 +200,8 @@ const (
 	nearWords = 2
 )
 
-// before returns the meanings of the two words before a value, and those of the eight words before it. The near words end at a comma or a bar. At the
-// start of a JSON string, its key is near.
+// before returns the meanings of the two words before a value, and those of the eight words before it. The near words end at a comma or a bar. If
+// they reach the start of a JSON string, the key of the string counts as near.
 func (s *scanner) before(at int) (near, far mask) {
 	from := max(0, at-reach)
 	end := at
@@ -225,8 +225,8 @@ func (s *scanner) before(at int) (near, far mask) {
 	return near, far | s.around.key.words | s.around.parent
 }
 
-// nearest returns the meaning, one of those in of, of the last word before a value that has such a meaning. If the text has no such word, its key
-// counts.
+// nearest reads the words before a value backwards, and returns the first of the meanings in of that a word has. If no word has one, the key of the
+// text counts.
 func (s *scanner) nearest(at int, of mask) mask {
 	from, end := max(0, at-reach), at
 	for n := 0; n < farWords/2 && end > from; n++ {
@@ -248,8 +248,8 @@ func (s *scanner) nearest(at int, of mask) mask {
 // lowest returns one of the meanings of a mask.
 func lowest(m mask) mask { return m & -m }
 
-// after returns the meaning of the word that follows a value. unit is true if the word follows directly or after a single space, so that it may be a unit of
-// measurement.
+// after returns the meaning of the word that follows a value. unit is true if the word follows directly or after a single space, so that it may
+// be a unit of measurement.
 func (s *scanner) after(at int) (meaning mask, unit bool) {
 	end := min(len(s.text), at+maxWord)
 	i := at

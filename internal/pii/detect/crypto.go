@@ -74,7 +74,7 @@ func (s *scanner) ethereum(start int, address string) bool {
 	return near&aboutOther == 0 || eip55(digits)
 }
 
-// eip55 checks the case of an address's digits: a letter is a capital if the hash of the address in lower case has a digit of 8 or more at its place.
+// eip55 checks the case of an address's digits. A letter is a capital if the digit at its index in the hash of the lower-case address is 8 or more.
 func eip55(digits string) bool {
 	hash := sha3.NewLegacyKeccak256()
 	hash.Write([]byte(strings.ToLower(digits)))

@@ -114,7 +114,8 @@ func (s *scanner) digitsAt(i, limit int) string {
 	return s.text[i:end]
 }
 
-// day returns a date in the form of ISO 8601, or "" if the date does not exist or no living person was born in its year.
+// day returns a date in the form of ISO 8601, or "" if the year, the month or the day is out of range; see validDay. Of years with two digits, those
+// below 27 are in the 21st century.
 func day(year, month, dayOfMonth string) string {
 	if len(year) == 2 {
 		century := "19"

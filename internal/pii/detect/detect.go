@@ -26,12 +26,12 @@ type Span struct {
 	Type       string
 	// Value is the canonical form: it is the same for all spellings of a value, such as +12025550123 for (202) 555-0123.
 	Value string
-	// Number is true if the value is a whole number in JSON: its replacement needs quotes around it. Quote is such a quote, which is \" in JSON that
-	// is itself within a string.
+	// Number is true if the value is a whole number in JSON: its replacement needs quotes around it. Quote is the text of one of these quotes: ", or
+	// \" in JSON that is itself within a string.
 	Number bool
 	Quote  string
-	Ref    any // Ref of the Word that was found; nil for other spans
-	// Within are the Refs of Words that are a part of the value, or of its decoded text if it is base64.
+	Ref    any // Ref of the Word that was found; nil if the value is no Word
+	// Within are the Refs of the Words that the value contains. If the value is base64, these are the Words in the decoded text.
 	Within []any
 }
 
@@ -82,7 +82,7 @@ func New(o Options) (*Detector, error) {
 // maxTypeName is the maximum length of a type's name; tokens with a longer one could not be read.
 const maxTypeName = 60
 
-// CheckName returns an error if a type that is not built in cannot have a name.
+// CheckName returns an error if name cannot be the name of a type that is not built in.
 func CheckName(name string) error {
 	switch {
 	case name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
@@ -111,20 +111,20 @@ func compile(name, pattern string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// Find returns the values in a text in their order; they do not overlap. A text that is a JSON object or array is read as JSON:
-// its strings, keys and numbers are texts of their own, and the keys around a value are its context.
+// Find returns the values in a text in order and without overlaps. A text that is a JSON object or array is read as JSON: its strings, keys and
+// numbers are texts of their own, and the keys above a value are its context.
 func (d *Detector) Find(text string) []Span { return d.FindWith(text, Known{}) }
 
-// Known is what is known of a text beforehand, besides the types of a Detector. If several are at the same place, sent values take precedence, then
-// values of fields.
+// Known is what a Detector looks for in a text in addition to its types. If several values occupy the same range of the text, a value of Sent takes
+// precedence over one of Words or Fields, and these over one of the types.
 type Known struct {
 	Sent   *Dictionary // values that the text may repeat
 	Words  *Words      // values that the text may contain
-	Fields []Field     // fields that contain the text
-	Name   string      // key whose value the text is
+	Fields []Field     // fields whose values are found if the text is JSON
+	Name   string      // name of the text, which counts like the key of a value in JSON
 }
 
-// FindWith does the same as Find, and finds what is known, too.
+// FindWith does the same as Find, and also finds the known values.
 func (d *Detector) FindWith(text string, known Known) []Span {
 	f := finders.Get().(*finder)
 	defer f.release()
@@ -169,14 +169,15 @@ func (d *Detector) name(k kind) string {
 // Types returns the names of all types that the detector may find.
 func (d *Detector) Types() []string { return d.names }
 
-// hit is a value found in a text. Offsets refer to the text that is being read; a caller translates them into its own.
+// hit is a value found in a text. Its offsets refer to the text that is being read. If that text is a part of another one, or its decoded form, the
+// caller translates the offsets.
 type hit struct {
 	start, end int
 	kind       kind
 	value      string
 	word       *Word
 	within     []any // Refs of words
-	number     int   // for a whole JSON number, the depth of nested JSON texts; else 0
+	number     int   // for a whole JSON number, the number of JSON texts around it, which may be nested in strings; else 0
 }
 
 // refs returns the Refs of the hit's word and of the words within the hit.
@@ -197,7 +198,7 @@ type finder struct {
 	names      *knownNames
 }
 
-// finders reuses finders for the memory of their hits and for the names that they know.
+// finders is a pool of finders. It reuses the memory of their hits and their cached names.
 var finders = sync.Pool{New: func() any { return &finder{names: &knownNames{}} }}
 
 // maxKept is the maximum number of hits for which a finder keeps memory.
@@ -238,8 +239,8 @@ func (f *finder) find(text string, around surroundings, depth int) {
 	}
 }
 
-// resolve sorts hits and removes overlaps. A hit that lies within another one is dropped. Of two hits that overlap otherwise, the one whose type
-// comes first in the table of types stays whole. The other keeps its remaining part, which is part of a value too.
+// resolve sorts hits and removes overlaps. A hit that lies within another one is dropped. Of two hits that overlap otherwise, the one whose kind
+// comes first stays whole. The other keeps its remaining part, which is part of a value too.
 func resolve(text string, hits []hit) []hit {
 	slices.SortStableFunc(hits, func(a, b hit) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.kind, b.kind))

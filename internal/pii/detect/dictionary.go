@@ -8,9 +8,9 @@ import (
 
 // Word is a value that is known beforehand.
 type Word struct {
-	Text string // value, in any case of its ASCII letters and with characters escaped in any way
+	Text string // value; the case of its ASCII letters and its escapes do not matter
 	Type string
-	Ref  any // Ref of the spans that are found
+	Ref  any // Ref of each Span that is found for the word
 }
 
 // Words shorter than minKnown would be found in too many texts, and words longer than maxKnown would cost too much.
@@ -34,7 +34,7 @@ type dictionaryWord struct {
 	parent int    // index of the longest other word with which this one begins; -1 if there is none
 }
 
-// NewDictionary creates a dictionary of words. Of equal words the first counts. Words that are too short or too long are left out.
+// NewDictionary creates a dictionary of words. If words are equal, only the first one counts. Words that are too short or too long are left out.
 func NewDictionary(words []Word) *Dictionary {
 	d := &Dictionary{words: make([]*dictionaryWord, 0, len(words))}
 	all := make([]dictionaryWord, len(words))
@@ -60,14 +60,14 @@ func NewDictionary(words []Word) *Dictionary {
 	return d
 }
 
-// Minimum numbers of letters and digits of words that are found within others: with a digit or an @, of several words, and of one word.
+// Minimum numbers of letters and digits of a strong text; see isStrong.
 const (
-	minStrong       = 6
-	minStrongWords  = 8
-	minStrongLetter = 10
+	minStrong       = 6  // for a text with a digit or an @
+	minStrongWords  = 8  // for a text with a space
+	minStrongLetter = 10 // for any text
 )
 
-// isStrong reports whether a text is so distinctive that it is the value wherever it occurs.
+// isStrong reports whether a text is so distinctive that it is the value even within another word.
 func isStrong(text string) bool {
 	count, numeric, spaced := 0, false, false
 	for _, c := range []byte(text) {
@@ -99,7 +99,7 @@ func (d *Dictionary) sort() {
 	}
 }
 
-// inside finds the words that are within other words, or joined to them.
+// inside finds the strong words of the dictionary that are within other words of the text, or joined to them.
 func (s *scanner) inside() {
 	d := s.dictionary.strong
 	for i := 0; i < len(s.text); {
@@ -108,7 +108,7 @@ func (s *scanner) inside() {
 			i++
 			continue
 		}
-		if s.is(i, word) && s.is(i-1, word) || s.is(end-1, word) && s.is(end, word) { // other occurrences have been found already
+		if s.is(i, word) && s.is(i-1, word) || s.is(end-1, word) && s.is(end, word) { // scan finds all other occurrences
 			s.add(i, end, knownWord, s.text[i:end])
 			s.hits[len(s.hits)-1].word = &w.Word
 		}
@@ -130,7 +130,7 @@ func (d *Dictionary) match(text string, i int) (*dictionaryWord, int) {
 		w := d.words[at]
 		end := i + len(w.text)
 		if len(w.text) > same || !d.inside && end < len(text) && classes[text[end]]&word != 0 && classes[text[end-1]]&word != 0 {
-			continue // another text, or the beginning of another word
+			continue // w does not occur here, or is only the beginning of a longer word
 		}
 		return w, end
 	}

@@ -29,11 +29,12 @@ func (s *scanner) email(at, from int) {
 	s.add(start, end, email, strings.ToLower(s.text[start:at]+"@"+s.text[from:end]))
 }
 
-// repositories are the names of users as whom hosts serve repositories.
+// repositories are user names in addresses of repositories, as in git@host:path.
 var repositories = map[string]bool{"git": true, "hg": true, "svn": true}
 
-// userinfo reports whether the text from start to at is the password in scheme://user:password@host, or the user in ssh://user@host. The user in a
-// web address may belong to an email address, and text that another @ follows does so.
+// userinfo reports whether the text from start to at is the password in scheme://user:password@host, or the user in ssh://user@host. It returns false
+// in two cases. A user in an http or https URL may be the local part of an e-mail address, unless it is one of repositories. A user after whose host
+// another @ follows is the local part of an address, as in ssh://ann@example.com@host.
 func (s *scanner) userinfo(start, at, end int) bool {
 	before := s.text[max(0, start-maxLocal):start]
 	if scheme, ok := strings.CutSuffix(before, "://"); ok {
@@ -69,7 +70,7 @@ func (s *scanner) local(at int) int {
 		}
 		return at
 	}
-	// A local part does not begin with marks that are more often outside of an address.
+	// Marks at the beginning are left out: they are more often punctuation than a part of the address.
 	for i < at && classes[s.text[i]]&(alnum|high|underscore) == 0 {
 		i++
 	}
@@ -160,7 +161,7 @@ func isTopLevel(label string) bool {
 }
 
 // topLevel returns the end of the top-level domain in the label from start to end, or start if there is none. Text of a script without spaces may
-// follow it at once.
+// directly follow the domain.
 func (s *scanner) topLevel(start, end int) int {
 	if end-start > 63 {
 		return start

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-const minBase64 = 11 // characters that encode 8 bytes without padding, such as 10.0.0.1
+const minBase64 = 11 // number of characters that encode 8 bytes without padding, such as 10.0.0.1
 
 // base64 decodes the run of base64 or hexadecimal digits that begins at start, and records the whole run as a value if it contains one. It returns
 // the end of the run.
@@ -23,7 +23,7 @@ func (s *scanner) base64(start int) int {
 	if s.decoded(start, end, stop) {
 		return end
 	}
-	for part := start; part < end; { // a path whose last part is base64
+	for part := start; part < end; { // the run may be a path with parts in base64
 		next := strings.IndexByte(s.text[part:end], '/')
 		if next < 0 {
 			if part > start {
@@ -39,8 +39,8 @@ func (s *scanner) base64(start int) int {
 	return end
 }
 
-// decoded decodes the base64 or hexadecimal digits from start to end. If their text contains a value, decoded records the range from start to stop, which
-// includes the padding, as a value and returns true.
+// decoded decodes the base64 or hexadecimal digits from start to end. If their text contains a value, decoded records the range from start to
+// stop, which includes the padding, as a value and returns true.
 func (s *scanner) decoded(start, end, stop int) bool {
 	run := s.text[start:end]
 	if len(run) < minBase64 || s.depth >= maxDepth {

@@ -8,8 +8,8 @@ import (
 // maxEscape is the maximum length of an escape in bytes, with its backslashes or its encoded percent signs.
 const maxEscape = 64
 
-// decode reads the character or escape that a text begins with, and returns its length, or 0 for a \, % or & that begins no escape. Escapes that are escaped
-// again, such as \\u0040, %2540 and &amp;#64;, are read as one.
+// decode reads the character or the escape at the beginning of a text. It returns the character and the number of bytes read, which is 0 for a \,
+// % or & that begins no escape. Escapes that are escaped again, such as \\u0040, %2540 and &amp;#64;, are read as one.
 func decode(text string) (rune, int) {
 	switch text[0] {
 	case '\\':
@@ -145,7 +145,7 @@ func entity(text string) (rune, int) {
 	return codePoint(name[1:], 10, size)
 }
 
-// plainAmp returns the & that an escaped & of i bytes stands for, or nothing if the & is not escaped.
+// plainAmp returns the & that i bytes such as &amp; stand for, and i. If i is 1, the & is not escaped, and plainAmp returns 0, 0.
 func plainAmp(i int) (rune, int) {
 	if i == 1 {
 		return 0, 0

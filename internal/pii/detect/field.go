@@ -7,14 +7,15 @@ import (
 	"mcp-code-exec-harness/internal/jsonpath"
 )
 
-// Field is a place in JSON texts whose values have a type, whatever they look like: strings and numbers, and everything within lists and objects. A
-// JSON text within a string has places of its own.
+// Field is a place in JSON texts. Every string and number at the place is a value of the type Type, regardless of its form. If there is a list or an
+// object, everything in it counts. In a JSON text within a string, paths begin at the root of that text.
 type Field struct {
 	Path []jsonpath.Step
 	Type string
 }
 
-// enter returns the fields into which a step leads. A field that has been reached contains everything below it.
+// enter returns the fields whose paths begin with a step for which leads is true, without that step. A field whose path is empty has been reached and
+// contains everything below it.
 func enter(fields []Field, leads func(jsonpath.Step) bool) (in []Field) {
 	for _, f := range fields {
 		switch {
@@ -27,7 +28,7 @@ func enter(fields []Field, leads func(jsonpath.Step) bool) (in []Field) {
 	return in
 }
 
-// enterElement enters the next element of a list.
+// enterElement sets w.reached to the fields that contain the next element of a list.
 func (w *walker) enterElement() {
 	if top := &w.stack[len(w.stack)-1]; len(top.fields) > 0 {
 		w.reached = enter(top.fields, func(s jsonpath.Step) bool { return s.ToElement(top.elements) })
@@ -35,7 +36,7 @@ func (w *walker) enterElement() {
 	}
 }
 
-// enterProperty enters a property of an object.
+// enterProperty sets w.reached to the fields that contain a property of an object.
 func (w *walker) enterProperty(key string) {
 	top := &w.stack[len(w.stack)-1]
 	if len(top.fields) == 0 {

@@ -6,10 +6,10 @@ const (
 	inUpper  = "U" // A-Z 0-9
 	inAlnum  = "a" // A-Z a-z 0-9
 	inURL    = "w" // letters, digits, _ and -
-	inDotted = "d" // also . = + / ~ :
+	inDotted = "d" // letters, digits, and _ - . = + / ~ :
 )
 
-// format describes the keys of a service: a prefix, and at least min characters of an alphabet.
+// format describes the keys of a service: a prefix, and then min to max characters of an alphabet.
 type format struct {
 	prefix   string
 	alphabet string

@@ -33,10 +33,10 @@ func (s *scanner) ipv4(n *number) int {
 	}
 	start, end := n.groups[0].start, n.groups[3].end
 	if n.groups[3].sep == "." || s.at(start-1) == '.' && s.is(start-2, ascii) {
-		return 0 // more than four parts are no address
+		return 0 // more than four numbers, which are no address
 	}
 	addr := netip.AddrFrom4(parts)
-	if padded || parts[0] == 10 || !addr.IsPrivate() { // addresses in the other private ranges are no versions
+	if padded || parts[0] == 10 || !addr.IsPrivate() { // an address in a private range other than 10.0.0.0/8 is no version
 		if about := s.nearest(start, aboutVersion|aboutIP); about == aboutVersion || padded && about != aboutIP || about != aboutIP && s.isVersion(start, end, parts) {
 			return 0
 		}
@@ -104,7 +104,8 @@ func (s *scanner) isVersion(start, end int, parts [4]byte) bool {
 // products are words directly before a version.
 var products = set("v ver version r rev rel release rc b build go php jdk jre java python py node ruby openssl lib so")
 
-// releases are words that, joined by a dot to four numbers, show that the numbers are a version and not an IP address, as in 1.2.3.4.dev or 1.2.3.4.tar.
+// releases are words that, joined by a dot to four numbers, show that the numbers are a version and not an IP address, as in 1.2.3.4.dev or
+// 1.2.3.4.tar.
 var releases = set("dev post rc alpha beta final release ga snapshot jar tar tgz zip gz bz xz whl deb rpm dll so nupkg exe msi dmg apk")
 
 // ipv6 looks for an address whose first colon is at i, and returns its end.
@@ -143,7 +144,7 @@ func (s *scanner) ipv6(i int) int {
 	return end
 }
 
-// longIPv6 reports whether the groups from start on are so many that a letter may be next to them.
+// longIPv6 reports whether the groups from start on are so many that they are an address even if a letter is next to them.
 func (s *scanner) longIPv6(start int) bool {
 	end := start
 	for end < len(s.text) && end-start < maxIPv6 && (isHex(s.text[end]) || s.text[end] == ':') {

@@ -33,7 +33,7 @@ func (f *finder) json(text string, around surroundings, depth int) bool {
 		f.drop(first)
 		return false
 	}
-	if w.again { // names of columns come after the columns
+	if w.again { // the names of columns come after their values
 		f.drop(first)
 		late := map[int][]name{}
 		for _, h := range w.found {
@@ -76,7 +76,7 @@ type container struct {
 	key    name
 
 	fields   []Field // fields that contain the container
-	elements int     // elements of a list before the next one
+	elements int     // number of elements of a list for which enterElement was called
 	columns  columns
 }
 

@@ -1,6 +1,7 @@
 package detect
 
-// kind is a type of value. The order is that of the table in the package's documentation: if two hits overlap, the one whose kind comes first stays.
+// kind is a type of value. If two hits overlap, the one whose kind comes first stays whole. The order is that of the table in the package's
+// documentation, except for types that share a line there.
 type kind int
 
 const (
@@ -37,7 +38,7 @@ const (
 	kindCount
 	firstOptIn = inAadhaar
 
-	knownWord kind = -1 // kind of a dictionary's word; the dictionary has the type
+	knownWord kind = -1 // kind of a value of Known; its type is in hit.word
 )
 
 var kindNames = [kindCount]string{

@@ -2,8 +2,8 @@ package detect
 
 import "strings"
 
-// mac looks for a hardware address that begins with the word from start to end: pairs with : or -, or groups of four with dots.
-// It has 48 or 64 bits. It returns where the address ends.
+// mac looks for a hardware address of 48 or 64 bits that begins with the word from start to end: pairs of digits with :, - or spaces between them,
+// or groups of four with dots. It returns the end of the address, or 0 if there is none.
 func (s *scanner) mac(start, end int) int {
 	size := end - start
 	sep := s.at(end)

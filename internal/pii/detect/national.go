@@ -109,7 +109,8 @@ func (s *scanner) lettered(start int) int {
 	return 0
 }
 
-// compact returns at most limit letters and digits from start on, leaving out single separators between them, and the end of each.
+// compact reads up to limit letters and digits from start on, and skips single separators between them. It returns the characters in upper case, and
+// the end of each.
 func (s *scanner) compact(start, limit int) (string, []int) {
 	var all []byte
 	var ends []int

@@ -11,7 +11,7 @@ const maxGroups = 8
 // shortest is the minimum number of digits in a value, except for addresses of four parts and opt-in types.
 const shortest = 6
 
-// shortestWithin is the minimum number of digits in a row in a value that a letter follows at once.
+// shortestWithin is the minimum length of a run of digits that is a value although a letter directly follows it.
 const shortestWithin = 9
 
 // group is a run of digits. sep is the text between it and the next group: a space, a dash, a dot or a slash, and parentheses.
@@ -37,10 +37,10 @@ type number struct {
 	read     bool // near and far are known
 	near     mask // meanings of the words before the number
 	far      mask
-	placed   bool // heading is known
-	heading  mask // meanings of the heading of its column
-	scaled   string
-	scaledTo int // end of the exponent of scaled
+	placed   bool   // heading is known
+	heading  mask   // meanings of the heading of its column
+	scaled   string // digits of a number with an exponent, written out; empty for other numbers
+	scaledTo int    // end of the exponent of scaled
 }
 
 // numerals looks for values in the digits of the word from start to end, and returns where to continue: end if there are none.
@@ -55,7 +55,7 @@ func (s *scanner) numerals(start, end int) int {
 			i++
 		}
 		if i < end && i-from < shortestWithin && s.text[i] != 'e' && s.text[i] != 'E' {
-			continue // shorter than a value within a word may be
+			continue // too short for a value within a word
 		}
 		if from > start && s.text[from-1]|0x20 == 'x' && s.at(from-2) == '0' && !s.is(from-3, ascii) {
 			return end // 0x10
@@ -135,7 +135,7 @@ done:
 	i := start
 	plus := ""
 	if c := s.at(n.from - 1); n.plus || c == '=' {
-		plus = "+" // encoded plus, as in find?phone=%2B1+212+555+0123
+		plus = "+" // encodes a space, as in find?phone=%2B1+212+555+0123
 	}
 	for n.count < maxGroups {
 		g := group{start: i}
@@ -164,7 +164,7 @@ done:
 	s.scale(n)
 }
 
-// scale reads a number with an exponent, such as 4.111111111111111e15, if it is a whole number and all its digits are written.
+// scale reads a number with an exponent, such as 4.111111111111111e15, if it is a whole number and no digit but a last zero is missing.
 func (s *scanner) scale(n *number) {
 	last := n.groups[0].end
 	fraction := ""
@@ -291,7 +291,8 @@ func (s *scanner) bounded(n *number, groups int) bool {
 	return true
 }
 
-// cutHex reports whether the last of the first groups is the beginning of a hexadecimal number as long as the others, as in 4301 0020 001A.
+// cutHex reports whether the last of the first groups is only the beginning of a hexadecimal number that is as long as the first group, as in
+// 4301 0020 001A.
 func (s *scanner) cutHex(n *number, groups int) bool {
 	last := n.groups[groups-1]
 	end := last.end
@@ -301,7 +302,7 @@ func (s *scanner) cutHex(n *number, groups int) bool {
 	return end > last.end && end-last.start == n.groups[0].len() && !s.is(end, ascii)
 }
 
-// zeroFraction reports whether the fraction of a whole number, as in 12.0, is all that follows at i.
+// zeroFraction reports whether a dot and one to three zeros follow at i, as in the whole number 12.0, and the number ends after them.
 func (s *scanner) zeroFraction(i int) bool {
 	const most = 3
 	end := i + 1
@@ -360,11 +361,11 @@ func (s *scanner) inRow(n *number, groups int) bool {
 	return i < n.from && s.is(i-1, digit)
 }
 
-// maxRowLine is a length greater than that of a line that consists of one value in groups.
+// maxRowLine is more than the maximum length of a line that consists of one value in groups.
 const maxRowLine = 32
 
-// betweenRows reports whether the first groups fill a line, and an adjacent line has as many groups that are no such value: they are no card, and
-// only one of the lines, or neither, begins with a zero.
+// betweenRows reports whether the first groups fill a line of a table of numbers. That is so if an adjacent line has as many groups and is no card
+// number, and if not both lines begin with a zero.
 func (s *scanner) betweenRows(n *number, groups int) bool {
 	start, end := n.groups[0].start, n.groups[groups-1].end
 	if start > 0 && s.text[start-1] != '\n' || end < len(s.text) && s.text[end] != '\n' {
@@ -382,7 +383,7 @@ func (s *scanner) betweenRows(n *number, groups int) bool {
 	return false
 }
 
-// rowBefore returns the number of numbers, separated by spaces, before an offset, up to 2; hexadecimal numbers count.
+// rowBefore counts the numbers before an offset, which are separated by spaces. It counts hexadecimal numbers too, and stops at 2.
 func (s *scanner) rowBefore(i int) (n int) {
 	for ; n < 2; n++ {
 		at := i
@@ -401,7 +402,7 @@ func (s *scanner) rowBefore(i int) (n int) {
 	return n
 }
 
-// rowAfter returns the number of numbers, separated by spaces, after an offset, up to 4; hexadecimal numbers count.
+// rowAfter counts the numbers after an offset, which are separated by spaces. It counts hexadecimal numbers too, and stops at 4.
 func (s *scanner) rowAfter(i int) (n int) {
 	for ; n < 4; n++ {
 		from := s.skip(i, " ")

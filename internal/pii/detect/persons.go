@@ -11,7 +11,7 @@ var ofCountry = map[string][]kind{
 	"KR": {krRRN}, "NL": {nlBSN}, "PL": {plPESEL}, "SE": {sePersonalID}, "TR": {trID},
 }
 
-// Countries returns the codes that Options may name.
+// Countries returns the codes that Options.Countries may contain, in lower case and sorted.
 func Countries() []string {
 	var all []string
 	for code := range ofCountry {
@@ -25,12 +25,12 @@ func Countries() []string {
 type personal struct {
 	kind   kind
 	digits int
-	forms  []string // lengths of its groups with the separators between them; without separators it is always read
+	forms  []string // ways to group the digits: lengths of the groups, with separators; digits without separators are always read
 	check  func(digits string) bool
 	about  mask // words that must be around the number unless it has dots; 0 if it needs none
 }
 
-// personals are compared with a number one after the other.
+// personals lists the personal numbers. The first one that matches a number decides.
 var personals = []personal{
 	{brCPF, 11, []string{"3.3.3-2", "3.3.3.2", "3 3 3 2", "9-2"}, func(d string) bool { return checksMod11(d, 9, 11) && checksMod11(d, 10, 11) && !sameDigits(d) }, 0},
 	{brCNPJ, 14, []string{"2.3.3/4-2", "2.3.3.4-2", "2 3 3 4 2", "8/4-2"}, func(d string) bool { return checksMod11(d, 12, 9) && checksMod11(d, 13, 9) && !sameDigits(d) }, 0},

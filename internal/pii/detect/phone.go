@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// phone looks for a telephone number: a number with a calling code of the numbering plans, a number in a form that only telephone numbers have, or a
-// number that a word or the heading of its column calls one. Any other sequence of digits is a count, a date or a size.
+// phone looks for a telephone number: a number with a calling code of the numbering plans, a number in a form that only telephone numbers have,
+// or a number that is a telephone number according to a word near it or to the heading of its column. Any other sequence of digits is a count, a
+// date or a size.
 func (s *scanner) phone(n *number) int {
 	if s.is(n.from-1, alnum|underscore) || s.at(n.from-1) == '.' && !s.is(n.from-2, letter|high) {
 		return 0
@@ -38,7 +39,7 @@ func (s *scanner) phone(n *number) int {
 	return end
 }
 
-// canonical returns digits without separators, with a plus if they begin with a calling code in which they are assigned.
+// canonical returns digits with a plus before them if they begin with a calling code and its numbering plan has such numbers.
 func canonical(digits string) string {
 	if p, national, ok := callingCode(digits); ok && len(digits) >= 10 && p.assigned(national) {
 		return "+" + digits
@@ -46,7 +47,8 @@ func canonical(digits string) string {
 	return digits
 }
 
-// about reports what the words around the first groups indicate: yes for a telephone number, no for something else.
+// about reports what the words around the first groups indicate: yes for a telephone number, no for something else. Both are false without such
+// words.
 func (s *scanner) about(n *number, groups int) (yes, no bool) {
 	near, far := s.wordsBefore(n)
 	after, unit := s.after(n.groups[groups-1].end)
@@ -97,8 +99,8 @@ func (s *scanner) invites(n *number, groups int) bool {
 	return false
 }
 
-// callable reports whether the first groups are as long as telephone numbers are, and are no number with a fraction and no period of years. Digits
-// without separators must be a number of North America, or have a calling code or a trunk prefix.
+// callable reports whether the first groups are as long as telephone numbers and are no number with a fraction. Digits without separators must be a
+// number of North America, or have a calling code or a trunk prefix.
 func (s *scanner) callable(n *number, groups int) bool {
 	digits := s.digits(n, groups)
 	switch {
@@ -198,8 +200,8 @@ func (s *scanner) international(n *number) (int, string) {
 	return possible, value
 }
 
-// dialled reports whether 00 or 011, whose length is skip, stands for a plus: separators show where the calling code begins and ends, or a word says
-// so.
+// dialled reports whether 00 or 011, whose length is skip, stands for a plus. Either separators show where the calling code begins and ends, or a
+// word is about telephones.
 func (s *scanner) dialled(n *number, skip int) bool {
 	if yes, _ := s.about(n, n.count); yes {
 		return true
@@ -219,7 +221,7 @@ func (s *scanner) spaced(n *number, groups int) bool {
 	return groups > 2 && plans()[s.text[n.groups[0].start:n.groups[0].end]] != nil && uniform(n.groups[:groups])
 }
 
-// signed reports whether a plus before a short number is the sign of one of several numbers, or marks an added line.
+// signed reports whether a plus before a short number is the sign of one of several numbers, or marks an added line of a diff.
 func (s *scanner) signed(n *number) bool {
 	end := n.groups[0].end
 	next := s.skip(end, " ,\t")
@@ -303,7 +305,7 @@ func uniform(groups []group) bool {
 	return true
 }
 
-// sequence has all digits in their order, twice.
+// sequence contains every run of consecutive digits, such as 0123456789, which is no telephone number.
 const sequence = "01234567890123456789"
 
 // domestic reads numbers as people write them within their country.
@@ -332,7 +334,8 @@ func (s *scanner) domestic(n *number) (int, string) {
 	return best, value
 }
 
-// continues reports whether the next group may belong to the number: the separator stays the same, except after the area code.
+// continues reports whether the next group may belong to the number. After more than two groups, the separator must stay the same, or be a space or a
+// dash.
 func continues(n *number, groups int) bool {
 	sep := n.groups[groups-1].sep
 	return groups <= 2 || sep == n.groups[groups-2].sep || sep == " " || sep == "-"

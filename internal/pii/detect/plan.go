@@ -7,13 +7,13 @@ import (
 	"sync"
 )
 
-// phonePlan has a line for each calling code, with the first three digits of national numbers for each of their lengths. A test generates it from
-// libphonenumber's metadata.
+// phonePlan has a line for each calling code. The line lists the possible first three digits of national numbers, by the length of the numbers. A
+// test generates phonePlan from libphonenumber's metadata.
 //
 //go:embed phones.txt
 var phonePlan string
 
-// prefixes is a set of beginnings of three digits.
+// prefixes is a set of prefixes of three digits.
 type prefixes [16]uint64
 
 func (p *prefixes) has(digits string) bool {
@@ -23,7 +23,7 @@ func (p *prefixes) has(digits string) bool {
 
 const maxNational = 15 // digits, the calling code included: ITU-T E.164
 
-// plan holds the beginnings of the national numbers of a calling code, by their length.
+// plan holds the prefixes of the national numbers of a calling code, by the length of the numbers.
 type plan [maxNational + 1]*prefixes
 
 // plans returns the numbering plans by calling code.
@@ -53,7 +53,7 @@ var plans = sync.OnceValue(func() map[string]*plan {
 	return all
 })
 
-// assigned reports whether the plan has national numbers of this length and beginning.
+// assigned reports whether the plan has national numbers with this length and prefix.
 func (p *plan) assigned(national string) bool {
 	return p != nil && len(national) >= 3 && len(national) <= maxNational && p[len(national)] != nil && p[len(national)].has(national)
 }

@@ -13,7 +13,7 @@ const (
 	underscore
 	high    // not ASCII
 	escape  // first byte of a possible escape
-	trigger // makes the scanner look closer
+	trigger // byte at which mark looks for values
 
 	letter = upper | lower
 	alnum  = letter | digit

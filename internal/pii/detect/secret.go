@@ -47,7 +47,7 @@ func (s *scanner) keyFormat(start int) int {
 	return 0
 }
 
-// KeyPrefix returns the prefix that all keys of a service have, such as ghp_, if key is such a key, and "" otherwise.
+// KeyPrefix returns the prefix of the keys of a service, such as ghp_, if key has the format of these keys. For any other text it returns "".
 func KeyPrefix(key string) (prefix string) {
 	if len(key) < 2 {
 		return ""
@@ -77,8 +77,8 @@ func random(text string) bool {
 	return entropy(text) >= 2.8 && (classesSeen&digit != 0 || classesSeen&letter == letter && len(text) >= 16)
 }
 
-// random checks the characters after the prefix of a format. For capitals and hexadecimal digits it requires less than the function random, because the
-// prefix is evidence already.
+// random checks the characters after the prefix of a format. For capitals and hexadecimal digits it requires less than the function random,
+// because the prefix is evidence already.
 func (f *format) random(text string) bool {
 	if f.alphabet == inUpper || f.alphabet == inHex {
 		return entropy(text) >= 2.3
@@ -104,7 +104,7 @@ func entropy(text string) float64 {
 	return sum
 }
 
-// webToken looks for a JSON web token: two or more parts in base64, the first of which is an object.
+// webToken looks for a JSON web token: two or more parts in base64, of which the first is a JSON object.
 func (s *scanner) webToken(start int) int {
 	i, parts := start, 0
 	for {
@@ -213,7 +213,7 @@ func (s *scanner) run64(i int) int {
 	return end
 }
 
-// telegram looks for the token of a bot around the colon at i: 123456789:AA…, which URLs have after bot.
+// telegram looks for the token of a bot around the colon at i: 123456789:AA…. In a URL, the word bot is directly before the token.
 func (s *scanner) telegram(i int) {
 	start := i
 	for i-start < 10 && s.is(start-1, digit) {
@@ -270,7 +270,7 @@ func (s *scanner) azure(i int) {
 // maxKeyBlock is the maximum size of a private key in PEM form; a key of 16384 bits has 12,500 bytes.
 const maxKeyBlock = 32 << 10
 
-// privateKey looks for a block in PEM form at the first dash.
+// privateKey looks for a private key in PEM form. start is the offset of its first dash.
 func (s *scanner) privateKey(start int) int {
 	const begin, end, dashes = "-----BEGIN ", "-----END ", "-----"
 	if !strings.HasPrefix(s.text[start:], begin) {
@@ -300,7 +300,7 @@ func (s *scanner) privateKey(start int) int {
 	return start + len(block)
 }
 
-// maxUserinfo is the maximum length of user:password in an address.
+// maxUserinfo is the maximum length of user:password in a URL or a data source name.
 const maxUserinfo = 256
 
 // userinfoAt looks for user:password@ after the colon of scheme://.
@@ -332,7 +332,7 @@ func (s *scanner) dataSource(at int) {
 		return
 	}
 	host, _, closed := strings.Cut(rest[strings.IndexByte(rest, '(')+1:], ")")
-	if !closed || strings.ContainsAny(host, " \\+*?|(^$'\"`") { // an expression: name:([a-z]+)@([a-z]+)
+	if !closed || strings.ContainsAny(host, " \\+*?|(^$'\"`") { // a regular expression: name:([a-z]+)@([a-z]+)
 		return
 	}
 	before := s.text[s.border(max(0, at-maxUserinfo)):at]

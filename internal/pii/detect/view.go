@@ -66,7 +66,7 @@ func normalize(text string) view {
 		}
 		r, size := decode(text[i:])
 		folded := fold(r)
-		if text[i] >= 0xC2 && folded == r { // its reading depends on its neighbours
+		if text[i] >= 0xC2 && folded == r { // the characters beside it may change how it is read
 			switch last := v.last(text, i, copied, &out); {
 			case isMark(r) && last != 0 && classes[last]&(letter|high) == 0:
 				folded = -1
@@ -110,7 +110,7 @@ func (v *view) last(text string, i, copied int, out *strings.Builder) byte {
 	return out.String()[out.Len()-1]
 }
 
-// isMark reports whether r is a mark that is written over the character before it, such as an accent, a stroke or the key around a digit.
+// isMark reports whether r is a mark that combines with the character before it, such as an accent, a stroke, or the keycap around a digit.
 func isMark(r rune) bool {
 	return r >= 0x300 && r < 0x370 || r >= 0x1AB0 && r < 0x1B00 || r >= 0x1DC0 && r < 0x1E00 || r >= 0x20D0 && r < 0x2100 || r >= 0xFE20 && r < 0xFE30
 }
@@ -186,7 +186,7 @@ func fold(r rune) rune {
 	return r
 }
 
-// invisible reports whether r is one of the invisible characters of Unicode besides format characters: a joiner of graphemes, fillers.
+// invisible recognizes the invisible characters outside of Unicode's category Cf, the format characters: a grapheme joiner, fillers and others.
 func invisible(r rune) bool {
 	switch r {
 	case 0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2065, 0x3164, 0xFFA0:

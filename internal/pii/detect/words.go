@@ -10,13 +10,13 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Words are values, such as names, that are found as whole words in any text. The case of letters does not matter, and any space stands for any
-// other. The time of a search does not depend on their number. Words are safe for concurrent use.
+// Words are values, such as names, that are found as whole words in any text. The case of letters does not matter, and all kinds and numbers of
+// spaces are equal. The time of a search does not depend on their number. Words are safe for concurrent use.
 //
 // A value that would be found in too many texts is left out; see worthFinding.
 type Words struct {
 	mu    sync.RWMutex
-	nodes map[string]int // next nodes, by a node and a word, see appendStep; 0 is the root
+	nodes map[string]int // trie of words: the next node by a step from a node (see appendStep); node 0 is the root
 	types map[int]string // types of the values that end at a node
 	begin [1 << 10]uint64
 }
@@ -29,7 +29,7 @@ const (
 	maxGap   = 64 // maximum bytes between two words of a value
 )
 
-// Add adds a value of a type. Of equal values the first one counts.
+// Add adds a value of a type. If the value has been added before, its first type stays.
 func (w *Words) Add(text, typ string) {
 	v := normalize(text)
 	if len(v.text) > maxKnown || !worthFinding(v.text) {
@@ -93,14 +93,15 @@ func (w *Words) match(text string, start, end int) (stop int, typ string) {
 	return stop, typ
 }
 
-// beginSlot returns the bit of begin that is set if a value begins with a word. Most words have different bits.
+// beginSlot returns the index of a bit of Words.begin. The bit is set if a value begins with the word of step, which is a step from the root. Few
+// words share a bit.
 func beginSlot(step []byte) int {
 	word := step[rootStep:]
 	slot := len(word) + int(word[0])<<11 + int(word[len(word)-1])<<6 + int(word[len(word)/2])<<3
 	return slot & (1<<16 - 1)
 }
 
-const rootStep = 4 // bytes of the node before the first word
+const rootStep = 4 // number of bytes of the node in a step; in a step from the root, the word follows
 
 // appendStep appends the key of a step: the node, the text between the words, and the next word.
 func appendStep(to []byte, node int, gap, next string) []byte {

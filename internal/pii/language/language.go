@@ -1,11 +1,12 @@
 // Package language puts values into texts that another program reads as code: SQL, shell commands, HTML, URLs, CSV.
 //
-// A program has tokens in place of values, so its own escaping has no effect: a program that doubles the quotes of a name finds none in [NAME_1]. The
-// values are escaped when they replace the tokens, each for its place: Put reads the text around a token to determine the kind of string, attribute or
-// part that contains the token. It refuses a value if the text does not determine this, or if there is no safe way to write the value.
+// A program has tokens in place of values, so its own escaping has no effect: a program that doubles the quotes of a name finds none in [NAME_1].
+// The values are escaped when they replace the tokens, each for its place: Put reads the text around a token to determine the kind of string,
+// attribute or part that contains the token. It refuses a value if the text does not determine this, or if there is no safe way to write the
+// value.
 //
-// Put reads the syntax that all dialects share. In a text that dialects read differently, such as an SQL string with a backslash, it accepts only values
-// without special characters.
+// Put reads the syntax that all dialects share. In a text that dialects read differently, such as an SQL string with a backslash, it accepts only
+// values without special characters.
 package language
 
 import (
@@ -19,12 +20,12 @@ type Language string
 // Languages.
 const (
 	None  Language = "none"  // text for people
-	SQL   Language = "sql"   //
+	SQL   Language = "sql"   // SQL of any dialect
 	Shell Language = "shell" // commands of a POSIX shell
 	HTML  Language = "html"  // HTML or XML
 	JSON  Language = "json"  // not for Put, because each string of a JSON text has its own language
-	URL   Language = "url"   //
-	CSV   Language = "csv"   //
+	URL   Language = "url"   // an absolute or relative URL
+	CSV   Language = "csv"   // cells with any of the usual separators
 	Code  Language = "code"  // any other language
 )
 
@@ -104,8 +105,8 @@ func refuse(others, why string) writer {
 	}
 }
 
-// scan calls at for each place, and step at positions outside of the places, with all of the text from there on. step returns the number of bytes that it has
-// read.
+// scan reads a text from its start to its end. It calls at for each place. At a position outside of the places it calls step with the text from that
+// position on; step returns the number of bytes by which scan moves on.
 func scan(text string, places []Place, step func(rest string) int, at func(p Place)) {
 	next := 0
 	for i := 0; i < len(text) || next < len(places); {

@@ -19,7 +19,7 @@ func inSQL(text string, places []Place) (all []writer) {
 		block   = "/*"
 		unknown = "?"
 	)
-	within := plain // one of the constants, the present quote, or the present dollar quote
+	within := plain // construct at the current position: one of the constants, or the quote or dollar quote that opened it
 	scan(text, places, func(rest string) int {
 		switch within {
 		case plain:

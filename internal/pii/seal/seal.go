@@ -3,8 +3,8 @@
 // A value is encrypted with AES-SIV (RFC 5297), and its session is the associated data: what is sealed for one session cannot be opened for another.
 // Sealed values show which values of a session are equal, and how long they are, but nothing else.
 //
-// All keys are derived from master keys, which are configured or made (see [Open]). The first master key seals. The others, its predecessors, only
-// open values that they have sealed.
+// All keys are derived from master keys, which are configured or generated (see [Open]). New values are sealed with the first master key. The others
+// are its predecessors; they only open the values that were sealed with them.
 package seal
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/tink-crypto/tink-go/v2/daead/subtle"
 )
 
-// Overhead is the number of bytes that a sealed value is longer than the value: the id of its key, and the synthetic IV.
+// Overhead is the size in bytes of what sealing adds to a value: the id of the key, and the synthetic IV.
 const Overhead = idSize + 16
 
 const idSize = 4
@@ -50,7 +50,7 @@ type LookupKey [16]byte
 
 // Keys seal and open values. They are safe for concurrent use.
 type Keys struct {
-	keys []*key // the first seals
+	keys []*key // keys of the master keys, the newest first; only the first seals
 	from string // places where the keys are configured, for errors
 }
 
@@ -58,7 +58,7 @@ type Keys struct {
 type key struct {
 	id     [idSize]byte
 	cipher *subtle.AESSIV
-	macs   sync.Pool // pool of hash.Hash, keyed
+	macs   sync.Pool // keyed hashes, of type hash.Hash
 }
 
 // New derives keys from master keys of at least 32 bytes, the newest first. from names the places where users configure them, for errors.
