@@ -44,7 +44,7 @@ func (t *Tool) params() []param {
 	return append(first, rest...)
 }
 
-// Arguments returns the input object of a call that was written with one input value or, if there are any, with positional arguments. A single plain
+// Arguments returns the input object of a call. The call has positional arguments or, if positional is empty, one input value. A single plain
 // object is the input itself, unless none of its keys is a property of the tool and the first property takes an object. Otherwise the arguments fill
 // the properties: required ones first, then the others, in the order of the schema. Trailing nulls count as missing.
 func (t *Tool) Arguments(input json.RawMessage, positional []json.RawMessage) (json.RawMessage, error) {
@@ -123,7 +123,7 @@ func (t *Tool) readTexts(input json.RawMessage) json.RawMessage {
 	return append(out, input[done:]...)
 }
 
-// takes reports whether a text is the JSON of a value that a schema takes, other than a string.
+// takes reports whether a text is the JSON of a value, but not of a string, whose type a schema takes.
 func (t *Tool) takes(s *schema.Value, text string) bool {
 	if !json.Valid([]byte(text)) || strings.TrimSpace(text) != text {
 		return false

@@ -4,10 +4,11 @@
 // # What is learned of answers
 //
 // If a tool has no output schema, the catalog learns the structure of its answers (Learn): kinds of values and names of fields. It keeps the name of
-// a field only if the name is made of common words or of the server's own words. Such a name need not be common to all users, because a server may
+// a field only if the name is made of common words or of the server's own words. Even so, a name may belong to one user only, because a server may
 // answer each user with fields that the user has named. The answers to one user do not show which names these are. So what is learned belongs to the
-// user of the answers, and View shows it to no one else. If a name were shown once several users have seen it, it would still tell a guesser that
-// others have it. The memory for each user and for all users together is limited; what has not been answered for the longest time is forgotten.
+// user of the answers, and View shows it to no one else. It would not help to show a name once several users have seen it: a user who guesses a name
+// would then find out that others have it. The memory for each user and for all users together is limited. If it is full, the catalog forgets the
+// tools whose last answer is the oldest.
 package catalog
 
 import (
@@ -35,10 +36,10 @@ type Catalog struct {
 	checks    *slots.Slots                  // slots for expensive validations
 	shapes    shapes                        // learned shapes of answers
 	usage     *usage                        // tools that users called after searches; nil if this is not recorded
-	computing *slots.Computing              // turns of searches of users; nil if they are not limited
+	computing *slots.Computing              // limit on simultaneous searches of users; nil if there is none
 }
 
-// Compute makes searches of users take turns. It must be called before any search.
+// Compute sets the limit on simultaneous searches of users. It must be called before any search.
 func (c *Catalog) Compute(turns *slots.Computing) { c.computing = turns }
 
 // New returns an empty catalog.
@@ -120,8 +121,8 @@ func (c *Catalog) Module(server string) (frame.Module, error) {
 	}, nil
 }
 
-// Problems returns the faults of servers that change what a program can write: names that come to the same identifier, tools that are listed twice,
-// and full names that are not unique.
+// Problems returns the faults of servers that change how programs can name tools: names that give the same identifier, tools that are listed twice,
+// tool names that are left out, and full names that are not unique.
 func (c *Catalog) Problems() []string { return slices.Clone(c.now.Load().problems) }
 
 // entry holds what depends on one server alone. It is reused unchanged when another server changes.
@@ -227,7 +228,7 @@ type member struct {
 	*entry
 	identifier string
 	folds      []string
-	toolFolds  []string // folded names by which tools are found
+	toolFolds  []string // folds, and the folded aliases of the server: its tools are found by each of them together with the tool's folded name
 }
 
 // snapshot is one state of the catalog; it never changes. It contains no map of all tools, so that a change is cheap even if there are many tools.

@@ -39,7 +39,7 @@ const (
 // cycles finds references among schemas that apply to one value.
 type cycles struct {
 	root    map[string]any
-	alone   bool // a reference disables the keywords beside it, as before draft 2019-09
+	alone   bool // reports that a reference disables the keywords beside it, as before draft 2019-09
 	all     []map[string]any
 	anchors map[string]map[string]any
 	seen    map[uintptr]visit // visits by the address of a map

@@ -23,7 +23,7 @@ type Details struct {
 	Call          string          `json:"call"` // how to write a call
 	Instructions  string          `json:"instructions,omitempty"`
 	SchemaProblem string          `json:"schemaProblem,omitempty"`
-	// Destinations are set only by Reviewed, because programs and models do not see them.
+	// Destinations are set only by Reviewed, because they are shown to people and not to programs and models.
 	Destinations []destination.Destination `json:"destinations,omitempty" doc:"Arguments that say where a call sends something: what rules with destinations: default are about."`
 }
 
@@ -122,7 +122,7 @@ func (v View) Outlines(name string) (arguments, answer dts.Outline, err error) {
 	return in.Outline(), out.Outline(), nil
 }
 
-// validJSON returns raw, or otherwise if a server sent no valid JSON.
+// validJSON returns raw if it is valid JSON. If a server sent something else, validJSON returns the argument otherwise.
 func validJSON(raw, otherwise json.RawMessage) json.RawMessage {
 	if json.Valid(raw) {
 		return raw
@@ -157,7 +157,7 @@ func (v View) Declarations() string {
 	return b.String()
 }
 
-// declared is a server's declaration. declaredOf is what it was made of, apart from the tools.
+// declared is the declaration of a server. declaredOf holds what the text depends on, apart from the tools.
 type declared struct {
 	text string
 	declaredOf
@@ -169,8 +169,8 @@ type declaredOf struct {
 	revision   int64  // revision of the user's learned shapes
 }
 
-// declaration returns the declaration of a server. It is cached until something changes that it is made of. Declarations with learned shapes are
-// cached for one user at a time.
+// declaration returns the declaration of a server. The declaration is cached until its contents change. Declarations with learned shapes are cached for
+// one user at a time.
 func (v View) declaration(e *member) string {
 	of, kept := declaredOf{identifier: e.identifier}, &e.declared
 	if of.revision = v.shapes.revisionOf(v.user, e.Name); of.revision > 0 {

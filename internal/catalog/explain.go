@@ -256,7 +256,7 @@ func (x *explainer) value(location []string) any {
 	return value
 }
 
-// property describes a property of the object schema at: its name, type and description.
+// property describes a property of an object by its name, type and description. at is the schema of the object.
 func (x *explainer) property(at *schema.Value, name string) string {
 	text := quoted(name)
 	s := at.Get("properties").Get(name)

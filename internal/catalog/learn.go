@@ -28,7 +28,7 @@ const (
 	settled = 5
 	// maxDrift is the maximum number of differences that are remembered of one tool.
 	maxDrift = 8
-	// After more than certain answers without a difference, only every sparse-th answer is examined.
+	// After more than 32 answers without a difference (certain), only one answer in 8 is examined (sparse).
 	certain, sparse = 32, 8
 )
 
@@ -45,20 +45,20 @@ type learned struct {
 	drift   []string
 	used    time.Time // time of the last answer
 
-	now atomic.Pointer[published] // nil if nothing is learned
+	now atomic.Pointer[published] // part that readers see; nil if nothing is learned
 
 	places int  // size that shapes has counted; guarded by shapes.mu
 	gone   bool // shapes has forgotten this value; guarded by shapes.mu
 }
 
-// published is what readers see.
+// published is the part of a learned value that readers see. Readers need not lock the learned value.
 type published struct {
 	Learned
 	output    func() *schema.Value
 	signature atomic.Pointer[signature]
 }
 
-// signature is the signature of a tool as it was listed at one time.
+// signature is a cached signature. tool is the value that it was made for; a new listing has a new value.
 type signature struct {
 	tool *Tool
 	text string

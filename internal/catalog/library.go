@@ -123,7 +123,8 @@ func (c *Catalog) Answer(ctx context.Context, user, name string, args json.RawMe
 	return nil, fmt.Errorf("unknown catalog call %q", shown(name))
 }
 
-// answerSearch returns hits in the requested detail: "name" for names, "full" for Details, and otherwise name, description and signature.
+// answerSearch returns the tools that it finds in the requested detail: their names for "name", their Details for "full", and hits for any other
+// detail.
 func (c *Catalog) answerSearch(ctx context.Context, user, query string, limit int, detail string) (any, error) {
 	hits := c.Search(ctx, user, query, limit)
 	switch detail {

@@ -11,11 +11,11 @@ import (
 // to megabytes: (...){1000} is written out a thousand times.
 const (
 	maxPattern      = 2000    // maximum length of a pattern in bytes
-	maxInstructions = 100_000 // approximate maximum for all patterns of a schema together
-	maxInputPattern = 10_000  // maximum for a pattern that is a value of the input
+	maxInstructions = 100_000 // approximate maximum number of instructions of all patterns of a schema together
+	maxInputPattern = 10_000  // maximum number of instructions of a pattern that is a value of the input
 )
 
-// pattern is a compiled pattern.
+// pattern is a compiled regular expression. instructions is the approximate number of its instructions; it is set only for patterns of the schema.
 type pattern struct {
 	*regexp.Regexp
 	instructions int

@@ -70,8 +70,8 @@ func shown(name string) string {
 	return ident.OneLine(clip.Text(name, 100))
 }
 
-// Resolve finds a tool by its full name. The exact name always works; otherwise case and everything that is neither
-// letter nor digit are ignored, and identifiers work too. The error is an *UnknownError, *HeldError or *AmbiguousError.
+// Resolve finds a tool by its full name. It looks for the exact name first. If no tool has it, Resolve ignores case and all characters that are
+// neither letters nor digits, and accepts identifiers in place of names. The error is an *UnknownError, *HeldError or *AmbiguousError.
 func (c *Catalog) Resolve(name string) (*Tool, error) { return c.ResolveIn("", name) }
 
 // ResolveIn finds a tool by its server and by its name or function name there, with the same tolerance as Resolve. Without a server it does the same

@@ -116,7 +116,8 @@ func (s *ShapeFile) write() {
 	}
 }
 
-// merge writes what is learned together with what other processes have written. Of two entries for the same tool it keeps the one with more answers.
+// merge writes what is learned together with what other processes have written. Of two entries with the same shapeKey it keeps the one with more
+// answers.
 func (s *ShapeFile) merge() error {
 	others, err := readShapes(s.file)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/catalog/shape"
 )
 
-// Limits of the learned shapes, in places of shapes (shape.Size). A place takes about half a kilobyte of memory. Beyond a limit, what has not been
-// answered for the longest time is forgotten.
+// Limits of the learned shapes, in places of shapes (shape.Shape.Size). A place takes about half a kilobyte of memory. Beyond a limit, the tools whose
+// last answer is the oldest are forgotten.
 const (
 	maxUserPlaces = 16_000 // maximum number of places of one user
 	maxPlaces     = 64_000 // maximum number of places of all users
@@ -58,7 +58,7 @@ type shapesOf struct {
 
 // learnedServer describes what a user has learned of one server.
 type learnedServer struct {
-	tools    int
+	tools    int   // number of the server's tools in shapesOf.tools
 	revision int64 // number that differs after each change
 }
 
@@ -128,7 +128,7 @@ func (s *shapes) add(l *learned) *learned {
 	return l
 }
 
-// grown counts what was learned. news means that readers see something new.
+// grown counts the size of a shape after an answer. news reports that the answer has changed what readers see.
 func (s *shapes) grown(l *learned, news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +147,7 @@ func (s *shapes) grown(l *learned, news bool) {
 	}
 }
 
-// resize counts the size of a shape, and forgets the oldest shapes if there are too many.
+// resize counts the size of a shape, and forgets the oldest shapes if the limits are exceeded.
 func (s *shapes) resize(l *learned) {
 	u := s.users[l.user]
 	grown := toolPlaces + l.shape.Size() - l.places
@@ -184,7 +184,7 @@ func (s *shapes) forget(u *shapesOf, e *list.Element) {
 	}
 }
 
-// changes returns a channel that receives a token when something was learned.
+// changes returns a channel that receives a value when something was learned.
 func (s *shapes) changes() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

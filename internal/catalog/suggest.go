@@ -27,8 +27,8 @@ func (s *snapshot) suggestServers(name string) []string {
 	return nearest(name, closest, 0, known)
 }
 
-// nearest returns the n names that have the most pairs of letters in common with name. Their score is at least least; names with equal scores keep
-// their order.
+// nearest returns the n names that have the most pairs of letters in common with name. Names whose score is below the argument least are left out;
+// names with equal scores keep their order.
 func nearest(name string, n int, least float64, known ...[]pairs) []string {
 	want := pairsOf(name)
 	var names []string

@@ -34,7 +34,7 @@ type Tool struct {
 	OutputSchema json.RawMessage // JSON Schema of structuredContent; empty if unknown
 	Annotations  Annotations
 
-	derived *derived // nil for a tool outside of a catalog, which is then derived at each use
+	derived *derived // values computed from the definition; nil for a tool outside of a catalog, for which get computes them at each use
 }
 
 // derived holds what follows from a tool's definition; each part is computed at its first use.
@@ -126,7 +126,7 @@ func (t *Tool) findWraps() bool {
 	return properties.Is(schema.Object) && len(properties.Members) == 1 && properties.Members[0].Name == "result"
 }
 
-// types holds the types of the tool's schemas.
+// types holds the TypeScript types of a tool's input and answer.
 type types struct{ input, answer dts.Type }
 
 func (t *Tool) findTypes() types {

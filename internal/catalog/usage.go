@@ -11,7 +11,7 @@ import (
 // Limits of what is remembered of the use of tools. All of it is in memory.
 const (
 	maxUsageUsers = 1000 // maximum number of users; the user with the oldest search is forgotten
-	maxUsageWords = 400  // maximum number of words of one user; beyond it all counts are halved, and single uses are dropped
+	maxUsageWords = 400  // maximum number of words of one user; beyond it counts below 1 are dropped, and all others are halved
 	maxUsageTools = 8    // maximum number of tools of one word
 	usageWindow   = 30 * time.Minute
 )
@@ -108,7 +108,7 @@ func (h *habits) halve() {
 			delete(h.words, word)
 		}
 	}
-	for word := range h.words { // in random order, regardless of how frequent a word is
+	for word := range h.words { // maps are iterated in random order, so the dropped words are random ones, however frequent they are
 		if len(h.words) <= maxUsageWords {
 			return
 		}

@@ -21,7 +21,7 @@ import (
 // and contains no value of the input.
 type InvalidInputError struct {
 	Tool     string
-	Problems []string // at most five problems
+	Problems []string // descriptions, at most maxProblems
 }
 
 func (e *InvalidInputError) Error() string {

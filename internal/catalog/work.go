@@ -30,7 +30,7 @@ type work struct {
 type position struct {
 	same        []*jsonschema.Schema // schemas above this one that apply to the same value
 	depth       int                  // depth of the value in the input
-	unevaluated bool                 // a schema above needs to know which properties or items are evaluated
+	unevaluated bool                 // reports that a schema above needs to know which properties or items are evaluated
 }
 
 func (w *work) full() bool {

@@ -60,7 +60,7 @@ func (c *Command) Header(ctx context.Context, _ string) (name, value string, err
 	}
 }
 
-// Refused implements [Source]. After the first refusal, the next Header runs the command again.
+// Refused implements [Source]. After a 401 it drops the refused credential from the cache, so that the next Header runs the command again.
 func (c *Command) Refused(_ context.Context, _, value string, again bool, status int, _ http.Header) error {
 	if status == http.StatusForbidden {
 		return ErrNotMeant
@@ -148,7 +148,7 @@ func withScheme(header, credential string) string {
 type Keys struct {
 	Server   string
 	HeaderIn string            // name of the header
-	ByUser   map[string]string // the key * is for all other users
+	ByUser   map[string]string // keys by user; the entry "*" is for all other users
 }
 
 var _ Source = (*Keys)(nil)

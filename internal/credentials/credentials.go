@@ -17,8 +17,9 @@ type Source interface {
 	// error if the credential is not available at the moment.
 	Header(ctx context.Context, user string) (name, value string, err error)
 	// Refused is called after the server answered 401 or 403 to a request with the given header value. If Refused returns nil, the caller sends
-	// the request again, with a new header; again means that it has already done so. A [*NeedsLogin] means that a person has to log in,
-	// [ErrNotMeant] that the refusal is not about the credential; any other error is the reason why there is no other credential.
+	// the request again, with a new header. again reports that the refused request was already such a repetition. The error is a [*NeedsLogin] if
+	// a person has to log in, and [ErrNotMeant] if the refusal is not about the credential. Any other error is the reason why there is no other
+	// credential.
 	Refused(ctx context.Context, user, value string, again bool, status int, answer http.Header) error
 }
 
@@ -29,7 +30,7 @@ var ErrNotMeant = errors.New("the server refuses what the credential permits")
 type NeedsLogin struct {
 	Server string
 	Scopes []string // scopes for the login, if the server named any
-	Reason string   // for the operator: why an earlier login is not enough; may be empty
+	Reason string   // why an earlier login is not enough, for the operator; may be empty
 }
 
 // Error returns how to log in.

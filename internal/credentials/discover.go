@@ -161,8 +161,8 @@ type found struct {
 	meta     *oauthex.AuthServerMeta
 }
 
-// probe is a request that a server has to refuse before a login and accept after it. Some servers accept probe from everybody, but refuse
-// listing before a login.
+// probe is a request that a server has to refuse before a login and accept after it. Some servers accept probe without a login; listing is a
+// request that they refuse.
 const (
 	probe = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
 		`"clientInfo":{"name":"mcp-code-exec-harness","version":"login"}}}`

@@ -35,7 +35,7 @@ type grant struct {
 	Refresh string    `json:"refresh,omitempty"`
 	Expiry  time.Time `json:"expiry,omitzero"` // expiry of the access token; zero if unknown
 	Scopes  []string  `json:"scopes,omitempty"`
-	Wanted  []string  `json:"wanted,omitempty"` // scopes that the server has asked for since
+	Wanted  []string  `json:"wanted,omitempty"` // scopes that the server has asked for since the login
 	Void    string    `json:"void,omitempty"`   // why the tokens can no longer be used
 }
 

@@ -35,7 +35,7 @@ type Granted struct {
 	Issuer  string    `json:"issuer"`
 	Scopes  []string  `json:"scopes,omitempty"`
 	Expires time.Time `json:"expires,omitzero"` // expiry of the access token
-	Renewed bool      `json:"renewed"`          // there is a refresh token
+	Renewed bool      `json:"renewed"`          // reports that the tokens include a refresh token
 }
 
 const callbackPath = "/callback"
@@ -81,7 +81,7 @@ func (o *OAuth) Login(ctx context.Context, user string, b Browser) (*Granted, er
 	return &Granted{g.Issuer, g.Scopes, g.Expiry, g.Refresh != ""}, nil
 }
 
-// authorize gets a code and exchanges it. It closes the listener.
+// authorize lets the person log in, and exchanges the code at the end of the login for tokens. It closes the listener.
 func (o *OAuth) authorize(ctx context.Context, user string, f *found, redirect string, listener net.Listener, b Browser) (*grant, error) {
 	state := rand.Text()
 	callback := serveCallback(listener, state)
@@ -128,7 +128,7 @@ func (o *OAuth) authorize(ctx context.Context, user string, f *found, redirect s
 func (o *OAuth) asRegistered(g *grant, meta *oauthex.AuthServerMeta) {
 	g.ClientID, g.ClientSecret, g.AuthStyle = o.server.ClientID, o.server.ClientSecret, oauth2.AuthStyleInParams
 	if g.ClientSecret != "" && !slices.Contains(meta.TokenEndpointAuthMethodsSupported, "client_secret_post") {
-		g.AuthStyle = oauth2.AuthStyleInHeader // the default for servers that name no method (RFC 8414)
+		g.AuthStyle = oauth2.AuthStyleInHeader // client_secret_basic, also the default for servers that name no method (RFC 8414)
 	}
 }
 
@@ -232,7 +232,7 @@ func (c *callback) wait(ctx context.Context, pasted func(context.Context) (strin
 			if meta.AuthorizationResponseIssParameterSupported {
 				return "", errors.New("paste the whole address that the browser was sent to: the code alone does not say who issued it")
 			}
-			return text, nil // PKCE binds it to this login
+			return text, nil // PKCE binds the code to this login
 		}
 		if subtle.ConstantTimeCompare([]byte(query.Get("state")), []byte(c.state)) != 1 {
 			return "", errors.New("that is the end of another login: its state is not the one of this login")

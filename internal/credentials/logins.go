@@ -2,13 +2,13 @@ package credentials
 
 import "fmt"
 
-// Logins are the OAuth logins of the configured servers. They must not change while they are in use.
+// Logins has an entry for each configured server, by the server's name. It must not change while it is in use.
 type Logins map[string]Login
 
-// Login is the login of one server.
+// Login says how people log in to one server.
 type Login struct {
-	OAuth *OAuth // nil if the server has no OAuth
-	Err   error  // why the server cannot be used
+	OAuth *OAuth // source of the server's tokens; nil if the server does not use OAuth
+	Err   error  // reason why the configured server cannot be used; nil if it can
 }
 
 // Of returns the OAuth source by which people log in to a server. The error is the reason why no person logs in to it.

@@ -30,7 +30,7 @@ type Server struct {
 	Issuer       string   // authorization server for the login; if empty, the one that the server names
 	Scopes       []string // scopes to ask for; if empty, those that the server names
 	RedirectPort int      // port of the loopback address that a login returns to; 0 means any port
-	PerUser      bool     // each user logs in; otherwise one login is for all users
+	PerUser      bool     // true if each user logs in, false if one login is for all users
 	AllowPrivate bool     // metadata and tokens may come from loopback and private addresses
 	// Machine means that no person logs in: the tokens are for the client itself (RFC 6749, section 4.4). It needs ClientID, ClientSecret and
 	// Issuer.
@@ -179,7 +179,7 @@ func (o *OAuth) void(ctx context.Context, user, access, why string) error {
 }
 
 // refresh renews the access token of a user, once for all concurrent callers, and stores the new grant before it is used. If access has already
-// been replaced, it returns the present grant. The renewal goes on after the end of ctx: if a refresh token was used and its successor is lost,
+// been replaced, it returns the present grant. The renewal continues after ctx has ended: if a refresh token was used and its successor is lost,
 // the login is lost.
 func (o *OAuth) refresh(ctx context.Context, user, access string) (*grant, error) {
 	done := o.refreshing.DoChan(user+"\x00"+access, func() (any, error) {
@@ -203,13 +203,13 @@ func (o *OAuth) refresh(ctx context.Context, user, access string) (*grant, error
 	}
 }
 
-// renew does the work of refresh while the lock of all processes is held.
+// renew does the work of refresh. The caller holds the lock on the user's grant that all processes share (see OAuth.locked).
 func (o *OAuth) renew(ctx context.Context, user, access string) (*grant, error) {
 	g, err := o.load(ctx, user)
 	if err != nil {
 		return nil, err
 	}
-	if g != nil && g.Access == access { // the unsaved grant is newer
+	if g != nil && g.Access == access { // a renewed grant that could not be stored is newer than this one
 		o.mu.Lock()
 		if later := o.unsaved[user]; later != nil {
 			g = later
@@ -249,7 +249,7 @@ func (o *OAuth) renew(ctx context.Context, user, access string) (*grant, error) 
 	return nil, o.needsLogin(g)
 }
 
-// asClient gets a token for the client itself. before is its present grant; it may be nil.
+// asClient gets a token for the client itself. before is the client's present grant, or nil.
 func (o *OAuth) asClient(ctx context.Context, before *grant) (*grant, error) {
 	g := &grant{URL: o.server.URL}
 	if before != nil && before.ClientID == o.server.ClientID && sameIssuer(before.Issuer, o.server.Issuer) {
@@ -305,8 +305,8 @@ func (g *grant) take(t *oauth2.Token) {
 // maxToken is the maximum size of a token, in bytes: tokens are sent in a header.
 const maxToken = 16 << 10
 
-// token requests a token from a token endpoint. x/oauth2 sends no resource when it renews a token by itself, so a renewal is an exchange with
-// other parameters and an empty code, which counts as no code (RFC 6749, section 3.2).
+// token requests a token from a token endpoint. A renewal is sent as an exchange with other parameters, because x/oauth2's own renewal does not send
+// the resource. Its code is empty, and a parameter without a value counts as omitted (RFC 6749, section 3.2).
 func (o *OAuth) token(ctx context.Context, cfg *oauth2.Config, code, resource string, more ...oauth2.AuthCodeOption) (*oauth2.Token, error) {
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.client)
 	token, err := cfg.Exchange(ctx, code, append(more, oauth2.SetAuthURLParam("resource", resource))...)
@@ -326,7 +326,7 @@ func (o *OAuth) token(ctx context.Context, cfg *oauth2.Config, code, resource st
 // tokenError is the refusal of a token endpoint, without its text, which may repeat secrets of the request.
 type tokenError struct {
 	status int
-	code   string // code of RFC 6749, section 5.2; may be empty
+	code   string // error code of RFC 6749, section 5.2; may be empty
 }
 
 func (e *tokenError) Error() string {
@@ -354,7 +354,7 @@ func newTokenError(err error) error {
 
 const (
 	maxChallenges = 8       // maximum number of WWW-Authenticate headers that are read
-	maxChallenge  = 4 << 10 // maximum bytes of such a header
+	maxChallenge  = 4 << 10 // maximum bytes of one of these headers
 )
 
 // bearer returns the parameters of the Bearer challenge in an answer, or nil if there is none.

@@ -129,7 +129,7 @@ func (s *server) ensure(ctx context.Context, user string) {
 	s.mu.Unlock()
 	if dir := s.m.opts.CacheDir; starting && dir != "" && !s.cfg.volatile() && os.MkdirAll(dir, 0o700) == nil {
 		disk.Sweep(dir, slowPrefix)
-		_ = os.WriteFile(s.cfg.slowPath(dir), nil, 0o600) // without the mark, another process waits for the full time
+		_ = os.WriteFile(s.cfg.slowPath(dir), nil, 0o600) // if this fails, another process waits for the full time
 	}
 }
 

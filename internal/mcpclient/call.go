@@ -151,8 +151,8 @@ func (s *server) lists(tool string) bool {
 	return s.listing != nil && slices.ContainsFunc(s.listing.Tools, func(t Tool) bool { return t.Name == tool })
 }
 
-// gone reports whether the server has dropped a tool since the last listing. If said, the text of an answer, reads like an error for an unknown
-// tool, gone lists the tools again, once for each tool and connection: the text may also be that of an ordinary answer.
+// gone reports whether the server has dropped a tool since the last listing. said is the text of an answer. If it reads like an error for an unknown
+// tool, gone lists the tools again, but only once for each tool and connection, because ordinary answers may contain such a text.
 func (s *server) gone(ctx context.Context, c *conn, tool, said string) bool {
 	if c == nil || !lacksTool().MatchString(said) || !s.root().lists(tool) {
 		return false
@@ -294,7 +294,7 @@ func (e *CallError) cancelled(ctx context.Context) {
 func (s *server) explain(ctx context.Context, c *conn, ex *exchange, err error) *CallError {
 	ce := &CallError{Server: s.cfg.Name, Sent: ex.sent.Load(), Err: err}
 	var f *fault
-	var rpc *jsonrpc.Error // error that the server answered
+	var rpc *jsonrpc.Error // error in the server's answer
 	if got := ex.answer.Load(); got != nil {
 		errors.As(got.err, &rpc)
 	}
@@ -359,7 +359,7 @@ func (s *server) logFailure(ctx context.Context, args json.RawMessage, ce *CallE
 // minText is the length in bytes of the shortest argument that the log masks.
 const minText = 3
 
-// textsIn returns the strings and numbers in a JSON value, each as written there and decoded; longer ones come first.
+// textsIn returns the strings and numbers in a JSON value. Each is returned twice, as it is written and decoded. Longer texts come first.
 func textsIn(raw json.RawMessage) []string {
 	var texts []string
 	for t := segment.NewTokenizer(raw); t.Next(); {
@@ -418,7 +418,7 @@ func mayForget(status int, f *fault, rpc *jsonrpc.Error) bool {
 
 func namesSession(text []byte) bool { return bytes.Contains(bytes.ToLower(text), []byte("session")) }
 
-// plain returns the text of err. If err wraps a *url.Error, it returns only the text of the cause below that.
+// plain returns the text of err. If err wraps a *url.Error, plain returns only the text of the error inside the *url.Error.
 func plain(err error) string {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		return inner.Err.Error()

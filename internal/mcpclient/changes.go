@@ -136,7 +136,7 @@ func (noProgress) SetProgressToken(any) {}
 func (s *server) subscribe(ctx context.Context, c *conn, uri string) error {
 	params := &mcp.SubscribeParams{URI: uri}
 	if c.session.InitializeResult().ProtocolVersion > legacyVersion {
-		return c.session.Subscribe(ctx, params) // opens a stream, and does not wait
+		return c.session.Subscribe(ctx, params) // opens a stream, and returns at once
 	}
 	raw, err := s.try(ctx, c, CallOptions{}, noProgress{}, func(ctx context.Context, c *conn) error { return c.session.Subscribe(ctx, params) })
 	raw.charge.free()

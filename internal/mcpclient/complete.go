@@ -17,7 +17,7 @@ const (
 // Completion holds the values that a server proposes for an argument of a prompt or resource template.
 type Completion struct {
 	Values  []string
-	Total   int // 0 if unknown
+	Total   int // number of all values; 0 if unknown
 	HasMore bool
 }
 

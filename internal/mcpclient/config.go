@@ -29,35 +29,35 @@ const TransportOpenAPI = "openapi"
 // Config describes one upstream server. Name and one of Command, URL, OpenAPI, Document, Fetch and Within are required.
 type Config struct {
 	Name    string
-	Command string            // stdio: looked up in the child's PATH
-	Args    []string          // stdio
+	Command string            // stdio: program of the server, looked up in the child's PATH
+	Args    []string          // stdio: arguments of Command
 	Env     map[string]string // stdio: variables added to the part of the environment that every server gets
 	Inherit []string          // stdio: names of further variables to inherit; * stands for any text
 	Cwd     string            // stdio: working directory; empty is that of the harness
-	Sandbox *confine.Sandbox  // stdio: confinement of the process; nil leaves it all rights of its user
+	Sandbox *confine.Sandbox  // stdio: confinement of the process; if nil, the process has all rights of its user
 	// OpenAPI is the path or the http or https address of an OpenAPI 3 document. URL is then the address of the service. If URL is
 	// empty, the document gives the address; a document fetched over HTTP can give its own origin only.
 	OpenAPI string
 	// Document is the text of an OpenAPI document, given instead of OpenAPI.
 	Document []byte
-	// Security maps the names of the OpenAPI document's security schemes to credentials. That of a basic scheme is user:password.
+	// Security maps the names of the OpenAPI document's security schemes to credentials. The credential of a basic scheme is user:password.
 	Security map[string]string
 	Fetch    *Fetch            // built-in server for HTTP requests; excludes the other ways to reach a server
 	Within   Within            // server inside this process; excludes the other ways to reach a server
 	Secrets  []string          // secrets that a Within sends (removed from its answers) or that a Command may print (hidden in its output)
-	URL      string            // http, sse, openapi
+	URL      string            // http, sse, openapi: address of the server
 	Headers  map[string]string // http, sse, openapi: sent with every request to URL's host and to no other host
-	// Credentials authorizes requests of http, sse and openapi; if it is nil, Headers does. PerUser gives each user a connection with the
-	// user's own credentials.
+	// Credentials authorizes requests of http, sse and openapi. If Credentials is nil, Headers may hold credentials. PerUser gives each user a
+	// connection with the user's own credentials.
 	Credentials credentials.Source
 	PerUser     bool
 
 	Transport      string        // TransportStdio, TransportHTTP, TransportSSE or empty
 	Timeout        time.Duration // timeout of a call; progress restarts it; 0 is 60 s
 	InstallTimeout time.Duration // timeout of a download by npx, uvx, docker or podman; 0 is 10 minutes
-	StartupTimeout time.Duration // timeout from the start to the listed tools; 0 is 30 s
+	StartupTimeout time.Duration // timeout for starting the server and listing its tools; 0 is 30 s
 
-	EnabledTools  []string // if not empty, the only tools that are offered and callable; * stands for any text
+	EnabledTools  []string // only tools that are offered and callable; empty allows all tools; * stands for any text
 	DisabledTools []string // tools that are never offered or callable; overrides EnabledTools; * stands for any text
 	Disabled      bool     // the server is listed but never started
 	// Err is the reason why a configured server cannot be used. The server is then listed as failed and never started.

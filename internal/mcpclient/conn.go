@@ -36,7 +36,7 @@ type conn struct {
 	said      atomic.Pointer[string] // first line of a stdio server's stdout that is not a message
 	drained   chan struct{}          // closed when a stdio server's stderr has been read to its end
 
-	calls   context.Context // ends before the connection, so that calls in flight are cancelled upstream
+	calls   context.Context // context that ends before the connection, so that calls in flight are cancelled upstream
 	endAll  context.CancelFunc
 	endLife context.CancelFunc // ends the transport's context
 	changed chan struct{}      // receives a value when the server reports changed tools; buffered
@@ -134,13 +134,13 @@ func (c *conn) release(ctx context.Context) error {
 
 // page summarizes one page of a listing.
 type page struct {
-	items int     // number of tools on the page, usable or not
-	fresh int     // number of tools that no earlier page had
+	items int     // number of items on the page, usable or not
+	fresh int     // number of items that no earlier page had
 	next  *string // cursor of the next page; nil on the last page
 }
 
-// pages requests the pages of a listing, until the last page or until they repeat; why then describes the repetition. fetch requests a page of at
-// most limit bytes; take decodes it.
+// pages requests the pages of a listing, until the last page or until the pages repeat. If they repeat, why describes the repetition. fetch requests
+// a page of at most limit bytes; take decodes it.
 func (c *conn) pages(fetch func(cursor string, limit int) (json.RawMessage, error), take func(json.RawMessage) (page, error)) (why string, err error) {
 	seen := map[string]bool{}
 	left, items := maxListing, 0
@@ -196,7 +196,7 @@ func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, why st
 			}
 		}
 		bad = append(bad, wrong...)
-		for _, t := range tools[earlier:] { // only after the page, so that a tool listed twice on one page stays, which the catalog reports
+		for _, t := range tools[earlier:] { // after the whole page, because a tool that is listed twice on one page is kept: the catalog reports it
 			names[t.Name] = true
 		}
 		got.fresh = len(tools) - earlier
@@ -237,7 +237,7 @@ var errNoAnswer = errors.New("the server did not answer it")
 
 // ended reports whether the connection has ended. It waits a moment, because a call may fail before the end of the connection is known.
 func (c *conn) ended() bool {
-	wait := 3 * exitWait // longer than exitReason
+	wait := 3 * exitWait // longer than exitReason waits
 	if c.proc == nil {
 		wait = 200 * time.Millisecond // a failed HTTP request rarely means that the connection has ended
 	}

@@ -27,7 +27,7 @@ const (
 
 var errStderrFlood = newFault(KindProtocol, "the server writes more than %d bytes a second to stderr", stderrPerSecond)
 
-// dial connects and performs the handshake. ctx bounds the attempt; the connection outlives it. A connection that is returned with an
+// dial connects and performs the handshake. ctx bounds the attempt; the connection outlives ctx. A connection that is returned with an
 // error has ended.
 func (s *server) dial(ctx context.Context) (*conn, error) {
 	if s.cfg.Command != "" {
@@ -97,7 +97,7 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 		kept := s.log.stream("stderr")
 		defer kept.end()
 		out := &pacedWriter{io.MultiWriter(&c.stderr, kept), rate.NewLimiter(stderrPerSecond, maxStderrBurst)}
-		if _, err := io.Copy(out, proc.stderr); errors.Is(err, errStderrFlood) { // otherwise the process closed stderr, or release did
+		if _, err := io.Copy(out, proc.stderr); errors.Is(err, errStderrFlood) { // any other result means that the process or release closed stderr
 			c.link.end(err)
 		}
 	}()

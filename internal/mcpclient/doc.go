@@ -1,10 +1,10 @@
 // Package mcpclient manages the connections to upstream MCP servers: it starts the servers, lists and caches their tools,
 // calls the tools and reconnects after failures. It knows nothing of policy, PII, journals or guests.
 //
-// The official Go SDK implements the protocol, versions 2024-10-07 to 2026-07-28, over stdio, streamable HTTP and
-// the HTTP+SSE transport of old servers. The package reads schemas and results, which the SDK decodes into maps, from the wire
-// instead, so that key order and large numbers stay as the server wrote them. It accepts what the official clients for TypeScript and
-// Python accept.
+// The official Go SDK implements the protocol, versions 2024-11-05 to 2026-07-28, over stdio, streamable HTTP and
+// the HTTP+SSE transport of old servers. A server with an older version is treated as one of 2024-11-05. The SDK decodes schemas
+// and results into maps. The package therefore reads them from the wire itself, so that key order and large numbers stay as the
+// server wrote them. It accepts what the official clients for TypeScript and Python accept.
 //
 // A call passes through [Manager.Call], server.request, server.try, the SDK's session, link.Write and a carrier, such as stdio.send. Its answer
 // passes through the carrier's reader, link.deliver and exchange.answered, which keeps the answer and gives the SDK an empty one.
@@ -31,8 +31,8 @@
 // second on stderr, is disconnected; on a stream that belongs to one call, only that call fails.
 //
 // The handshake may take at most 1 MiB, a tool list 16 MiB on 1,000 pages with 20,000 tools of 1 MiB each, and a result 10,000
-// blocks. JSON may nest at most 1,000 levels deep. Unsolicited messages are dropped except progress reports, of which a slow
-// caller misses some, notifications of changes, and requests, of which 256 may be open. Sampling, elicitation and
+// blocks. JSON may nest at most 1,000 levels deep. Unsolicited messages are dropped, except progress reports, notifications of changes
+// and requests. A slow caller misses some progress reports. At most 256 requests of a server may be open. Sampling, elicitation and
 // roots are not offered. Text meant for people is truncated.
 //
 // # What happens to child processes

@@ -90,7 +90,7 @@ var (
 const maxNamed = 3
 
 // envHint returns a hint about variables that a server may have needed to start: those that its last lines of output name and that it did not
-// get. The hint is empty if there are none. host is the environment of the harness, given that of the server.
+// get. The hint is empty if there are none. host is the environment of the harness, and given is the environment of the server.
 func envHint(lines string, host, given []string) string {
 	has := func(env []string, name string) bool {
 		return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })

@@ -13,11 +13,11 @@ type Kind string
 const (
 	// KindUnavailable: the server is disabled, unknown, unreachable or fails to start; Refusal is set if it refused the connection.
 	KindUnavailable Kind = "unavailable"
-	// KindTimeout: no answer in time; the server was told to stop.
+	// KindTimeout: no answer came in time; a cancellation was sent to the server.
 	KindTimeout Kind = "timeout"
 	// KindProtocol: the server's answer is not valid MCP or exceeds a limit.
 	KindProtocol Kind = "protocol"
-	// KindCancelled: the caller's context ended; the server was told to stop.
+	// KindCancelled: the caller's context ended; a cancellation was sent to the server.
 	KindCancelled Kind = "cancelled"
 	// KindConnectionLost: the connection ended before an answer came, or the connection that the caller asked for is gone.
 	KindConnectionLost Kind = "connection_lost"
@@ -34,7 +34,7 @@ const (
 // CallError is the error of every failed request to a server.
 type CallError struct {
 	Server string
-	Tool   string // empty if the request is not a tool call
+	Tool   string // name of the tool; empty if the request is not a tool call
 	Kind   Kind
 	// Sent reports that at least one byte of the request may have reached the server.
 	Sent    bool

@@ -40,7 +40,7 @@ type answer struct {
 // Progress is a server's report on a call in flight.
 type Progress struct {
 	Progress float64 `json:"progress"`
-	Total    float64 `json:"total,omitempty"` // 0 if unknown
+	Total    float64 `json:"total,omitempty"` // value of Progress at the end; 0 if unknown
 	Message  string  `json:"message,omitempty"`
 }
 
@@ -54,9 +54,10 @@ func newExchange(ctx context.Context, m *memory, owner, token string) *exchange 
 	return ex
 }
 
-// traced returns a context for the HTTP requests of the exchange. It sets ex.sent when a request may have reached the server. A further
-// request clears ex.sent: it replaces one that was not written or that the server refused without carrying it out, as with a redirect or
-// new credentials. A request with an idempotency key does not clear it, because net/http may repeat such a request after writing it.
+// traced returns a context for the HTTP requests of the exchange. Its trace sets ex.sent when a request may have reached the server. The next
+// request clears ex.sent, because there is a next request only if the last one was not written, or if the server refused the last one without
+// carrying it out (a redirect, new credentials). A request with an idempotency key does not clear ex.sent, because net/http may repeat it after
+// writing it.
 func (ex *exchange) traced(ctx context.Context, header http.Header) context.Context {
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }}
 	if header.Get("Idempotency-Key") == "" && header.Get("X-Idempotency-Key") == "" {
@@ -75,7 +76,7 @@ func exchangeOf(ctx context.Context) *exchange {
 	return ex
 }
 
-// emptyResult decodes as every result type that callers request from the SDK. The SDK gets it instead of the server's result, so
+// emptyResult can be decoded as every result type that callers request from the SDK. The SDK gets it instead of the server's result, so
 // that it does not decode the result into maps a second time.
 var emptyResult = json.RawMessage(`{"content":[],"contents":[],"resources":[],"tools":[]}`)
 

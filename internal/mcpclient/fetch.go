@@ -21,7 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/openapi"
 )
 
-// TransportBuiltIn is the transport of the server that makes HTTP requests for programs.
+// TransportBuiltIn is the transport of servers inside this process: those with Config.Fetch or Config.Within.
 const TransportBuiltIn = "built-in"
 
 // Fetch configures the built-in server that makes HTTP requests for programs.
@@ -32,14 +32,14 @@ type Fetch struct {
 
 func (f Fetch) reaches(ip netip.Addr) bool { return f.AllowPrivate || netguard.Public(ip) }
 
-// fetcher is the service of the built-in server.
+// fetcher is the built-in server that makes HTTP requests. It implements service.
 type fetcher struct {
 	Fetch
 	*requester
 	limit int // maximum size of an answer in bytes
 }
 
-// builtIn connects to the built-in server.
+// builtIn connects to the built-in server that makes HTTP requests.
 func (s *server) builtIn(ctx context.Context) (*conn, error) {
 	r := newRequester(Config{}, "")
 	r.base.Proxy = nil // a proxy would resolve host names itself and so bypass the check of addresses
@@ -56,7 +56,7 @@ func (f *fetcher) describe() (Info, string) {
 	return Info{Name: "http", Title: "HTTP requests"}, "Makes HTTP requests to these hosts: " + strings.Join(f.Allow, ", ")
 }
 
-// fetchMethods maps the tools of the built-in server to their HTTP methods.
+// fetchMethods maps the tools of a fetcher to their HTTP methods.
 var fetchMethods = map[string][]string{
 	"fetch": {http.MethodGet, http.MethodHead},
 	"send":  {http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
@@ -89,7 +89,7 @@ func (f *fetcher) tools() []Tool {
 	}
 }
 
-// fetchInput is the input of a call.
+// fetchInput is the input of both tools of a fetcher.
 type fetchInput struct {
 	URL     string            `json:"url"`
 	Method  string            `json:"method"`

@@ -40,7 +40,7 @@ const (
 // web carries messages over streamable HTTP or SSE. It sends requests to the configured origin only. An unexpected status or
 // message fails only the request it belongs to; the SDK's own transports would end the whole connection.
 type web struct {
-	*requester        // sends the configured headers, the session and the protocol version
+	*requester        // sender of the requests, with the configured headers, the session and the protocol version
 	url        string // address for messages
 	limit      int    // maximum size of a message in bytes
 	streamable bool   // answers come in the response to the request; with SSE they come on a shared stream
@@ -63,7 +63,7 @@ func followOrigin(req *http.Request, via []*http.Request) error {
 
 var errRedirect = newFault(KindUnavailable, "the server redirects in a way that cannot be followed; put the address it means into its url")
 
-// open implements [carrier]. With SSE it opens the stream of all answers, whose first event gives the address for messages.
+// open implements [carrier]. With SSE it opens the stream of all answers, and waits for the event that gives the address for messages.
 func (w *web) open(ctx context.Context, l *link) error {
 	w.link = l
 	w.begin(ctx)
@@ -354,7 +354,7 @@ func (w *web) follow(ctx context.Context, res *http.Response, s *stream) error {
 	}
 }
 
-// stream opens a stream of the events after the one with the id lastID. If it returns a response with an error, the server would
+// stream opens a stream of the events after the one with the id lastID. If it returns both a response and an error, the server would
 // not open the stream later either.
 func (w *web) stream(ctx context.Context, lastID string) (*http.Response, error) {
 	res, err := w.do(ctx, http.MethodGet, w.url, nil, "Accept", typeEvents, lastIDHeader, lastID)
@@ -399,7 +399,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// read delivers the messages of a stream until the answer to its call has come, when read returns nil, or until the stream ends.
+// read delivers the messages of a stream. It returns nil once the answer to the stream's call has come, and an error if the stream ends before.
 func (w *web) read(s *stream) error {
 	for {
 		ev, err := s.lines.event()

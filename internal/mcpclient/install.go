@@ -24,8 +24,8 @@ import (
 // an installer that is killed leaves a package that never starts again.
 //
 //  1. The command of the server determines the package. The phase is skipped for a command with unknown options and for a server in a sandbox.
-//  2. The phase is skipped if the package of npx is already installed. For other installers it is skipped if the tools of the server are known.
-//     After a failed start it runs again.
+//  2. The phase is skipped if the package of npx is already installed. For other installers it is skipped if the tools of the server are known,
+//     unless the last start failed.
 //  3. The installer runs for at most InstallTimeout, while the state is installing. The server does not run yet.
 //  4. If the package of npx is incomplete afterwards, its directory is removed and the package installed once more. If an installer is
 //     stopped, the directory that it made is removed.
@@ -90,7 +90,7 @@ func npxInstallation(command string, args []string) *installation {
 	if !ok || len(rest) == 0 {
 		return nil
 	}
-	in := &installation{fetch: []string{command, "--yes", "--foreground-scripts"}} // without this flag npx does not print why a script failed
+	in := &installation{fetch: []string{command, "--yes", "--foreground-scripts"}} // --foreground-scripts makes npx print why a script failed
 	for _, option := range given {
 		name, value, joined := strings.Cut(option[0], "=")
 		if !joined && len(option) == 2 {
@@ -203,7 +203,7 @@ func (in *installation) local(dir string) bool {
 	return len(in.npm) > 0
 }
 
-// complete reports whether npm finished an installation in the directory: it writes this file last.
+// complete reports whether npm finished an installation in the directory: npm writes .package-lock.json last.
 func complete(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "node_modules", ".package-lock.json"))
 	return err == nil
@@ -228,7 +228,7 @@ func (s *server) install(repair bool) (stderr string, err error) {
 	}
 	dir := in.directory(s.env())
 	switch {
-	case known && !repair && dir == "": // with a dir the check below is cheap, and finds a package that was removed from the cache
+	case known && !repair && dir == "": // if dir is known, the cheap check below also notices that the package was removed from the cache
 		return "", nil
 	case !repair && in.local(s.cfg.Cwd):
 		return "", nil

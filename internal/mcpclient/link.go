@@ -76,11 +76,11 @@ type link struct {
 	mu      sync.Mutex
 	byID    map[jsonrpc.ID]*exchange
 	byToken map[string]*exchange
-	probe   jsonrpc.ID // unanswered server/discover
-	shaking jsonrpc.ID // unanswered initialize
-	version string     // protocol version that the server named; empty before
+	probe   jsonrpc.ID // id of the unanswered server/discover
+	shaking jsonrpc.ID // id of the unanswered initialize
+	version string     // protocol version that the server named; empty before its answer
 	open    int        // number of unanswered requests of the server
-	changed bool       // reports that the SDK got a change of the tools whose handler has not run yet
+	changed bool       // reports that the SDK got a notification of changed tools, whose handler has not run yet
 	err     error
 
 	messages  chan jsonrpc.Message

@@ -75,11 +75,11 @@ const (
 	StateIdle State = "idle" // never started, or ended normally; the next use starts it
 	// StateInstalling: npx, uvx, docker or podman downloads the server; the start follows.
 	StateInstalling State = "installing"
-	StateStarting   State = "starting" // a start is under way
+	StateStarting   State = "starting" // the server is being started
 	StateReady      State = "ready"    // connected
-	StateFailed     State = "failed"   // the last start failed; uses fail until the backoff ends, then the next use starts the server
-	StateDisabled   State = "disabled" // the configuration disables it
-	StateBackoff    State = "backoff"  // the connection was lost; uses behave as in StateFailed
+	StateFailed     State = "failed"   // the last start failed; requests fail until the backoff ends, then the next request starts the server
+	StateDisabled   State = "disabled" // the server is disabled in the configuration
+	StateBackoff    State = "backoff"  // the connection was lost; requests are handled as in StateFailed
 	// StateNeedsLogin: a person has to log in; the next use looks for the credentials again.
 	StateNeedsLogin State = "needs login"
 )
@@ -88,7 +88,7 @@ const (
 type Status struct {
 	Name         string           `json:"name"`
 	State        State            `json:"state"`
-	Reason       string           `json:"reason,omitempty"` // cause of failed and backoff; further lines quote the server and give hints
+	Reason       string           `json:"reason,omitempty"` // cause of failed, backoff and needs login; further lines quote the server and give hints
 	Transport    string           `json:"transport"`
 	Sandbox      *confine.Sandbox `json:"sandbox,omitempty" doc:"What a server that is started here may reach; absent: what the user of the harness may."`
 	PID          int              `json:"pid,omitempty"` // process id of the running server itself
@@ -100,9 +100,9 @@ type Status struct {
 	Held         int              `json:"held,omitempty" doc:"Definitions that are held for review."`
 	Since        time.Time        `json:"since"` // start of the state
 	Restarts     int              `json:"restarts,omitempty"`
-	RetryAt      time.Time        `json:"retryAt,omitzero"` // next start, for failed and backoff
+	RetryAt      time.Time        `json:"retryAt,omitzero"` // end of the backoff, in the states failed and backoff
 	StderrTail   string           `json:"stderrTail,omitempty"`
-	Refusal      *Refusal         `json:"-"` // HTTP refusal of the last start, for failed and backoff
+	Refusal      *Refusal         `json:"-"` // HTTP refusal because of which the last start failed; may be nil
 	Scopes       []string         `json:"scopes,omitempty" doc:"Scopes that the next login asks for, because a call needed them."`
 	PerUser      bool             `json:"perUser,omitempty" doc:"Each user logs in; the state is that of the user who asks."`
 	// Conn is the number of the last connection; 0 before the first. Every new connection gets a larger number, even after a restart
@@ -129,7 +129,7 @@ type Manager struct {
 
 	memory *memory // budget of answers
 
-	installs, starts chan struct{} // hold an element for each installation and start under way
+	installs, starts chan struct{} // semaphores: an installation or a start holds one of maxStarts elements
 
 	prompts, resources notice // notices of changed prompts and resources
 
@@ -195,8 +195,8 @@ func (m *Manager) add(s *server) error {
 // never is the retry time of a server whose configuration does not allow a start.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Remove ends a server with all its processes and removes it. Calls in flight fail. After Remove nothing of the server is left and it
-// reports nothing more, even if ctx ended and Remove used force. An error names the process that did not die.
+// Remove ends a server with all its processes and removes it. Calls in flight fail. After Remove no process and no goroutine of the server is
+// left, and OnChange is not called for it again, even if ctx ended and Remove used force. An error names the process that did not die.
 // Another server may use the name at once.
 func (m *Manager) Remove(ctx context.Context, name string) error {
 	m.mu.Lock()
@@ -241,8 +241,8 @@ func (m *Manager) ServersOf(user string) []Server {
 	return all
 }
 
-// EnsureTools starts the servers whose tools are not known, at most maxStarts child processes at a time, and returns all servers. The result
-// contains a server that failed with the reason; its failure does not affect the others. EnsureTools returns when all servers have started
+// EnsureTools starts the servers whose tools are not known, at most maxStarts child processes at a time, and returns what Tools returns. A server
+// that failed is in the result, with the reason; its failure does not affect the others. EnsureTools returns when all servers have started
 // or failed, or when ctx ends: starts under way then continue in the background. It waits only slowWait for a server that was not ready at
 // the deadline of an earlier ctx, in this process or another one.
 func (m *Manager) EnsureTools(ctx context.Context, user string) []Server {
@@ -255,7 +255,8 @@ func (m *Manager) EnsureTools(ctx context.Context, user string) []Server {
 	return m.Tools()
 }
 
-// Start starts all servers and returns them. Otherwise it does the same as EnsureTools.
+// Start starts all servers, also those whose tools are known, and returns them. Like EnsureTools, it returns when all servers have started or
+// failed, or when ctx ends.
 func (m *Manager) Start(ctx context.Context) []Server {
 	m.each(func(s *server) { _ = s.start(ctx, "") }) // the server's status keeps the error
 	return m.Tools()

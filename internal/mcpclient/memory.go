@@ -47,10 +47,10 @@ type charge struct {
 	memory *memory
 	owner  string
 
-	// waits is the error of the budget that the charge waits for, or waited for until its context ended.
+	// waits is the error for a used-up budget, set while grow waits for this budget. It stays set if the context of grow ends during the wait.
 	waits atomic.Pointer[fault]
 
-	mu    sync.Mutex // held while waiting, which ends with a context that ends before free is called
+	mu    sync.Mutex // also held while grow waits for the budget; the context of grow ends before free is called
 	share *share
 	size  int64
 	over  bool // reports that free was called

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// mirror is an argument of a tool whose schema has x-mcp-header. From protocol version 2026-07-28 on, calls over HTTP repeat the argument in a
-// header, and servers refuse calls without it.
+// mirror is a tool's argument that has x-mcp-header in its schema. From protocol version 2026-07-28 on, calls over HTTP repeat the argument in a
+// header, and servers refuse calls without this header.
 type mirror struct {
 	path   []string // names of properties
 	header string   // header name without its prefix

@@ -33,7 +33,7 @@ type rest struct {
 	limit      int // maximum size of an answer in bytes
 }
 
-// openAPI connects to the service of an OpenAPI document. To connect it only reads the document.
+// openAPI connects to the service of an OpenAPI document. It only reads the document, and sends no request to the service.
 func (s *server) openAPI(ctx context.Context) (*conn, error) {
 	r := newRequester(s.cfg, s.user)
 	r.client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
@@ -132,8 +132,8 @@ func webAddress(text string) *url.URL {
 	return u
 }
 
-// serviceURL returns the address of the service: the configured one, otherwise the one from the document. A document fetched over HTTP can
-// name its own origin only: otherwise it could decide who gets the credentials, and which hosts of this network get requests.
+// serviceURL returns the address of the service: the configured one, or else the one in the document. A document that is fetched over HTTP can
+// name its own origin only, so that it cannot decide who gets the credentials, and which hosts of this network get requests.
 func (c Config) serviceURL(said string) (*url.URL, error) {
 	if c.URL != "" {
 		return webAddress(c.URL), nil // validated when the server was added
@@ -244,7 +244,7 @@ func (r *rest) call(ctx context.Context, tool string, args json.RawMessage, ex *
 	return r.result(op, openapi.Read(res.StatusCode, res.Header, r.clean(body)), address)
 }
 
-// headers returns the headers of a request that the configuration does not set; names and values alternate.
+// headers returns the headers of a request, except those that the configuration sets; names and values alternate.
 func (r *rest) headers(req *openapi.Request) (pairs []string) {
 	configured := *r.header.Load()
 	for name, values := range req.Header {

@@ -30,7 +30,7 @@ type spawn struct {
 	args       []string
 	env        []string
 	dir        string
-	sandbox    *confine.Plan // nil if there is none
+	sandbox    *confine.Plan // confinement of the process; nil if there is none
 }
 
 // child is a running server with all its descendants. The caller of start closes its pipes.

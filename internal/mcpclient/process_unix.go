@@ -19,7 +19,7 @@ import (
 
 // sysChild is the unix part of a child: its supervisor and the pipe that controls it.
 type sysChild struct {
-	confined bool // reports that the supervisor is process 1 of a PID namespace: the kernel ends all others with it
+	confined bool // reports that the supervisor is process 1 of a PID namespace: when it ends, the kernel ends the others in the namespace
 
 	mu      sync.Mutex
 	control *os.File // write end; closing it tells the supervisor to stop, a byte tells it to kill
@@ -27,8 +27,8 @@ type sysChild struct {
 
 // start starts a server under a supervisor and returns when the server runs. ctx bounds only the start.
 //
-// The supervisor has two extra descriptors. 3 is closed when the harness dies or wants the server to end. On 4 the supervisor
-// writes its reports ("pid N", "fail MESSAGE", "exit HOW").
+// The supervisor has two extra descriptors. Descriptor 3 is closed when the harness dies or wants the server to end. To descriptor 4 the
+// supervisor writes its reports ("pid N", "fail MESSAGE", "exit HOW").
 func start(ctx context.Context, s spawn) (*child, error) {
 	if len(os.Args) > 1 && os.Args[1] == SuperviseArg {
 		return nil, errNested
@@ -103,7 +103,8 @@ func (s spawn) confined(path string, attr *syscall.SysProcAttr) (string, error) 
 	return s.sandbox.For(path, dir)
 }
 
-// watch reads the supervisor's reports until it is gone. It sends on started whether the server has started; until then it owns p.pid.
+// watch reads the supervisor's reports until the supervisor is gone. It sends one value on started: nil once the server runs, or the error of the
+// start. Before that, only watch accesses p.pid.
 func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 	lines := bufio.NewScanner(reports)
 	running := false

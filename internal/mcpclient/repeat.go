@@ -110,7 +110,7 @@ func (f *repeats) at(text []byte, i int) (end int) {
 	return end
 }
 
-// shift records that the bytes of an unescaped text from index at on stand by bytes further back in the original.
+// shift maps indexes of an unescaped text to the original: from index at on, add by.
 type shift struct{ at, by int }
 
 // original returns the index in the original of the byte at i of an unescaped text.
@@ -181,7 +181,8 @@ func escaped(data []byte) (c byte, size int) {
 	return 0, 0
 }
 
-// codeUnit decodes the hexadecimal digits of an escape of size bytes. It returns 0 if they are not a printable ASCII character.
+// codeUnit decodes the hexadecimal digits of an escape, and returns the character and the size of the escape in bytes. It returns 0 and 0 if the
+// digits are not a printable ASCII character.
 func codeUnit(digits string, size int) (byte, int) {
 	n, err := strconv.ParseUint(digits, 16, 16)
 	if err != nil || n < ' ' || n > '~' {

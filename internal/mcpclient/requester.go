@@ -34,7 +34,7 @@ type requester struct {
 	client *http.Client
 	header atomic.Pointer[http.Header] // headers of every request
 
-	credentials credentials.Source // nil if the configured headers authorize requests
+	credentials credentials.Source // source of the credentials; nil if the configured headers authorize requests
 	user        string             // user whose credentials are sent
 	used        atomic.Pointer[usedSecrets]
 	secrets     []string // secrets that every request contains
@@ -126,7 +126,7 @@ func (r *requester) setHeader(name, value string) {
 }
 
 // do makes one HTTP request. If the server refuses its credentials, do sends it again with new ones: the refused request was not
-// carried out. ctx comes from the method within, so that the request ends with the connection.
+// carried out. The ctx of a request on a connection ends with the connection.
 func (r *requester) do(ctx context.Context, method, address string, body []byte, header ...string) (*http.Response, error) {
 	if r.credentials == nil {
 		return r.once(ctx, method, address, body, header)
@@ -156,8 +156,8 @@ func (r *requester) do(ctx context.Context, method, address string, body []byte,
 }
 
 // refusesSession reports whether a server refuses a request because of its session and not because of its credentials: the response mentions the
-// session and lacks the header that must ask for credentials (RFC 9110, section 15.5.2). The handshake of a new session names no session, so
-// credentials that are refused too are renewed then. The body can still be read.
+// session and lacks the header that must ask for credentials (RFC 9110, section 15.5.2). If the credentials are invalid as well, do renews them in
+// the handshake of the next session: its requests name no session, so refusesSession is false for them. The body can still be read.
 func (r *requester) refusesSession(res *http.Response) bool {
 	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("Www-Authenticate") != "" || r.header.Load().Get(sessionHeader) == "" {
 		return false
@@ -200,7 +200,7 @@ func (r *requester) use(value string) {
 	}
 }
 
-// clean removes the credentials that were sent to the server from data that it returns: a server may repeat them in an answer or an error.
+// clean removes credentials from data of the server, because a server may repeat the credentials that it received in an answer or an error.
 func (r *requester) clean(data []byte) []byte { return r.used.Load().clean(data) }
 
 // once makes one HTTP request.

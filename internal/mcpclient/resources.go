@@ -27,7 +27,7 @@ func (m *Manager) Resources(ctx context.Context, user, server string) ([]Resourc
 	return all, err
 }
 
-// ResourceTemplates lists the resource templates that a server offers. Otherwise it does the same as Resources.
+// ResourceTemplates lists the resource templates that a server offers. The list is empty if the server has none. Errors are *[CallError].
 func (m *Manager) ResourceTemplates(ctx context.Context, user, server string) ([]ResourceTemplate, error) {
 	all, err := list[ResourceTemplate](ctx, m, user, server, "resourceTemplates", func(c *mcp.ServerCapabilities) bool { return c.Resources != nil },
 		func(cursor string) (progressParams, func(context.Context, *conn) error) {
@@ -130,8 +130,8 @@ func list[T any](
 // unannouncedGrace is the timeout of a request to list items that the server does not announce. A server without such items may not answer.
 var unannouncedGrace = 3 * time.Second
 
-// Prompt fills in a prompt of a server. The result is the answer to prompts/get, an object with messages; the caller calls release once it no
-// longer uses it. Errors are *[CallError].
+// Prompt fills in a prompt of a server. The result is the answer to prompts/get, an object with messages. The caller calls release once the result is
+// no longer used. Errors are *[CallError].
 func (m *Manager) Prompt(ctx context.Context, server, name string, args map[string]string, opts CallOptions) (
 	result json.RawMessage, release func(), err error,
 ) {
@@ -154,7 +154,7 @@ func (m *Manager) Prompt(ctx context.Context, server, name string, args map[stri
 	return raw.json, raw.charge.free, nil
 }
 
-// ReadResource reads a resource of a server. The caller calls release once it no longer uses the contents. Errors are
+// ReadResource reads a resource of a server. The caller calls release once the contents are no longer used. Errors are
 // *[CallError].
 func (m *Manager) ReadResource(ctx context.Context, server, uri string, opts CallOptions) (
 	contents []ResourceContents, release func(), err error,

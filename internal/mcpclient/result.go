@@ -27,7 +27,7 @@ type Result struct {
 	charge *charge
 }
 
-// Release gives back the memory that the result takes of its owner's budget. Call it once the result is no longer
+// Release returns the memory of the result to its owner's budget. Call it once the result is no longer
 // used; further calls do nothing.
 func (r *Result) Release() { r.charge.free() }
 
@@ -95,8 +95,8 @@ var plainMembers = []string{"_meta", "content", "structuredContent", "isError", 
 
 var errAsksForInput = errors.New("the server asks for input from a person (elicitation or sampling), which is not offered")
 
-// decodeResult decodes the result of tools/call; the Result holds views of raw. An object without content that has members which MCP does
-// not define becomes the structured content itself.
+// decodeResult decodes the result of tools/call; the Result holds views of raw. If raw has no content, but has members that MCP does not define,
+// raw itself becomes the structured content.
 func decodeResult(raw json.RawMessage) (*Result, error) {
 	var wire struct {
 		Content           json.RawMessage `json:"content"`
@@ -182,7 +182,7 @@ func decodeContent(block json.RawMessage) (c Content, err error) {
 	return c, nil
 }
 
-// kind derives the type of a block without one from its members. It returns "" if they fit no type that MCP defines.
+// kind derives the type of a block that names no type from its other members. It returns "" if they fit no type that MCP defines.
 func (c *Content) kind(block json.RawMessage) string {
 	switch {
 	case c.Resource != nil:

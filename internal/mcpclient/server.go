@@ -20,8 +20,8 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// server is one configured server over all its connections. If each user has connections of their own, there is also one server for each
-// user, whose parent is the configured server and knows the tools.
+// server is one configured server over all its connections. If each user has connections of their own, there is also a server value for each
+// user. Its parent is the value of the configured server, which knows the tools.
 type server struct {
 	cfg Config
 	m   *Manager
@@ -30,7 +30,7 @@ type server struct {
 	parent   *server
 	users    map[string]*server // servers of a parent by user; guarded by mu
 	used     time.Time          // last time a user asked for this server; guarded by the parent's mu
-	inFlight atomic.Int32       // number of requests in flight and subscriptions
+	inFlight atomic.Int32       // number of requests in flight plus number of subscriptions
 
 	sandbox *confine.Plan // plan of cfg.Sandbox
 	secrets *repeats      // filter for cfg.Secrets; set in a parent only
@@ -60,7 +60,7 @@ type server struct {
 	attempt   *attempt
 	waiting   bool           // reports that the attempt waits for its turn among the starts
 	doubtful  bool           // reports that the last start failed, so that the package may be missing
-	slowSince time.Time      // time when EnsureTools waited for the server in vain; zero if it did not
+	slowSince time.Time      // time when EnsureTools waited for the server in vain; zero if it did not, or if the server has listed its tools since
 	work      sync.WaitGroup // goroutines; nothing is added once life has ended
 
 	listing *listing // known tools; nil if the server has not listed any
@@ -74,7 +74,7 @@ type server struct {
 	reported  *listing // last listing that OnChange got
 }
 
-// attempt is a start under way; all callers that need the server wait for the same one.
+// attempt is a start of the server that is under way. All callers that need the server wait for the same attempt.
 type attempt struct {
 	done chan struct{}
 	conn *conn
@@ -213,7 +213,7 @@ func (s *server) installed(repair bool) (stderr string, err error) {
 	return s.install(repair)
 }
 
-// maxStarts is the maximum number of servers that are installed, and that are started, at the same time: more would slow each other down.
+// maxStarts is the maximum number of simultaneous installations, and of simultaneous starts: more would slow each other down.
 const maxStarts = 4
 
 // maxTurn is the time for which an installation or a start counts towards maxStarts, so that servers that hang do not block the others.
@@ -288,7 +288,7 @@ func (s *server) release(c *conn) {
 }
 
 // backOff sets when the server may be started again: 0.5 s after the first failure, 1 s after the second, doubling to
-// 30 s. Each pause is a random part between half and all of that, so that many servers do not start at once. The caller holds s.mu.
+// 30 s. Jitter shortens each pause by up to half, so that many servers do not start at once. The caller holds s.mu.
 func (s *server) backOff() {
 	d := s.m.opts.backoffMax
 	if s.failures < 16 {
@@ -401,8 +401,8 @@ func (s *server) disconnect(ctx context.Context) error {
 	return c.close(ctx)
 }
 
-// shutdown ends the server permanently. After shutdown none of its processes and goroutines is left, and the server
-// reports nothing more.
+// shutdown ends the server permanently. After shutdown none of its processes and goroutines is left, and OnChange is
+// not called for it again.
 func (s *server) shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.end()
@@ -464,7 +464,7 @@ func (s *server) list(ctx context.Context, c *conn) (*listing, error) {
 		s.m.opts.Logger.Warn("server describes a tool that cannot be used", "server", s.cfg.Name, "error", err, "such", len(bad))
 	}
 	l.Tools = tools
-	if c.proc == nil { // stdio has no headers
+	if c.proc == nil { // a call over stdio has no headers that could repeat arguments
 		l.Tools = slices.DeleteFunc(tools, func(t Tool) bool {
 			_, err := mirrorsOf(t.InputSchema)
 			if err != nil {
@@ -521,7 +521,7 @@ func (s *server) rereview() {
 	}
 }
 
-// review returns the names of the tools that Options.Review holds of a listing. fresh reports that a cached listing must not be used.
+// review returns the names of the tools of a listing that Options.Review holds back. fresh reports that a cached listing must not be used.
 func (s *server) review(l *listing, cached bool) (held map[string]bool, fresh bool) {
 	if s.m.opts.Review == nil {
 		return nil, false
@@ -546,7 +546,7 @@ func (s *server) offer(l *listing) Server {
 	}
 }
 
-// holds reports whether the review of the known listing holds a tool.
+// holds reports whether the review of the known listing holds a tool back.
 func (s *server) holds(tool string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

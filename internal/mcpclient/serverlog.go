@@ -164,8 +164,9 @@ var (
 	keyContinues = startup.Regexp(`^[\s"'|>+,]*([A-Za-z0-9+/=_-]*|[A-Za-z-]+: \S*)(\\n)?[\s"',+\\]*$|[A-Za-z0-9+/=]{40,}(\\n)?[\s"',+\\]*$`)
 )
 
-// ofKey reports with left whether a line belongs to a private key, so that the caller drops it. Only the first line of a key is recognized
-// by itself. shown is the line to log; of a key's first line it holds only the text before the key.
+// ofKey looks for a private key in a line. If left is true, the caller must leave the line out of the log, because it is part of a key. If left is
+// false, shown is the text to log. In the first line of a key, shown has "[SECRET]" in place of the key. Another line counts as part of a key only
+// if it follows a part of that key.
 func (s *logStream) ofKey(line string) (shown string, left bool) {
 	begins := keyBegins().FindStringIndex(line)
 	switch {

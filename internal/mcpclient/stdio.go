@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// Limits of a server's output on stdout between two messages that is not a message. Some servers print logs there by mistake,
-	// which is tolerated up to these limits.
+	// Limits of the output between two messages on a server's stdout. Some servers print logs there by mistake, which is tolerated up to these
+	// limits.
 	maxJunkLines = 10_000
 	maxJunkBytes = 16 << 20
 )
@@ -43,7 +43,7 @@ func newStdio(stdin io.WriteCloser, stdout io.Reader, limit int, onJunk func([]b
 	}
 }
 
-// open implements [carrier]. Its goroutines end when stdout ends and when close is called.
+// open implements [carrier]. It starts a reader, which ends when stdout ends, and a writer, which ends when close is called.
 func (c *stdio) open(_ context.Context, l *link) error {
 	go c.write()
 	go func() {
@@ -86,7 +86,7 @@ func (c *stdio) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) err
 	case <-c.closed:
 		return io.EOF
 	}
-	<-out.begun // closed at once; a caller that gives up later must see that the message was sent
+	<-out.begun // the writer closes begun at once; a caller that gives up later must see that the message was sent
 	select {
 	case err := <-out.done:
 		return err

@@ -104,7 +104,7 @@ func shorten(data []byte) []byte {
 // event is a server-sent event.
 type event struct {
 	name, id string
-	retry    time.Duration // 0 if there is none
+	retry    time.Duration // pause before the stream is opened again; 0 if the event names none
 	data     []byte
 	cut      bool // reports that the event exceeds the limit; data is then only its beginning and end
 }

@@ -26,10 +26,10 @@ const (
 	confineFlag = "--confine=" // prefix of the argument with the plan of a sandbox
 )
 
-// Supervise is the main function of a supervisor. main calls it when the first argument is [SuperviseArg], with the arguments after that
-// (the plan of a sandbox, if any, "--", path of the command, arguments), and exits with the code that it returns. Supervise starts the
-// command with its own stdin, stdout, stderr, environment and directory. It ends the command and all its descendants when
-// the harness dies (descriptor 3 is closed) or on SIGTERM. See the package documentation.
+// Supervise is the main function of a supervisor. If the first argument of the process is [SuperviseArg], main calls Supervise with the arguments
+// after it, and exits with the code that Supervise returns. These arguments are the plan of a sandbox, if there is one, "--", the path of the
+// command and the command's arguments. Supervise starts the command with its own stdin, stdout, stderr, environment and directory. It ends the
+// command and all its descendants when the harness dies (descriptor 3 is closed) or on SIGTERM. See the package documentation.
 func Supervise(args []string) int {
 	plan, confined := "", false
 	if len(args) > 0 {
@@ -56,7 +56,7 @@ func Supervise(args []string) int {
 
 	var pid int
 	var err error
-	if confined && os.Getpid() != 1 { // process 1 of a namespace ends every process in it
+	if confined && os.Getpid() != 1 { // only the end of a namespace's process 1 ends every other process in the namespace
 		err = errors.New("a sandbox has namespaces of its own")
 	} else if confined {
 		pid, err = confine.Start(plan, args, serverAttr())
@@ -76,7 +76,7 @@ func Supervise(args []string) int {
 	exited, reaped := make(chan syscall.WaitStatus, 1), make(chan struct{})
 	go reap(pid, exited, reaped)
 
-	var graceOver <-chan time.Time // receives when the grace after the end of stdin is over
+	var graceOver <-chan time.Time // timer of eofGrace, which begins when the harness closes the control pipe or dies; nil before
 	for ending := false; !ending; {
 		ending = true
 		select {

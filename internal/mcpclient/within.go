@@ -21,7 +21,7 @@ type Within interface {
 	Call(ctx context.Context, tool string, args json.RawMessage, sent func()) (json.RawMessage, error)
 }
 
-// Watched is a [Within] whose tools change while it is connected. Each process lists them for itself.
+// Watched is a [Within] whose tools change while it is connected. Its tools are not cached: each process requests them.
 type Watched interface {
 	Within
 	// Watch calls changed whenever the tools may have changed, one call at a time, and returns when ctx ends.
@@ -41,7 +41,7 @@ func (e *WithinError) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *WithinError) Unwrap() error { return e.Err }
 
-// within is the service of a Within.
+// within makes a [Within] usable as a service.
 type within struct {
 	Within
 	offered atomic.Pointer[[]Tool]

@@ -1,5 +1,5 @@
-// Package quarantine holds back what servers say about their tools until a person has approved it. approval.Review decides what is
-// held. The store keeps the approvals; they are signed if people have to confirm them.
+// Package quarantine holds back the definitions of servers until a person has approved them. A definition is what a server says about a tool or
+// about itself. approval.Review decides which definitions are held. The store keeps the approvals; they are signed if people have to confirm them.
 package quarantine
 
 import (
@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// maxChosen is the maximum number of definitions that one answer of a security key approves.
+// maxChosen is the maximum number of definitions that one signature of a security key approves.
 const maxChosen = 1000
 
 // lookForReviews is the interval at which a process checks for approvals of other processes.
@@ -66,7 +66,7 @@ type Quarantine struct {
 	servers  Servers
 	deciding sync.Mutex // held during an approval, so that the confirmation of a person is read and stored as a whole
 
-	held   chan struct{} // holds a token if definitions have become held
+	held   chan struct{} // wakes Watch's goroutine when definitions have become held; buffered
 	failed atomic.Bool   // reports whether a review has failed because the store was not available
 	end    context.CancelFunc
 	ended  chan struct{} // closed when Watch's goroutine has ended
@@ -89,8 +89,8 @@ func (q *Quarantine) Reviewer() func(ctx context.Context, s mcpclient.Server) (h
 }
 
 // Review returns the tools whose definitions differ from the approved ones. If the store is not available, it
-// returns all tools. fresh reports that s is a cached list of an unknown server. Such a list is not trusted, and
-// the server must be asked.
+// returns all tools. fresh reports that s is a cached list of a server about which nothing is stored. The caller
+// must not use that list, and must request the list from the server.
 func (q *Quarantine) Review(ctx context.Context, s mcpclient.Server) (held []string, fresh bool) {
 	listed := definitions(s)
 	r, err := q.compare(ctx, s, listed)
@@ -152,7 +152,7 @@ func (q *Quarantine) reviewed(ctx context.Context, server, change, by string, to
 	q.opt.Audit(context.WithoutCancel(ctx), telemetry.Event{Type: telemetry.ServerChange, Severity: severity, Details: details})
 }
 
-// definitions returns what a server says, beginning with what it says about itself.
+// definitions returns the definitions of a server: first that of the server itself, then those of its tools.
 func definitions(s mcpclient.Server) []approval.Definition {
 	all := []approval.Definition{{Title: s.ServerInfo.Title, Description: s.Instructions}}
 	for _, t := range s.Tools {
@@ -165,7 +165,7 @@ func definitions(s mcpclient.Server) []approval.Definition {
 	return all
 }
 
-// Watch reviews servers with held definitions again after a person has approved something, also in another process.
+// Watch starts a goroutine that reviews servers with held definitions again after each approval by a person, in this process or another one.
 func (q *Quarantine) Watch(servers Servers) {
 	q.servers = servers
 	if q.off() {
@@ -245,7 +245,8 @@ func (q *Quarantine) Held(ctx context.Context, server string) ([]approval.Held, 
 	return store.Held(ctx, server)
 }
 
-// NotHeldError is approval.ErrNotHeld for one definition, with who has approved it. By is empty if no one has; the server then lists another definition now.
+// NotHeldError is approval.ErrNotHeld for one definition. By and At say who has approved the definition, and when. By is empty if no one has
+// approved it: the server has changed the definition since the person saw it.
 type NotHeldError struct{ approval.ApprovedDefinition }
 
 func (e *NotHeldError) Error() string {
@@ -264,7 +265,7 @@ func (e *NotHeldError) Is(target error) bool { return target == approval.ErrNotH
 
 // Approve approves held definitions of a server by their hashes, all or none. by is who approves them. sign signs for a person who has entered their
 // passphrase; it may be nil if no one has to confirm. When Approve returns, the tools are offered; other processes offer them within seconds. The
-// error wraps approval.ErrNotHeld, ErrTooManyPins or ErrUnconfirmed.
+// error wraps approval.ErrNotHeld, approval.ErrTooManyPins or approval.ErrUnconfirmed.
 func (q *Quarantine) Approve(ctx context.Context, server, by string, hashes map[string]string, sign approval.Sign) error {
 	switch needed, err := q.opt.Presence.Required(ctx); {
 	case err != nil:
@@ -277,8 +278,8 @@ func (q *Quarantine) Approve(ctx context.Context, server, by string, hashes map[
 	return q.approve(ctx, server, by, hashes, func() error { return nil })
 }
 
-// Ask returns the question that a security key answers to approve held definitions of a server, given by their hashes. The error is an
-// approval.AskError, or wraps approval.ErrNotHeld or ErrAssertion.
+// Ask returns a challenge for a security key. The key's response, given to Answer, approves the held definitions of a server that have these
+// hashes. The error is an approval.AskError, or wraps approval.ErrNotHeld or approval.ErrAssertion.
 func (q *Quarantine) Ask(ctx context.Context, server, by, origin string, hashes map[string]string) (approval.Question, error) {
 	if len(hashes) == 0 || len(hashes) > maxChosen {
 		return approval.Question{}, approval.AskError(fmt.Sprintf("one answer approves 1 to %d definitions", maxChosen))
@@ -293,8 +294,8 @@ func (q *Quarantine) Ask(ctx context.Context, server, by, origin string, hashes 
 	return q.opt.Presence.AskDefinitions(ctx, by, origin, server, hashes)
 }
 
-// Answer approves the definitions about which a security key was asked. Each answer is accepted once. The errors are those of Approve, and
-// approval.ErrAssertion.
+// Answer approves the definitions of a challenge that Ask has returned. batch is the challenge's Batch, and a is the response of the security key. Each
+// response is accepted once. The errors are those of Approve, and approval.ErrAssertion.
 func (q *Quarantine) Answer(ctx context.Context, server, by, batch string, a approval.Assertion) error {
 	given, err := q.opt.Presence.AnswerDefinitions(ctx, by, server, batch, a)
 	if errors.Is(err, approval.ErrAssertion) {
@@ -317,7 +318,7 @@ func (q *Quarantine) approve(ctx context.Context, server, by string, hashes map[
 		err = q.check(ctx, store, server, hashes)
 	}
 	if err == nil {
-		err = confirm() // First, because a process that reviews the server meanwhile ignores an approval without a confirmation.
+		err = confirm() // before the approval, because a process that reviews the server meanwhile ignores an approval without a confirmation
 	}
 	if err == nil {
 		err = store.ApproveDefinitions(ctx, server, by, hashes)

@@ -117,7 +117,7 @@ type place struct {
 	path   string
 	steps  []jsonpath.Step
 	depth  int
-	within []*schema.Value // objects that contain the value
+	within []*schema.Value // schemas of the objects that contain the value
 	in     string          // name of the destination to which the value belongs; "" if there is none
 	kind   Kind            // kind of that destination
 }
@@ -235,9 +235,9 @@ type argument struct {
 	of          []*schema.Value
 	description string
 	format      string
-	scalar      bool // a string, a number, a list of them, or anything
-	number      bool // numbers alone
-	fixed       bool // the schema lists the possible values, or the value is true or false
+	scalar      bool // reports that the value may be a string, a number or a list of them, or that the schema names no type
+	number      bool // reports that the value may be a number or a list of numbers, but no string
+	fixed       bool // reports that the schema lists the possible values, or that the value is true or false
 	objects     []*schema.Value
 	lists       []*schema.Value // schemas of elements that are objects or lists
 }

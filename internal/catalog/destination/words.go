@@ -62,10 +62,10 @@ var (
 	addressTails = set(`address addresses number numbers list value values`)
 	urlTails     = set(`url urls uri uris address addresses name names list value values`)
 
-	// addressParts are the names of properties that identify a recipient if it is an object.
+	// addressParts are the names of the properties that identify a recipient if the recipient is an object.
 	addressParts = set(`email emails address addresses id ids phone number numbers url uri value user username handle channel account iban login msisdn`)
 
-	// contents are words in the names of arguments that are the content of what is sent, whatever their descriptions mention.
+	// contents are words in the names of arguments. An argument with one of them is the content of what is sent, whatever its description mentions.
 	contents = set(`subject body message messages text content contents html title description query template note notes comment comments prompt reason name names
 		filter fields label labels summary script code command sql data payload type status format mode cursor limit path file files tag tags`)
 )
@@ -83,12 +83,12 @@ func senders(words []string) bool {
 	return false
 }
 
-// toward reports whether an account is the one that receives something.
+// toward reports whether the name of an account argument, given as words, says that the account receives something.
 func toward(words []string) bool {
 	return anyOf(words, set(`to destination recipient beneficiary target receiver payee external counterparty`))
 }
 
-// matches reports whether a noun is among the words and only tails follow.
+// matches reports whether one of the nouns is among the words, and all words after it are tails.
 func matches(words []string, nouns, tails map[string]bool) bool {
 	for i := len(words) - 1; i >= 0; i-- {
 		if nouns[words[i]] {
@@ -139,13 +139,13 @@ func words(name string) (all []string) {
 
 var urlFormats = set("uri url uri-reference iri iri-reference hostname idn-hostname ipv4 ipv6")
 
-// otherEnds matches descriptions of arguments such as to or destination that are no recipients.
+// otherEnds matches the descriptions of arguments that are named to or destination, for instance, but are no recipients.
 var otherEnds = expression(`\b(date|time|timestamp|line|index|position|offset|language|locale|currency|unit|units|branch|status|state|path|file|folder|directory|version|range|format|location|station|airport|coordinates?|node|entity|page|element|ref|block)\b`)
 
 // ownAccount matches descriptions of arguments that choose among the user's own accounts.
 var ownAccount = expression(`\b(authenticated user|send(ing)? from|to send from|which account|account to use|special value)\b|['"]me['"]`)
 
-// descriptions are patterns that identify a destination by its description if its name does not.
+// descriptions are patterns in the description of an argument. They identify the argument as a destination if its name does not.
 var descriptions = []struct {
 	says func() *regexp.Regexp
 	kind Kind

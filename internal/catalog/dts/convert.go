@@ -136,8 +136,8 @@ func (c *converter) own(v *schema.Value, depth int) *node {
 	return union(of...)
 }
 
-// impliedTypes guesses from its other keywords which type a schema without "type" is meant for; nil if they do not tell. By the JSON Schema standard, such a
-// schema admits values of all other types as well.
+// impliedTypes guesses the type that a schema without "type" is meant for from the other keywords of the schema. It returns nil if they do not
+// tell. By the JSON Schema standard, a schema without "type" admits values of all other types as well.
 func impliedTypes(v *schema.Value) []string {
 	has := func(keys ...string) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return v.Get(k) != nil })

@@ -19,8 +19,8 @@ type Tool struct {
 	FullName string // server__tool
 	Function string // identifier of the function
 	Doc      string
-	Input    *schema.Value // nil if unknown
-	Output   *schema.Value // nil if unknown; declared as any
+	Input    *schema.Value // JSON Schema of the input; nil if unknown
+	Output   *schema.Value // JSON Schema of the answer; nil if unknown; an unknown answer is declared as any
 	Unwrap   bool          // the function returns only the property "result" of Output
 }
 

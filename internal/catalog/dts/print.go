@@ -107,7 +107,7 @@ func (p printer) members(b *strings.Builder, n *node, level int) {
 	}
 }
 
-// definition writes d, as an interface if it is an object, otherwise as an alias.
+// definition writes d: as an interface if it is an object with properties, and as an alias if it is not.
 func (p printer) definition(b *strings.Builder, d *def, level int) {
 	comment(b, d.doc, indent(level))
 	if d.body.op == opObject && (len(d.body.fields) > 0 || d.body.index != nil) {

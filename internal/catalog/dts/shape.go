@@ -29,8 +29,8 @@ const (
 // maxAlternatives is the maximum number of alternatives of a type; a type with more counts as Anything.
 const maxAlternatives = 200
 
-// Alternatives returns the types that a value of t may have, with references and unions resolved; the type never has none. If one of them would
-// be Anything, that is the only alternative.
+// Alternatives returns the types that a value of t may have, with references and unions resolved. The TypeScript type "never" has no alternatives. If
+// one alternative is Anything, Alternatives returns only this one.
 func (t Type) Alternatives() []Type {
 	var out []Type
 	if !alternatives(t.n, &out, 0) {
@@ -109,7 +109,7 @@ func (t Type) Field(name string) (typ Type, found, open bool) {
 	return Type{}, false, t.n.index != nil
 }
 
-// Closed reports whether an object's schema forbids fields that it does not name, rather than only not naming them.
+// Closed reports whether an object's schema forbids all fields that it does not name.
 func (t Type) Closed() bool { return t.n.closed && t.n.index == nil }
 
 // Fields returns the names of all fields of an object, and of those that are required.

@@ -7,8 +7,8 @@ import (
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
-// Signature returns a tool's signature on one line of at most limit bytes, if its name is not longer: search({q: string, limit?: number}):
-// Promise<Customer[]>.
+// Signature returns a tool's signature on one line: search({q: string, limit?: number}): Promise<Customer[]>. It has at most limit bytes, unless the
+// function's name alone is longer.
 func Signature(t Tool, limit int) string {
 	f := newFunction(t)
 	for depth := 2; depth >= 0; depth-- {

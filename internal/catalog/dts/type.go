@@ -145,8 +145,8 @@ func walk(n *node, visit func(*node)) {
 	}
 }
 
-// breakCycles makes type aliases legal: an alias may not be defined by itself through unions, intersections and other aliases alone. At that
-// point such a schema admits anything, so the reference that closes the cycle becomes unknown.
+// breakCycles makes type aliases legal: an alias may not be defined by itself through unions, intersections and other aliases alone. A schema that
+// refers to itself in this way admits anything there, so the reference that closes the cycle becomes unknown.
 func breakCycles(defs []*def) {
 	const (
 		unseen = iota

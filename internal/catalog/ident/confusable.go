@@ -24,7 +24,7 @@ func Confusable(name string) bool {
 			like = true
 		case unicode.Is(unicode.Latin, r):
 			latin = true
-		case !unicode.IsLetter(r) && !unicode.IsMark(r): // between two words
+		case !unicode.IsLetter(r) && !unicode.IsMark(r): // the end of a word
 			latin, like = false, false
 		}
 		if latin && like {

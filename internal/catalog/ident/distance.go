@@ -5,8 +5,8 @@ import "slices"
 // maxCompared is the maximum number of letters of a name that Closest compares; no sensible name is longer.
 const maxCompared = 80
 
-// Closest returns the candidates that are closest to a misspelt name, sorted. They differ from it in at most a third of its letters, and in at most
-// 3. Case is ignored, and so is everything but letters and digits.
+// Closest returns the candidates that are closest to a misspelt name, sorted. They differ from the name in at most a third of its letters, and in at
+// most 3 letters; a difference of 1 letter is always allowed. Case is ignored, and so is everything but letters and digits.
 func Closest(name string, candidates []string) (found []string) {
 	fold := func(s string) []rune {
 		letters := []rune(Fold(s))

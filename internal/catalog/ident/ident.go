@@ -36,7 +36,7 @@ func Words(name string) []string {
 		case unicode.IsUpper(r) && !unicode.IsUpper(prev):
 			flush(i)
 		case unicode.IsLower(r) && unicode.IsUpper(prev) && i-1 > start:
-			// The last capital of a run begins the next word: HTTPServers.
+			// The last of several capitals begins the next word: HTTPServers.
 			flush(i - 1)
 		}
 	}
@@ -174,7 +174,7 @@ func title(w string) string {
 
 // isReserved reports whether an identifier cannot be the name of an export. These are keywords of strict mode and modules, and names that
 // declarations in strict mode cannot bind. They also include names that JavaScript and libraries look up on any object: the guest never treats these
-// as tools (a namespace with then would be a promise).
+// as tools (a namespace with a function named then would be a promise).
 func isReserved(id string) bool {
 	switch id {
 	case "arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete",

@@ -35,7 +35,7 @@ type Value struct {
 	Items   []*Value
 	Members []Member
 
-	anchors map[string]*Value // set for a document: its parts by the name of their anchor; the first part with a name counts
+	anchors map[string]*Value // values by the name of their anchor, the first one of each name; set only in the value that Parse returns
 }
 
 // Member is one property of an object, in document order.
@@ -172,7 +172,7 @@ func (v *Value) String() string {
 	return ""
 }
 
-// Strings returns the strings in an array, or a slice with the one string.
+// Strings returns the strings in v if v is an array, and a slice with its text if v is a string.
 func (v *Value) Strings() []string {
 	switch {
 	case v.Is(String):

@@ -1,6 +1,6 @@
-// Package search ranks tools for requests in words. It is an inverted index in memory, scored by BM25 over weighted fields. The index consists of
-// immutable segments of one server each, so a server that changes costs only its own segment, and searching takes no lock. SQLite's FTS5 takes thirty
-// times as long (BenchmarkFTS5, BenchmarkIndex).
+// Package search ranks tools for requests in words. It has an inverted index in memory, and scores by BM25 over weighted fields. The index consists of
+// immutable segments of one server each. So a change of a server requires a new segment for this server only, and searching takes no lock. SQLite's
+// FTS5 takes thirty times as long (BenchmarkFTS5, BenchmarkIndex).
 package search
 
 import (

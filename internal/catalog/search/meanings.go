@@ -50,14 +50,15 @@ func readMeanings(text string) *meanings {
 	return m
 }
 
-// Lines that resemble a step: their maximum number, and the minimum share of the step's words, weighted by rarity, that such a line contains.
+// maxResembling is the maximum number of lines that are used for a step. minResembling is the minimum share of the step's words, weighted by rarity,
+// that each of these lines contains.
 const (
 	maxResembling = 3
 	minResembling = 0.15
 )
 
-// resembling returns what tools call the lines that contain most of the words of a step. The weight of a word is the share of the step that its line
-// contains.
+// resembling finds the lines that contain the largest shares of a step, and returns the words that tools use for them. The weight of a returned word is
+// the share of the step that its line contains.
 func (m *meanings) resembling(said []string) (means []word) {
 	type match struct {
 		line  int32

@@ -29,28 +29,29 @@ const (
 	vagueWeight   = 0.4
 )
 
-// Influence of the parts of a request and of the catalog on one another. These numbers, and those above and of the fields, are the middle of a
-// plateau over the committed requests: each can be changed by half without much effect.
+// Weights of the other parts of a request, and of the catalog, in the score of a tool. If any of these numbers, of the weights above or of the weights
+// of the fields is changed by half, the results for the requests in the catalog's testdata hardly change.
 const (
 	// wholeWeight is the share of a tool's score for the rest of the request that counts for a clause: "look at GitHub for bugs and comment on each"
-	// means GitHub in both.
+	// means GitHub in both clauses.
 	wholeWeight = 0.5
-	// serverWeight is the weight of a server's best tool for the other tools of the server: a request mostly stays in a few servers.
+	// serverWeight is the share by which the best tool of the best server raises the scores of all tools of its server; the best tool of another server
+	// raises them less. A request mostly stays in a few servers.
 	serverWeight = 0.65
 	// served is the share of its weight that a clause loses when a tool is chosen for it, so that the next tool is for another clause.
 	served = 0.4
 )
 
-// Favour is a tool that is known to be called after a step, and the certainty of that, at most 1.
+// Favour is a tool that the user has called after earlier searches with the words of a step. Weight is at most 1, for a tool that was always called.
 type Favour struct {
 	Result
 	Weight float32
 }
 
-// favourWeight is the bonus of a tool that is always called after such a step, as a multiple of the best tool's score.
+// favourWeight is the bonus of a tool whose Favour has the weight 1, as a multiple of the best tool's score.
 const favourWeight = 1
 
-// Steps returns the stems of the words of each thing that a request asks for, without words that distinguish tools only by accident.
+// Steps returns, for each step of a request, the stems of its words, without those that distinguish tools only by accident.
 func Steps(query string) (all [][]string) {
 	for _, s := range steps(query[:min(len(query), maxQuery)]) {
 		all = append(all, telling(s.terms))
@@ -107,7 +108,7 @@ func (ix *Index) recycle(numbers []float32) { ix.used.Put(&numbers) }
 // clause is a clause of a request with its scores.
 type clause struct {
 	does  action
-	gain  []float32 // bonus of each segment whose server the request names
+	gain  []float32 // factor for the scores of each segment's tools: more than 1 if the request names the server
 	worth []float32 // score of each tool
 	most  float32   // highest score of a tool; 0 if there is none
 }
@@ -161,7 +162,7 @@ func (ix *Index) score(query string, favours func([]string) []Favour) (clauses [
 	return clauses
 }
 
-// favour adds the bonus of tools that are called after such a step.
+// favour adds the bonus of the given tools to their scores for a clause.
 func (ix *Index) favour(c *clause, favours []Favour) {
 	best := c.most
 	if best == 0 {
@@ -233,7 +234,8 @@ func (r *reading) add(w word, worth []float32) (possible float32) {
 	return cmp.Or(possible, w.weight*r.ix.rarest*fullImpact)
 }
 
-// Bonus of a tool if the clause, or another one, names its server.
+// namedWeight is the bonus of a tool for a clause that names its server. wholeNamedWeight is its bonus for every clause of a request if any clause
+// names its server.
 const (
 	namedWeight      = 0.5
 	wholeNamedWeight = 0.2
@@ -297,7 +299,8 @@ func (ix *Index) alternatives(word string, synonyms bool) (all []alternative) {
 	return all
 }
 
-// choose chooses tools one by one, each time the tool with the highest score for what is still asked for. Tools that the query names come first.
+// choose chooses tools one by one. Each choice lowers the weight of the clause that the tool serves, so that the next tool serves another clause. Tools
+// that the query names come first.
 func (ix *Index) choose(clauses []clause, named []int32, limit int) []int32 {
 	left := make([]float32, len(clauses)) // weight left to each clause; the best tool of a clause begins with a score of 1, so that all clauses count alike
 	scores := make([][]float32, len(clauses))
@@ -334,7 +337,7 @@ func (ix *Index) choose(clauses []clause, named []int32, limit int) []int32 {
 	return chosen
 }
 
-// worthOf returns the score of a tool for the clause that it suits best, with a part of its score for the rest, and this clause.
+// worthOf returns the clause that a tool suits best, and its score for this clause plus a part of its score for the other clauses.
 func worthOf(doc int32, scores [][]float32, left []float32) (worth float32, clause int) {
 	var own, all float32
 	for c, of := range scores {

@@ -17,7 +17,7 @@ import (
 //go:embed words.txt
 var knowledge string
 
-// phrase is a run of words that means other words; a gap stands for up to maxGap words.
+// phrase is a sequence of words that means other words; a gap in it stands for up to maxGap words.
 type phrase struct {
 	words []string
 	means []string // stems
@@ -119,10 +119,10 @@ func actionOf(name string) action {
 type word struct {
 	stem   string
 	weight float32
-	exact  bool // excludes synonyms
+	exact  bool // reports that synonyms of the stem do not count
 }
 
-// says reports whether the words contain the stem of one with the same weight or more.
+// says reports whether words contains the stem of the word one, with the same weight or a higher one.
 func says(words []word, one word) bool {
 	return slices.ContainsFunc(words, func(w word) bool { return w.stem == one.stem && w.weight >= one.weight })
 }

@@ -12,8 +12,8 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// terms returns the stems of a text's words. Identifiers are split on case, underscores, hyphens and digits; a run with digits in it (s3, n8n,
-// oauth2) is also a word of its own, because its parts mean little.
+// terms returns the stems of a text's words. Identifiers are split on case, underscores, hyphens and digits. A word that contains digits (s3, n8n,
+// oauth2) is also kept whole, because its parts mean little.
 func terms(text string) []string {
 	var out []string
 	for _, w := range strings.FieldsFunc(plain(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {

@@ -158,8 +158,8 @@ func (d *Differences) add(at, format string, args ...any) {
 	}
 }
 
-// Merge returns the shape of the values of both a and b, which may be nil. If what is not nil, Merge adds to it what b has in addition to a. It
-// changes neither a nor b; the result may share parts with them. It omits parts that exceed the limits of one shape.
+// Merge returns the shape of the values of both a and b, which may be nil. If the argument what is not nil, Merge adds the differences of b from a to
+// it. Merge changes neither a nor b; the result may share parts with them. It omits parts that exceed the limits of one shape.
 func Merge(a, b *Shape, what *Differences) *Shape {
 	left := maxNodes - a.Size()
 	return merge(a, b, "", what, &left)
