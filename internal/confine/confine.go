@@ -23,7 +23,7 @@ import (
 	"strings"
 )
 
-// Command is the first argument with which a binary runs Main, the last step before a confined program.
+// Command is the first argument with which a binary runs Main, which sets up the walls and then becomes the confined program.
 const Command = "__confine"
 
 // Sandbox defines what a program may access. Paths are absolute. Everything below a path in Write is writable, even if Read contains it
@@ -144,7 +144,7 @@ func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// add adds a path and the links on the way to it.
+// add adds a mount for a path, and the symbolic links on the way to the path.
 func (p *Plan) add(path string, write bool) error {
 	real, err := p.follow(path)
 	if err != nil {
@@ -161,7 +161,7 @@ func (p *Plan) add(path string, write bool) error {
 	return nil
 }
 
-// follow returns the target of a path, and adds the links on the way.
+// follow returns the target of a path, and adds the symbolic links on the way to the plan.
 func (p *Plan) follow(path string) (string, error) {
 	real := "/"
 	for name := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {
@@ -204,7 +204,8 @@ func (p *Plan) Reaches(path string) (read, write bool) {
 	return p.has(path), p.writes(path)
 }
 
-// For returns the plan argument of Start for a program and a working directory. The plan also contains the program's own file.
+// For returns the plan for a program and a working directory as JSON, the first argument of Start. The plan also contains the program's
+// own file.
 func (p *Plan) For(program, dir string) (string, error) {
 	own := Plan{Network: p.Network, Mounts: slices.Clone(p.Mounts), Links: maps.Clone(p.Links)}
 	var err error

@@ -67,7 +67,7 @@ func Start(plan string, argv []string, attr *syscall.SysProcAttr) (pid int, err 
 	if err != nil {
 		return 0, err
 	}
-	failure, err := io.ReadAll(io.LimitReader(r, 16<<10)) // ends when the program is executed
+	failure, err := io.ReadAll(io.LimitReader(r, 16<<10)) // the pipe is closed when the program is executed
 	if err == nil && len(failure) == 0 {
 		return pid, nil
 	}
@@ -159,7 +159,7 @@ func (p *Plan) root() error {
 	}
 	for _, m := range p.Mounts {
 		if p.writes(filepath.Dir(m.Path)) {
-			continue // its parent is already mounted
+			continue // a writable mount already contains it
 		}
 		attributes := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 		if !m.Write {
@@ -279,8 +279,8 @@ func unprivileged() error {
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }
 
-// landlock restricts paths as the root does, and forbids abstract sockets, signals to other processes and, without the machine's network, TCP,
-// if the kernel supports that.
+// landlock restricts the process to the paths that its root contains. If the kernel supports it, landlock also forbids abstract sockets,
+// signals to other processes, and TCP unless the program has the machine's network.
 func (p *Plan) landlock() error {
 	grants := []walls.Grant{{Path: "/tmp", Rights: walls.Read | walls.Write}, {Path: "/proc", Rights: walls.Read}}
 	for _, m := range p.Mounts {

@@ -48,7 +48,7 @@ var modeCalls = append([]modeCall{
 	{number: unix.SYS_OPENAT, mode: 3, flags: 2},
 }, nativeModeCalls...)
 
-// createsFile holds the flags of open with which its mode applies.
+// createsFile holds the flags of open that create a file. The mode argument applies only with one of them.
 const createsFile = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY
 
 // filter installs the seccomp filter.
@@ -77,7 +77,7 @@ func assemble(network bool) walls.Program {
 		families = append(families, unix.AF_INET, unix.AF_INET6)
 	}
 	judge := append(walls.Arg(0), walls.Calls(families, walls.Allow)...)
-	if network { // for addresses and routes
+	if network { // programs read addresses and routes through netlink
 		judge = append(judge, walls.If(unix.BPF_JEQ, unix.AF_NETLINK, walls.Arg(2), walls.If(unix.BPF_JEQ, unix.NETLINK_ROUTE, walls.Allow))...)
 	}
 	for _, number := range []uint32{unix.SYS_SOCKET, unix.SYS_SOCKETPAIR} {
@@ -86,7 +86,7 @@ func assemble(network bool) walls.Program {
 	return walls.Filter(
 		walls.If(unix.BPF_JGT, lastCall, lack), walls.Calls(denied, deny), walls.Calls(absent, lack),
 		walls.Call(unix.SYS_CLONE, walls.Arg(0), walls.If(unix.BPF_JSET, namespaces, deny), walls.Allow),
-		walls.Call(unix.SYS_IOCTL, walls.Arg(1), // simulating input to a terminal
+		walls.Call(unix.SYS_IOCTL, walls.Arg(1), // requests that simulate input to a terminal
 			walls.If(unix.BPF_JEQ, unix.TIOCSTI, deny), walls.If(unix.BPF_JEQ, unix.TIOCLINUX, deny), walls.Allow),
 		walls.Call(unix.SYS_PERSONALITY, walls.Arg(0), walls.Calls([]uint32{0, 0xffffffff}, walls.Allow), deny),
 		modes, sockets, walls.Allow,

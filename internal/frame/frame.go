@@ -52,10 +52,11 @@ type Frame struct {
 	Exact  bool            `json:"exact,omitempty"`
 	Beside json.RawMessage `json:"beside,omitempty"`
 	Notes  []string        `json:"notes,omitempty"`
-	// Start and Answer: sources of tokens whose types are new to the program, by type. From then on, the guest warns the program about operations
-	// on tokens that cannot work.
+	// Start and Answer: types of tokens that the program gets from a source for the first time, each with the source and the place of its first
+	// token (see run.Told). From then on, the guest warns the program about operations on tokens that cannot work.
 	Tokens map[string]string `json:"tokens,omitempty"`
-	// Methods is set with Tokens: the functions in the list Methods that the program's code names; nil means all of them.
+	// Methods is set together with Tokens. It holds the functions of the package variable Methods that the program's code names; nil means all of
+	// them.
 	Methods []string `json:"methods,omitzero"`
 
 	// Log
@@ -90,7 +91,7 @@ const (
 	Timer    Kind = "timer"    // sleep
 	Load     Kind = "module"   // require and import at run time
 	Intl     Kind = "intl"     // time zones
-	PII      Kind = "pii"      // questions about tokens
+	PII      Kind = "pii"      // functions of the global pii, which answer questions about tokens
 	InputOf  Kind = "input"    // parts of the run's input
 )
 
@@ -126,7 +127,7 @@ type Module struct {
 	ID    string   `json:"id"`              // "/skills/a.js", "./servers/crm", "npm:lodash"
 	Kind  string   `json:"kind"`            // js, json, server, builtin
 	Code  string   `json:"code,omitempty"`  // for js, an expression that evaluates to function(exports, require, module, __import); for json, the text
-	Lines [][2]int `json:"lines,omitempty"` // as in Program
+	Lines [][2]int `json:"lines,omitempty"` // line pairs like those of Program.Lines
 	// Async marks a js module with top-level await: its function is async, and only import can load it.
 	Async bool `json:"async,omitempty"`
 	// ESM marks a js module written with import/export syntax (its default export is exports.default).

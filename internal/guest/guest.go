@@ -1,5 +1,5 @@
-// Package guest is the runtime inside the sandbox: JavaScript that every engine evaluates before a program. It gives programs their globals, turns
-// their actions into host calls, and frames of package frame into answers.
+// Package guest is the runtime inside the sandbox: JavaScript that every engine evaluates before a program. It gives programs their globals, sends
+// their actions to the host as calls, and passes the host's answers to them.
 package guest
 
 import (
@@ -25,7 +25,8 @@ var sources embed.FS
 var libraries []byte
 
 // Libraries returns the libraries that the runtime uses, as one script. Evaluating it declares the global __libraries, the object that boot takes as
-// host.libraries. It needs a realm of its own, so that a program cannot overwrite anything that the libraries use. The caller must not change it.
+// host.libraries. The script needs a realm of its own, so that a program cannot overwrite anything that the libraries use. The caller must not
+// change the returned bytes.
 func Libraries() []byte { return libraries }
 
 const entry = "prelude/main.js"

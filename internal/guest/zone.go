@@ -8,12 +8,12 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // for machines without zone files
+	_ "time/tzdata" // supplies the zones on machines without zone files
 )
 
 // Transition is the beginning of a period with one offset.
 type Transition struct {
-	At     int64  // Unix time in seconds; the first of a zone is firstTransition
+	At     int64  // Unix time in seconds; firstTransition for the first transition of a zone
 	Offset int    // seconds east of UTC
 	Abbrev string // "CET", or "+03" where the zone has no name
 	DST    bool
@@ -43,8 +43,8 @@ var zones sync.Map
 // maxZoneName is the maximum length of a name in bytes; the longest name of the database has 32.
 const maxZoneName = 64
 
-// Zone returns an IANA time zone's name as the time zone database spells it, and its transitions from 1900 to 2100. The name is looked up ignoring
-// case. Callers share the slice and must not change it. Zone is safe for concurrent use.
+// Zone returns an IANA time zone's name as the time zone database spells it, and its transitions from 1900 to 2100. The lookup ignores case. Callers
+// share the slice and must not change it. Zone is safe for concurrent use.
 func Zone(name string) (canonical string, transitions []Transition, err error) {
 	canonical, loc, err := findZone(name)
 	if err != nil {
@@ -69,8 +69,8 @@ func DescribeZone(name string) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"zone": canonical, "transitions": transitions})
 }
 
-// scan lists the periods of a zone by their beginnings. Beyond its table a zone follows a rule. There ZoneBounds ends some periods at a year's end,
-// or at the very time that it is asked about; scan steps over such an end.
+// scan lists the periods of a zone by their beginnings. After the last transition in its table, a zone follows a rule. Under the rule, ZoneBounds
+// ends some periods at the end of a year or at the very time that it is called for, although nothing changes then. scan steps over these ends.
 func scan(loc *time.Location) []Transition {
 	var out []Transition
 	for at := zoneFrom; at.Before(zoneTo); {
@@ -112,8 +112,8 @@ func findZone(name string) (string, *time.Location, error) {
 	return "", nil, fmt.Errorf("%w %q: use an IANA name such as Europe/Berlin", ErrZone, name)
 }
 
-// zoneName reports whether a name may be that of a zone of the database. It excludes what else time.LoadLocation accepts: the machine's own zone, and
-// the variants of every zone, with leap seconds, that Linux distributions install.
+// zoneName reports whether a name can be that of a zone in the time zone database. It excludes the other names that time.LoadLocation accepts: that
+// of the machine's own zone, and those of the variants with leap seconds, which Linux distributions install for every zone.
 func zoneName(name string) bool {
 	lower := strings.ToLower(name) // the file system may ignore case
 	switch lower {

@@ -18,16 +18,17 @@ import (
 const (
 	// maxDescriptors is the maximum number of open files of a process behind walls.
 	maxDescriptors = 64
-	// maxThreads is the maximum number of its threads. Node.js and workers have about ten.
+	// maxThreads is the maximum number of threads of a process behind walls. Node.js and workers have about ten.
 	maxThreads = 64
-	// maxStack is the size of the stack of its first thread, in bytes: the usual size.
+	// maxStack is the size in bytes of the stack of the first thread of a process behind walls. It is the usual size.
 	maxStack = 8 << 20
-	// maxSignals is the maximum number of signals queued for it. The kernel counts them per user, and the user has other processes.
+	// maxSignals is the maximum number of signals queued for a process behind walls. The kernel counts them per user, and the user has other
+	// processes.
 	maxSignals = 64
 )
 
-// Enter puts this process behind walls for good, and returns the walls that are missing. The process must have opened
-// everything that it needs, because it cannot open files afterwards. A program without cgo calls it once.
+// Enter puts this process behind walls for good, and returns the walls that are missing. The process must have opened everything that it needs,
+// because it cannot open files afterwards. The process calls Enter once. A program built with cgo gets no walls.
 //
 // User and Seccomp apply to threads, not processes: Enter applies them to all existing threads, and new threads inherit them.
 func Enter() Missing {
@@ -176,7 +177,7 @@ func countsThreads() bool {
 func unprivileged() error {
 	if os.Geteuid() == 0 {
 		err := errors.Join(syscall.Setgroups([]int{}), syscall.Setresgid(nobody, nobody, nobody), syscall.Setresuid(nobody, nobody, nobody))
-		if err != nil && os.Getpid() == 1 { // outside of a namespace, root may lack the right
+		if err != nil && os.Getpid() == 1 { // outside of a namespace, root may lack the right to change its user
 			return fmt.Errorf("become another user: %w", err)
 		}
 	}
@@ -185,7 +186,7 @@ func unprivileged() error {
 	for _, call := range [][4]uintptr{
 		{unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0]))},
 		{unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1},
-		{unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}, // a change of the user id clears it
+		{unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL)}, // after the user id, because a change of the user id clears this setting
 	} {
 		if _, _, errno := syscall.AllThreadsSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
 			return fmt.Errorf("give up privileges: %w", errno)

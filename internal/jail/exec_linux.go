@@ -29,8 +29,8 @@ func ExecMain(args []string, stderr io.Writer) int {
 	return 1
 }
 
-// maxAddresses is the limit of a Program's address space, in bytes. V8 reserves a fraction of it. The limit bounds the page tables of
-// memory that is only read, to 64 MiB; the limit on data does not count them.
+// maxAddresses is the limit of a Program's address space, in bytes. V8 reserves a fraction of it. The limit also bounds the page
+// tables of memory that is only read: they take at most 64 MiB, which the limit on data does not count.
 const maxAddresses = 32 << 30
 
 // exec returns only if it fails.

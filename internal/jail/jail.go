@@ -11,7 +11,7 @@
 // All of this works without root. Walls that the machine does not offer are missing, and reported as such: the caller decides whether the
 // others suffice.
 //
-// Other systems have no walls: processes can only be killed, and do not outlive this one.
+// Other systems have no walls: processes can only be killed, and they end when this process ends.
 package jail
 
 import "errors"

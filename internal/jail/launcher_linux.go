@@ -20,9 +20,9 @@ import (
 	"mcp-code-exec-harness/internal/process"
 )
 
-// Launcher starts processes in their own namespaces. Only a fork can start a process in a new user namespace, and a fork copies the
-// parent's page tables. That takes a millisecond for a small parent and ten for a server. So a small process forks: the launcher.
-// The processes that it starts are still children of this process, which waits for them and with which they end.
+// Launcher starts processes in their own namespaces. Only a fork can start a process in a new user namespace, and a fork copies the parent's page
+// tables. That takes a millisecond for a small parent and ten for a server. So a small process forks: the launcher. The processes that the launcher
+// starts are children of this process, not of the launcher: this process waits for them, and they end when it ends.
 //
 // A Launcher is safe for concurrent use. The first Start starts the small process.
 type Launcher struct {
@@ -32,7 +32,7 @@ type Launcher struct {
 	mu      sync.Mutex
 	socket  *net.UnixConn
 	cmd     *exec.Cmd
-	missing error // why this machine offers no namespaces
+	missing error // reason why this machine offers no namespaces; nil if none is known
 	closed  bool
 }
 
@@ -41,7 +41,7 @@ func NewLauncher(program string, args ...string) *Launcher {
 	return &Launcher{program: program, args: args}
 }
 
-// request asks the launcher to start a process. The process's files are sent along with it.
+// request asks the launcher to start a process. The process's files are sent along with the request.
 type request struct {
 	Path string
 	Dir  string // working directory
@@ -151,7 +151,7 @@ func (l *Launcher) begin() error {
 	return nil
 }
 
-// end ends the small process; the processes that it started go on. The caller holds l.mu.
+// end ends the small process. The processes that it started keep running. The caller holds l.mu.
 func (l *Launcher) end() {
 	if l.socket == nil {
 		return
@@ -162,7 +162,7 @@ func (l *Launcher) end() {
 	l.socket, l.cmd = nil, nil
 }
 
-// Close ends the small process. The processes that it started go on. A later Start starts another small process, only for itself.
+// Close ends the small process. The processes that it started keep running. A later Start starts another small process, only for itself.
 func (l *Launcher) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +170,7 @@ func (l *Launcher) Close() {
 	l.end()
 }
 
-// launchTime is the time limit of a start; no start needs that long.
+// launchTime is the time limit for starting one process. Starting a process never takes that long.
 const launchTime = 30 * time.Second
 
 func (l *Launcher) ask(r request, files []*os.File) (answer reply, err error) {
@@ -265,17 +265,18 @@ func received(rights []byte) ([]*os.File, error) {
 	return files, nil
 }
 
-// nobody is the id of the user to which a process of root changes; see Enter.
+// nobody is the user id that a process has in its user namespace: from its start, or from Enter if root started it.
 const nobody = 65534
 
-// Users of processes that root starts. Each process gets its own user, so that none can send signals to another one or use up its limits.
+// Users of processes that root starts. Each process gets its own user, so that no process can send signals to another process or use up its limits.
 // Systems give no user, group or container an id of this range.
 const (
 	firstUser = 0x7e000000
 	users     = 0x00ffffff
 )
 
-// user returns the id on this machine of the user for one process of root: a random id of the range, or nobody if the user namespace does not have the range.
+// user returns the user id that a process started by root gets on this machine: a random id of the range, or nobody if the range is not mapped in
+// this user namespace.
 func user() int {
 	if !mapped("/proc/self/uid_map") || !mapped("/proc/self/gid_map") {
 		return nobody
@@ -341,7 +342,7 @@ func (r request) start(files []*os.File) reply {
 	return reply{Pid: pid}
 }
 
-// usedUp reports whether the error of a start may be temporary: the machine offers namespaces, but none are free at the moment.
+// usedUp reports whether an error from starting a process may be temporary: the machine offers namespaces, but none are free at the moment.
 func usedUp(err error) bool {
 	if !errors.Is(err, unix.ENOSPC) {
 		return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOMEM)
@@ -354,5 +355,5 @@ func usedUp(err error) bool {
 	return true
 }
 
-// absent reports whether the program cannot be executed at all.
+// absent reports whether the program is missing or cannot be executed by this user.
 func (r request) absent() bool { return unix.Access(r.Path, unix.X_OK) != nil }

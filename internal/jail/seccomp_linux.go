@@ -14,7 +14,7 @@ import (
 type filterRules struct {
 	allowed []uint32    // calls allowed with any arguments
 	fatal   []uint32    // calls for which the process is killed
-	values  []valueRule // calls allowed with some arguments
+	values  []valueRule // calls allowed only with certain arguments
 	code    bool        // reports whether the process may create machine code
 	program uintptr     // address of the only path that may be executed; 0 if there is none
 }
@@ -28,7 +28,7 @@ type valueRule struct {
 	whole  bool
 }
 
-// fileRule allows the commands of fcntl that only change a descriptor. Others could use up memory of the user's other processes
+// fileRule allows the commands of fcntl that only change a descriptor. Other commands could use up memory of the user's other processes
 // (F_SETPIPE_SZ), or send signals.
 var fileRule = valueRule{call: unix.SYS_FCNTL, arg: 1, values: []uint32{
 	unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ,
@@ -65,7 +65,7 @@ const (
 	fioCloseOnExec = 0x5451
 )
 
-// nodeRules are the rules for Node.js from its start on. It compiles machine code, loads its libraries, and starts threads.
+// nodeRules are the rules for Node.js from its start on. Node.js compiles machine code, loads its libraries, and starts threads.
 var nodeRules = filterRules{
 	code: true,
 	allowed: append(append(slices.Clone(goCalls), nativeCalls...), append(nativeNodeCalls,

@@ -44,7 +44,7 @@ func contextual(e frame.Error, message, code string) string {
 			base = "the result"
 		}
 		return "tools return their results unwrapped: use " + base + " itself, without content[0].text, structuredContent and JSON.parse"
-	case base == "" || base == m[1]: // a variable, or what an index leads to
+	case base == "" || base == m[1]: // a variable, or an item that is read by its index
 		return ""
 	}
 	if closest := similar(member, methods, namesIn(code, member)); closest != "" {
@@ -59,7 +59,7 @@ func adviseCall(base, member, code string) string {
 	case unawaited(code, rootOf(base, member)):
 		return rootOf(base, member) + " is a promise: write await before the call that it comes from"
 	case base == "":
-		return "" // the table of hints knows some names
+		return "" // the table of hints has advice for some names
 	case base == "input" && member == "toArray":
 		return "the input was read as one value: --input-format csv, ndjson or lines (input.format over HTTP) makes rows of it"
 	case newer[base+"."+member] != "":
@@ -88,7 +88,7 @@ func adviseCall(base, member, code string) string {
 // envelope lists the members that an MCP answer has in the protocol or in other products. Programs here do not see them.
 var envelope = strings.Fields("content structuredContent text result isError")
 
-// newer maps names of language features that one of the engines lacks to what to write instead. A method's name begins with a dot.
+// newer maps each name of a language feature that one of the engines lacks to its replacement. A method's name begins with a dot.
 var newer = map[string]string{
 	"Object.groupBy":        "(groups[key(x)] ??= []).push(x) in a loop",
 	"Map.groupBy":           "a loop with has, get and set",
@@ -210,7 +210,7 @@ func similar(name string, candidates []string, more map[string]bool) string {
 	return ""
 }
 
-// namesIn returns the names that occur in a program, except besides.
+// namesIn returns the names that occur in a program, without the name besides.
 func namesIn(code, besides string) map[string]bool {
 	s := tokenize(code)
 	count := map[string]int{}
@@ -343,5 +343,5 @@ func CallOf(code, name string) (written []string, called bool) {
 // maxWritten is the maximum number of names and strings that CallOf returns.
 const maxWritten = 12
 
-// maxKnown is the maximum number of names of a program that are compared.
+// maxKnown is the maximum number of names of a program that are compared with a misspelt name.
 const maxKnown = 500

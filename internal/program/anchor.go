@@ -67,8 +67,8 @@ func (s *scan) anchor(i int, message string, thrown bool) int {
 	return start
 }
 
-// propertyAt returns the token of the property that a message of V8 is about, or its bracket, if V8 reports the token beside it. i is the token that V8
-// reports.
+// propertyAt returns the token of the property that a message of V8 is about, or the bracket if the property is in brackets. i is the token that V8
+// reports, which may be a token beside the property.
 func (s *scan) propertyAt(i int, message string) int {
 	switch {
 	case !ofNothingV8().MatchString(message):

@@ -31,7 +31,8 @@ func regexEnd(code string, i int) int {
 	return 0
 }
 
-// numberEnd returns the end of the number that begins at i, including members that are read from it.
+// numberEnd returns the end of the number that begins at i, including the members that are read from it, as in
+// 1.5.toFixed.
 func numberEnd(code string, i int) int {
 	hex := strings.HasPrefix(code[i:], "0x") || strings.HasPrefix(code[i:], "0X")
 	for i++; i < len(code); i++ {

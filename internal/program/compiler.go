@@ -38,7 +38,8 @@ const (
 	maxPackageTime = 3 * time.Minute
 )
 
-// here is the compiler for Options without one. A cancelled compilation goes on in the background and holds its slot until it ends.
+// here compiles for Options without a Compiler, in this process. A cancelled compilation continues in the background and holds its slot until
+// it ends.
 var here = newCompiler()
 
 func newCompiler() *Compiler {
@@ -56,7 +57,7 @@ func NewCompiler(executable string, args ...string) *Compiler {
 	return c
 }
 
-// Close ends the idle processes. Running compilations go on, and their processes end afterwards.
+// Close ends the idle processes. Running compilations continue, and their processes end afterwards.
 func (c *Compiler) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,8 +77,8 @@ type outcome struct {
 	err     error
 }
 
-// run runs a task for the file called name and charges its owner. The error wraps that of ctx or of the charge, or is an
-// *Error without a position if the task costs too much, or tells why no process starts.
+// run runs a task for the file called name and charges its owner. The error wraps the error of ctx or of Charge, is an *Error without a
+// position if the task costs too much, or says why no process starts.
 func (o Options) run(ctx context.Context, name string, t task) (product, error) {
 	c := cmp.Or(o.Compiler, here)
 	release, err := c.slots.Acquire(ctx, o.Owner, 1)

@@ -16,7 +16,7 @@ type Error struct {
 	File       string // name of the program as given, or the id of a module
 	Line       int    // line from 1; 0 if there is no position
 	Column     int    // column from 1, in UTF-16 units
-	SourceLine string // the offending line as written; only the part around Column if it is long
+	SourceLine string // line as written; of a long line, only the part around Column
 	Hint       string // suggested remedy, possibly empty
 
 	cause error
@@ -93,8 +93,9 @@ func offsetOf(text string, line, column int) int {
 	return min(len(text)-len(rest)+column, len(text))
 }
 
-// sourceLine returns a line, from 1, of a text. Of a long line it returns the part around a column, with … where it was cut. A
-// part cut at its beginning is shorter than the column, so that no one mistakes the column for a position in it.
+// sourceLine returns a line, from 1, of a text. Of a long line it returns the part around a column, with … where it was cut.
+// If the beginning is cut off, the part is shorter than the column, so that the column cannot be taken for a position in the
+// part.
 func sourceLine(text string, line, column int) string {
 	const around = 80 // UTF-16 units on each side
 	found := true

@@ -114,7 +114,7 @@ func (t task) transform() product {
 		Format:         t.Format,
 		Sourcemap:      api.SourceMapExternal,
 		SourcesContent: api.SourcesContentExclude,
-		Sourcefile:     "module", // esbuild derives the names of its own variables from it
+		Sourcefile:     "module", // esbuild derives the names of its own variables from this name
 		LegalComments:  api.LegalCommentsNone,
 		LogLevel:       api.LogLevelSilent,
 		LogLimit:       1,
@@ -162,7 +162,7 @@ func (t task) bundle() product {
 		EntryPoints:      []string{t.Package},
 		AbsWorkingDir:    filepath.Dir(t.Packages),
 		NodePaths:        []string{t.Packages},
-		Outfile:          filepath.Join(t.Packages, "bundle.js"), // only a name: Write is false
+		Outfile:          filepath.Join(t.Packages, "bundle.js"), // only a name: nothing is written, because Write is false
 		Bundle:           true,
 		Format:           api.FormatCommonJS,
 		Platform:         api.PlatformBrowser, // packages bring replacements of Node's modules for browsers
@@ -184,8 +184,8 @@ func (t task) bundle() product {
 	return p
 }
 
-// resolvePlugin resolves the entry as an import of it would, never as a file beside the packages directory. It
-// leaves the built-in modules of the guest external.
+// resolvePlugin resolves the entry as an import declaration would, never as a file beside the packages directory. It leaves the
+// built-in modules of the guest external.
 func resolvePlugin(dir string) api.Plugin {
 	return api.Plugin{Name: "resolve", Setup: func(build api.PluginBuild) {
 		build.OnResolve(api.OnResolveOptions{Filter: "."}, func(args api.OnResolveArgs) (api.OnResolveResult, error) {
@@ -213,7 +213,7 @@ func (p *product) readMeta(metafile string) {
 	if err := json.Unmarshal([]byte(metafile), &meta); err != nil {
 		return
 	}
-	for _, output := range meta.Outputs { // there is one output
+	for _, output := range meta.Outputs { // the map has one entry
 		p.ESM = meta.Inputs[output.EntryPoint].Format == "esm"
 		for _, i := range output.Imports {
 			if slices.Contains(builtins, i.Path) { // esbuild also reports a missing module if the package handles its absence

@@ -33,7 +33,7 @@ var (
 	ofNothingV8 = startup.Regexp(`^Cannot (?:read|set) properties of (undefined|null) \((?:reading|setting) '([\w$.]+)'\)$`)
 )
 
-// subject returns an engine's message with the expression at an offset added, or "".
+// subject adds the expression at an offset to an engine's message. It returns "" if it does not know the message or cannot tell the expression.
 func subject(code string, offset int, message string) string {
 	nothing := ofNothing().FindStringSubmatch(message)
 	if v8 := ofNothingV8().FindStringSubmatch(message); v8 != nil {
@@ -97,8 +97,8 @@ func subject(code string, offset int, message string) string {
 	}
 }
 
-// uncallable returns the engine's message about the call at token i with the expression added, or "". Token i is the last name before the arguments,
-// or the first word in them.
+// uncallable adds the called expression to the engine's message about the call at token i. It returns "" if it cannot tell the expression. Token i
+// is the last name before the arguments, or the first word in them.
 func (s *scan) uncallable(i int, message string) string {
 	first := s.chainStart(i)
 	if s.is(first-1, "new") {

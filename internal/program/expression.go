@@ -32,17 +32,17 @@ func (s *scan) asExpression(lifted []decl) (semicolons []int, ok bool) {
 	switch first := rest[0]; s.text(first) {
 	case "{":
 		switch s.text(first + 1) {
-		case "if", "for", "while", "with", "switch": // nobody means a method with such a name
+		case "if", "for", "while", "with", "switch": // a statement in a block; a method of this name is unlikely
 			return semicolons, len(rest) == 2 && !s.is(first+2, "(")
 		}
 		return semicolons, len(rest) == 2 && rest[1] > first+1
-	case "class", "@": // these would parse as expressions, but are declarations
+	case "class", "@": // declarations, although they would parse as expressions
 		return nil, false
 	case "function":
 		return semicolons, s.endsWithBody(rest)
 	case "async":
 		return semicolons, !s.is(first+1, "function") || s.endsWithBody(rest)
-	case "const", "let", "var", "if", "for", "while", "do", "switch", "try", "throw", "return", "export": // these would not parse as expressions
+	case "const", "let", "var", "if", "for", "while", "do", "switch", "try", "throw", "return", "export": // statements, which would not parse as expressions
 		return nil, false
 	case "namespace", "module", "declare", "import":
 		return semicolons, !s.isKind(first+1, word) && !s.isKind(first+1, str)

@@ -66,7 +66,7 @@ func unfence(text string) (string, *Error) {
 		}
 		e := &Error{Hint: hint, Message: "the code block is " + blocks[0].info + ", not JavaScript or TypeScript"}
 		return "", e.at("", text, blocks[0].start)
-	case len(code) > 1 && len(labelled(code)) == 1: // the others are its output
+	case len(code) > 1 && len(labelled(code)) == 1: // the other blocks are the output of the program
 		code = labelled(code)
 	case len(code) > 1:
 		e := &Error{Hint: "send one program in one block", Message: "the text has several code blocks"}

@@ -32,7 +32,7 @@ var hints = []hint{
 	{kind: frame.KindSyntax, message: `[“”‘’«»„]`, advice: `write quotes as " or ', and not as typographic ones`},
 	{kind: frame.KindSyntax, source: proseFirst + "|" + proseLast, advice: "send the program alone, or in a code block: there is text before or behind it"},
 
-	// Python. Most of it is a syntax error first.
+	// Python. Most Python programs fail with a syntax error.
 	{kind: frame.KindSyntax, source: `(?m)^\s*(def \w+\(.*|class \w+(\(.*\))?|elif .*|else|try|except\b.*|for \w+(, *\w+)* in .+|` +
 		`(if|while) [^({].*|with .+ as \w+):\s*(#.*)?$`, advice: pythonHint},
 	{kind: frame.KindSyntax, source: `(?m)^\s*(from [\w.]+ import \S|import \w+( as \w+)?\s*$|print\s+["'\w])`, advice: pythonHint},

@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// tokenKind is the kind of a token.
 type tokenKind uint8
 
 const (
@@ -43,8 +42,8 @@ type scan struct {
 	guess   int      // position of a slash that may be misread; 0 if there is none
 }
 
-// explain returns the position and the message of an error: those of the scan's problem if the parser failed after it or at
-// the end of the code, or else the given ones.
+// explain returns the position and the message with which to report an error of the parser. They are those of the scan's
+// problem if the parser failed after it or at the end of the code, or else the given ones.
 func (s *scan) explain(offset, end int, message string) (int, string) {
 	if p := s.problem; p != nil && (offset >= end || !p.unclosed && p.pos <= offset) {
 		return p.pos, p.message
@@ -147,7 +146,8 @@ func (l *lexer) next() bool {
 	return true
 }
 
-// firstTokens is the initial capacity for tokens. The code of some megabytes may be one string, or only brackets.
+// firstTokens is the maximum initial capacity for tokens. The size of the code does not tell their number: some megabytes may
+// be one string, or only brackets.
 const firstTokens = 4096
 
 // emit appends a token that ends at the current position.
@@ -239,7 +239,6 @@ func (l *lexer) readTemplate(t token) {
 	l.emit(t, template, true)
 }
 
-// readPunct reads a punctuation mark.
 func (l *lexer) readPunct(t token) {
 	rest := l.code[l.pos:]
 	operand := false

@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// declKind is the kind of a lifted declaration.
 type declKind uint8
 
 const (
@@ -32,7 +31,7 @@ type decl struct {
 // binding is one imported or re-exported name.
 type binding struct {
 	name  string // name before "as"; "default" for a default import, "*" for the namespace
-	local string // name after "as", or name without it; "" for export *
+	local string // name after "as"; equal to name if there is no "as"; "" for export *
 	pos   int
 }
 

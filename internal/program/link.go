@@ -29,7 +29,7 @@ func (l *loader) finish() ([]frame.Module, error) {
 	return modules, nil
 }
 
-// spreadAsync makes every module async that imports an async one.
+// spreadAsync makes a module async if it imports an async module.
 func (l *loader) spreadAsync() error {
 	for changed := true; changed; {
 		changed = false
@@ -98,7 +98,7 @@ func (l *loader) exportsOf(u *unit, seen map[*unit]bool) map[string]bool {
 	return all
 }
 
-// checkNames returns an error about the first name that a module is known not to export.
+// checkNames returns an error for the first of the names that the module certainly does not export, or nil.
 func (l *loader) checkNames(id, specifier string, names []string) *Error {
 	if len(names) == 0 {
 		return nil

@@ -17,7 +17,7 @@ import (
 // Limits of what one program, or one import at run time, may load.
 const (
 	maxModules = 200
-	maxTexts   = 8 << 20 // total size of its files, in bytes
+	maxTexts   = 8 << 20 // total size of the loaded files, in bytes
 )
 
 // Loaded is the answer to a module host call. The guest reads its JSON. The map is part of it, so that a run replayed
@@ -28,9 +28,9 @@ type Loaded struct {
 	Map     SourceMap      `json:"map"`
 }
 
-// CompileModule compiles a module that a running program, or the module with the id from, requires or imports. The
-// error is an *Error, or wraps that of ctx and names the file, or tells why no compiler process starts. CompileModule
-// is safe for concurrent use.
+// CompileModule compiles a module that a running program, or the module with the id from, requires or imports. The error
+// is an *Error, wraps the error of ctx and names the file, or says why no compiler process starts. CompileModule is safe
+// for concurrent use.
 func CompileModule(ctx context.Context, specifier, from string, opts Options) (*Loaded, error) {
 	l := newLoader(ctx, opts)
 	id, err := l.load(specifier, from)

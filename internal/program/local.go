@@ -14,10 +14,10 @@ import (
 // people.
 const LocalRoot = "/program/"
 
-// shownName returns the name of a module that people know.
+// shownName returns the name under which people see a module.
 func shownName(id string) string { return strings.TrimPrefix(id, LocalRoot) }
 
-// shownError returns an error in which modules have the names that people know.
+// shownError returns an error in which modules have their shown names.
 func shownError(err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
@@ -52,7 +52,8 @@ func (l *loader) isLocal(from string) bool {
 	return l.opts.Local && from == ProgramFile || strings.HasPrefix(from, LocalRoot)
 }
 
-// LocalFile reads a module from the program's folder by its id. The error wraps fs.ErrNotExist if no such file exists. It contains no path of the host.
+// LocalFile reads a module from the program's folder by its id. The error wraps fs.ErrNotExist if no such file exists. The error contains no path of
+// the host.
 func LocalFile(dir fs.FS, id string) ([]byte, error) {
 	name := strings.TrimPrefix(id, LocalRoot)
 	text, err := readLocal(dir, name)

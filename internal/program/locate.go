@@ -15,7 +15,7 @@ type Position struct {
 	File       string // the program's name, or the id of a module
 	Line       int    // line from 1; 0 if the position is unknown
 	Column     int    // column from 1, in UTF-16 units
-	SourceLine string // line as written; the part around Column of a long one
+	SourceLine string // line as written; of a long line, only the part around Column
 	// Stack is the engine's stack with the positions of code as written, one "    at function (file:line:column)" a
 	// line. Frames of other code, such as the guest's runtime, are left out.
 	Stack string
@@ -62,7 +62,7 @@ func (c *Compiled) Locate(e frame.Error) Position {
 			p = Position{File: source.Name, Line: at[0], Column: at[1], SourceLine: sourceLine(source.Code, at[0], at[1]), thrown: !foreign}
 		}
 		place := fmt.Sprintf("%s:%d:%d", source.Name, at[0], at[1])
-		if function == resultName { // engines give a function that is the default export the name of our variable
+		if function == resultName { // engines name a function that is the default export after the variable resultName
 			function = "default"
 		}
 		if function != "" && function != "<anonymous>" {

@@ -13,7 +13,7 @@ func fresh(text, preferred string) string {
 	if !strings.Contains(text, preferred) {
 		return preferred
 	}
-	// The search begins at a hash of the text, so that a text full of such names cannot make it slow.
+	// The search begins at a hash of the text, so that a text full of such names cannot make the search slow.
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(text))
 	const names = 36 * 36 * 36 * 36 * 36

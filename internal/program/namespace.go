@@ -30,9 +30,8 @@ func (s *scan) hasNamespaces() bool {
 	return false
 }
 
-// throwReturns replaces return by throw if a value follows, and by bare, a name of six bytes, otherwise: esbuild accepts these at
-// the top level of a module. It returns the offsets of the throws. ok is false if the replacement would change the meaning of the
-// text.
+// throwReturns replaces return by throw if a value follows, or else by bare, a name of six bytes. esbuild accepts both at the top level of a
+// module. It returns the offsets of the throws. ok is false if the replacement would change the meaning of the text.
 func (s *scan) throwReturns(text []byte, bare string) (thrown []int, ok bool) {
 	for i, t := range s.tokens {
 		if t.kind != word || s.text(i) != "return" || s.isMember(i) || s.isKey(i) {

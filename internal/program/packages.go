@@ -19,7 +19,7 @@ import (
 // maxPackage is the maximum size of a bundled package, in bytes.
 const maxPackage = 4 << 20
 
-// npm bundles and adds a package of the packages directory.
+// npm bundles a package of the packages directory, adds it as a module, and returns the module's id.
 func (l *loader) npm(specifier string) (string, error) {
 	id := "npm:" + specifier
 	if l.units[id] != nil {
@@ -135,7 +135,8 @@ func installed(dir string) []string {
 	return names
 }
 
-// bundle bundles a package and its imports into one CommonJS module. Cache tells when a package is bundled again.
+// bundle bundles a package and its imports into one CommonJS module. The comment on Cache says when a package is
+// bundled again.
 func (l *loader) bundle(specifier, name string) (b product, err error) {
 	manifest, err := os.ReadFile(filepath.Join(l.opts.Packages, filepath.FromSlash(name), "package.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/program/uses"
 )
 
-// Source is a source text with the name that its user knows.
+// Source is a source text with the name that is shown to its user.
 type Source struct {
 	Name string // such as "analysis.ts"; "" means ProgramFile
 	Code string
@@ -47,10 +47,10 @@ type Options struct {
 	Cache    *Cache    // earlier compilations; nil if none are kept
 	Compiler *Compiler // compiler to use; if nil, esbuild runs in this process without bounds, for trusted texts
 	Owner    string    // owner of the compilation; owners take turns
-	// Charge receives the computing time of each compilation, in the goroutine that waits for it. An error of it ends the
-	// compilation of the program. It may be nil.
+	// Charge receives the computing time of each compilation, in the goroutine that waits for it. An error that it
+	// returns ends the compilation of the program. It may be nil.
 	Charge func(time.Duration) error
-	// ReadUses asks to read also how the program uses tools.
+	// ReadUses makes Compile also read how the program uses tools.
 	ReadUses bool
 }
 
@@ -61,7 +61,7 @@ type Compiled struct {
 	Source  Source
 	Uses    uses.Uses // uses of tools, if ReadUses was set and they are known
 
-	begins *[2]int // see first
+	begins *[2]int // result of the method first; nil before its first call
 }
 
 // AddMap adds the map of modules that were loaded while the program ran.
@@ -75,8 +75,8 @@ func (c *Compiled) AddMap(m SourceMap) {
 // maxText is the maximum size of a program or of a user's module, in bytes.
 const maxText = 1 << 20
 
-// Compile compiles a program and everything that it imports. The error is an *Error, or wraps that of ctx and names the
-// file, or tells why no compiler process starts. When ctx ends, Compile returns at once. It is safe for concurrent use.
+// Compile compiles a program and everything that it imports. The error is an *Error, wraps the error of ctx and names the
+// file, or says why no compiler process starts. When ctx ends, Compile returns at once. It is safe for concurrent use.
 func Compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	c, err := compile(ctx, src, opts)
 	return c, shownError(err)
@@ -176,7 +176,7 @@ func (d *decl) patterns() (patterns, names []string) {
 	return patterns, names
 }
 
-// parsed is what a program's text alone determines: the compiled program without its imports.
+// parsed is the part of a compiled program that depends only on its own text, not on the modules that it imports.
 type parsed struct {
 	imports []decl // resolved imports, with the bindings that are used
 	head    string // code before the parameters

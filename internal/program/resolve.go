@@ -19,7 +19,8 @@ type Resolver interface {
 	Server(ctx context.Context, name string) (frame.Module, error)
 }
 
-// load resolves a specifier in the module from, loads the module with everything it imports, and returns its id.
+// load resolves a specifier, loads the module that it names with everything that this module imports, and returns the id of
+// the module. from is the id of the module that contains the specifier.
 func (l *loader) load(specifier, from string) (string, error) {
 	if err := l.ctx.Err(); err != nil {
 		return "", err

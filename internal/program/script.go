@@ -13,7 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// script is what a JavaScript module's text alone determines: the compiled module without its imports.
+// script is the part of a compiled JavaScript module that depends only on its own text, not on the modules that it
+// imports.
 type script struct {
 	code    string // function of the module
 	file    *fileMap
@@ -102,7 +103,7 @@ func (o Options) script(ctx context.Context, id, text string, async bool) (*scri
 	}
 	var out product
 	var err error
-	var worst *failure // failure that is further down in the text
+	var worst *failure // failure that is furthest down in the text
 	for _, lang := range languages(id) {
 		var failed *failure
 		out, err = o.transform(ctx, id, task{Text: code, Language: lang, Format: format})
@@ -183,7 +184,7 @@ func (s *scan) isESM(ending string, decls []decl) bool {
 	return true
 }
 
-// readCommonJS finds the imports and exports of an ES module in what esbuild compiled it to.
+// readCommonJS finds the imports and exports of an ES module in the CommonJS code that esbuild made of it.
 func (s *script) readCommonJS(code string, decls []decl) {
 	if !s.esm {
 		for _, d := range decls {
@@ -247,7 +248,7 @@ func (s *script) collect(decls []decl, taken map[string]map[string]bool) {
 	}
 }
 
-// readModule does what readCommonJS does, for a module that esbuild left an ES module.
+// readModule does what readCommonJS does, for a module that is still an ES module in esbuild's output.
 func (s *script) readModule(code string, decls []decl) {
 	taken := map[string]map[string]bool{} // specifier -> names
 	s.exports = map[string]bool{}
@@ -271,8 +272,9 @@ func (s *script) readModule(code string, decls []decl) {
 	s.collect(decls, taken)
 }
 
-// asyncBody turns a module that esbuild left an ES module into an async function. esbuild prints declarations in few
-// shapes. Unlike in other modules, the imports are not live bindings: their values are taken when the function begins.
+// asyncBody turns a module that is still an ES module in esbuild's output into an async function. esbuild prints
+// declarations in few shapes. Unlike in other modules, the imports are not live bindings: their values are taken when
+// the function begins.
 func (s *script) asyncBody(code, dynamic string) string {
 	text := []byte(code)
 	var imports, exports, stars strings.Builder

@@ -19,10 +19,11 @@ type fileMap struct {
 	Mappings string `json:"mappings"` // mappings of esbuild, from its output to its input
 	// Moved is the number of lines of esbuild's output, from the first, that stand one line further down in the compiled text.
 	Moved int `json:"moved"`
-	// Before is the number of lines before the text as written in esbuild's input. The last of them is ours.
+	// Before is the number of lines in esbuild's input that precede the text as written. The compiler, not the author, wrote the
+	// last of them.
 	Before int `json:"before,omitempty"`
-	// Plain is the number of lines of the compiled text, after the lines Before, that are as written. There are no mappings
-	// then. It is 0 if the text has mappings.
+	// Plain is the number of lines of the compiled text that are as written; Before lines precede them. If Plain is not 0, there
+	// are no mappings.
 	Plain int `json:"plain,omitempty"`
 }
 
@@ -143,7 +144,7 @@ func vlq(segment string) (fields [5]int, n int) {
 type segment struct {
 	line, column             int
 	sourceLine, sourceColumn int
-	name                     int // index of the variable's name in the input if the output has another name; else -1
+	name                     int // index of the input's name for the variable, if the output has another name; else -1
 }
 
 // eachSegment calls visit for the segments of version 3 mappings, in order.

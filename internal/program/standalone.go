@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// standardNames are the globals that a program has outside of the harness too. input is the parameter of the standalone function.
+// standardNames are the globals that also exist outside of the harness. input is the parameter of the standalone function.
 var standardNames = setOfNames(`AggregateError Array ArrayBuffer BigInt BigInt64Array BigUint64Array Boolean DataView Date Error EvalError Float32Array
 	Float64Array Infinity Int16Array Int32Array Int8Array Intl JSON Map Math NaN Number Object Promise Proxy RangeError ReferenceError Reflect RegExp Set String
 	Symbol SyntaxError TypeError URIError Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakSet arguments console decodeURI decodeURIComponent
@@ -71,7 +71,7 @@ func Standalone(p frame.Program) (code string, needs []string) {
 				needs = append(needs, "require("+found[1]+")")
 			}
 		}
-		if strings.Count(text, "require") > 1+len(requires().FindAllString(text, -1)) && m.Kind == "js" && !m.ESM { // beyond the parameter and literals
+		if strings.Count(text, "require") > 1+len(requires().FindAllString(text, -1)) && m.Kind == "js" && !m.ESM { // require is used other than as the parameter and in calls with a literal
 			needs = append(needs, "require in "+m.ID)
 		}
 		if name := dynamicImport(text); name != "" && strings.Count(text, name) > 1 {

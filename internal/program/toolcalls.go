@@ -9,14 +9,14 @@ import (
 	"mcp-code-exec-harness/internal/program/uses"
 )
 
-// Limits for reading how a program uses tools. Nothing is known of a program that takes longer.
+// Limits for reading how a program uses tools. If reading a program takes longer, its uses of tools stay unknown.
 const (
 	maxUsesCPU  = 250 * time.Millisecond
 	maxUsesTime = 5 * time.Second
 )
 
 // readUses reads how a compiled program uses tools. It returns nothing for a program that cannot be read within the limits. The
-// error is ctx's, or that of the charge.
+// error is that of ctx or of Charge.
 func (o Options) readUses(ctx context.Context, src Source, p *parsed, code string) (uses.Uses, error) {
 	imports := p.toolImports()
 	if len(code) > uses.MaxCode || len(imports) == 1 && !mentionsTools(code) {
@@ -57,7 +57,7 @@ func (p *parsed) toolImports() map[string]uses.Import {
 	return names
 }
 
-// PlaceOf returns the position in the code as written of a use of a tool.
+// PlaceOf returns the position of a use of a tool in the code as written.
 func (c *Compiled) PlaceOf(at uses.Place) Position {
 	file := c.Map[ProgramFile]
 	if file == nil || at.Line < 0 {

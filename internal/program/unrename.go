@@ -9,8 +9,8 @@ import (
 // programs see that in the name property of functions and classes and in messages. The output keeps its length: a space replaces
 // each character that a name loses. names are those of the source map.
 //
-// A name is restored if every use of the new name in the output is known to be that variable, or to have that name in the input. So the
-// variables that esbuild adds keep their names and stay distinct from those of the input.
+// A name is restored if every use of the new name in the output is known to be a use of that variable, or to be written with the new name in the
+// input too. So the variables that esbuild adds keep their names and stay distinct from those of the input.
 func unrename(source, code, mappings string, names []string) string {
 	if len(names) == 0 {
 		return code
@@ -46,7 +46,8 @@ func unrename(source, code, mappings string, names []string) string {
 			kept[identifier(text)] = true
 		}
 	}
-	// If a name is kept, such as that of esbuild's own variable, no other variable may get it. The new name of such a variable is then kept too.
+	// If a name is kept, such as the name of a variable that esbuild added, no renamed variable may get it back. The renamed variable then keeps
+	// its new name too.
 	for changed := true; changed; {
 		changed = false
 		for at, name := range original {

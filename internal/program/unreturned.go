@@ -19,7 +19,7 @@ func (s *scan) unreturned() string {
 	return advice
 }
 
-// maxBlocks is the number of blocks around its last expression up to which a program gets advice about it.
+// maxBlocks is the maximum number of blocks around the last expression of a program. Deeper expressions get no advice.
 const maxBlocks = 3
 
 // unreturnedIn does what unreturned does, for the statements between two tokens of the same depth.
@@ -72,7 +72,8 @@ func (s *scan) unreturnedIn(from, last int) string {
 	return advise(s.code[s.tokens[first].start:s.tokens[last].end])
 }
 
-// ownCall returns the token of the function's name if a statement only calls a function of the program and possibly awaits it, or -1.
+// ownCall returns the token of the function's name if a statement only calls a function of the program and possibly awaits it. It returns
+// -1 for other statements.
 func (s *scan) ownCall(first, last int) int {
 	if s.is(first, "await") {
 		first++

@@ -212,7 +212,7 @@ func (b *body) runModule(ctx context.Context, o Options) (product, error) {
 	text := slices.Clone(b.text)
 	thrown, ok := b.scan.throwReturns(text, b.bare)
 	if !ok {
-		thrown, text = nil, b.text // esbuild reports the position
+		thrown, text = nil, b.text // the text stays as it is, so that esbuild reports the error with its position
 	}
 	for i := range thrown {
 		thrown[i] += start
@@ -235,7 +235,7 @@ func (b *body) runModule(ctx context.Context, o Options) (product, error) {
 	out.returnThrows(source, thrown, b.bare)
 	helpers, rest, _ := strings.Cut(out.Code, mark+"\n")
 	header, rest, _ := strings.Cut(rest, mark+"\n")
-	// The lines keep their numbers after this.
+	// The line breaks stand for the lines of the header, so that the lines after it keep their numbers.
 	out.Code = helpers + "(async (" + b.dynamic + ") => {\n" + result + strings.Repeat("\n", strings.Count(header, "\n")+1) + rest + "})"
 	return out, nil
 }
@@ -261,9 +261,10 @@ func (b *body) place(wrong *failure, wrapped string, start int) *Error {
 	return b.fail(b.scan.explain(offset, end, message))
 }
 
-// checkClosed reports a program that ends the function around it early. It is needed only if the tokenizer found brackets
-// without a partner or may have misread a slash. Such a text is not valid inside a block, whose end neither ) nor a comma can
-// follow. If it ends the parenthesis around an expression, it is not valid inside an array.
+// checkClosed reports a program that closes the function around it early. The check is needed only if the tokenizer found brackets
+// without a partner or may have misread a slash. It compiles the text inside a block: a text that closes the function is not valid
+// there, because neither ) nor a comma can follow the end of a block. An expression might instead close the parenthesis around it,
+// so it is compiled inside an array, in which that is not valid.
 func (b *body) checkClosed(ctx context.Context, o Options, text []byte, expression bool) error {
 	wrong := b.scan.problem
 	if wrong == nil {
@@ -293,7 +294,7 @@ func (b *body) finish(out product) *parsed {
 	if b.strict {
 		p.head = useStrict + p.head
 	}
-	// esbuild puts the helpers that it needs before the function. They move into it.
+	// esbuild puts the helpers that it needs before the function. finish moves them into it.
 	mark := b.dynamic + ") => {"
 	at := strings.Index(out.Code, mark)
 	header := strings.LastIndexByte(out.Code[:at], '\n') + 1

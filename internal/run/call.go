@@ -107,7 +107,7 @@ func (s *calls) remove(c *hostCall) {
 	delete(s.all, c.call.N)
 }
 
-// to changes the state of the call. A change that callStates does not allow is a bug of the loop and fails the run.
+// to changes the state of the call. A change that is not in the map callStates is a bug of the loop and fails the run.
 func (c *hostCall) to(next callState) {
 	if !slices.Contains(callStates[c.state], next) {
 		c.loop.fail(fmt.Errorf("a call that is %s cannot be %s next", c.state, next))
@@ -160,8 +160,9 @@ type Told struct {
 	// Beside is the part of the answer that is not the value, as JSON. If the value is an object or array, Beside is its property $content.
 	Beside json.RawMessage
 	Notes  []string // lines that the program prints when it gets the answer
-	// Tokens maps the types of tokens that the program gets for the first time from a source to the place of one such token:
-	// "crm__list $.cards[*]". A program with tokens gets a notice when it uses a token in a way that cannot work, such as taking a part of it.
+	// Tokens has an entry for each type of token that the program gets from the answer's source for the first time. It maps the type to the
+	// source and the place of the first token: "crm__list $.cards[*]". A program with tokens gets a notice when it uses a token in a way that
+	// cannot work, such as taking a part of it.
 	Tokens map[string]string
 }
 

@@ -12,7 +12,8 @@ import (
 // The replay then reports that ending.
 const replayTail = time.Second
 
-// startClock starts the guest's clock; stopClock stops it. Time in replay, and time in which the guest was frozen, does not count.
+// startClock starts the clock that measures how long the guest computes; stopClock stops it. The time in which the guest is frozen
+// does not count, and neither does the time of a replay.
 func (l *loop) startClock() {
 	l.guest.since, l.guest.frozen = time.Now(), l.spec.Turn.Frozen()
 	l.spec.Slot.Compute(true)
@@ -21,7 +22,7 @@ func (l *loop) startClock() {
 	case l.replaying():
 		left = l.spec.Limits.Timeout
 		if end := l.recordedEnd(); l.spec.Offline && end != nil && fromOutside(end.Kind) {
-			// The recorded guest may never have got as far as this answer.
+			// The host may have ended the recorded run before its guest got this far.
 			left = min(left, time.Duration(l.cursor.End().DurationUS)*time.Microsecond+replayTail)
 		}
 	case l.spec.Offline && l.recordedEnd() != nil:
@@ -47,7 +48,7 @@ func (l *loop) stopClock() {
 	l.idles()
 }
 
-// replaying reports whether the program has not yet got all the answers that it got before.
+// replaying reports whether the program still has to get answers that it got before, on another runner or in a process that died.
 func (l *loop) replaying() bool { return l.delivered < l.replayed }
 
 func (l *loop) expired() {

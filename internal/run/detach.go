@@ -31,8 +31,8 @@ const (
 	replayCall    = 100 * time.Microsecond // estimated time to replay a call
 	replayByte    = 100 * time.Nanosecond  // estimated time to replay a byte of arguments and answers
 	maxKept       = 64 << 10               // maximum bytes of arguments of the calls in flight of a run without a runner
-	keptCall      = 256                    // bytes that every call counts in addition to its arguments
-	runnerRetried = time.Second            // pause after a runner could not be started
+	keptCall      = 256                    // bytes that are counted for each call in addition to its arguments
+	runnerRetried = time.Second            // pause after a failed request for a runner
 )
 
 // attachment is the state of a run's hold on a runner.
@@ -66,7 +66,7 @@ type detachment struct {
 	back   chan returned
 }
 
-// to changes the attachment. A change that attachments does not allow is a bug of the loop and fails the run.
+// to changes the attachment. A change that is not in the map attachments is a bug of the loop and fails the run.
 func (l *loop) to(next attachment) {
 	d := &l.detachment
 	if !slices.Contains(attachments[d.state], next) {
@@ -151,7 +151,8 @@ func (l *loop) detach(ctx context.Context) {
 	l.kill = time.After(grace)
 }
 
-// detachedNow ends the leg of a runner if the run is giving it up, and reports whether it did.
+// detachedNow is called when the program has ended on the runner, or the runner's process has ended. If the run is detaching, detachedNow
+// releases the runner, ends the leg and returns true. Otherwise it does nothing and returns false.
 func (l *loop) detachedNow() bool {
 	if l.detachment.state != detaching || l.phase != running {
 		return false
@@ -216,7 +217,7 @@ func (l *loop) reattached(ctx context.Context, r returned) {
 	l.detachment.release()
 	l.detachment.release = nil
 	l.use(r.runner, records)
-	l.again, l.replayed = true, l.detachment.had+1 // computing after the last answer counts
+	l.again, l.replayed = true, l.detachment.had+1 // computing counts again from the next answer on
 	l.fail(l.start())
 }
 

@@ -22,7 +22,7 @@
 //     run time is the recorded answer of a call. The same holds for files beside the program of exec FILE, which a run that
 //     is resumed in another process can no longer load. A replay neither compiles nor resolves modules, except exec FILE
 //     --replay, which compiles the given program to find where it diverges.
-//  5. Engine. The start record holds hashes of engine and prelude; a replay refuses others without --force.
+//  5. Engine. The start record holds hashes of engine and prelude; a replay with other hashes needs --force.
 //  6. Endings that the host decides (timeout, memory, crash, limits, cancelled) are reported by a replay, not reproduced.
 //     They cancel the calls in flight. The run does not wait longer than five seconds for a call to return; a write among
 //     such calls is in doubt. The recorded answer to a read of the run's input is a range of bytes with the tokens for its
@@ -34,11 +34,11 @@
 //     no one has seen. A replay does not use the filter of personal data: it compares what the program sends with recorded
 //     text in which a token matches any text. A write has an *intent*, a separate record that is committed before anything is
 //     sent: a call without an intent was never sent. One writer goroutine commits in groups.
-//  8. A write is in doubt if its outcome is unknown. The program gets an InDoubtError. Only read-only calls, and idempotent
-//     calls within five minutes of their intent, are repeated. A call that provably did not arrive is not in doubt, and
-//     neither is one that an HTTP server refused with a 4xx status; after 408, 499 and 5xx (except 501 and 505) a server or
-//     gateway may have carried out a part. In both cases the data of the error is the HTTP response, {status, headers, body}.
-//     The store lists calls in doubt until a person has settled them; the journal has no record of that (journal.Doubt).
+//  8. A write is in doubt if its outcome is unknown. The program gets an InDoubtError. Only read-only calls, and idempotent calls within five
+//     minutes of their intent, are repeated. A call that provably did not arrive is not in doubt, and neither is one that an HTTP server refused
+//     with a 4xx status; after 408, 499 and 5xx (except 501 and 505) a server or gateway may have carried out a part. The data of the error is
+//     the HTTP response in each of these cases: {status, headers, body}. The store lists calls in doubt until a person has settled them; the
+//     journal has no record of that (journal.Doubt).
 //  9. Files. Calls that change files go one after another, each answer committed before the next changes anything. Append, rename and
 //     the like are repeated after a crash only if their recorded precondition still holds.
 //  10. The end. A program ends when its value has settled and no call and no one-shot timer is pending, as in Node; unref'd
@@ -60,10 +60,10 @@
 // of the arguments with personal data restored. Approval is the step before the intent, after validation and connection, so that no person is
 // asked about a call that cannot be made, and the definition is that of the connected server.
 //
-// A decision is one transaction too: the request, the event in the task and the task's due time. A waiting task is due when its
-// request is decided or expires. A run outside of tasks has its own due time, which runs.ResumeDecided checks. The due time stays until the run
-// has ended or waits again, so that a process that dies in between changes nothing. That loop also notices decisions of other processes, by
-// an index, every two seconds.
+// A decision is one transaction too: the request, the event in the task and the task's due time. A waiting task is due when its request is
+// decided or expires. A run outside of tasks has its own due time, which runs.ResumeDecided checks. The due time stays until the run has ended or
+// waits again, so that a process that dies in between changes nothing. runs.ResumeDecided looks for decisions of other processes every two
+// seconds, with an indexed query.
 //
 // # Waiting for slow calls
 //

@@ -12,12 +12,11 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
-// phase is the phase of a run.
 type phase string
 
 const (
 	running  phase = "running"
-	stopping phase = "stopping" // the host has decided how the run ends, and the runner was told
+	stopping phase = "stopping" // the host has decided how the run ends, and waits until the runner has stopped the program
 	over     phase = "over"     // the program has ended
 	failed   phase = "failed"   // the harness has failed or hands the run over; the journal has no end record
 )
@@ -30,7 +29,7 @@ var phases = map[phase][]phase{
 	failed:   {failed},
 }
 
-// enter changes the phase. A change that phases does not allow is a bug of the loop and fails the run.
+// enter changes the phase. A change that is not in the map phases is a bug of the loop and fails the run.
 func (l *loop) enter(next phase) {
 	if !slices.Contains(phases[l.phase], next) {
 		l.failure, next = fmt.Errorf("a run that is %s cannot be %s next", l.phase, next), failed

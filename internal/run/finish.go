@@ -23,7 +23,7 @@ func (l *loop) finish() (*Outcome, error) {
 		return l.waiting(), nil
 	}
 	if l.phase == failed {
-		return nil, l.failure // as after the death of the process, the resumed run makes the unanswered calls again
+		return nil, l.failure // the resumed run makes the unanswered calls again, as after the death of the process
 	}
 	out := l.outcome()
 	switch {
@@ -134,7 +134,8 @@ func (l *loop) programError(f *frame.Frame) *Error {
 	return &Error{Kind: e.Kind, Name: e.Name, Message: e.Message, Stack: e.Stack, Tool: e.Tool, Data: e.Data}
 }
 
-// claimable reports whether a program can have ended with an error of a kind. An error kind of calls is possible only if an answer had it.
+// claimable reports whether a guest can have failed with the kind of error that it reports. A kind that only errors of calls have is
+// possible only if an answer to this guest had it.
 func (l *loop) claimable(f *frame.Frame, kind string) bool {
 	switch kind {
 	case frame.KindSyntax, frame.KindRuntime, frame.KindNeverSettles, frame.KindOutputLimit, frame.KindCrash:
@@ -160,7 +161,8 @@ func raisedKind(e *frame.Error) string {
 	return frame.KindTool
 }
 
-// outOfMemory reports whether an error can mean that an allocation of the engine failed; the engine may only throw null then.
+// outOfMemory reports whether an error can mean that an allocation of the engine failed. In that case, the engine may throw null
+// instead of an error.
 func outOfMemory(e frame.Error) bool {
 	return e.Kind == frame.KindMemory || e.Name == "InternalError" || e.Name == "RangeError" || e.Kind == frame.KindCrash ||
 		e.Message == "null was thrown" || bytes.Contains([]byte(e.Message), []byte("out of memory"))

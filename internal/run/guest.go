@@ -11,14 +11,14 @@ import (
 
 // guest is the program on one runner.
 type guest struct {
-	runner   *sandbox.Lease // nil if the run has given it up
+	runner   *sandbox.Lease // nil if the run has no runner
 	activity activity
 	unsent   []*frame.Frame // frames to send once the program has a processor
 	clean    bool           // reports that the runner sent its done frame, so that it can be reset
 
 	since     time.Time
-	allowed   time.Duration // time that the program may compute from since on
-	frozen    time.Duration // total frozen time at since
+	allowed   time.Duration // time that the program may compute, counted from since
+	frozen    time.Duration // total frozen time of the program at the time since
 	idleSince time.Duration // processor time of the runner at the last reading since it became idle; -1 before the first
 	unmetered int           // number of consecutive readings that failed
 }
@@ -41,7 +41,7 @@ var activities = map[activity][]activity{
 	blocked:   {queued, computing},
 }
 
-// does changes the activity. A change that activities does not allow is a bug of the loop and fails the run.
+// does changes the activity. A change that is not in the map activities is a bug of the loop and fails the run.
 func (l *loop) does(next activity) {
 	if !slices.Contains(activities[l.guest.activity], next) {
 		l.fail(fmt.Errorf("a guest that is %s cannot be %s next", l.guest.activity, next))

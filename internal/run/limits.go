@@ -49,7 +49,7 @@ func (l *loop) oversized(f *frame.Frame) *Error {
 // counted reports whether a call counts towards MaxInFlight. Timers and synchronous calls do not.
 func counted(kind frame.Kind, sync bool) bool { return kind != frame.Timer && !sync }
 
-// cross counts bytes that pass between guest and host. A run and its replay count the same at the same calls.
+// cross counts bytes that pass between guest and host. A replay counts the same number of bytes at each call as the recorded run.
 func (l *loop) cross(n int) {
 	l.crossed += n
 	if l.crossed > maxCrossed {

@@ -67,7 +67,7 @@ type loop struct {
 	late       []*journal.Answer // answers that came after the end; stored with the end
 	detachment detachment
 
-	used     atomic.Int64 // nanoseconds that the guest, and the host for the guest, have computed
+	used     atomic.Int64 // nanoseconds of computing by the guest, and by the host for the guest
 	deadline *time.Timer  // deadline of the guest's computing, or time of the next check of an idle runner
 	kill     <-chan time.Time
 	unsaved  unsaved
@@ -88,9 +88,9 @@ type leg struct {
 	guest    guest
 	cursor   *journal.Cursor
 	again    bool // reports that the run has had a runner before
-	replayed int  // number of answers that the program got before; computing does not count until they are delivered
+	replayed int  // number of answers that must be delivered on this runner before computing counts
 
-	now       int64 // time of the run that the guest got last
+	now       int64 // latest time that the guest got, in microseconds since the Unix epoch
 	hostCalls int   // number of calls that the guest has made
 	toolCalls int
 	busy      int // number of unanswered calls that count towards MaxInFlight
@@ -98,7 +98,7 @@ type leg struct {
 	crossed   int // bytes of arguments and answers
 
 	idled  int             // number of answers that the guest had taken at its last idle frame; -1 before the first
-	raised map[string]bool // kinds of the errors that answers gave the guest
+	raised map[string]bool // kinds of errors in the answers that the guest got
 
 	logs     []Log
 	logBytes int
@@ -138,7 +138,8 @@ func newLeg(runner *sandbox.Lease, records []journal.Record, start int64) leg {
 // execute exchanges frames with the runner until the program has ended. first is the call of a run that begins without a runner.
 func (l *loop) execute(ctx context.Context, first *frame.Frame) {
 	l.used.Store(int64(l.spec.Computed))
-	// Calls must not end with ctx, but when the loop has decided how the run ends: otherwise their errors would be recorded as answers.
+	// The end of ctx does not cancel calls, because their errors would be recorded as answers. The loop cancels them when it has decided how
+	// the run ends.
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancelCalls = cancel
 	defer l.endCalls()
@@ -283,7 +284,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	}
 	call := &journal.Call{N: f.ID, Kind: string(f.Kind), Name: f.Name, Args: f.Args, Sync: f.Sync}
 	if f.Kind == frame.Tool {
-		call.Args = jsontext.Compact(call.Args) // removes duplicate keys, because a server might use another one than the gate
+		call.Args = jsontext.Compact(call.Args) // removes duplicate keys, because a server might not use the same duplicate as the gate
 	}
 	recorded := l.cursor.Call(call.N)
 	if recorded != nil {
@@ -375,8 +376,8 @@ func (l *loop) perform(ctx context.Context, c *hostCall) {
 	l.do(ctx, c)
 }
 
-// answered handles answers, together with all others that have arrived by now, which get the same time. Every answer is in the journal before
-// the guest sees it, and committed before anybody else sees its effects.
+// answered handles the given results and all others that have arrived meanwhile. Their answers get the same time. Every answer is in the
+// journal before the guest sees it, and committed before anyone else sees its effects.
 func (l *loop) answered(ctx context.Context, results ...result) {
 	for more := true; more; {
 		select {
@@ -442,7 +443,7 @@ func (l *loop) give(a *journal.Answer) {
 // tick advances the time that the next answers get.
 func (l *loop) tick() { l.latest = max(l.spec.Now().UnixMicro(), l.now, l.latest) }
 
-// waitsForApproval reports whether the call of a result waits for an approval, and changes its state then.
+// waitsForApproval reports whether the call of a result waits for an approval. If so, it changes the state of the call to asking.
 func (l *loop) waitsForApproval(r result) bool {
 	c := l.calls.all[r.n]
 	if c.state != inFlight || c.asks == nil {

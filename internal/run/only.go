@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// onlyMemory is the memory that a guest needs at least to take an answer, as a multiple of the answer's size.
+	// onlyMemory is the minimum memory that a guest needs to take an answer, as a multiple of the answer's size.
 	onlyMemory = 64
 	// maxPlainDepth is the maximum nesting depth of a value that may pass without a guest. The guest runtime refuses depths above 500.
 	maxPlainDepth = 490
@@ -25,8 +25,8 @@ type Only struct {
 	Args json.RawMessage // arguments of the call's frame
 }
 
-// only returns the frame of the call with which the run begins without a runner. release gives back the place that such a run takes.
-// Both are nil if the run needs a runner.
+// only returns the frame of the call with which the run begins without a runner. release gives back the place that a run without a runner
+// takes. Both are nil if the run needs a runner.
 func (s *Spec) only() (call *frame.Frame, release func()) {
 	if s.Only == nil || s.Detach == nil || len(s.Records) > 0 || s.Offline || len(s.Only.Name) > maxName || !utf8.ValidString(s.Only.Name) {
 		return nil, nil

@@ -37,8 +37,8 @@ func (l *loop) redactLog(ctx context.Context, line *Log) (err error) {
 	return err
 }
 
-// redactOutcome hides personal data in what a program returned or threw. If that fails, the run fails. If the vault does not
-// answer, redactOutcome returns that error.
+// redactOutcome hides personal data in what a program returned or threw. If redacting fails, the run fails. If the vault does not
+// answer, redactOutcome returns an error that wraps pii.ErrUnavailable.
 func (l *loop) redactOutcome(out *Outcome) error {
 	ctx, p := context.Background(), l.spec.Privacy
 	output, err := p.HideJSON(ctx, pii.FromProgram, out.Output)

@@ -35,7 +35,6 @@ func (l *loop) deliverRecorded(ctx context.Context) {
 	}
 }
 
-// performHeld performs the held calls.
 func (l *loop) performHeld(ctx context.Context) {
 	for _, c := range l.calls.in(held) {
 		l.perform(ctx, c)
@@ -114,8 +113,8 @@ func (l *loop) compare(out *Outcome) {
 	}
 }
 
-// report sets the outcome of a replay to the recorded one, if the recorded ending did not depend on the program. The replayed program may
-// have got further than the recorded one, or not as far.
+// report is called if the recorded ending did not depend on the program. It sets the outcome of the replay to the recorded one. The
+// replayed program may have got further than the recorded one, or not as far.
 func (l *loop) report(out *Outcome, end *journal.End, recorded *Error) {
 	ended := l.reason == nil // the program ended by itself, so it must have made all recorded calls
 	logs := l.cursor.Logs()
@@ -131,7 +130,7 @@ func (l *loop) report(out *Outcome, end *journal.End, recorded *Error) {
 }
 
 // missing returns an error that names the first recorded call that the replayed program has not made. An answer that the program did not
-// take is not a difference, because an answer may be under way when a program ends that does not wait for it.
+// take is not a difference: a program may end while an answer that it does not wait for is under way.
 func (l *loop) missing() error {
 	err := l.cursor.Finish()
 	if diverged, ok := errors.AsType[*journal.DivergedError](err); ok && diverged.N <= l.hostCalls {

@@ -90,9 +90,9 @@ type Runners interface {
 
 // Gate answers the host calls of one run.
 type Gate interface {
-	// Prepare counts a call that has no recorded answer, and does not block. intent is the intent that a dead process
-	// recorded before it sent the write, nil for a call that was never sent. The run's goroutine calls Prepare, in call
-	// order.
+	// Prepare counts a call that has no recorded answer, and returns the Pending that performs it. Prepare does not block. intent is the
+	// intent that a dead process recorded before it sent the write; it is nil for a call that was never sent. The run's goroutine calls
+	// Prepare, in call order.
 	Prepare(c *journal.Call, intent *journal.Intent) Pending
 	// Serial reports whether a call must be answered before the next serial call begins.
 	Serial(c *journal.Call) bool

@@ -21,9 +21,10 @@ const (
 	maxWait = 250 * time.Millisecond
 )
 
-// Slots limits how many runs of tasks begin at the same time, so that started tasks end before others slow them down. A new run needs
-// a slot to begin. It holds the slot while it computes or waits for less than maxPause. A run that lost its slot continues without
-// one. A free slot goes to the owner with the fewest slots, then to the oldest task. All methods are safe for concurrent use.
+// Slots limits how many runs of tasks begin at the same time, so that started tasks end before others slow them down. A new run needs a
+// slot to begin. It holds the slot while it computes or waits for less than maxPause. A run that lost its slot continues without one until
+// it next begins to compute: then it gets a slot even if none is free. A free slot goes to the owner with the fewest slots, then to the
+// oldest task. All methods are safe for concurrent use.
 type Slots struct {
 	n int
 
@@ -58,7 +59,7 @@ type Slot struct {
 	place slots.Place
 	owner string
 	slots *Slots
-	since time.Time     // time since when the run has computed or waited
+	since time.Time     // time when the run began to compute or to wait
 	list  *list.List    // slots.busy or slots.paused; nil if the slot is not held
 	elem  *list.Element // element of the slot in list
 }

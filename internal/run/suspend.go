@@ -19,7 +19,8 @@ type Suspension struct {
 	Resume approval.Resume
 }
 
-// RefusedError is the error of a Suspend that does not let the run wait. The calls are answered with Answer.
+// RefusedError is the error that Spec.Suspend returns if the run must not wait for an approval. The program gets Answer as the answer to
+// each call that needs one.
 type RefusedError struct{ Answer *frame.Error }
 
 func (e *RefusedError) Error() string { return e.Answer.Message }

@@ -30,9 +30,9 @@ type Turns struct {
 	queue slots.Queue
 	timer *time.Timer // fires when the first turn is over
 
-	latest string    // owner whose program was the last to begin or end computing
-	at     time.Time // time when that program did
-	before time.Time // last time when a program of any other owner did
+	latest string    // owner of the program that last began or ended computing
+	at     time.Time // time when that program began or ended computing
+	before time.Time // last time when a program of another owner began or ended computing
 }
 
 // freezer is a runner whose process can be frozen and thawed. Freeze reports whether it succeeded.
@@ -50,14 +50,14 @@ type Turn struct {
 	turns   *Turns
 	owner   string
 	place   slots.Place
-	granted chan struct{} // receives a value when a wait that Compute began has ended
+	granted chan struct{} // receives a value when the processor that Compute requested is granted
 	runner  freezer       // nil if the runner cannot be frozen
 	elem    *list.Element // element of turns.busy; nil if the program does not compute, or computes beyond its turn because it cannot be frozen
 	waits   bool          // reports that the program waits for the processor that Compute requested
 	frozen  bool          // reports that the program is frozen until its next turn
 	since   time.Time     // beginning of the turn, or time of freezing
 	lost    time.Duration // total frozen time
-	spent   time.Duration // used time of the turn
+	spent   time.Duration // computing time that the program has used of the turn
 }
 
 // Join returns a Turn for a run of an owner.
@@ -237,7 +237,8 @@ func (t *Turns) keptUntil(owner string) time.Time {
 	}
 }
 
-// firstOver returns the program that has to give its processor to the waiting one, and when.
+// firstOver returns the computing program that has to give its processor to the waiting one, and the time when it has to. It returns nil if no
+// program has to.
 func (t *Turns) firstOver(waiting *slots.Place) (first *Turn, at time.Time) {
 	for e := t.busy.Front(); e != nil; e = e.Next() {
 		turn := e.Value.(*Turn)

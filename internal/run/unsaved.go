@@ -17,8 +17,8 @@ const (
 )
 
 // unsaved tracks what waits for a commit. The program gets an answer before the answer is stored, because a crash that loses the answer also
-// loses everything that the program did with it: a resumed run makes the call again. What others see of a run must not depend on such an
-// answer. So a commit comes before a write is sent, a person is asked or told, a runner is given up, or the run ends.
+// loses everything that the program did with it: a resumed run makes the call again. What others see of a run must not depend on such an answer.
+// So a commit comes before a write is sent, an event is shown, a person is asked, a runner is given up, or the run ends.
 type unsaved struct {
 	due     <-chan time.Time // receives at the time of the next commit; nil if nothing has to be stored
 	answers int

@@ -11,15 +11,15 @@ import (
 // resetTimeout is the maximum time for a runner to acknowledge a reset; a slower runner is replaced.
 const resetTimeout = 2 * time.Second
 
-// Lease is the use of one runner for one program.
+// Lease is a runner of the pool. The pool lends it to one program at a time.
 type Lease struct {
 	Runner
 	pool  *Pool
 	owner *owner // nil if the runner is unbound
 	runs  int
-	bound time.Time     // time at which it got its owner
-	since time.Time     // time at which it became idle
-	elem  *list.Element // element of pool.idle; nil while it is not idle
+	bound time.Time     // time at which the runner got its owner
+	since time.Time     // time at which the runner became idle
+	elem  *list.Element // element of pool.idle; nil while the runner is not idle
 }
 
 // Release ends the use of a runner. clean means that the runner has sent its done frame: it is then reset and kept for the owner's next program,

@@ -13,8 +13,8 @@ type owner struct {
 	idle      []*Lease  // leases that are ready, least recently used first
 	waiting   list.List // *waiter values in order of arrival
 	fresh     int       // number of waiters that have had no runner before
-	want      int       // number of further runners that it needs and may have
-	since     uint64    // sequence number assigned when the owner began to want a runner; of needy owners with equally many runners, the one with the lowest number comes first
+	want      int       // number of further runners that the owner needs and may have
+	since     uint64    // sequence number assigned when the owner began to want a runner; if needy owners have equally many runners, the lowest number comes first
 	index     int       // index in the pool's needy; -1 if it is not there
 }
 
@@ -97,7 +97,7 @@ func (p *Pool) update(o *owner) {
 	}
 }
 
-// counted adds n to the counts of waiters that are limited. A Reacquire is not limited.
+// counted adds n to the counts of waiters that MaxWaiting and MaxOwnerWaiting limit. It does nothing for a Reacquire, which has no limit.
 func (p *Pool) counted(w *waiter, n int) {
 	if !w.again {
 		p.waiting += n

@@ -99,7 +99,7 @@ func (p *pipe) write() {
 		p.queue, p.writing = nil, true
 		p.mu.Unlock()
 		if _, err := p.link.Write(lines); err != nil {
-			return // the runner is gone; its output says why
+			return // the runner is gone; read finds out why
 		}
 		p.mu.Lock()
 		p.writing = false
@@ -142,7 +142,7 @@ func (p *pipe) deliver(r *bufio.Reader) error {
 			return err
 		}
 		if !utf8.Valid(line) {
-			line = bytes.ToValidUTF8(line, []byte("\uFFFD")) // lone surrogates of a guest
+			line = bytes.ToValidUTF8(line, []byte("\uFFFD")) // replaces lone surrogates that the guest sent
 		}
 		f := new(frame.Frame)
 		if err := json.Unmarshal(line, f); err != nil {
@@ -175,10 +175,10 @@ type processRunner struct {
 	process *os.Process
 }
 
-// CPU returns the processor time that the process has used. The error is errors.ErrUnsupported on a system that never tells it.
+// CPU returns the processor time that the process has used. The error is errors.ErrUnsupported on a system that never reports it.
 func (r processRunner) CPU() (time.Duration, error) { return process.CPU(r.process.Pid) }
 
-// Freeze stops the process for a while, or lets it continue. It reports whether the system can do that.
+// Freeze freezes the process if stop is true, or lets it continue. It reports whether the system can do that.
 func (r processRunner) Freeze(stop bool) bool { return process.Freeze(r.process, stop) }
 
 type processLink struct {

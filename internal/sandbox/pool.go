@@ -23,7 +23,7 @@ type PoolOptions struct {
 	Idle            time.Duration // time that a runner waits for its owner's next program; 5 minutes
 	MaxWaiting      int           // maximum number of Acquires that wait at the same time; 8,192
 	MaxOwnerWaiting int           // maximum number of waiters of one owner; 1,024
-	AcquireTimeout  time.Duration // maximum wait of an Acquire, a start included; 0 waits until its context ends
+	AcquireTimeout  time.Duration // maximum wait of an Acquire, including the start of a runner; 0 waits until the context ends
 	FailFast        bool          // Acquire fails at once if no runner is ready and none can be started, instead of waiting
 }
 
@@ -34,7 +34,7 @@ type Counts struct {
 	Cold   uint64 // waits that got a runner which was started meanwhile
 	Starts uint64 // runners started
 	Failed uint64 // starts that failed
-	Deaths uint64 // runners that ended while they waited, or did not end their program cleanly
+	Deaths uint64 // runners that ended while they were idle, or did not end their program cleanly
 }
 
 const (
@@ -58,8 +58,8 @@ func DefaultSize() int {
 //
 // A runner belongs to one owner from its first program on and is never given to another: when the pool is full, a runner of another owner is killed
 // and replaced. Each owner has a queue and at most PerOwner runners. A new runner goes to the owner that has the fewest runners among those that want
-// one. Starting a runner costs as much as ten programs or more. So at most Starts runners start at once, a waiter takes a runner of its owner that
-// becomes ready first, and an owner keeps a runner for a turn of several programs before it has to give it up. The time of an operation grows at most
+// one. Starting a runner costs as much as ten programs or more. So at most Starts runners start at once, a waiter takes the first runner of its owner
+// that becomes ready, and an owner keeps a runner for a turn of several programs before it has to give it up. The time of an operation grows at most
 // with the logarithm of the number of owners.
 type Pool struct {
 	sandbox Sandbox
@@ -74,7 +74,7 @@ type Pool struct {
 	spare    []*Lease  // unbound runners that are ready
 	count    int       // runners alive or starting
 	starting int       // runners that are starting
-	failing  bool      // the last start failed, so that only waiters cause another one
+	failing  bool      // reports that the last start failed; then only waiters cause another start
 	waiting  int       // number of Acquires that wait, without Reacquires
 	counts   Counts
 	timer    *time.Timer
@@ -89,9 +89,10 @@ const (
 	// turnTime.
 	turnRuns = 16
 	turnTime = 250 * time.Millisecond
-	// pause is the minimum idle time of a runner before its turn ends early, because its owner's next program may follow.
+	// pause is the minimum idle time of a runner before its turn ends early. The owner's next program may come within this time.
 	pause = 20 * time.Millisecond
-	// coldAfter is the minimum idle time of a runner before it is killed for an owner that has as many runners.
+	// coldAfter is the minimum idle time of a runner before it is killed for an owner that is not poorer than the owner of the runner; see
+	// Pool.poorer.
 	coldAfter = time.Second
 )
 
@@ -149,7 +150,7 @@ func (p *Pool) Counts() Counts {
 }
 
 // Acquire returns a runner that is ready for a program of the owner. It waits until there is one. Every lease must be released. The error is that of
-// a start, ErrPoolClosed, ErrPoolFull, ErrPoolBusy, ErrPoolInUse, ErrOwnerFull, or that of the end of ctx.
+// starting a runner, the cause of ctx, or wraps ErrPoolClosed, ErrPoolFull, ErrPoolBusy, ErrPoolInUse or ErrOwnerFull.
 func (p *Pool) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return p.acquire(ctx, name, false)
 }
@@ -228,7 +229,7 @@ func (p *Pool) enqueue(o *owner, again bool) (*waiter, *Lease, error) {
 	w.elem = o.waiting.PushBack(w)
 	p.counted(w, 1)
 	if o.runners == 1 && o.resetting == 1 && p.opt.PerOwner > 1 {
-		p.bindSpare(o) // with two runners, one is used while the other is reset
+		p.bindSpare(o) // a second runner serves the owner while the first is reset
 	}
 	return w, nil, nil
 }
@@ -260,7 +261,8 @@ func (p *Pool) drop(w *waiter) {
 	p.update(w.owner)
 }
 
-// lend counts a program of a runner, whose lease must be released. p.mu must be held, here and below.
+// lend counts a program of a runner, whose lease must be released. The caller of lend, and of the methods between lend and kill except expire, holds
+// p.mu.
 func (p *Pool) lend(l *Lease) {
 	l.runs++
 	p.counts.Claims++
@@ -364,7 +366,7 @@ func (p *Pool) yields(l *Lease) bool {
 	return p.count >= p.opt.Size && p.starting < min(p.wanted, p.opt.Starts) && p.poorer(l.owner) && l.turnOver(time.Now())
 }
 
-// poorer reports whether the neediest owner has no runner, or so few that o would still have at least as many after giving up one of its own.
+// poorer reports whether the neediest owner is not o, and has no runner or would still not have more runners than o if o gave it one.
 func (p *Pool) poorer(o *owner) bool {
 	first := p.needy[0]
 	return first != o && (first.runners == 0 || o.runners > first.runners+1)
@@ -406,7 +408,7 @@ func (p *Pool) schedule() {
 	p.timer.Reset(time.Until(next))
 }
 
-// expire kills runners that have been idle for too long, and makes room where enough time has passed for it.
+// expire kills runners that have been idle for too long, and calls dispatch, which kills others that may be killed for needy owners now.
 func (p *Pool) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,7 +23,8 @@ func Fail(errno unix.Errno) Program { return end(unix.SECCOMP_RET_ERRNO | uint32
 
 func end(action uint32) Program { return Program{{Code: unix.BPF_RET | unix.BPF_K, K: action}} }
 
-// Offsets into struct seccomp_data. atArgs is that of the lower half of the first argument, toUpper leads from a lower half to its upper half.
+// Offsets into struct seccomp_data. atArgs is the offset of the lower half of the first argument. toUpper is the distance from the lower half of an
+// argument to its upper half.
 const (
 	atNumber = 0
 	atArch   = 4
@@ -35,7 +36,7 @@ func load(at uint32) Program {
 	return Program{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}}
 }
 
-// Number loads the number of the system call. Call needs it after an argument was loaded.
+// Number loads the number of the system call. If an argument was loaded, the number must be loaded again before the next Call.
 func Number() Program { return load(atNumber) }
 
 // Arg loads the lower half of argument i, counted from 0.
@@ -52,7 +53,7 @@ func Mask(bits uint32) Program {
 // Skip jumps over n instructions.
 func Skip(n uint32) Program { return Program{{Code: unix.BPF_JMP | unix.BPF_JA, K: n}} }
 
-// If runs the instructions of then if the loaded value passes a test: BPF_JEQ (equal), BPF_JGE, BPF_JGT, BPF_JSET (a common bit). They are at most 255.
+// If runs the instructions in then, at most 255, if the loaded value passes a test: BPF_JEQ (equal), BPF_JGE, BPF_JGT, BPF_JSET (a common bit).
 func If(test uint16, value uint32, then ...Program) Program {
 	body := slices.Concat(then...)
 	return append(Program{{Code: unix.BPF_JMP | test | unix.BPF_K, Jf: uint8(len(body)), K: value}}, body...)

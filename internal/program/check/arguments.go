@@ -15,10 +15,11 @@ import (
 	"mcp-code-exec-harness/internal/program/uses"
 )
 
-// maxAlternatives is the maximum number of alternatives of a type against which an argument is checked.
+// maxAlternatives is the maximum number of alternatives of a type that are compared with an object or array. If a type has more, the argument is not
+// checked.
 const maxAlternatives = 10
 
-// arguments checks the arguments of a call against its tool, in the way Tool.Arguments reads them.
+// arguments checks the arguments of a call against the input type of its tool. It reads the arguments as catalog.Tool.Arguments does.
 func (c *checker) arguments(v *uses.Value, t *catalog.Tool, args []uses.Arg) {
 	if slices.ContainsFunc(args, func(a uses.Arg) bool { return a.Open && a.Form == uses.Unknown }) {
 		return // args contains a spread
@@ -229,7 +230,8 @@ func (c *checker) fits(typ dts.Type, a uses.Arg, path string, t *catalog.Tool, d
 	return []Mistake{{a.At, fmt.Sprintf("%s of %s takes %s, and is given %s", quote(path), t.Function(), typ, formNames[a.Form])}}
 }
 
-// never returns the type of a value of the program if its forms are known and the argument takes none of them; otherwise "".
+// never returns the type of a value of the program if an argument takes none of the forms that the type has. It returns "" if the argument takes one
+// of them or if a form is unknown.
 func (c *checker) never(takes []dts.Type, of int) string {
 	if of < 0 || of >= len(c.things) || c.things[of].kind != typed {
 		return ""
@@ -348,7 +350,8 @@ const maxCompared = 500
 // comparison is the work of comparing two names, in the unit of maxWork.
 const comparison = 20
 
-// nearest returns the most similar name: one that differs in few letters, or shares a word or half of its pairs of letters. It returns "" if there is none.
+// nearest returns the name that is most similar: it differs in few letters, shares a word, or shares half of its pairs of letters. It returns "" if
+// no name is similar.
 func (c *checker) nearest(name string, names []string) string {
 	names = names[:min(len(names), maxCompared)]
 	if c.work += comparison * len(names); c.work > maxWork {

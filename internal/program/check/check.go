@@ -1,5 +1,5 @@
-// Package check finds uses of tools in a program that cannot work: a tool, an argument or a field of an answer that does not
-// exist, or an argument that is missing or of another type. It compares the uses that package uses reads with the catalog. It reports
+// Package check finds uses of tools in a program that cannot work: a tool, an argument or a field of an answer that does not exist, or
+// an argument that is missing or of another type. It compares with the catalog what package uses has read from the program. It reports
 // nothing about tools and types that it does not know.
 package check
 
@@ -21,7 +21,7 @@ import (
 // Mistake is the use of something that does not exist, with a hint at what exists.
 type Mistake struct {
 	At      uses.Place
-	Message string // one line
+	Message string // text of one line
 }
 
 // Tools gives access to the existing tools.
@@ -52,7 +52,6 @@ func Check(ctx context.Context, used uses.Uses, tools Tools) []Mistake {
 	return found[:min(len(found), maxMistakes)]
 }
 
-// kind is the kind of a thing.
 type kind uint8
 
 const (
@@ -60,13 +59,13 @@ const (
 	allTools      // the object tools
 	byName        // the function callMCPTool
 	servers       // the module ./servers
-	server        // the server called name
+	server        // the server whose name is name
 	function      // the function of a tool
 	promise       // a promise of inner[0]
 	typed         // a value of the type typ
 	tuple         // a tuple of inner, one thing for each item
 	array         // an array of inner[0]
-	method        // the method name of inner[0]
+	method        // the method called name of inner[0]; if name is empty, a module that exports only the function inner[0]
 )
 
 // thing describes a value of a program.
@@ -120,7 +119,7 @@ func (c *checker) tell(at uses.Place, format string, args ...any) {
 // maxMessage is the maximum size of a message in bytes.
 const maxMessage = 600
 
-// before returns the thing with the index of, which must be smaller than i; otherwise it returns an unknown thing.
+// before returns the thing at the index in the parameter of. It returns an unknown thing if the index is negative or not smaller than i.
 func (c *checker) before(of, i int) *thing {
 	if of < 0 || of >= i {
 		return &thing{}

@@ -69,7 +69,7 @@ type Arg struct {
 	Text   string  // JSON of a literal; "" if only its form is known
 	Fields []Field // fields of an object
 	Items  []Arg   // items of an array
-	Open   bool    // marks an object or array that may have more than is listed, or the last argument of a call that is spread
+	Open   bool    // marks an object or array that may have more parts than Fields or Items, or an argument that is a spread (...x)
 	Of     int
 }
 

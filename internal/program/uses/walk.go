@@ -97,14 +97,14 @@ func (r *reader) declare(d *js.VarDecl) {
 	}
 }
 
-// give reads the expression that is assigned to a variable or a pattern.
+// give reads the expression that is assigned to a variable or a pattern, and records what the variables then stand for.
 func (r *reader) give(to js.IBinding, x js.IExpr) {
 	v, ok := to.(*js.Var)
 	if !ok {
 		begin := r.last
 		of := r.expr(x)
 		end := r.last
-		r.last = begin // in the code the pattern stands before the expression
+		r.last = begin // the pattern stands before the expression in the code
 		r.bind(to, of)
 		r.last = max(r.last, end)
 		return
@@ -350,7 +350,8 @@ func isNothing(x js.IExpr) bool {
 	return name(x) == "undefined"
 }
 
-// isPlain reports whether the value of an expression has no fields that the program could read instead of a tool's.
+// isPlain reports whether the value of an expression has no fields that the program could read in place of fields of a tool's
+// answer.
 func isPlain(x js.IExpr) bool {
 	switch x := x.(type) {
 	case *js.GroupExpr:
@@ -648,7 +649,6 @@ func (r *reader) args(list []js.Arg) []Arg {
 	return out
 }
 
-// arg reads an argument.
 func (r *reader) arg(x js.IExpr) Arg {
 	r.size++
 	switch x := x.(type) {
@@ -781,7 +781,6 @@ func (r *reader) literal(l *js.LiteralExpr) Arg {
 	return a
 }
 
-// object reads an object literal.
 func (r *reader) object(x *js.ObjectExpr) Arg {
 	a := Arg{Form: Object, At: Place{Line: -1}}
 	for _, p := range x.List {

@@ -43,7 +43,8 @@ type Options struct {
 	// Size is the maximum number of containers, including those that are being removed. By default it is the number of containers whose limits add up to
 	// half of the memory of the engine's machine, between 2 and 256.
 	Size int
-	// Dir is the directory of the files that tell live processes from dead ones, whose containers are removed. It is required.
+	// Dir is the directory of the lock files that show which processes of the harness are alive. The containers of dead processes are removed. Dir is
+	// required.
 	Dir string
 }
 
@@ -189,7 +190,7 @@ func (s *Sandbox) judge(f *frame.Frame) (gvisor bool, err error) {
 	}
 	var missing []string
 	for _, wall := range slices.Sorted(maps.Keys(f.Missing)) {
-		if wall == Kernel || wall == Seccomp && !machines { // gVisor implements system calls itself, and filters its own calls of the machine's kernel
+		if wall == Kernel || wall == Seccomp && !machines { // gVisor implements system calls itself, and filters the calls that it makes to the machine's kernel
 			continue
 		}
 		missing = append(missing, fmt.Sprintf("%s (%s)", wall, f.Missing[wall]))
@@ -203,8 +204,8 @@ func (s *Sandbox) judge(f *frame.Frame) (gvisor bool, err error) {
 	return !machines, nil
 }
 
-// asFor checks that the engine has created a container as it was asked to. Some of that cannot be seen from within: the limits, which gVisor hides,
-// and that the container contains nothing of the machine.
+// asFor checks that the engine has created a container as it was asked to. Two things cannot be seen from inside a container: its limits, which
+// gVisor hides, and whether it has access to parts of the machine.
 func (s *Sandbox) asFor(ctx context.Context, r *startedRunner) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -245,7 +246,7 @@ func (s *Sandbox) asFor(ctx context.Context, r *startedRunner) error {
 	return nil
 }
 
-// those lists the facts that are true.
+// those returns a list of the facts that are true.
 func those(facts map[string]bool) string {
 	maps.DeleteFunc(facts, func(_ string, is bool) bool { return !is })
 	return strings.Join(slices.Sorted(maps.Keys(facts)), ", ")

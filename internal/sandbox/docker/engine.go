@@ -96,7 +96,8 @@ func isNet(err error) bool {
 	return ok
 }
 
-// capable returns an error if an engine cannot give containers the walls that they need. Otherwise it returns the other walls that are missing.
+// capable returns an error if an engine cannot give containers a wall that they need. missing holds the walls that the engine lacks and that
+// containers can do without, with the reasons.
 func capable(info system.Info, runtime string) (missing map[string]string, err error) {
 	if runtime == "" {
 		runtime = info.DefaultRuntime

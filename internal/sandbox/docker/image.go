@@ -54,9 +54,9 @@ type Built struct {
 	New  bool   `json:"new"`  // whether Build has just built it
 }
 
-// Build builds an image without a registry. It contains Node.js of this machine, its libraries, a user, and nothing else. In the engine it has the
-// given name (empty: DefaultImage) and a tag that is the hash of its content. program is the path of Node.js; if it is empty, node is searched in the
-// directories of PATH.
+// Build builds an image without a registry. The image contains Node.js of this machine, its libraries, a user, and nothing else. In the engine, the
+// image has the given name (empty: DefaultImage) and a tag that is the hash of its content. program is the path of Node.js; if it is empty, node is
+// searched in the directories of PATH.
 func Build(ctx context.Context, engine Engine, name, program string) (*Built, error) {
 	name = cmp.Or(name, DefaultImage)
 	c, err := engine.connect()
@@ -120,7 +120,8 @@ func Ensure(ctx context.Context, engine Engine, program string) (built bool, err
 	return err == nil, err
 }
 
-// changesFor returns the instructions of the image besides its files, as in Dockerfile.sandbox.
+// changesFor returns the image's Dockerfile instructions other than those for its files. Dockerfile.sandbox has the same ones, without
+// LD_LIBRARY_PATH.
 func changesFor(machine *node.Machine) []string {
 	changes := []string{"USER " + user, `ENTRYPOINT ["` + nodePath + `"]`}
 	for _, variable := range machine.Env() {
@@ -211,7 +212,7 @@ func load(ctx context.Context, c *client.Client, tag string, files []file, chang
 	r, w := io.Pipe()
 	defer r.Close()
 	go func() { w.CloseWithError(archive(w, files)) }()
-	end := strings.LastIndex(tag, ":") // the port of a registry may come before
+	end := strings.LastIndex(tag, ":") // an earlier colon precedes the port of a registry
 	repository, version := tag[:end], tag[end+1:]
 	result, err := c.ImageImport(ctx, client.ImageImportSource{Source: r, SourceName: "-"}, repository, client.ImageImportOptions{Tag: version, Changes: changes})
 	if err != nil {

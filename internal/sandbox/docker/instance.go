@@ -55,13 +55,13 @@ func join(parent string) (*instance, error) {
 
 func (i *instance) file(name string) string { return filepath.Join(i.dir, name+".lock") }
 
-// leave ends the instance, which must have no containers left.
+// leave ends the instance. The next Open of another process removes containers that it still has.
 func (i *instance) leave() {
 	_ = i.lock.Close()
-	_ = os.Remove(i.file(i.name)) // if this fails, dead reports the process as dead, and there is nothing to remove
+	_ = os.Remove(i.file(i.name)) // if this fails, dead still reports the process as dead, and a later sweep removes the file
 }
 
-// dead reports whether another process that made containers has ended.
+// dead reports whether the process with an instance name has ended. It returns false for this process.
 func (i *instance) dead(name string) bool {
 	if name == i.name || filepath.Base(name) != name {
 		return false
@@ -90,7 +90,8 @@ func (s *Sandbox) labels() map[string]string {
 	return map[string]string{homeLabel: s.owner.home, instanceLabel: s.owner.name, pidLabel: strconv.Itoa(os.Getpid())}
 }
 
-// abandonedAfter is the age from which a stopped container counts as abandoned by its harness.
+// abandonedAfter is the age from which a stopped container counts as abandoned by its harness, and from which the file of a dead process is
+// removed.
 const abandonedAfter = time.Hour
 
 // reap removes the containers of dead processes of this directory. It also removes old containers of other processes that have stopped: a container

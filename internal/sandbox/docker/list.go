@@ -28,7 +28,7 @@ type Image struct {
 	Created time.Time `json:"created"`
 }
 
-// Container is a container that a harness made, of this machine or another one.
+// Container is a container that a harness made, on this machine or another one.
 type Container struct {
 	ID      string    `json:"id"`
 	Name    string    `json:"name"`
@@ -36,7 +36,7 @@ type Container struct {
 	State   string    `json:"state"` // state in the words of the engine: running, exited
 	Created time.Time `json:"created"`
 	Pid     string    `json:"pid"`  // process id of its harness, on the machine of the harness
-	Left    bool      `json:"left"` // whether its harness has ended, so that the next one removes it
+	Left    bool      `json:"left"` // whether its harness has ended, so that the next harness removes the container
 }
 
 // List returns the images called name (empty: DefaultImage) and the containers of harnesses in an engine, the newest first. dir is Options.Dir.

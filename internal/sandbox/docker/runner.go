@@ -34,7 +34,7 @@ type link struct {
 	mu     sync.Mutex
 	ended  bool  // the engine closed the connection, as it does when the container has ended
 	broken error // error that ended the connection, if the engine did not close it
-	killed error // why the container was killed before it ended by itself
+	killed error // reason why the container was killed before it ended by itself
 }
 
 var _ sandbox.Link = (*link)(nil)
@@ -90,7 +90,7 @@ func (l *link) Read(to []byte) (int, error) {
 	if err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if errors.Is(err, io.EOF) { // perhaps only the connection has ended: Wait finds out
+		if errors.Is(err, io.EOF) { // Wait finds out whether the container or only the connection has ended
 			l.ended = true
 		} else {
 			l.broken = fmt.Errorf("%w: %w", errLost, err)

@@ -15,7 +15,7 @@ const (
 	longestPause = 30 * time.Second
 )
 
-// acquire takes a slot, and waits until there is one. Every container holds a slot until the engine has removed it.
+// acquire waits for a free slot and takes it. Every container holds a slot until the engine has removed it.
 func (s *Sandbox) acquire(ctx context.Context) error {
 	select {
 	case s.slots <- struct{}{}:

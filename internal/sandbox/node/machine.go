@@ -133,7 +133,7 @@ func (m *Machine) Env() []string {
 		dirs = append(dirs, filepath.Dir(library))
 	}
 	slices.Sort(dirs)
-	env := []string{"TZ=UTC", "LANG=C.UTF-8", "OPENSSL_CONF=/none"} // a missing file: the default file may exist, but be unreadable
+	env := []string{"TZ=UTC", "LANG=C.UTF-8", "OPENSSL_CONF=/none"} // names a missing file, because the default file may exist and be unreadable
 	if dirs = slices.Compact(dirs); len(dirs) > 0 {
 		env = append(env, "LD_LIBRARY_PATH="+strings.Join(dirs, string(os.PathListSeparator)))
 	}

@@ -31,12 +31,12 @@ var Script = sync.OnceValues(func() ([]byte, error) {
 	return fmt.Appendf(nil, "const PRELUDE = %s;\nconst LIBRARIES = %s;\n%s", text, libraries, runner), nil
 })
 
-// Options returns the options of Node.js for programs with a memory limit in bytes. The file of Script comes after them.
+// Options returns the options of Node.js for programs with a memory limit in bytes. On the command line, the file of Script follows them.
 func Options(memory int64) []string {
 	return []string{
 		fmt.Sprintf("--max-old-space-size=%d", max(memory>>20, minHeap)),
-		"--disallow-code-generation-from-strings", // for the outer realm, see runner.cjs
-		"--v8-pool-size=0", // one thread compiles and collects
+		"--disallow-code-generation-from-strings", // applies to the outer realm; see runner.cjs
+		"--v8-pool-size=0", // V8 compiles and collects garbage in a single thread
 		// The guest runtime fits into the young generation. With a smaller one, V8 would collect garbage at the start of most programs.
 		"--min-semi-space-size=8",
 		"--no-warnings",

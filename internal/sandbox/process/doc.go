@@ -14,9 +14,9 @@
 // import. Therefore the outer realm compiles no text, and its prototypes are frozen. TestEscaped attacks what Node.js could do if a program
 // reached it nevertheless.
 //
-// Node.js compiles the guest runtime anew in each process. Therefore the first runner executes a small program of its own and hands V8's compiled
-// functions to the host as a *code cache*, which later runners load. Containers get their cache from the first container. V8 trusts a cache, so
-// the cache is made before any program runs, is kept in the tier's private directory, and has the hash of its content in its name.
+// Node.js compiles the guest runtime again in each process. Therefore the first runner executes a small program of its own and hands V8's compiled
+// functions to the host as a *code cache*, which later runners load. Containers get their cache from the first container. V8 trusts a cache, so the
+// cache is made before any program runs, is kept in the tier's private directory, and has the hash of its content in its name.
 //
 // A process executes one program and is then killed. The pool is the same as that of the wasm tier, but a runner serves one program instead
 // of 500. A run is replayed and resumed in the tier that recorded it.

@@ -148,7 +148,7 @@ func writeScript(dir string, text []byte) (string, error) {
 	return path, disk.Replace(path, text, 0o644)
 }
 
-// startTime is the timeout of a start, longer than any start should take.
+// startTime is the timeout for starting a runner. It is longer than any runner should take to start.
 const startTime = time.Minute
 
 // Start implements sandbox.Sandbox.

@@ -46,8 +46,8 @@ type Options struct {
 	Bare bool
 }
 
-// WorkerCommand is the internal command of the re-executed binary: as first argument, it makes the binary a worker or the builder of what
-// workers start from.
+// WorkerCommand is the first argument with which the binary is executed again, as a worker or, with buildCommand, as the builder of the
+// directory that workers start from.
 const WorkerCommand = "__worker"
 
 // buildCommand follows WorkerCommand and comes before the directory to build in.
@@ -86,7 +86,7 @@ type Sandbox struct {
 var _ sandbox.Sandbox = (*Sandbox)(nil)
 
 // Open prepares the tier. The first call on a machine compiles the engine and builds the snapshot, in a process of its own, which takes about
-// half a second. Later calls only open them.
+// half a second. Later calls only open the results.
 func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	if opt.Executable == "" {
 		self, err := os.Executable()
@@ -126,7 +126,7 @@ func (s *Sandbox) key() string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// build makes s.dir under another name and then renames it, since another process may do the same.
+// build makes the directory s.dir under another name and then renames it, because another process may build it at the same time.
 func (s *Sandbox) build(ctx context.Context) error {
 	tmp, err := os.MkdirTemp(s.opt.Dir, "building-")
 	if err != nil {

@@ -219,8 +219,8 @@ func (v *vm) compile(ctx context.Context, text []byte, file string) (code []byte
 	return bytes.Clone(read), nil
 }
 
-// run evaluates compiled code and returns its completion value. It puts the code at the far end of the stack, which the evaluation does not reach,
-// because the heap would stay larger by the size of the code.
+// run evaluates compiled code and returns its completion value. It puts the code at the far end of the stack, which the evaluation does not reach.
+// Code in the heap would leave the heap larger by the size of the code.
 func (v *vm) run(ctx context.Context, code []byte, stack uint32) (handle, error) {
 	if len(code) > guestStack*3/4 || !v.memory.Write(stack, code) {
 		return 0, fmt.Errorf("compiled code of %d bytes does not fit into the stack", len(code))

@@ -18,7 +18,7 @@ func limitMemory(more int64) {
 	statm, _ := os.ReadFile("/proc/self/statm")
 	var pages int64
 	if _, err := fmt.Sscan(string(statm), &pages); err != nil {
-		return // without /proc the process has no such limit
+		return // the process gets no limit if /proc is absent
 	}
 	size := uint64(pages*int64(os.Getpagesize()) + more)
 	unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: size, Max: size})

@@ -31,7 +31,7 @@ func mapImage(file *os.File, offset, size, reserve int64, hot []extent, limit *l
 	if i.shared, err = unix.Mmap(int(file.Fd()), offset, int(size), unix.PROT_READ, unix.MAP_SHARED); err != nil {
 		return nil, fmt.Errorf("map the snapshot: %w", err)
 	}
-	i.pagemap, _ = os.Open("/proc/self/pagemap") // without the page map, every instance gets a new mapping
+	i.pagemap, _ = os.Open("/proc/self/pagemap") // if the page map is absent, every instance gets a new mapping
 	return i, nil
 }
 
@@ -75,9 +75,9 @@ const (
 	pageOfFile  = 1 << 61
 )
 
-// restore makes a memory equal to the image. Pages of the image that the guest has written are private, and restore copies them back: that
-// takes a third of the processor time of mapping and faulting them again. It gives pages that the guest added after the image back to the
-// system. It fails on a system that does not report private pages.
+// restore makes a memory equal to the image. Pages of the image that the guest has written are private, and restore copies them back:
+// copying takes a third of the processor time of a new mapping and its page faults. It gives pages that the guest added after the image
+// back to the system. It fails on a system that does not report private pages.
 func (i *image) restore(m *mappedMemory) error {
 	if i.pagemap == nil || len(i.hot) == 0 {
 		return errors.ErrUnsupported

@@ -38,7 +38,7 @@ type header struct {
 	Settle  handle   `json:"settle"`
 	StackOf handle   `json:"stackOf"`
 	Data    []extent `json:"data"` // parts of the image that are not zero
-	// Hot are the parts of the image that every program writes to, found by running one.
+	// Hot are the parts of the image that every program writes to, found by a trial run.
 	Hot []extent `json:"hot,omitempty"`
 }
 
@@ -100,8 +100,8 @@ func Build(ctx context.Context, dir string, prelude, libraries []byte) error {
 	return os.WriteFile(filepath.Join(dir, snapshotFile), snapshot, 0o600)
 }
 
-// fitOutline makes a compilation cache in dir in which the machine code from the cache full belongs to the outline. Only the name of
-// a cache entry depends on the module, and compiling the outline creates an entry with the right name.
+// fitOutline makes a compilation cache in dir in which the machine code from the cache in full belongs to the outline. Only the name of a cache
+// entry depends on the module, and compiling the outline creates an entry with the right name.
 func fitOutline(ctx context.Context, outline []byte, full, dir string) error {
 	if _, err := newEngine(ctx, outline, dir); err != nil {
 		return err
@@ -165,7 +165,7 @@ func evaluate(ctx context.Context, e *engine, segments []segment, prelude, libra
 	memory, _ := v.memory.Read(0, v.memory.Size())
 	h.Size = int64(len(memory))
 	image = bytes.Clone(memory)
-	clear(image[stack:h.Stack]) // erases what calls that have returned left on the stack
+	clear(image[stack:h.Stack]) // erases the remains of finished calls on the stack
 	h.Data = differing(image, make([]byte, len(image)))
 	return h, image, nil
 }

@@ -26,7 +26,7 @@ type engine struct {
 	vm       *vm // instance in use, for the host functions
 
 	stop   atomic.Bool // stops the program; the interrupt hook polls it
-	failed error       // reason why a host function stopped the program; nil if the host process did
+	failed error       // reason why a host function stopped the program; nil if the harness stopped it
 
 	// Implementations of the guest's host functions; set before the guest runs. sendSync returns the answer frame.
 	send     func(text []byte)
@@ -78,8 +78,8 @@ type vm struct {
 	funcs   map[string]api.Function
 	pending []rejection // unhandled rejections, oldest first
 
-	undefined handle // value of this in every call
-	yes       handle // value true
+	undefined handle // JavaScript's undefined, the value of this in every call
+	yes       handle // JavaScript's true
 	scratch   uint32 // address of scratchSize bytes of guest memory for arguments and lengths
 }
 
@@ -230,7 +230,7 @@ func (v *vm) call(ctx context.Context, fn handle, args ...handle) (handle, error
 	for i, a := range args {
 		v.memory.WriteUint32Le(argv+4*uint32(i), uint32(a))
 	}
-	if v.undefined == 0 { // while the snapshot is built
+	if v.undefined == 0 { // only while the snapshot is built
 		undefined, err := v.invoke(ctx, "qjs_get_undefined")
 		if err != nil {
 			return 0, err

@@ -44,7 +44,7 @@ const (
 // Settings are the host's settings for a worker, passed as JSON in its first argument.
 type Settings struct {
 	Dir     string `json:"dir"`     // directory that Build filled
-	Reserve int64  `json:"reserve"` // bytes of address space for guest memory; the maximum of a run's memory limit
+	Reserve int64  `json:"reserve"` // bytes of address space for guest memory, and the highest memory limit of a run
 	Bare    bool   `json:"bare"`    // makes the worker run outside of the jail
 }
 
