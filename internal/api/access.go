@@ -31,7 +31,8 @@ func actFor(ctx context.Context, user string) (string, error) {
 	return user, id.ActFor(user)
 }
 
-// seeUser returns the user whose things a list shows. The empty string means all users; only callers that may act for all users get it.
+// seeUser returns the user whose entries a list shows. For a caller that may act for all users and names none, it returns an empty string, which
+// means all users.
 func seeUser(ctx context.Context, user string) (string, error) {
 	id := identity(ctx)
 	if user == "" {
@@ -40,7 +41,8 @@ func seeUser(ctx context.Context, user string) (string, error) {
 	return user, id.ActFor(user)
 }
 
-// own converts the error of a lookup. A thing that does not exist, or whose user the caller may not act for, is reported as absent.
+// own converts the error of a lookup. It returns absent(what) if the thing does not exist, or if it belongs to a user whom the caller may not act
+// for.
 func own(ctx context.Context, err error, user, what string) error {
 	if errors.Is(err, task.ErrNotFound) || err == nil && identity(ctx).ActFor(user) != nil {
 		return absent(what)

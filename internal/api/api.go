@@ -1,5 +1,5 @@
-// Package api is the HTTP interface: the original's endpoints, /v1, events over SSE and WebSocket, and the document that describes them. It decides
-// who may see what; everything else is left to the harness.
+// Package api is the HTTP interface: the endpoints of the original system, /v1, events over SSE and WebSocket, and the document that describes
+// them. It decides who may see what; everything else is left to the harness.
 package api
 
 import (
@@ -70,8 +70,8 @@ type Options struct {
 	AllowCommandServers bool
 	// Policy is the configuration that contains the policy in effect; nil means a policy without rules.
 	Policy *config.Config
-	// Destinations returns the destinations of a tool that the policy uses, given those that the tool's definition declares. nil means that the policy
-	// uses the declared ones.
+	// Destinations returns the destinations that the policy uses for a tool. defined are the destinations that the tool's definition declares. A nil
+	// function means that the policy uses the declared ones.
 	Destinations func(tool string, defined []destination.Destination) []destination.Destination
 	// Health adds /health and /ready.
 	Health bool
@@ -105,11 +105,11 @@ type API struct {
 	// arriving limits the memory for bodies of callers with a credential, open the memory for bodies without one. Both count in units of bodyUnit.
 	arriving, open *bound
 
-	checks    *bound // limits the checks of programs at the same time
+	checks    *bound // limits the concurrent checks of programs
 	verifying *bound // limits the verifications of the audit log
 	examining *bound // limits the examinations by the doctor
 	verified  verified
-	// simulating limits the requests that read recorded runs at the same time.
+	// simulating limits the concurrent requests that read recorded runs.
 	simulating *bound
 
 	layouts  layouts
@@ -174,8 +174,8 @@ func (a *API) Handler() http.Handler {
 	return handler
 }
 
-// Handlers returns the result of Handler, and the same handler without the limit of all requests. The dashboard uses the second one, because it makes
-// several requests for one page and counts only the page.
+// Handlers returns the result of Handler, and the same handler without the rate limit of Options.Requests. The dashboard uses the second one, because
+// it makes several requests for one page and counts only the page.
 func (a *API) Handlers() (handler, uncounted http.Handler) {
 	mux := http.NewServeMux()
 	a.doc = humago.New(mux, a.document())
@@ -212,7 +212,7 @@ func (a *API) Handlers() (handler, uncounted http.Handler) {
 	}
 	a.finish()
 	mux.HandleFunc("/", a.nothing(mux))
-	mux.HandleFunc("/v1/skills", a.nothing(mux)) // otherwise the mux would redirect to the pattern of the files below
+	mux.HandleFunc("/v1/skills", a.nothing(mux)) // without this pattern, the mux would redirect to /v1/skills/
 	origin, query := a.checkOrigin(), a.checkQuery()
 	return a.serve(mux, origin, a.authenticate, a.countRequest, a.checkOpenBody, query, a.takeSlot, a.readBody),
 		a.serve(mux, origin, a.authenticate, a.checkOpenBody, query, a.takeSlot, a.readBody)

@@ -124,7 +124,7 @@ type counted struct {
 	from netip.Addr
 
 	// The mutex of the listener guards the following fields.
-	in      *pool // pool that counts the connection; nil once none does
+	in      *pool // pool that counts the connection; nil after leave
 	at      *clist.Element
 	serving int // number of requests on the connection whose handlers have begun
 }

@@ -7,8 +7,8 @@ import (
 
 const everyOrigin = "*"
 
-// checkOrigin returns a step that lets only web pages of the configured origins call. Browsers send no stored credentials to this server, so a page
-// can do only what its own key allows. Where no key is needed, only origins that are configured by name may call.
+// checkOrigin returns a step that lets only web pages of the configured origins call the API. Browsers send no stored credentials to this server, so
+// a page can do only what its own key allows. Where no key is needed, only origins that are configured by name may call.
 func (a *API) checkOrigin() step {
 	cross := http.NewCrossOriginProtection()
 	trusted := slices.DeleteFunc(slices.Clone(a.opt.Origins), func(o string) bool { return o == everyOrigin })
@@ -46,7 +46,7 @@ func (a *API) checkOrigin() step {
 			}
 		}
 		checked := r
-		if !isPublic(visitOf(r.Context()).route) { // such a request is checked like a POST, because pages of other origins may not read either
+		if !isPublic(visitOf(r.Context()).route) { // a GET is checked like a POST, because pages of other origins may not read either
 			checked = r.Clone(r.Context())
 			checked.Method = http.MethodPost
 		}

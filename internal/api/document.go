@@ -15,7 +15,8 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// document returns the configuration of huma. It removes what huma would add to answers: links, schemas, and a page from another server.
+// document returns the configuration of huma. It turns off what huma adds by default: links to schemas in answers, endpoints for schemas, and a
+// documentation page with a script from another server.
 func (a *API) document() huma.Config {
 	c := huma.DefaultConfig("mcp-code-exec-harness", strings.TrimPrefix(a.opt.Version, "v"))
 	c.CreateHooks = nil
@@ -46,7 +47,7 @@ func decode(text []byte, into any) error {
 	return err
 }
 
-// finish adds the error response that every request can get to all operations, and describes the webhook.
+// finish adds an error response to all operations, because every request can be refused, and describes the webhook.
 func (a *API) finish() {
 	failed := &huma.Response{
 		Description: "The request is refused; detail says why", Content: content("application/problem+json", a.schemaOf(Problem{})),

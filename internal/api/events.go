@@ -64,7 +64,7 @@ const (
 	runEventsPath   = "/v1/runs/{id}/events"
 )
 
-// isStream reports whether a route is a stream of events. Browsers open such streams without headers of their own.
+// isStream reports whether a route is a stream of events. A web page that opens a stream cannot set header fields of the request.
 func isStream(route string) bool {
 	return route == eventsPath || route == socketPath || route == shortSocketPath || route == runEventsPath
 }
@@ -81,7 +81,7 @@ func startStream(ctx context.Context, w http.ResponseWriter) *stream {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
-	h.Set("X-Accel-Buffering", "no") // otherwise nginx buffers events
+	h.Set("X-Accel-Buffering", "no") // keeps nginx from buffering events
 	w.WriteHeader(http.StatusOK)
 	s := &stream{w, http.NewResponseController(w)}
 	s.c.Flush()
@@ -314,7 +314,7 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	gone := conn.CloseRead(context.WithoutCancel(r.Context())) // clients send no messages
 	ctx, stop := a.streamContext(gone)
 	defer stop()
-	defer context.AfterFunc(a.closing, func() { hand.conn.SetDeadline(time.Now().Add(closeTimeout / 2)) })() // also limits the time for the close frame
+	defer context.AfterFunc(a.closing, func() { hand.conn.SetDeadline(time.Now().Add(closeTimeout / 2)) })() // ends pending writes, and limits the time for the close frame
 	_, err = a.forward(ctx, t, after, func(e task.Event) error {
 		text, err := journal.Encode(e)
 		if err != nil {

@@ -124,7 +124,7 @@ func (a *API) addFiles(r *routes) {
 	put.Description = "The session is made if there is none. Programs read the file with tokens in the place of personal data. " + put.Description
 	r.add(put, a.operate(a.workspace, a.putFile))
 	r.add(deleteOperation("deleteFile", filesPath+"/{path}", "sessions", "Delete a file of a session", file), a.operate(a.workspace, a.deleteFile))
-	r.mux.HandleFunc(filesPath, a.nothing(r.mux)) // otherwise the mux would redirect to the pattern of the files below
+	r.mux.HandleFunc(filesPath, a.nothing(r.mux)) // without this pattern, the mux would redirect to the pattern of a file
 }
 
 // binary describes a body of any bytes.
@@ -250,7 +250,7 @@ func etagOf(l *files.Layout) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(l.Sum[:16]) + `"`
 }
 
-// sending holds back error responses, so that the handler writes them.
+// sending holds back error responses, so that sendFile answers with a problem instead.
 type sending struct {
 	http.ResponseWriter
 	refused int

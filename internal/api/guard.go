@@ -69,7 +69,7 @@ func (a *API) serve(mux *http.ServeMux, steps ...step) http.Handler {
 		defer func() {
 			failed := recover()
 			// If the answer has begun, the connection is cut off, so that the client sees that the answer is incomplete.
-			abort := failed != nil && (failed == http.ErrAbortHandler || rec.status != 0) //nolint:errorlint // net/http compares so
+			abort := failed != nil && (failed == http.ErrAbortHandler || rec.status != 0) //nolint:errorlint // net/http compares with ==, too
 			if failed != nil && !abort {
 				a.refuse(rec, r, fault())
 			}
@@ -144,8 +144,8 @@ func (a *API) countRequest(_ http.ResponseWriter, r *http.Request) error {
 // openBody is the maximum size in bytes of a body without credentials.
 const openBody = 4 << 10
 
-// checkOpenBody refuses a body without credentials if it is longer than openBody or if the request only reads. The size of a body for /task on a
-// harness without keys, or from the holder of a capability, is limited when the body is read.
+// checkOpenBody refuses a body without credentials if it is longer than openBody or if the request only reads. Two kinds of bodies are
+// limited later, when readBody reads them: those of /task on a harness without keys, and those that come with a capability.
 func (a *API) checkOpenBody(_ http.ResponseWriter, r *http.Request) error {
 	v := visitOf(r.Context())
 	switch {
@@ -192,7 +192,7 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 	}
 	v.leave = leave
 	events := v.route == eventsPath || v.route == runEventsPath
-	if r.Method == http.MethodPut || limit == a.streams && !events || v.route == searchPath { // Search takes a turn itself
+	if r.Method == http.MethodPut || limit == a.streams && !events || v.route == searchPath { // the search takes a turn itself
 		return nil
 	}
 	return a.takeTurn(r.Context())
@@ -314,7 +314,7 @@ const bodyUnit = 64 << 10
 
 // receive reads a body; begin is the part that was read before. A body of more than openBody bytes takes memory of its caller's share until done is
 // called. The memory for the declared length is taken before the body is read. A body of unknown length takes one unit first, and the maximum length
-// if it is longer.
+// if the body is longer than the unit.
 func (a *API) receive(w http.ResponseWriter, r *http.Request, caller string, begin []byte) (text []byte, done func(), err error) {
 	v := visitOf(r.Context())
 	var held []func()
@@ -401,8 +401,8 @@ func (a *API) readCapability(r *http.Request) (begin []byte, err error) {
 	return begin, err
 }
 
-// memberOf returns the string in a member of the JSON object at the beginning of text, which may be cut off. It returns an empty string if there is
-// no such member.
+// memberOf returns the string in a member of a JSON object. text begins with the object, and may be cut off within it. memberOf returns an empty
+// string if it does not find the member.
 func memberOf(text []byte, name string) string {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

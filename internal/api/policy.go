@@ -136,12 +136,12 @@ const (
 	recordedJournal = 32 << 20
 	recordedArgs    = 256 << 10
 	recordedOrigins = 32 << 20
-	recordedTime    = 25 * time.Second // shorter than the time limit of a page
+	recordedTime    = 25 * time.Second // shorter than the time limit of a page of the dashboard
 	maxChanges      = 500
 )
 
 // recorded returns the source of a caller's recorded calls, and a context that limits the time for reading them. A caller can have one such request
-// at a time. leave must be called at its end.
+// at a time. leave must be called at the end of the request.
 func (a *API) recorded(ctx context.Context, of RecordedRuns) (s *simulation.Source, in context.Context, leave func(), err error) {
 	user, err := seeUser(ctx, of.UserID)
 	if err != nil {

@@ -141,7 +141,7 @@ func first(location string) string {
 	return name
 }
 
-// statuses is the one table that maps errors to HTTP statuses. An empty detail stands for the text of the error, which never contains data of the
+// statuses maps errors to HTTP statuses. An empty detail stands for the text of the error, which never contains data of the
 // request.
 var statuses = []struct {
 	is     error

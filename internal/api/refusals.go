@@ -123,7 +123,7 @@ func (r *refusals) flush() {
 type openPace struct {
 	mu   sync.Mutex
 	next map[netip.Addr]time.Time // theoretical arrival time of the next request of an address, as in the GCRA algorithm
-	// swept is the time of the last removal of addresses that use nothing of their bursts. A full map is swept at most once a second.
+	// swept is the time of the last removal of addresses whose whole burst is available again. A full map is swept at most once a second.
 	swept time.Time
 }
 

@@ -299,7 +299,7 @@ const (
 	replayMost = time.Minute     // maximum duration of a replay
 )
 
-// enterReplay waits for a slot for a replay. A caller can have one replay at a time; leave ends it.
+// enterReplay waits for a slot for a replay. A caller can have one replay at a time. leave must be called when it has ended.
 func (a *API) enterReplay(ctx context.Context, caller string) (leave func(), err error) {
 	own, err := a.heavy.enter(ctx, caller)
 	if err != nil {

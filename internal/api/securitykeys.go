@@ -189,7 +189,7 @@ func bytes64(fields ...string) (all [][]byte, err error) {
 	return all, nil
 }
 
-// questionOf converts a question into the form that web pages get.
+// questionOf converts a challenge to security keys into the form that web pages get.
 func questionOf(q approval.Question) Question {
 	return Question{
 		Batch: q.Batch, Expires: q.Expires,

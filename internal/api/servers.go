@@ -41,7 +41,7 @@ func (a *API) status(ctx context.Context, name string) (mcpclient.Status, error)
 // visible removes from the status of a server what only admins may see.
 func visible(ctx context.Context, s mcpclient.Status) mcpclient.Status {
 	if admin(ctx) != nil {
-		s.Reason, s.StderrTail, s.PID = "", "", 0 // they may contain paths and addresses of the host
+		s.Reason, s.StderrTail, s.PID = "", "", 0 // the fields may contain paths and addresses of the host
 	}
 	return s
 }
@@ -247,7 +247,7 @@ func hashesOf(all []ApprovedDefinition) map[string]string {
 	return hashes
 }
 
-// notHeld returns the problem for an approval of definitions that is refused. It returns other errors unchanged.
+// notHeld returns the problem for a refused approval of definitions. It returns other errors unchanged.
 func notHeld(err error) error {
 	if errors.Is(err, approval.ErrNotHeld) || errors.Is(err, approval.ErrTooManyPins) {
 		return problem(http.StatusConflict, err.Error())

@@ -12,8 +12,8 @@ import (
 // slotWait is the maximum time that a request waits for a slot.
 const slotWait = 10 * time.Second
 
-// decodeWait is the maximum time that a body waits to be decoded. It is longer than slotWait, because a client may have hundreds of calls under way that
-// each wait for a turn of milliseconds: the number of those that wait is limited, and callers take turns.
+// decodeWait is the maximum time that a body waits to be decoded. It is longer than slotWait, because a client may have hundreds of calls in
+// flight, and few bodies are decoded at the same time. Each body takes milliseconds, the number of waiting bodies is limited, and callers take turns.
 const decodeWait = time.Minute
 
 // largeBody is the minimum size in bytes of a large body. Large bodies of one caller are decoded one after another, with a pause between them.

@@ -98,7 +98,7 @@ func (a *API) putFile(w http.ResponseWriter, r *http.Request, at *area, p string
 	body := newPaced(w, r)
 	err := a.receiveFile(w, r, at, p, body)
 	if err != nil && r.Header.Get("Expect") == "" {
-		io.CopyN(io.Discard, body, maxDrained) // it stops at an error
+		io.CopyN(io.Discard, body, maxDrained) // CopyN stops at an error
 	}
 	return err
 }
@@ -162,8 +162,8 @@ func (a *API) receiveFile(w http.ResponseWriter, r *http.Request, at *area, p st
 	return nil
 }
 
-// nameOf returns the name of an upload among those of its file: the digest of the complete file, or an id. It is empty for a whole file that has
-// neither, whose upload cannot continue. A first part that has neither gets an id.
+// nameOf returns the name that distinguishes an upload from other uploads of the same file: the digest of the complete file, or an id. If a request
+// has neither, the first part of a file gets a new id. A whole file gets an empty name, so its upload cannot be continued.
 func nameOf(w http.ResponseWriter, r *http.Request, s span, goesOn bool, digest []byte) (string, error) {
 	id := r.Header.Get(uploadID)
 	switch {
@@ -240,7 +240,7 @@ func receive(ctx context.Context, w http.ResponseWriter, part *files.Part, have 
 	return have, told(http.StatusBadRequest, "the body could not be read", have)
 }
 
-// digestOf returns the SHA-256 that the whole file must have; nil means that any is accepted.
+// digestOf returns the SHA-256 that the whole file must have; nil means that any file is accepted.
 func digestOf(r *http.Request) ([]byte, error) {
 	text := r.Header.Get("Repr-Digest")
 	if text == "" {
@@ -280,7 +280,7 @@ func (a *API) verify(ctx context.Context, part *files.Part, digest []byte) error
 	return nil
 }
 
-// condition returns the check of the replaced file that If-Match or If-None-Match asks for; nil means that there is no condition.
+// condition returns the check that If-Match or If-None-Match requires of the file that is replaced; nil means that there is no condition.
 func (a *API) condition(ctx context.Context, r *http.Request, at *area, p string) (func(fs.FileInfo) error, error) {
 	match, none := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
 	failed := problem(http.StatusPreconditionFailed, "the file is not the one that the request says")

@@ -23,8 +23,8 @@ type upload struct {
 // takeOverWait is the maximum time that a request which takes over an upload waits for the previous request to write what it has.
 const takeOverWait = 10 * time.Second
 
-// begin registers a request as the only one of an upload until end is called. If there is another request, it is stopped first if takeOver is set;
-// otherwise begin returns a nil end.
+// begin registers a request as the only one of an upload until end is called. If the upload has another request, begin stops it first
+// if takeOver is set, and returns a nil end if takeOver is not set.
 func (u *uploads) begin(ctx context.Context, id string, takeOver bool, stop func()) (end func(), err error) {
 	late := time.NewTimer(takeOverWait)
 	defer late.Stop()
@@ -46,7 +46,7 @@ func (u *uploads) begin(ctx context.Context, id string, takeOver bool, stop func
 			}, nil
 		}
 		if takeOver {
-			other.stop() // under the lock, so that the next request of its connection is not stopped
+			other.stop() // called under the lock, so that it cannot stop a later request of the same connection
 		}
 		u.mu.Unlock()
 		if !takeOver {

@@ -71,8 +71,9 @@ func (a *API) event(ctx context.Context, e telemetry.Event) telemetry.Event {
 	return e
 }
 
-// client returns the address of the client: the peer, or the address for which trusted proxies say that they forward. The last entry of
-// X-Forwarded-For is from the nearest proxy; a client can forge the entries before the first untrusted one.
+// client returns the address of the client. It is the address of the peer or, if the peer is a trusted proxy (Options.Proxies), the address that
+// X-Forwarded-For has for the request. The last entry is from the nearest proxy. client reads the entries from the last to the first untrusted one,
+// because a client can forge those before it.
 func (a *API) client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -78,7 +78,7 @@ func shown(ctx context.Context, h harness, r approval.Request) (approval.Request
 	return r, err
 }
 
-// explain adds to an error where the ID was looked for, and how to find it.
+// explain adds to an error the store in which the ID was looked for, and the command that lists IDs.
 func (*approvalArg) explain(a *app, err error) error {
 	switch {
 	case errors.Is(err, approval.ErrNotFound):
@@ -104,7 +104,7 @@ func (c *approvalsShowCmd) Run(ctx context.Context, a *app, h harness) error {
 	return nil
 }
 
-// fill reads the arguments that are too large for a request from the run's journal.
+// fill adds the arguments that are too large for the request. It reads them from the journal of the run.
 func fill(ctx context.Context, h harness, r *approval.Request) error {
 	for i := range r.Calls {
 		if r.Calls[i].Args != nil || r.Calls[i].ArgsBytes == 0 {
@@ -312,8 +312,8 @@ func (a *app) asks() bool {
 	return a.approves || !a.flags.JSON && a.stderr.terminal != nil && a.keyboard() != nil
 }
 
-// ask has the user at a terminal decide a request. ok is false if the user leaves it undecided. ask calls deciding before others learn of the
-// decision.
+// ask has the user at a terminal decide a request. ok is false if the user leaves it undecided. ask calls deciding before it records the decision,
+// so that no other process can act on the decision before.
 func (a *app) ask(ctx context.Context, h harness, r approval.Request, deciding func()) (ok bool, err error) {
 	if r, err = shown(ctx, h, r); err != nil {
 		return false, err
@@ -383,7 +383,8 @@ func readLine(ctx context.Context, r *bufio.Reader) (line string, err error) {
 	}
 }
 
-// settle asks about the calls of a run until the run has ended, if a person is at the terminal. observe receives the new events of the run.
+// settle asks the user to decide the requests of a run, and resumes the run after each decision, until the run has ended. It stops if no person is
+// at the terminal, or if the user leaves a request undecided. observe receives the new events of the run.
 func (a *app) settle(ctx context.Context, h harness, out *run.Outcome, observe func(run.Event)) (*run.Outcome, error) {
 	release := func() {}
 	defer func() { release() }()

@@ -108,7 +108,7 @@ func (c *attackCmd) Run(ctx context.Context, a *app, cfg *config.Config, h catal
 	return ended(c.print(a, report), len(report.Holes) == 0)
 }
 
-// simulatedConfig returns the configuration with simulated servers, whose files are in the directory dir.
+// simulatedConfig returns a copy of the configuration that has simulated servers, and whose state is in the directory dir.
 func simulatedConfig(cfg *config.Config, dir string, urls map[string]string) *config.Config {
 	is := *cfg
 	is.StateDir, is.Store.URL = dir, "sqlite:"+filepath.Join(dir, "harness.db")

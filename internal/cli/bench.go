@@ -54,7 +54,7 @@ func (c *benchCmd) Run(ctx context.Context, a *app) error {
 // warmBudgets are the maximum times of a run with a warm runner in each tier, in milliseconds.
 var warmBudgets = map[string]float64{"wasm": 1, "process": 1.5, "docker": 3}
 
-// gvisorBudget is the maximum time in containers with gVisor.
+// gvisorBudget replaces the budget of the docker tier if its containers use gVisor, in milliseconds.
 const gvisorBudget = 10
 
 // tiers opens the tiers to compare.

@@ -41,7 +41,7 @@ func (t callArgs) check() error {
 	return nil
 }
 
-// whole reports whether one text is the whole JSON object.
+// whole reports whether the arguments are one text for the whole JSON object.
 func (t callArgs) whole() bool {
 	if len(t) != 1 {
 		return false
@@ -87,7 +87,7 @@ func requires(schema json.RawMessage) bool {
 	return json.Unmarshal(schema, &s) == nil && len(s.Required) > 0
 }
 
-// object returns a text that is a JSON object. err is the error of reading the text.
+// object checks that a text is a JSON object, and returns it. If err is not nil, the text could not be read, and object returns err.
 func object(text []byte, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func object(text []byte, err error) (json.RawMessage, error) {
 // read returns the arguments as a JSON object. The tool's schema determines which values are texts; it is nil if it is not known.
 func (t callArgs) read(ctx context.Context, a *app, schema json.RawMessage) (json.RawMessage, error) {
 	switch {
-	case len(t) == 0 && a.piped() && requires(schema): // otherwise a loop of a shell may need the piped text itself
+	case len(t) == 0 && a.piped() && requires(schema): // only then, because the piped text may be for a shell loop around the command
 		text, err := a.pipedArguments(ctx)
 		if err != nil || len(bytes.TrimSpace(text)) > 0 {
 			return object(text, err)
@@ -130,7 +130,7 @@ func (t callArgs) read(ctx context.Context, a *app, schema json.RawMessage) (jso
 			} `json:"anyOf"`
 		} `json:"properties"`
 	}
-	_ = json.Unmarshal(schema, &described) // without types in the schema, values are texts
+	_ = json.Unmarshal(schema, &described) // a schema without types makes all values texts
 	values := map[string]json.RawMessage{}
 	for _, arg := range t {
 		name, value, raw, err := t.split(arg)

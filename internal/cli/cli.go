@@ -146,7 +146,7 @@ type app struct {
 	recording      sync.Mutex             // held while an event is written into the audit log
 }
 
-// showExample adds a command's tag example to its help, and lists subcommands under a heading of their own.
+// showExample adds the value of a command's tag "example" to its help, and lists subcommands under a heading of their own.
 func showExample(v kong.Visitable, next kong.Next) error {
 	if command, ok := v.(*kong.Node); ok && command.Tag != nil && command.Tag.Has("example") {
 		command.Detail = "Example:\n  harness " + command.Tag.Get("example")
@@ -174,8 +174,9 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// notNamed returns a pattern of the fields of commands that can be left out if the first word of the command line is a command. Building
-// all fields takes a fifth of the start. Commands with the tag key all need every field.
+// notNamed returns a regular expression for the fields of the struct commands that the parser ignores. If the first word of the command line
+// names a command, these are the fields of all other commands: building all fields takes a fifth of the start time. A command whose tag has
+// the key "all" needs every field.
 func notNamed(args []string) string {
 	var others []string
 	narrow := false
@@ -268,7 +269,8 @@ func Main(ctx context.Context, w World) int {
 	return a.report(ctx, a.run(ctx, command))
 }
 
-// run checks the flags of a command, runs the command, and closes what it opened. A flag with the tag key sets that key of the configuration.
+// run checks the flags of a command, runs the command, and closes what it opened. A flag whose tag has key:"NAME" sets the key NAME of the
+// configuration.
 func (a *app) run(ctx context.Context, command *kong.Context) error {
 	a.command = command.Command()
 	if c, ok := command.Selected().Target.Addr().Interface().(interface{ check() error }); ok {

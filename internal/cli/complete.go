@@ -28,8 +28,8 @@ const (
 )
 
 // mirror converts a command of Kong, which parses command lines, to a command of Cobra, which provides the completion scripts of
-// shells, their protocol and the manual pages. names returns the values of a positional argument or flag with the tag names; kind
-// is the tag's value.
+// shells, their protocol and the manual pages. The function names returns the values of a positional argument or flag whose tag has
+// the key "names"; kind is the value of this key.
 func mirror(n *kong.Node, names func(c *cobra.Command, kind string) []cobra.Completion) *cobra.Command {
 	text, example, _ := strings.Cut(n.Detail, "Example")
 	_, example, _ = strings.Cut(example, ":\n")
@@ -178,7 +178,7 @@ func (a *app) names(ctx context.Context, kind string, most int) (all []cobra.Com
 	return all
 }
 
-// like returns a hint about a misspelt name: similar names, and the text otherwise.
+// like returns a hint about a misspelt name: similar names, if there are any, followed by the text in otherwise.
 func (a *app) like(ctx context.Context, kind, name, otherwise string) string {
 	var all []string
 	for _, c := range a.names(ctx, kind, maxSimilar) {

@@ -151,7 +151,7 @@ func (approvalsSetupCmd) Run(ctx context.Context, a *app, cfg *config.Config, h 
 		"Approvals ask for this passphrase from now on. The key %s that it opens is in %s; keep a copy with your backups.\n", print, file)
 }
 
-// opens asks for the current passphrase until it opens the key, and returns it.
+// opens asks for the current passphrase until it opens the key, and returns the passphrase.
 func (a *app) opens(ctx context.Context, p *approval.Presence) (passphrase string, err error) {
 	for try := 1; ; try++ {
 		if passphrase, err = a.secretLine(ctx, "Passphrase of now: "); err != nil {
@@ -247,7 +247,8 @@ func (a *app) commandLine(rest string) string {
 	return "harness --config " + file + " " + rest
 }
 
-// presenceFindings returns findings about whether a person has to confirm approvals, and whether the places that record this agree.
+// presenceFindings returns findings about whether a person has to confirm approvals, and whether the key file, the store and the audit log agree
+// about the key.
 func presenceFindings(ctx context.Context, cfg *config.Config, h harness) (all []finding) {
 	const name = "approvals"
 	p := h.Presence()
@@ -302,12 +303,12 @@ func unsignedApprovals(ctx context.Context, h harness) (n int) {
 	return n
 }
 
-// lastApprovalKey returns the fingerprint of the key that signs approvals according to the audit log, or "" if it has no such entry.
+// lastApprovalKey returns the fingerprint of the key that signs approvals according to the audit log, or "" if the log has no entry about it.
 func lastApprovalKey(cfg *config.Config) (fingerprint string) {
 	if cfg.Audit.File == "" {
 		return ""
 	}
-	files, _ := filepath.Glob(cfg.Audit.File + ".[0-9]*") // full files are not found for a path with a wildcard
+	files, _ := filepath.Glob(cfg.Audit.File + ".[0-9]*") // rotated files are not found if the path contains a wildcard
 	for _, name := range append(files, cfg.Audit.File) {
 		text, err := os.ReadFile(name)
 		if err != nil {

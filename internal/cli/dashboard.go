@@ -39,7 +39,7 @@ func newDashboard(cfg *config.Config, service *api.API, people *auth.Login, log 
 	return web.New(web.Options{API: handler, Uncounted: uncounted, Key: key, Hosts: hosts, Login: people, Session: web.Room{Bytes: int64(cfg.Workspace.MaxBytes), Files: cfg.Workspace.MaxFiles}, Version: Version, Logger: log, Now: time.Now})
 }
 
-// login returns the login of people at the configured issuer, or nil if no client is configured for it.
+// login returns the auth.Login with which people log in at the configured issuer, or nil if auth.oidc.clientId is not set.
 func login(cfg *config.Config, who api.Authenticator) *auth.Login {
 	a, ok := who.(*auth.Authenticator)
 	if o := cfg.Auth.OIDC; ok && a.Issuer != nil && o.ClientID != "" {

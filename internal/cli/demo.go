@@ -356,7 +356,7 @@ type demoRuns struct {
 func (r *demoRuns) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
 	out, err := r.Runs.Execute(ctx, p)
 	if err == nil {
-		r.e.last = out // Generate is called next and hands over the outcome
+		r.e.last = out // Exec reads it after the next call of Generate
 	}
 	return out, err
 }

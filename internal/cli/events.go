@@ -17,9 +17,9 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// watch shows the events of a task that follow the event with the number after, until the task or ctx ends, and updates after. It calls watching at
-// the first event; from then on no piece of an answer is missed. There always is a first event: task.queued, or the delta of a watch that begins
-// again.
+// watch shows the events of a task that follow the event with the number *after, until the task or ctx ends, and updates *after. It calls watching
+// at the first event; from then on it misses no piece of an answer. There always is a first event: task.queued or, if *after is above 0, a delta
+// with reset.
 func (a *app) watch(ctx context.Context, v *view, tasks *task.Service, id string, after *int64, watching func()) {
 	defer watching()
 	for e, err := range tasks.Events(ctx, id, *after) {
@@ -145,7 +145,8 @@ func (v *view) asked(calls json.RawMessage, at time.Time) {
 	}
 }
 
-// decided excludes the time of a person's decision from the time of the run; the calls that waited begin now. It returns a text about the time.
+// decided excludes the wait for a person's decision from the duration of the run. The calls that waited begin at the decision. It returns a text
+// about the wait.
 func (v *view) decided(at time.Time) string {
 	if v.waitsSince.IsZero() {
 		return ""

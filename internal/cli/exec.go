@@ -245,7 +245,7 @@ func openInput(ctx context.Context, a *app, from, format string) (_ *runs.Input,
 
 // interrupted reads until ctx ends, because input from a keyboard may never end.
 type interrupted struct {
-	ctx context.Context //nolint:containedctx // io.Reader has no other way
+	ctx context.Context //nolint:containedctx // Read of io.Reader takes no context
 	r   io.Reader
 }
 

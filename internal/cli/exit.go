@@ -105,7 +105,7 @@ func WithSignals() (ctx context.Context, stop func()) {
 		}
 	}()
 	return ctx, func() {
-		signal.Stop(signals) // no signal is sent after it
+		signal.Stop(signals) // no signal is sent to the channel afterwards
 		close(signals)
 		cancel(nil)
 	}

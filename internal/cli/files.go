@@ -103,7 +103,7 @@ func (f *fileArea) unknown(ctx context.Context, p string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return usage(err)
 	}
-	all, _ := f.dir.ReadDir(ctx, ".", true) // on an error, nothing is suggested
+	all, _ := f.dir.ReadDir(ctx, ".", true) // an error only means that nothing is suggested
 	var paths, names []string
 	for _, e := range all[:min(len(all), maxSimilar)] {
 		paths, names = append(paths, e.Path), append(names, path.Base(e.Path))

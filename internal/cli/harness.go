@@ -24,7 +24,7 @@ type (
 	taskOptions = wiring.TaskOptions
 )
 
-// harness has what commands need of the joined parts. Its methods are safe for concurrent use.
+// harness is the part of wiring.Harness that commands use. Its methods are safe for concurrent use.
 type harness interface {
 	api.Harness
 	Store() (store, error)

@@ -67,7 +67,7 @@ func (c *manCmd) Run(a *app) error {
 	return a.answer(map[string]string{"page": text.String()}, "%s", text.String())
 }
 
-// meant returns a hint: the closest names, if there are any, and the text otherwise.
+// meant returns a hint: the closest names, if there are any, followed by the text in otherwise.
 func meant(closest []string, otherwise string) string {
 	if len(closest) == 0 {
 		return otherwise

@@ -23,7 +23,7 @@ type mcpClient struct {
 	run  []string                    // command of the client that adds the server, followed by the harness's command; nil: none
 }
 
-// mcpEntry is the entry of a client that starts harness mcp.
+// mcpEntry is the entry in a client's configuration that starts harness mcp.
 type mcpEntry struct {
 	Type    string   `json:"type,omitempty"`
 	Command string   `json:"command"`
@@ -98,7 +98,7 @@ func findClient(name string) (mcpClient, error) {
 	return mcpClients[i], nil
 }
 
-// printConfig prints the configuration with which a client starts this binary and uses this configuration.
+// printConfig prints the configuration with which a client starts this binary, with the harness.yaml of this command.
 func (c *mcpCmd) printConfig(a *app) error {
 	client, err := findClient(c.PrintConfig)
 	if err != nil {

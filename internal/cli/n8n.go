@@ -63,7 +63,7 @@ func (c *n8nExportCmd) check() error {
 // exported is the result of the command.
 type exported struct {
 	Form     string         `json:"form"`            // code or http
-	Needs    []string       `json:"needs,omitempty"` // what the workflow needs from the harness
+	Needs    []string       `json:"needs,omitempty"` // features of the harness that the program needs
 	Workflow map[string]any `json:"workflow"`
 	*n8n.Created
 	Compared *compared `json:"compared,omitempty"`
@@ -193,7 +193,7 @@ func (c *n8nExportCmd) ofRun(ctx context.Context, a *app, h harness) (*exportabl
 	return of, nil
 }
 
-// sourceOf returns the program of a run as its owner wrote it.
+// sourceOf returns the program of a run as its owner wrote it, with values in place of tokens.
 func sourceOf(ctx context.Context, h harness, start *journal.Start) (string, error) {
 	code := start.Source
 	if tool := runs.ToolOf(start); tool != "" {
@@ -220,7 +220,7 @@ func (c *n8nExportCmd) ofSkill(ctx context.Context, h harness, saved *skills.Sto
 	}
 	name, _ := json.Marshal(function) // a string can always be encoded
 	from, _ := json.Marshal(skill.Path)
-	// An array contains the function's arguments.
+	// If the input is an array, its items are the arguments of the function.
 	code := "import * as skill from " + string(from) + ";\nreturn await skill[" + string(name) + "](...(Array.isArray(input) ? input : [input]));\n"
 	of := &exportable{Program: n8n.Program{Name: skill.Name, Origin: skill.Path, User: c.User, Code: code, TakesInput: true}}
 	if of.Plain, of.needs, err = h.Runs().Standalone(ctx, c.User, code); err != nil {

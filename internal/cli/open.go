@@ -61,8 +61,8 @@ func (a *app) read() (*config.Config, error) {
 	return cfg, nil
 }
 
-// foreignKey matches the warning about a key of a server that is not misspelt but belongs to other clients. Users paste entries with such keys, so only
-// commands about the configuration print the warning.
+// foreignKey matches the warning about an unknown key of a server, unless the warning suggests a similar key. The key then probably belongs to
+// another client. Users paste entries with such keys, so only commands that aboutConfiguration matches print the warning.
 var (
 	foreignKey         = startup.Regexp(`mcpServers\.\S+: this key is not known and is ignored$`)
 	aboutConfiguration = startup.Regexp(`^(servers|doctor|config|serve)\b`)
@@ -83,7 +83,8 @@ func (a *app) environment() config.Env {
 	return config.Env{ConfigFile: a.flags.Config, Flags: a.settings, FlagNames: a.settingFlags, Environ: a.Environ, Cwd: a.Dir, HomeDir: home, GOOS: runtime.GOOS}
 }
 
-// open loads the configuration and joins the parts, once for a command: several parts that Run asks for are those of one harness. Main closes it.
+// open loads the configuration and joins the parts of the harness. It does so once for a command, so that all parameters of its Run method belong to
+// one harness. app.run closes the harness.
 func (a *app) open(ctx context.Context) (harness, error) {
 	if a.opened != nil {
 		return a.opened, nil
@@ -113,7 +114,7 @@ func (a *app) openWith(ctx context.Context, cfg *config.Config, out outside) (ha
 	}
 	h, err := join(ctx, cfg, out)
 	if err != nil {
-		return nil, usage(err) // Open starts nothing, so the error is in the configuration
+		return nil, usage(err) // wiring.Open starts nothing, so the error is in the configuration
 	}
 	a.opened = h
 	return h, nil
@@ -202,8 +203,8 @@ func (a *app) logOptions(cfg *config.Config, name string) telemetry.LogOptions {
 	return telemetry.LogOptions{Writer: unwrapped{a.stderr}, Level: level, JSON: cfg.Log.Format == "json", Redact: redactor(cfg)}
 }
 
-// serverLog returns the log of a server: on standard error or in a file, and with reports of errors if the configuration enables them. closer
-// closes the file and the reporter.
+// serverLog returns the log of harness serve, which goes to standard error or to a file. The log also reports errors if telemetry.sentryDsn is set.
+// closer closes the file and the reporter.
 func (a *app) serverLog(cfg *config.Config) (log *slog.Logger, closer func(), err error) {
 	level := cfg.Log.Level
 	if cfg.Server.Debug {
@@ -236,7 +237,7 @@ func openLog(c config.Log) (io.WriteCloser, error) {
 	if err := os.MkdirAll(filepath.Dir(c.File), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) // opened now, not at the first line
+	f, err := os.OpenFile(c.File, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) // reports an error now, and not at the first line
 	if err != nil {
 		return nil, err
 	}

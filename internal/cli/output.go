@@ -78,7 +78,7 @@ func (a *app) checkRecord(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// saveRecording writes the file of --record. If err is not nil, there is no recording.
+// saveRecording writes the file of --record. If err is not nil, there is no recording, and saveRecording returns err.
 func (a *app) saveRecording(path string, recording any, err error) error {
 	var text []byte
 	if err == nil {

@@ -159,8 +159,8 @@ func (c *console) reported(r mcpclient.Progress) string {
 	return strings.TrimSpace(text + " " + r.Message)
 }
 
-// reading returns a reader that shows how much of r has been read. total is the size in bytes, 0 if it is not known. At the end of r, then replaces
-// the progress's text, unless it is empty.
+// reading returns a reader that shows how much of r has been read. total is the size in bytes, 0 if it is not known. At the end of r, the text of
+// the progress becomes then, unless then is empty.
 func (p *progress) reading(r io.Reader, total int64, then string) io.Reader {
 	return &readProgress{r: r, to: p, total: total, then: then}
 }

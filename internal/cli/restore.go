@@ -183,7 +183,7 @@ func (all replacedFiles) keep() (err error) {
 	return err
 }
 
-// putConfig writes harness.yaml and .env to their places, from which the other places follow.
+// putConfig writes harness.yaml and .env. They determine where the other parts of the backup go.
 func (c *restoreCmd) putConfig(a *app, m backup.Manifest, settings map[string][]byte) (written replacedFiles, err error) {
 	if len(settings) == 0 {
 		return nil, nil
@@ -213,7 +213,7 @@ func (c *restoreCmd) putConfig(a *app, m backup.Manifest, settings map[string][]
 		}
 	}
 	if a.flags.Config == "" && a.env("HARNESS_CONFIG") == "" && !m.Personal {
-		a.flags.Config = file // applies even below a directory of another user
+		a.flags.Config = file // a file named by the flag applies even below a directory of another user
 	}
 	return written, nil
 }
@@ -253,7 +253,7 @@ func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (res
 	if len(there) > 0 && !c.Force {
 		return result, usage(fmt.Errorf("there is already: %s; --force replaces it, or restore into another directory", strings.Join(there, ", ")))
 	}
-	// The files to be replaced record what was approved, and whose passphrase approves.
+	// The files to be replaced record the approvals and the key that the passphrase opens, so the command asks for the passphrase.
 	if _, err := approval.LoadSealedKey(cfg.StateDir); len(there) > 0 && !errors.Is(err, fs.ErrNotExist) {
 		if _, err := a.unlock(ctx, &approval.Presence{Dir: cfg.StateDir, Now: a.Now}, "replace what is in "+cfg.StateDir); err != nil {
 			return result, err
@@ -314,8 +314,8 @@ func (r *restored) note(cfg *config.Config, m backup.Manifest) {
 	}
 }
 
-// putSecrets moves the secrets in a file to the keyring, or to the user's file of secrets, as secrets of the configuration file owner. It replaces
-// existing secrets only with --force.
+// putSecrets moves the secrets in a file to the keyring, or to the user's file of secrets. Only the configuration file at the path owner may use
+// them. putSecrets replaces existing secrets only with --force.
 func (c *restoreCmd) putSecrets(a *app, file, owner string) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -230,7 +230,7 @@ func (c *runsShowCmd) show(ctx context.Context, a *app, h harness, info journal.
 	return effects(ctx, a, h, info.ID, records)
 }
 
-// effects prints the effects of a run that did not succeed, and the calls of any run whose effect is in doubt.
+// effects prints the effects of a run that did not succeed and, for every run, the calls that are or were in doubt.
 func effects(ctx context.Context, a *app, h harness, id string, records []journal.Record) error {
 	out, err := run.Recorded(records)
 	if err != nil {
@@ -255,7 +255,8 @@ func effects(ctx context.Context, a *app, h harness, id string, records []journa
 	return nil
 }
 
-// settlements returns the settlements of the calls of a run that are in doubt, by call, whether settled or not.
+// settlements returns a settlement for each call of a run that is or was in doubt, by the number of the call. If no person has settled the call, the
+// verdict is journal.Open.
 func settlements(ctx context.Context, h harness, id string, records []journal.Record) (map[int]journal.Settlement, error) {
 	var writes []int
 	for _, r := range records {

@@ -29,7 +29,8 @@ func (a *app) secrets() *secrets.Store {
 // editor returns an editor of configuration files, which stay trusted after a change.
 func (a *app) editor() config.Editor { return config.Editor{Trust: a.trustStore()} }
 
-// addServer writes a server into the configuration. It stores secrets elsewhere, and deletes those of a replaced server.
+// addServer writes a server into the configuration. It moves the secrets of the server to the keyring or the user's file of secrets, and deletes
+// those of a replaced server.
 func (a *app) addServer(file string, s clients.Server, replace bool) error {
 	store := a.secrets()
 	var kept, where []string

@@ -125,7 +125,7 @@ func inEffect(cfg *config.Config) *config.Config {
 // remotePreset is the policy preset of a server that other machines can reach, if the configuration has no policy.
 const remotePreset = "guarded"
 
-// authenticator returns what checks keys and tokens. open reports that none are configured yet.
+// authenticator returns the authenticator of keys and tokens. open is true if neither keys nor an issuer are configured yet.
 func authenticator(ctx context.Context, cfg *config.Config, h harness) (who *auth.Authenticator, open bool, err error) {
 	keys, err := h.Keys()
 	if err != nil {
@@ -234,7 +234,8 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 	return errStopped
 }
 
-// takeCommands starts to take the commands of other processes. If this server takes none, it logs the reason and returns nil.
+// takeCommands starts to take the commands of other processes. It returns nil if this server takes none. It then logs the reason, except where
+// remote.Supported is false.
 func (c *serveCmd) takeCommands(a *app, cfg *config.Config, h harness, tasks *task.Service, at *api.Listener, log *slog.Logger) *remote.Listener {
 	if !remote.Supported {
 		return nil

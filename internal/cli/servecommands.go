@@ -88,7 +88,8 @@ type servedCommand struct {
 	answered bool // the client has been told whether the command is executed
 }
 
-// admit tells the client whether this server executes the command. The server does so if only the time of the execution can differ.
+// admit tells the client whether this server executes the command. The server executes it if a process of the client would do the same, and only the
+// time can differ.
 func (c *servedCommand) admit(a *app) bool {
 	c.answered = true
 	if why := c.server.differs(a, c.session); why != "" {

@@ -366,7 +366,8 @@ func (c *serversAddCmd) servers(ctx context.Context, a *app) ([]clients.Server, 
 	return found, nil
 }
 
-// document returns the description of the servers, unless it is a command or URL: JSON in place, a file, or standard input.
+// document returns the text that describes the servers: JSON on the command line, a file, or standard input. The text is nil if the command line has
+// a command or a URL.
 func (c *serversAddCmd) document(ctx context.Context, a *app) (text []byte, path string, err error) {
 	given := c.Name
 	switch {

@@ -72,8 +72,8 @@ type imported struct {
 	Notes  []string `json:"notes,omitempty"`
 
 	server clients.Server
-	called string // name in the file
-	like   int    // index in the plan of the server that is the same; -1: the one in harness.yaml
+	called string // name of the server in File
+	like   int    // index of the same server in the plan, for the action same; -1: it is in harness.yaml
 }
 
 // kept reports whether harness.yaml contains a server, or the same server under another name.
@@ -110,7 +110,7 @@ func (c *serversImportCmd) Run(a *app) error {
 	if !c.DryRun {
 		for i := range plan {
 			if p := &plan[i]; p.Action == "add" || p.Action == "replace" {
-				p.server.Notes = nil // the table shows them
+				p.server.Notes = nil // the table shows the notes
 				if err := a.addServer(file, p.server, p.Action == "replace"); err != nil {
 					p.Action, p.Notes = "failed", append(p.Notes, err.Error())
 				}
@@ -237,7 +237,7 @@ func (c *serversImportCmd) plan(a *app, cfg *config.Config, file string, sources
 				continue
 			}
 			if server.Command != "" && project != "" && (project != filepath.Dir(file) || server.Cwd != "") && !placed(server.Cwd) {
-				server.Cwd = filepath.Join(project, server.Cwd) // the client starts the server there
+				server.Cwd = filepath.Join(project, server.Cwd) // the client starts the server in the project
 			}
 			p := imported{Client: s.client.Name, File: s.path, Server: server.Name, Action: "add", Notes: server.Notes, server: server, called: server.Name, like: -1}
 			others := 0
@@ -402,7 +402,7 @@ func (c *serversImportCmd) rewrite(a *app, file string, sources []source, plan [
 	return done, nil
 }
 
-// undo restores the files of clients. It does not touch a file that was changed since.
+// undo restores the files of clients. It does not touch a file that was changed after --rewrite.
 func (c *serversImportCmd) undo(a *app, sources []source) error {
 	var restored []map[string]string
 	var errs []error

@@ -97,7 +97,7 @@ func openBrowser(ctx context.Context, address string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	go func() { _ = cmd.Wait() }() // otherwise the process stays as a zombie
+	go func() { _ = cmd.Wait() }() // reaps the process, so that no zombie stays
 	return nil
 }
 

@@ -18,8 +18,8 @@ import (
 
 // The limits of what is shown of a definition. --json shows everything.
 const (
-	maxReviewLines = 200 // maximum number of lines of a field
-	maxReviewLine  = 1000
+	maxReviewLines = 200  // maximum number of lines of a field
+	maxReviewLine  = 1000 // maximum number of bytes of a line
 )
 
 type serversReviewCmd struct {
@@ -228,7 +228,7 @@ func different(was, is []string) (before, after []string) {
 	return was, is
 }
 
-// marked returns lines with a mark before each, and the number of lines that it leaves out.
+// marked returns lines with a mark before each. If it leaves out lines, a last line says how many.
 func marked(mark string, lines []string) string {
 	var b strings.Builder
 	for i, line := range lines {

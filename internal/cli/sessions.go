@@ -53,7 +53,7 @@ func (s *sessionArg) find(ctx context.Context, a *app, tasks *task.Service) (tas
 	}
 	found, _, err := tasks.Sessions(ctx, task.SessionFilter{UserID: s.User, ID: s.ID, Limit: 1})
 	if err == nil && len(found) == 0 {
-		all, _, _ := tasks.Sessions(ctx, task.SessionFilter{UserID: s.User, Limit: maxSimilar}) // on an error, nothing is suggested
+		all, _, _ := tasks.Sessions(ctx, task.SessionFilter{UserID: s.User, Limit: maxSimilar}) // an error only means that nothing is suggested
 		var ids []string
 		for _, other := range all {
 			ids = append(ids, other.ID)

@@ -19,7 +19,7 @@ const (
 	minLastColumn, minNarrowColumn = 24, 12
 	// minCutColumn is the minimum width of a middle column.
 	minCutColumn = 8
-	// minFirstColumn is the minimum width of the first column, beyond which longer cells get a line of their own. Ids fit.
+	// minFirstColumn is the minimum width to which the first column is narrowed. A longer cell gets a line of its own. Ids fit into this width.
 	minFirstColumn = 28
 )
 

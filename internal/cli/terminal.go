@@ -175,7 +175,7 @@ func (c *console) wrap(text string) string {
 	return b.String()
 }
 
-// unwrapped writes lines without breaking them, because people search and copy them, such as those of a log.
+// unwrapped writes the lines of a log without breaking them, because people search and copy them.
 type unwrapped struct{ c *console }
 
 // Write implements io.Writer.

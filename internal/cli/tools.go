@@ -237,7 +237,7 @@ func (a *app) schemaOf(ctx context.Context, h harness, name string) json.RawMess
 	return details.InputSchema
 }
 
-// unknown explains an error about an unknown tool or server. The server may only be unavailable.
+// unknown explains an error about an unknown tool or server. A tool may be unknown only because its server is not available.
 func unknown(h harness, err error) error {
 	of, ok := errors.AsType[*catalog.UnknownError](err)
 	if !ok {

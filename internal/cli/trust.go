@@ -81,8 +81,8 @@ func (a *app) trustStore() *trust.Store {
 	return s
 }
 
-// withoutFolder are the commands that also work without the configuration of an untrusted folder, and report that. A client of harness mcp
-// learns it from the command.
+// withoutFolder are the commands that also work without the configuration of an untrusted folder. They report that the folder is not trusted;
+// harness mcp reports it to its client.
 var withoutFolder = []string{"mcp", "doctor"}
 
 // needNoFolder are the commands that do not use the configuration of a folder.

@@ -88,7 +88,7 @@ func (v *view) start(a *app, awaited string) {
 	v.progress = p
 }
 
-// runView returns a view of a run that is not the subject of the command. It shows the run's console lines, and below them what the run waits for.
+// runView returns a brief view of a run. It shows the run's console lines and, below them, what the run waits for.
 func (a *app) runView(h harness, awaited string) *view {
 	v := newView(a.stderr)
 	v.brief, v.silent = true, a.flags.JSON // the JSON result contains the console lines
@@ -200,7 +200,7 @@ func (v *view) turn(d eventData, at time.Time) {
 		facts = append(facts, took(at.Sub(v.began)))
 	}
 	v.lines("  ", strings.Join(facts, ", "), dim)
-	v.waitForModel(at) // until a call of a tool or a program begins
+	v.waitForModel(at) // the view shows this until a call of a tool or a program begins
 	if v.progress != nil {
 		so := count(v.usage.Input+v.usage.Output) + " tokens"
 		if v.priced {
@@ -298,7 +298,7 @@ func (v *view) reported(n int, r mcpclient.Progress) {
 		return
 	}
 	c.reported = v.to.reported(r)
-	if v.progress != nil && !v.to.live { // calls have no lines of their own there
+	if v.progress != nil && !v.to.live { // calls have no lines of their own if lines cannot be overwritten
 		v.progress.did(c.reported)
 	}
 }

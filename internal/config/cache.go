@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// CacheDir returns the user's cache directory. If that cannot be written, as in a container without a home, it makes a directory for this
-// process alone, because others could put code into a shared one. remove deletes only such a directory; for the user's own it does
-// nothing.
+// CacheDir returns the user's cache directory. If that cannot be created, as in a container without a home, CacheDir makes a temporary
+// directory for this process alone, because other users could put code into a shared one. remove deletes the temporary directory; it does
+// nothing to the user's cache directory.
 func CacheDir() (dir string, remove func() error, err error) {
 	user, err := os.UserCacheDir()
 	if err == nil {

@@ -1,8 +1,8 @@
 // Package config turns harness.yaml, the environment, .env and flags into one validated struct.
 //
 // The value of a key comes from the first source that sets it: flag, environment, .env, file, default. Every key of the file can also be
-// set by a variable: sandbox.maxCalls by HARNESS_SANDBOX_MAXCALLS or HARNESS_SANDBOX_MAX_CALLS. The variables of the original system work
-// too, with their old meanings, but the HARNESS_ variable of the same key wins; original.go lists them.
+// set by a variable: sandbox.maxCalls by HARNESS_SANDBOX_MAXCALLS or HARNESS_SANDBOX_MAX_CALLS. The variables of the original system, which
+// original.go lists, work too, with their old meanings, but the HARNESS_ variable of the same key wins.
 //
 // Load checks what every command needs. Model.Choose and Server.Check report mistakes that matter only to commands that use the model or
 // the server, so that a variable meant for another program does not stop harness exec.
@@ -141,7 +141,7 @@ type Process struct {
 	Without []string `key:"without" doc:"Walls that the tier does without where the machine has them not, each by its name: namespaces, empty root, no privileges, landlock, seccomp, limits. Without the wall of an entry the tier is weaker; missing walls that are not listed keep it from starting."`
 }
 
-// Policy configures which tool calls are made. Compile joins its rules.
+// Policy configures which tool calls are made. Config.Compiled compiles its rules and those of its preset.
 type Policy struct {
 	Preset string        `key:"preset" oneof:"open,guarded,careful,strict" doc:"Rules that follow your own; harness policy show prints them. Empty: open."`
 	Rules  []policy.Rule `key:"rules" doc:"The first rule that matches decides."`
@@ -181,8 +181,8 @@ func (p PII) Detector() (*detect.Detector, error) {
 	return detect.New(detect.Options{Types: p.Types, Countries: p.Countries, Custom: p.Patterns()})
 }
 
-// Redact returns a function that replaces each value of personal data in a text without an owner, such as a log line, by its type. It is
-// nil if detection is off.
+// Redact returns a function for texts that belong to no user, such as log lines. The function replaces each value of personal data by the
+// name of its type. It is nil if detection is off.
 func (p PII) Redact() (func(string) string, error) {
 	detector, err := p.Detector()
 	if detector == nil || err != nil {
@@ -307,7 +307,7 @@ type Audit struct {
 	err error // error that Check returns
 }
 
-// Check returns why nothing can be recorded with these settings: the variable of the key is not set.
+// Check returns an error if nothing can be recorded with these settings, because the variable that audit.key names is not set.
 func (a Audit) Check() error { return a.err }
 
 // Log configures the harness's own log.

@@ -30,7 +30,7 @@ func (c *Config) ApprovalHash() string {
 		c.PII.Enabled, c.PII.Types, c.PII.Custom,
 	})
 	if err != nil {
-		panic("config: " + err.Error()) // it holds only strings, numbers and booleans
+		panic("config: " + err.Error()) // json.Marshal does not fail for fields of these types
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
@@ -44,7 +44,7 @@ type serverTrust struct {
 	Destinations map[string][]string
 }
 
-// serverTrust returns these settings for all servers that have any, sorted by name.
+// serverTrust returns the serverTrust of each server that has any of these settings, sorted by name.
 func (c *Config) serverTrust() (all []serverTrust) {
 	for _, s := range c.MCPServers {
 		if s.Untrusted || s.UntrustedTools != nil || s.Destinations != nil {

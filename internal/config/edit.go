@@ -29,9 +29,9 @@ type Editor struct {
 
 // AddServer writes a server into the configuration file at path and creates the file if it does not exist. The values are written as the
 // file needs them: ${VAR} is a placeholder, and a literal $ before { or $ must be $$. Only the name and the values that differ from the
-// defaults are written. The rest of the file keeps every byte, including comments, and its mode. Only a file that everyone can read
-// becomes private to its owner if the server has env, headers or security. If a server of the same name exists and replace is not set, the
-// error matches fs.ErrExist.
+// defaults are written. The rest of the file keeps every byte, including comments. The mode of the file stays, with one exception: if the
+// server has env, headers or security, a file that everyone can access becomes private to its owner. If a server of the same name exists
+// and replace is not set, the error matches fs.ErrExist.
 func (ed Editor) AddServer(path string, s *MCPServer, replace bool) error {
 	return ed.edit(fmt.Sprintf("add server %q to", s.Name), path, func(d *document) error {
 		entry, err := checkedEntry(s)
@@ -128,7 +128,8 @@ func (ed Editor) DisableServer(path, name string, disabled bool) error {
 	})
 }
 
-// missing makes an error match fs.ErrNotExist. Its own text is empty, because that error's text would say that the file does not exist.
+// missing makes an error match fs.ErrNotExist. Its own text is empty, because the text of fs.ErrNotExist would say that the file is
+// missing.
 type missing struct{}
 
 func (missing) Error() string        { return "" }
@@ -387,7 +388,7 @@ func (d *document) extent(f field) (from, to int) {
 	return from, to
 }
 
-// values yields the keys of a server that differ from their defaults: strings, lists, mappings, and true.
+// values yields each key of a server whose value differs from its default, with the value: a string, a list, a mapping or true.
 func values(s *MCPServer) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		for _, k := range keysOf(reflect.ValueOf(s).Elem(), "") {
@@ -452,7 +453,7 @@ func blockEntry(s *MCPServer, indent, newline string) string {
 func plainOrQuoted(s string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	switch strings.ToLower(s) {
-	case "yes", "no", "on", "off", "y", "n", "nan", "inf", "-inf": // other readers, such as those of YAML 1.1, take these for booleans or numbers
+	case "yes", "no", "on", "off", "y", "n", "nan", "inf", "-inf": // some readers, such as those of YAML 1.1, take these for booleans or numbers
 		return ident.Quote(s)
 	}
 	if strings.Trim(s, letters+"0123456789-_./+=@:") != "" || !strings.ContainsAny(s, letters) || token.IsNeedQuoted(s) ||

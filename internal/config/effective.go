@@ -54,7 +54,7 @@ func (l *loader) entriesOf(k key) (list []Entry) {
 	}
 	for _, name := range slices.SortedFunc(v.Seq(), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) }) {
 		value := v.MapIndex(name)
-		// Values of an env are masked whatever their names, because secrets are usually there.
+		// The strings in a mapping, such as an env, are masked whatever their names, because they are often secrets.
 		secret := value.Kind() == reflect.String
 		e := Entry{Key: k.path + "." + name.String(), Value: mask(format(value), secret), Origin: given.origin(), Secret: secret}
 		if at, set := l.at(e.Key); set {
@@ -140,7 +140,8 @@ func onlyPlaceholders(text string) bool { return onlyPlaceholdersForm().MatchStr
 
 var onlyPlaceholdersForm = lazy(`^(?:(?i:bearer|basic|token) )?(?:\$\{(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|secret:[A-Za-z0-9_.-]+)\})+$`)
 
-// looksSecret reports whether a value has the form of a key or token: a prefix that services use, or 32 letters and digits in a row.
+// looksSecret reports whether a value has the form of a key or token: a prefix that services use, or at least 32
+// characters that are all letters, digits or underscores.
 func looksSecret(value string) bool { return secretForm().MatchString(value) }
 
 var secretForm = lazy(`^(?:sk|pk|rk|hk|ghp|gho|ghs|ghu|ghr|github_pat|glpat|xox[a-z]|npm|dop_v1|hf|gsk|ntn|lin_api|tvly|figd|nvapi|pplx|sntrys|r8|secret)[-_]\S{8,}$|` +

@@ -223,7 +223,7 @@ func stateDirOf(e Env, environ map[string]string) string {
 	return harnessIn(e.HomeDir, ".local", "share")
 }
 
-// harnessIn returns the harness's directory below a user's directory, or "" if dir is unknown.
+// harnessIn returns the harness's directory below a user's directory, or "" if dir is empty.
 func harnessIn(dir string, below ...string) string {
 	if dir == "" {
 		return ""
@@ -239,7 +239,7 @@ func absolute(path, dir, home string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
 	}
-	if runtime.GOOS == "windows" && strings.HasPrefix(path, `\`) { // the root of dir's drive
+	if runtime.GOOS == "windows" && strings.HasPrefix(path, `\`) { // path is relative to the root of dir's drive
 		return filepath.Join(filepath.VolumeName(dir), path)
 	}
 	return filepath.Join(dir, path)

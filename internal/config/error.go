@@ -48,7 +48,7 @@ func (p position) errorf(key, hint, format string, args ...any) *Error {
 type Error struct {
 	position
 	Key     string // such as "sandbox.timeout"; empty if the mistake concerns the whole file or variable
-	Problem string // what is wrong and how to correct it
+	Problem string // the mistake and how to correct it
 }
 
 func (e *Error) Error() string {

@@ -7,7 +7,8 @@ import (
 )
 
 // HideSecrets replaces values that look like secrets in a server's env, headers, security, arguments and addresses by ${secret:NAME}. keep
-// chooses the name; its argument what is the variable, header or option that holds the value. Values with placeholders stay unchanged.
+// returns the NAME for a value. Its first argument names the variable, header or option that holds the value. Values with placeholders stay
+// unchanged.
 func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err error)) (err error) {
 	hide := func(what, value string) string {
 		if err != nil || strings.Contains(value, "${") {
@@ -46,10 +47,10 @@ func (s *MCPServer) Transport() string {
 	return s.Type
 }
 
-// Secrets returns the values in a server's env, headers, arguments and addresses that look like secrets, and the values of ${secret:NAME}.
+// Secrets returns the values in a server's env, arguments and addresses that look like secrets, and the values of ${secret:NAME}.
 func (s *MCPServer) Secrets() (values []string) {
 	of := &MCPServer{Env: maps.Clone(s.Env), Args: s.Args, URL: s.URL, OpenAPI: s.OpenAPI}
-	_ = HideSecrets(of, func(_, value string) (string, error) { // it fails only if this function does
+	_ = HideSecrets(of, func(_, value string) (string, error) { // HideSecrets fails only if this function does
 		values = append(values, value)
 		return "hidden", nil
 	})
@@ -57,7 +58,7 @@ func (s *MCPServer) Secrets() (values []string) {
 }
 
 // argsWithout returns arguments with every secret replaced: values of options whose names suggest a secret (--api-key X, --token=X),
-// headers, credentials in addresses, and texts that look like keys. The argument what of replace is the option or header that holds the
+// headers, credentials in addresses, and texts that look like keys. The first argument of replace names the option or header that holds the
 // value.
 func argsWithout(args []string, replace func(what, value string) string) []string {
 	out := make([]string, len(args))
@@ -134,7 +135,7 @@ func withoutSecrets(text string, replace func(what, value string) string) string
 
 var (
 	schemeForm = lazy(`^(?i:bearer|basic|token)$`)
-	// addressForm matches the beginning of an address: postgres:// of --url=postgres://…
+	// addressForm matches the beginning of an address, such as postgres:// in --url=postgres://…
 	addressForm = lazy(`[A-Za-z][A-Za-z0-9+.-]*://`)
 	// passwordForm matches the password in an address. The password ends at the last @ before the path.
 	passwordForm = lazy(`^[^:]+://[^:/?#]*:((?:[^/?#]|\$\{[^}]*\})+)@`)

@@ -23,7 +23,7 @@ var template []byte
 // Init writes the template and its schema into a directory and returns their paths. It never overwrites a harness.yaml: if there is one,
 // the error matches fs.ErrExist.
 func Init(dir string) ([]string, error) {
-	file, schema := filepath.Join(dir, fileName), filepath.Join(dir, "harness.schema.json") // the template names it, so that editors use it
+	file, schema := filepath.Join(dir, fileName), filepath.Join(dir, "harness.schema.json") // editors find the schema, because the template names it
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -51,7 +51,7 @@ func jsonSchema() []byte {
 	root["$schema"], root["title"] = "https://json-schema.org/draft/2020-12/schema", "harness.yaml"
 	data, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
-		panic("config: schema: " + err.Error()) // it holds constants only
+		panic("config: schema: " + err.Error()) // the schema consists of constants
 	}
 	return append(data, '\n')
 }
@@ -96,7 +96,7 @@ func (k key) typeSchema(orElse string) object {
 	case k.typ == serversType:
 		server := groupSchema(keysOf(reflect.ValueOf(&MCPServer{}).Elem(), ""), `|\$\{`) // ${VAR} may replace any value
 		server["type"] = "object"
-		delete(server, "additionalProperties") // unknown keys only warn
+		delete(server, "additionalProperties") // unknown keys cause only a warning
 		return object{"type": []string{"object", "null"}, "additionalProperties": server}
 	case k.isRules():
 		return object{"type": "array", "items": k.elem().typeSchema("")}

@@ -31,7 +31,7 @@ type key struct {
 	required bool
 	negative bool // a number may be below 0
 	isPath   bool
-	secret   bool // the value is a secret; ${VAR} is expanded in the file
+	secret   bool // the value is a secret; ${VAR} in the file is expanded
 }
 
 func (k key) name() string { return k.names[0] }
@@ -211,7 +211,7 @@ func (k key) number(text string) (int64, error) {
 	return i, nil
 }
 
-// bound parses a bound or a default, which is a constant of this package.
+// bound parses a bound or a default. It panics on a mistake, because bounds and defaults are constants of this package.
 func (k key) bound(text string) int64 {
 	n, err := k.number(text)
 	if err != nil {

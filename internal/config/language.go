@@ -12,8 +12,8 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Languages returns the languages of arguments that mcpServers.NAME.languages configures. If several tool names match a tool, the longest
-// one applies, so it comes first.
+// Languages returns the languages of arguments that mcpServers.NAME.languages configures. If several patterns of tool names match a tool,
+// the longest pattern applies, so longer patterns come first.
 func (c *Config) Languages() (all []language.Setting) {
 	for _, server := range c.MCPServers {
 		longest := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }

@@ -28,7 +28,7 @@ type loader struct {
 	dotenv   layer
 	settings []setting
 	given    map[string]setting // setting in effect, by path
-	expanded map[string]bool    // variables that some ${VAR} names
+	expanded map[string]bool    // variables that a placeholder ${VAR} names
 	servers  map[string]serverSource
 	problems []error
 	warnings []*Error
@@ -43,7 +43,7 @@ type setting struct {
 	part     string // "host" or "port" if the value replaces only this part of the key's address
 	provider string // provider for which the setting applies; empty means every provider
 	lenient  bool   // a bad value is added to errs instead of failing Load
-	// errs holds problems of the value that only commands that need the key report.
+	// errs holds the problems of the value. Only the commands that need the key report them.
 	errs []error
 }
 
@@ -165,7 +165,8 @@ func (l *loader) flags() {
 	}
 }
 
-// setText collects a setting from a variable or flag. Mappings are written as in the file; lists may be, too.
+// setText collects a setting from a variable or flag. The text of a mapping is YAML or JSON, as in the file. The text of a list has that
+// form too, or is the items separated by commas.
 func (l *loader) setText(s setting) {
 	t := strings.TrimSpace(s.text)
 	if s.key.typ == serversType || s.key.composite() && t != "" && (t[0] == '{' || t[0] == '[') {
@@ -249,7 +250,7 @@ func (l *loader) at(path string) (p position, set bool) {
 	return p, p.source != ""
 }
 
-// unusable returns the deferred problems of the keys that needed selects.
+// unusable returns the deferred problems (setting.errs) of each key for which needed returns true.
 func (l *loader) unusable(needed func(path string) bool) (errs []error) {
 	for _, path := range slices.Sorted(maps.Keys(l.given)) {
 		if needed(path) {

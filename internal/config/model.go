@@ -53,7 +53,7 @@ const ollamaURL = "http://127.0.0.1:11434/v1"
 type Choice struct {
 	Provider string // anthropic, openai, azure, google or compatible
 	Name     string // name of the model; with azure, of the deployment
-	APIKey   string // key; optional where BaseURL is set
+	APIKey   string // key; may be empty if BaseURL is set, except with azure
 	BaseURL  string // empty: the provider's default; with azure, the endpoint
 }
 
@@ -95,7 +95,7 @@ func canonical(provider string) string {
 	return provider
 }
 
-// settings names what can set a key for a provider: the provider's variables and the key itself.
+// settings returns the names of the variables that set a key for a provider, and the key itself, joined by "or".
 func settings(provider, key string) string {
 	return strings.Join(append(variablesOf(key, provider), key), " or ")
 }
@@ -156,7 +156,7 @@ func (l *loader) chooseProvider() string {
 	return ""
 }
 
-// collected returns the last setting of a key that does not depend on the provider.
+// collected returns the last setting of a key among the settings that apply to every provider.
 func (l *loader) collected(path string) setting {
 	for _, s := range slices.Backward(l.settings) {
 		if s.key.path == path && s.provider == "" {

@@ -116,7 +116,7 @@ const bom = "\ufeff" // byte order mark
 // maxAliases limits the number of nodes that the aliases of a file expand to.
 const maxAliases = 10_000
 
-// parse reads YAML (and so JSON). at.line is 0 for the value of a variable, because positions in it mean nothing.
+// parse reads YAML (and so JSON). at.line is 0 for the value of a variable, because a line and a column mean nothing there.
 func parse(text []byte, at position) (_ node, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -226,7 +226,7 @@ func (r *reader) mapping(out node, values []*ast.MappingValueNode) (node, error)
 	var merged []field
 	for i, v := range values {
 		at := r.at.at(v.Key.GetToken())
-		if i == 0 && out.line > 0 { // the parser returns the position of the first colon
+		if i == 0 && out.line > 0 { // the parser gives a mapping the position of its first colon
 			out.position = at
 		}
 		value, err := r.read(v.Value)
@@ -252,7 +252,7 @@ func (r *reader) mapping(out node, values []*ast.MappingValueNode) (node, error)
 			merged = append(merged, s.keys...)
 		}
 	}
-	for _, f := range merged { // the mapping's own keys win, then the first merged one
+	for _, f := range merged { // the mapping's own keys take precedence, then the merged keys in their order
 		if _, ok := out.get(f.name); !ok {
 			f.merged = true
 			out.keys = append(out.keys, f)

@@ -17,7 +17,7 @@ type original struct {
 	key      string  // key that the variable sets
 	unit     string  // unit of the number in the variable, such as "ms"
 	per      float64 // value of key per unit of the variable
-	on       string  // value of key if the variable is true; if it is false, it does nothing
+	on       string  // value of key if the variable is true; a variable that is false has no effect
 	part     string  // "host" or "port" if the variable replaces only this part of the address in key
 	provider string  // provider for which the variable sets key; empty means every provider
 	loose    bool    // a value other than true or false is ignored, because other programs use the name
@@ -30,8 +30,8 @@ type original struct {
 
 	note   string   // why the variable has no effect
 	fine   []string // values that change nothing and need no warning
-	shared bool     // other programs use the name too; it is reported only if .env sets it
-	with   string   // variable without which this one is meaningless; note is reported only if that is not set
+	shared bool     // the variable is reported only if .env sets it, because other programs use the name too
+	with   string   // another variable; this one has no effect without it, and note is reported only if it is not set
 }
 
 // originals lists every variable of the original system, the variables that its documentation calls LLM_*, and the variables of Docker.
@@ -120,7 +120,7 @@ var originals = [...]original{
 	{name: "RUN_SKILL_TESTS", guest: true},
 }
 
-// originals collects the settings that a layer makes through variables of the original system.
+// originals collects the settings that the variables of the original system make in a layer.
 func (l *loader) originals(v layer) {
 	for _, o := range originals {
 		s := v.setting(l.byPath[o.key], o.name)
@@ -134,7 +134,7 @@ func (l *loader) originals(v layer) {
 		case o.part != "" || o.provider != "":
 			l.set(s)
 		case o.per > 0:
-			n, _ := strconv.ParseFloat(strings.TrimSpace(s.text), 64) // 0 is not a number that key may have
+			n, _ := strconv.ParseFloat(strings.TrimSpace(s.text), 64) // an error yields 0, which validate rejects
 			s.text = strconv.FormatFloat(n/o.per, 'g', -1, 64)
 			l.setText(s)
 		default:
@@ -146,7 +146,7 @@ func (l *loader) originals(v layer) {
 
 var unitNames = map[string]string{"ms": "milliseconds", "s": "seconds", "MiB": "mebibytes", "µs": "microseconds"}
 
-// notes warns of variables of the original system that have no effect, and rejects those that must not be ignored.
+// notes warns of variables of the original system that have no effect.
 func (l *loader) notes() {
 	for _, o := range originals {
 		if o.server != "" {
@@ -175,7 +175,7 @@ func (o original) isFine(text string) bool {
 	})
 }
 
-// guestVariables adds the variables that programs read to sandbox.env; entries from the file stay.
+// guestVariables adds to sandbox.env the variables that programs read (original.guest). Existing entries of sandbox.env stay.
 func (l *loader) guestVariables() {
 	for _, o := range originals {
 		text, at := l.variable(o.name)
@@ -189,7 +189,7 @@ func (l *loader) guestVariables() {
 	}
 }
 
-// customPatterns adds the expressions of the original system's list and names them by their numbers.
+// customPatterns adds the expressions of PII_CUSTOM_PATTERNS to pii.custom, as CUSTOM_1, CUSTOM_2 and so on.
 func (l *loader) customPatterns() {
 	for _, o := range originals {
 		text, at := l.variable(o.name)
@@ -269,7 +269,7 @@ func (l *loader) originalServers() {
 		}
 		if env.kind == mapping {
 			n.add("env", env)
-			// This server accepts the address only as an argument.
+			// server-postgres accepts the address only as an argument.
 			if database, ok := env.get("DATABASE_URL"); ok && strings.Contains(args.text, "server-postgres") && !strings.Contains(args.text, "://") {
 				args.text += "," + database.value.text
 			}

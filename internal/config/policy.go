@@ -44,8 +44,8 @@ func (c *Config) QuarantineMode() string {
 }
 
 // ParsePolicy parses the section policy: a list of rules, or a mapping with preset, rules and runs. It also accepts a mapping with the key
-// policy, such as a whole harness.yaml, and ignores the other keys. The error joins one *Error for each mistake, in which name stands for
-// the text.
+// policy, such as a whole harness.yaml, and ignores the other keys. The error joins one *Error for each mistake. name is the source that
+// these errors name.
 func ParsePolicy(text []byte, name string) (Policy, error) {
 	root, err := parse(text, position{source: name, line: 1, column: 1})
 	if err != nil {
@@ -77,7 +77,7 @@ func PresetRules(name string) []policy.Rule {
 	}
 	p, err := ParsePolicy(text, "preset "+name)
 	if err != nil {
-		panic("config: " + err.Error()) // the preset is compiled in
+		panic("config: " + err.Error()) // the text is part of the program
 	}
 	return p.Rules
 }

@@ -78,7 +78,8 @@ func (r RunRule) String() string {
 }
 
 // LimitsFor returns the section sandbox for the runs of a caller. Each limit is the lowest of sandbox and of all rules in policy.runs that
-// match the caller; rules holds their numbers, from 1. If roles is nil, the roles are unknown, and every role counts as possible.
+// match the caller. rules holds the numbers of these rules, from 1. If roles is nil, the roles are unknown, and every role counts as
+// possible.
 func (c *Config) LimitsFor(user string, roles []auth.Role) (s Sandbox, rules []int) {
 	s = c.Sandbox
 	for i, r := range c.Policy.Runs {
@@ -106,7 +107,8 @@ func (c *Config) TiersFor(user string, roles []auth.Role) (tiers []string) {
 	return tiers
 }
 
-// Lowered returns the effective limits that the matching rules set, by key, with the tiers of TiersFor, and the numbers of the rules.
+// Lowered returns, by key, the effective value of each limit that a rule in policy.runs sets for a caller. The key tier has the tiers of
+// TiersFor, separated by |. rules holds the numbers of the rules that match the caller.
 func (c *Config) Lowered(user string, roles []auth.Role) (limits map[string]string, rules []int) {
 	s, rules := c.LimitsFor(user, roles)
 	limits = map[string]string{}

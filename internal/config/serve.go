@@ -86,7 +86,8 @@ type OIDC struct {
 	RolesClaim   string `key:"rolesClaim" default:"roles" doc:"The claim that holds the roles: user, approver, admin."`
 }
 
-// Loopback reports whether only programs of this machine can reach the server. Otherwise the server must not run without authentication.
+// Loopback reports whether only programs of this machine can reach the server. If they are not the only ones, the server needs
+// authentication.
 func (s Server) Loopback() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
 	if err != nil {

@@ -138,14 +138,14 @@ func (l *loader) readServer(s *MCPServer, path string, src serverSource) map[str
 		}
 		s.kept = append(s.kept, l.kept...)
 		if unset && k.typ.Kind() != reflect.String && !k.composite() {
-			continue // an unexpanded placeholder is not a duration
+			continue // assign would report the placeholder too
 		}
 		l.problem(k.assign(value))
 	}
 	return given
 }
 
-// transports maps the accepted values of type to transports; without type, the other keys decide.
+// transports maps the values of the key type to transports. Without the key type, the other keys decide the transport.
 var transports = map[string]string{
 	"stdio": Stdio, "local": Stdio, "sse": SSE,
 	"openapi": OpenAPI, "http": HTTP, "streamable-http": HTTP, "streamableHttp": HTTP, "streamable_http": HTTP, "remote": HTTP,
@@ -324,7 +324,7 @@ func (l *loader) stdioServer(s *MCPServer, src serverSource) {
 	}
 }
 
-// sandbox resolves the paths of a sandbox.
+// sandbox resolves the paths of a server's sandbox. The server becomes unusable if it could change the harness's own files.
 func (l *loader) sandbox(s *MCPServer, src serverSource) {
 	for _, paths := range [][]string{s.Sandbox.Read, s.Sandbox.Write} {
 		for i, path := range paths {

@@ -23,7 +23,7 @@ type sources struct {
 	text     []byte // content of harness.yaml
 	err      error  // why harness.yaml cannot be read
 	dotenv   []byte // content of .env; empty if it is not trusted
-	owners   []int  // other users who may own the files and directories that the configuration names
+	owners   []int  // IDs of other users who may own the files and directories that the configuration names
 	warnings []*Error
 }
 
@@ -147,7 +147,7 @@ func findNow(e Env, environ map[string]string) (*sources, error) {
 		if err != nil {
 			return nil, err
 		}
-		if state != trust.Trusted && at.above && isForeign(at.path) { // otherwise this file would stop the commands of all users in the folders below it
+		if state != trust.Trusted && at.above && isForeign(at.path) { // an error would stop the commands of all users in the folders below the file
 			e.PersonalOnly = true
 			s, err := find(e, environ)
 			if err == nil {
@@ -186,7 +186,8 @@ func findNow(e Env, environ map[string]string) (*sources, error) {
 	return s, nil
 }
 
-// judge returns whether a file may be used: its user has trusted its content, or it is the user's own and no one else can change it.
+// judge returns trust.Trusted for a file that may be used. The user has trusted its content, or the file is the user's own (mine is set)
+// and no other user can change it.
 func (e Env) judge(s *sources, path string, text []byte, mine bool) (state trust.State, err error) {
 	var exposed error
 	if mine {
@@ -222,7 +223,8 @@ func untrusted(s *sources, changed bool) error {
 	return &UntrustedError{Folder: f, Changed: changed}
 }
 
-// matters reports whether a .env would have an effect. With a harness.yaml beside it, every variable has one, because the file may use it.
+// matters reports whether a .env would have an effect. If a harness.yaml is beside it, every variable has an effect, because the
+// harness.yaml may use it.
 func matters(dotenv []byte, beside bool) bool {
 	vars, err := parseDotenv("", dotenv)
 	if err != nil {
@@ -294,7 +296,7 @@ func (l *loader) exposed() {
 	for _, path := range paths {
 		if err := disk.Exposed(path, l.files.owners...); err != nil && filepath.IsAbs(path) {
 			l.problem(position{source: path}.errorf("", "", "it is not used: %v", err))
-			return // checking the content would report the same problem
+			return // the other paths are usually below this one
 		}
 	}
 }

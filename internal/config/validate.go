@@ -56,7 +56,7 @@ func (l *loader) validate() {
 	}
 	l.refuse(s.Docker.CPUs < 0.01, "a container needs a part of a processor", "write a number such as 0.5, at least 0.01", "sandbox.docker.cpus")
 	l.notLonger("sandbox.timeout", s.Timeout, "sandbox.maxWall", s.MaxWall)
-	if _, set := l.at("sandbox.callTimeout"); set { // its default is capped by sandbox.maxWall, so only a set value is checked
+	if _, set := l.at("sandbox.callTimeout"); set { // sandbox.maxWall caps the default, so only a set value is checked
 		l.notLonger("sandbox.callTimeout", s.CallTimeout, "sandbox.maxWall", s.MaxWall)
 	}
 	const fix = "lower one or raise the other"
@@ -114,8 +114,8 @@ func (l *loader) validatePII() {
 	l.refuse(err != nil, fmt.Sprint(err), "remove it, or correct it", "pii.countries")
 }
 
-// validateTelemetry ignores, with a warning, an address that OTEL_EXPORTER_OTLP_ENDPOINT sets for programs that send traces in another
-// way.
+// validateTelemetry checks the address of the collector. It only warns if OTEL_EXPORTER_OTLP_ENDPOINT sets a bad address, and ignores that
+// address, because the variable may be meant for programs that send traces in another way.
 func (l *loader) validateTelemetry() {
 	t := &l.config.Telemetry
 	at, _ := l.at("telemetry.otlpEndpoint")

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// answerTime is the time that a server has to accept or refuse a command. After it the client gives up, and the server does not execute the
-// command.
+// answerTime is the time that a server has to accept or refuse a command. A server that takes longer does not execute the command, because the
+// client gives up.
 const answerTime = 3 * time.Second
 
 // Streams are the standard streams of a client.
@@ -51,7 +51,7 @@ func Do(ctx context.Context, state string, key func() (string, error), c Command
 	ctx, cancel := context.WithCancel(ctx)
 	cl := &client{conn: conn, streams: s, ctx: ctx, handles: map[int]io.Closer{}}
 	defer cl.close()
-	defer cl.asking.Wait() // the terminal echoes input again
+	defer cl.asking.Wait() // the end of a passphrase prompt turns the echo of the terminal on again
 	defer cancel()
 	return cl.serve()
 }
@@ -112,7 +112,7 @@ func enter(c *conn, key func() (string, error), command Command) error {
 	if err := c.SetDeadline(time.Time{}); err != nil {
 		return none(err)
 	}
-	if err := c.send(frameGo); err != nil { // the server does not begin after a part of a frame
+	if err := c.send(frameGo); err != nil { // the server begins only after the whole frame
 		return none(err)
 	}
 	return nil
@@ -136,7 +136,7 @@ func dial(state string) (net.Conn, error) {
 type client struct {
 	conn    *conn
 	streams Streams
-	ctx     context.Context //nolint:containedctx // that of the command
+	ctx     context.Context //nolint:containedctx // context of the command
 	stdin   sync.Mutex      // held while standard input is read
 	asking  sync.WaitGroup  // waits for passphrases that are being read
 

@@ -37,7 +37,7 @@ type Command struct {
 // Stream describes a standard stream of a client.
 type Stream struct {
 	Terminal bool `json:",omitempty"`
-	Piped    bool `json:",omitempty"` // a pipe or a file
+	Piped    bool `json:",omitempty"` // the stream is a pipe or a file
 	Columns  int  `json:",omitempty"` // width of a terminal; 0: unknown
 	Lines    int  `json:",omitempty"`
 }
@@ -230,7 +230,7 @@ func proof(key, side string, theirs, ours []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// folder returns the directory of the socket and its files in a state directory. Only its owner may enter it.
+// folder returns the directory in a state directory that has the socket and the files about it. Only its owner may enter it.
 func folder(state string) string { return filepath.Join(state, "serve") }
 
 const (

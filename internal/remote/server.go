@@ -30,7 +30,7 @@ const (
 	DefaultCommands = 64
 )
 
-// The causes of the end of a command, and the error of Listen.
+// The causes with which the context of a command ends, and ErrTaken, an error of Listen.
 var (
 	// ErrGone means that the client has disconnected or violated the protocol.
 	ErrGone = errors.New("the client is gone")
@@ -47,10 +47,10 @@ type Options struct {
 	State string // state directory
 	Key   string // key that clients have to know
 	Most  int    // maximum number of concurrent commands; 0: DefaultCommands
-	// Execute executes a command and returns its exit code. It first calls Accept or Refuse of the session. The cause of the end of ctx is an error
-	// from Signal, or ErrGone, ErrStopped or an internal error.
+	// Execute executes a command and returns its exit code. It first calls Accept or Refuse of the session. The cause with which ctx ends is an
+	// error from Signal, ErrGone, ErrStopped or an internal error.
 	Execute func(ctx context.Context, s *Session) int
-	// Signal returns the cause for a signal that the client got, or nil for an unknown name.
+	// Signal returns the cause with which ctx ends after the client got the signal of this name. It returns nil for an unknown name.
 	Signal func(name string) error
 }
 
@@ -199,7 +199,7 @@ func refuse(raw net.Conn, why string) {
 	if c.SetDeadline(time.Now().Add(time.Second)) != nil {
 		return
 	}
-	if _, err := c.expect(frameNonce, nonceSize); err == nil { // a client that has sent nothing yet would not read the reason
+	if _, err := c.expect(frameNonce, nonceSize); err == nil { // a client reads the reason only after it has sent its nonce
 		_ = c.send(frameRefused, []byte(why)) // the client does not depend on this frame
 	}
 }
@@ -284,7 +284,7 @@ type Session struct {
 	sizes   [2]Stream
 
 	// A separate goroutine sends standard error, because a run must not wait for a client that only observes it.
-	printed *sync.Cond // its lock guards the fields below
+	printed *sync.Cond // condition whose lock guards the fields below
 	queue   []byte
 	sending bool
 	failed  error

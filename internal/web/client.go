@@ -25,7 +25,7 @@ type refusal struct {
 		Message  string `json:"message"`
 		Location string `json:"location"`
 	} `json:"errors"`
-	after string // Retry-After
+	after string // value of Retry-After
 }
 
 func (r *refusal) Error() string {
@@ -92,7 +92,7 @@ func (v *visit) request(ctx context.Context, method, path string, body io.Reader
 	return r, nil
 }
 
-// exchange sends a request to the API, which answers it into w.
+// exchange sends a request to the API, which writes its answer to w.
 func (v *visit) exchange(w http.ResponseWriter, method, path string, body io.Reader, size int64, kind string) error {
 	r, err := v.request(v.r.Context(), method, path, body)
 	if err != nil {

@@ -85,7 +85,8 @@ func console(lines []run.Log) string {
 	return b.String()
 }
 
-// others returns runs to compare a run with, of the same session or else of the same user. The last one before it comes first.
+// others returns the runs that the page of a run offers for a comparison: runs of the same session, or of the same user if the run has no session.
+// The newest of those that began before the run comes first.
 func (v *visit) others(of api.RunDetails) []api.RunLine {
 	list, err := read[runList](v, "/v1/runs", "userId", of.UserID, "sessionId", of.SessionID, "limit", "20")
 	if err != nil { // The page is shown without them.

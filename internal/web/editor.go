@@ -14,7 +14,7 @@ import (
 
 // problem is a finding as the editor shows it.
 type problem struct {
-	Line     int    `json:"line"` // line of the text; 0 if it concerns none
+	Line     int    `json:"line"` // line of the text; 0 if the problem concerns no line
 	Column   int    `json:"column"`
 	Message  string `json:"message"`
 	Severity string `json:"severity"`
@@ -82,7 +82,8 @@ func (v *visit) editorTool() error {
 	return v.json(got)
 }
 
-// show makes hidden characters in types and descriptions visible. It keeps the names of fields, because programs contain them; the editor escapes those.
+// show makes hidden characters in types and descriptions visible. It keeps the names of fields, because programs contain them; the editor escapes
+// these names.
 func show(o *dts.Outline) {
 	o.Type = clip.Visible(o.Type)
 	for i := range o.Fields {

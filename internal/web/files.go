@@ -80,7 +80,7 @@ func (v *visit) folder(all []api.File, base, user string) (f folder) {
 			e.Has++
 			e.Size += file.Size
 		case file.Dir:
-			file.Size = e.Size // the files below it came before
+			file.Size = e.Size // keeps the sizes of files below the folder that come before it in the list
 			e.File, e.Show = file, v.with("dir", file.Path, "from", "")
 		default:
 			e.File, e.Save = file, address(file.Path)
@@ -101,7 +101,8 @@ func (v *visit) folder(all []api.File, base, user string) (f folder) {
 	return f
 }
 
-// file sends a file of a session as a download, or shows its text. A browser must not show a file that an agent wrote as a page of this server.
+// file sends a file of a session as a download, or shows its text within a page. A browser must not display the file itself, because an agent wrote
+// it.
 func (v *visit) file() error {
 	id, name := v.r.PathValue("id"), v.r.PathValue("path")
 	of := at("/v1/sessions/", id, "/files")
@@ -166,7 +167,8 @@ func (v *visit) preview(of, session, name string) error {
 		part = cutRune(part)
 	}
 	body.To = from + int64(len(part))
-	for i := 0; i < utf8.UTFMax-1 && len(part) > 0 && !utf8.RuneStart(part[0]); i++ { // the address was typed, or is that of the previous part
+	// from may be within a character if a person typed the address, or if it is the address of the previous part.
+	for i := 0; i < utf8.UTFMax-1 && len(part) > 0 && !utf8.RuneStart(part[0]); i++ {
 		part = part[1:]
 	}
 	body.Text, body.Binary = string(part), !utf8.Valid(part) || strings.ContainsRune(string(part), 0)

@@ -22,7 +22,8 @@ type begun struct {
 	To   string    `json:"t"` // page to show after the login
 }
 
-// loginCookie returns the name of that cookie. It is not SameSite=Strict, because browsers would not send it when the issuer redirects back.
+// loginCookie returns the name of the cookie that holds begun. The cookie is not SameSite=Strict, because browsers would not send it when the issuer
+// redirects back.
 func loginCookie(r *http.Request) string { return strings.Replace(cookie(r), "session", "login", 1) }
 
 func setLogin(v *visit, sealed string, life time.Duration) {

@@ -37,7 +37,7 @@ func (v *visit) recording() error {
 		}
 		http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(writeTime)) //nolint:errcheck // a test's recorder has none
 		if next(page.Next) != nil {
-			panic(http.ErrAbortHandler) // so that the browser notices that the file is incomplete
+			panic(http.ErrAbortHandler) // the browser notices that the file is incomplete
 		}
 	}
 	_, _ = io.WriteString(v.w, "]}]}\n") // the browser may be gone

@@ -153,7 +153,7 @@ func partsOf(all []field, path string, of json.RawMessage, levels int) []field {
 		}
 	case '[':
 		var items []json.RawMessage
-		_ = json.Unmarshal(of, &items) // of is an array
+		_ = json.Unmarshal(of, &items) // cannot fail: the value is an array
 		for i, item := range items {
 			all = partsOf(all, path+"["+strconv.Itoa(i)+"]", item, levels-1)
 		}
@@ -180,7 +180,8 @@ func codeLines(code any) (all []codeLine) {
 	return all
 }
 
-// failedAt returns the lines of a program and marks the line of an error, unless the error is in another file. It compares the line's text to find out.
+// failedAt returns the lines of a program and marks the line of an error, unless the error is in another file. It compares the
+// text of the line with that of the error to find out.
 func failedAt(code string, e *run.Error) []codeLine {
 	all := codeLines(code)
 	if e == nil || e.Line <= 0 || e.Line > len(all) {

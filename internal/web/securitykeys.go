@@ -18,7 +18,7 @@ type confirming struct {
 	Command   string   // command that asks for the passphrase at a terminal
 }
 
-// confirming finds out how the reader can confirm approvals. command is the command that does so at a terminal.
+// confirming finds out how the reader can confirm approvals. command is the command that confirms them at a terminal.
 func (v *visit) confirming(command string) (c confirming, err error) {
 	c.Command = command
 	got, err := read[api.Confirming](v, "/v1/security-keys")
@@ -36,7 +36,7 @@ func (v *visit) confirming(command string) (c confirming, err error) {
 // Offers reports whether the page has a button to approve.
 func (c confirming) Offers() bool { return !c.Required || c.Here }
 
-// seen returns the digests of the requests that the page has shown, from fields of the form "ID DIGEST".
+// seen returns the digests of the requests that the page has shown. Each field named seen contains "ID DIGEST".
 func (v *visit) seen() (all []api.SeenRequest) {
 	for _, field := range v.r.PostForm["seen"] {
 		id, digest, _ := strings.Cut(field, " ")
@@ -45,12 +45,12 @@ func (v *visit) seen() (all []api.SeenRequest) {
 	return all
 }
 
-// askSecurityKey answers the script with the question that a security key has to answer to approve requests.
+// askSecurityKey answers the script with the challenge that a security key has to sign to approve requests.
 func (v *visit) askSecurityKey() error {
 	return v.relay("/v1/approvals/questions", api.NewQuestion{Origin: v.form("origin"), Requests: v.seen(), Remember: v.form("remember") != ""})
 }
 
-// beginSecurityKey answers the script with the question for the registration of a new security key.
+// beginSecurityKey answers the script with the challenge for the registration of a new security key.
 func (v *visit) beginSecurityKey() error {
 	return v.relay("/v1/security-keys/questions", api.NewRegistration{Registration: v.form("registration")})
 }

@@ -58,7 +58,7 @@ func (v *visit) showServer(status int, problem string) error {
 	return v.render(status, "server", view{Title: "Server " + name, Nav: "servers", Live: problem == "", Body: body})
 }
 
-// chosen returns the definitions that a form approves, from fields "HASH TOOL".
+// chosen returns the definitions that a form approves. Each field named approve contains "HASH TOOL".
 func (v *visit) chosen() []map[string]string {
 	all := []map[string]string{}
 	for _, marked := range v.r.PostForm["approve"] {
@@ -68,8 +68,8 @@ func (v *visit) chosen() []map[string]string {
 	return all
 }
 
-// review approves the definitions that a form has chosen or a security key has confirmed. A person who decides after another one is shown the definitions
-// that are left.
+// review approves the definitions that a form has chosen or a security key has confirmed. If another person has decided meanwhile, changeServer
+// shows the definitions that are left.
 func (v *visit) review(name string) error {
 	of := at("/v1/servers/", name, "/review")
 	chosen := v.chosen()

@@ -82,7 +82,7 @@ func (v *visit) task() error {
 	return v.show("task", of)
 }
 
-// stepOf returns an event as the page of its task shows it. shown reports whether the page shows it.
+// stepOf returns an event as the page of its task shows it. shown is false if the page leaves the event out.
 func stepOf(e task.Event) (one step, shown bool, err error) {
 	one = step{Event: e}
 	var of struct {
@@ -104,7 +104,7 @@ func stepOf(e task.Event) (one step, shown bool, err error) {
 			one.Data = of.Output
 		}
 	}
-	if e.Type == task.EventEnded { // the page shows it at the top
+	if e.Type == task.EventEnded { // the page shows the outcome of the task at the top
 		one.Data, one.Run, one.Code = nil, "", ""
 	}
 	return one, true, nil

@@ -32,7 +32,7 @@ type node struct {
 	Nodes []node // children that are shown
 	Text  string // text of a value without children
 	More  int    // number of bytes that Text omits
-	Link  string // address of the node's page; empty if its pointer is too long
+	Link  string // address of the node's page; empty beyond maxDepth and maxPointer
 
 	raw     json.RawMessage
 	pointer string
@@ -139,8 +139,8 @@ func scalar(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// treeOf returns a page of the value at a JSON pointer (RFC 6901) within raw. from is the first child or byte that it shows. ok is false if there is
-// no such value. base is the address of the whole value's page.
+// treeOf returns a page of the value at a JSON pointer (RFC 6901) within raw. from is the first child or byte that it shows. ok is false if the
+// pointer leads to no value. base is the address of the whole value's page.
 func treeOf(raw json.RawMessage, base, pointer string, from int) (t tree, ok bool) {
 	t.Raw = base + "&raw=1"
 	if len(raw) == 0 {
