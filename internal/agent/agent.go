@@ -51,14 +51,14 @@ type Program struct {
 	Said []string
 	// Observe receives the events of the run in order, recorded ones first, until Execute returns. It must not block.
 	Observe func(run.Event)
-	// Progress receives the progress reports of servers about calls under way, from several goroutines. It must not block.
+	// Progress receives the progress reports of servers about calls in flight, from several goroutines. It must not block.
 	Progress func(call int, p mcpclient.Progress)
 }
 
 // Skill is a program that a user has saved.
 type Skill struct {
 	Name        string // path of the skill
-	Description string // one line about the purpose of the skill; may be empty
+	Description string // purpose of the skill in one line; may be empty
 }
 
 // Catalog describes tools to the model. Its methods are safe for concurrent use.

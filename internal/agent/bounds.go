@@ -41,7 +41,7 @@ func lower[T int | float64 | time.Duration](configured, asked T, configKey, requ
 	return bound[T]{max(configured, 0), configKey}
 }
 
-// reachedBy names the bound, described by words, if n has reached it; otherwise it returns "".
+// reachedBy returns a text for the bound if n has reached it: words, with the key that set the bound. Otherwise it returns "".
 func (b bound[T]) reachedBy(n T, words string) string {
 	if b.most <= 0 || n < b.most {
 		return ""

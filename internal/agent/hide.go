@@ -10,8 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// hide replaces personal data that a model wrote itself by tokens, before the turn is stored, recorded and sent back. Literals of
-// programs get the same tokens as when the programs are executed. If hiding fails, hide empties the turn.
+// hide puts tokens in place of personal data that a model wrote itself, before the turn is stored, recorded and sent back. Literals of programs
+// get the same tokens as when the programs are executed. If hiding fails, hide empties the turn.
 func (w *work) hide(ctx context.Context, t *task.Turn) error {
 	h := &hider{w: w, ctx: ctx, before: w.state.answering()}
 	text := t.Text
@@ -51,7 +51,7 @@ func (h *hider) Text(text string) (string, error) {
 
 func (h *hider) Input(c model.ToolCall) (json.RawMessage, error) { return h.w.hideInput(h.ctx, c) }
 
-// hideJSON replaces values in a JSON text by tokens. It returns a text without values unchanged, byte for byte.
+// hideJSON replaces personal data in a JSON text by tokens. A text without personal data stays unchanged, byte for byte.
 func (w *work) hideJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	hidden, err := w.privacy.Hide(ctx, pii.FromProgram, string(raw))
 	if err != nil || hidden == string(raw) {
@@ -60,7 +60,7 @@ func (w *work) hideJSON(ctx context.Context, raw json.RawMessage) (json.RawMessa
 	return w.privacy.HideJSON(ctx, pii.FromProgram, raw)
 }
 
-// hideInput replaces values in the input of a call by tokens.
+// hideInput replaces personal data in the input of a call by tokens.
 func (w *work) hideInput(ctx context.Context, c model.ToolCall) (json.RawMessage, error) {
 	var all map[string]json.RawMessage
 	code := inputOf(c).Code

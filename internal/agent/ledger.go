@@ -14,7 +14,8 @@ func tokensOf(bytes int) int { return int(math.Ceil(float64(bytes) / bytesPerTok
 // exchange is the size in bytes of one tool call: the text that a model would have written and the text that it would have read.
 type exchange struct{ written, read int }
 
-// directOfRun returns the estimate for one run, given its tool calls by number. Its Input counts only the run's own calls.
+// directOfRun estimates the tokens that the tool calls of one run would take if the model made them directly. calls are the tool calls by number.
+// Input of the result counts only the run's own calls.
 func directOfRun(calls map[int]exchange) task.Direct {
 	var d task.Direct
 	for _, n := range slices.Sorted(maps.Keys(calls)) {
@@ -26,7 +27,7 @@ func directOfRun(calls map[int]exchange) task.Direct {
 	return d
 }
 
-// addRun adds a run to the estimate for earlier runs, whose calls are in the context of each of its own calls.
+// addRun adds a run to the estimate d for earlier runs. Each call of the run has the calls of the earlier runs in its context.
 func addRun(d task.Direct, r *task.Result) task.Direct {
 	d.Input += r.Calls*d.Intermediate + r.Direct.Input
 	d.Intermediate += r.Direct.Intermediate
@@ -34,8 +35,8 @@ func addRun(d task.Direct, r *task.Result) task.Direct {
 	return d
 }
 
-// directOf returns the estimate for direct tool calls. Each turn has the definitions of all tools in its context, each call takes one
-// turn, and the model answers in a last turn. System prompt and task do not count.
+// directOf returns the estimate for a task whose tool calls the model makes directly. Each turn has the definitions of all tools in its context,
+// each call takes one turn, and the model answers in a last turn. System prompt and task do not count.
 func directOf(d task.Direct, calls, definitions int, answer string) *task.Direct {
 	d.Definitions, d.Estimated = definitions, true
 	d.Context = definitions + d.Intermediate

@@ -28,14 +28,14 @@ type work struct {
 	steps   []task.Step
 	state   state       // state derived from steps
 	unsaved task.Change // the last steps and the events that the next commit stores
-	since   time.Time   // time from which the next step counts as work
+	since   time.Time   // time at which the work on the next step began
 }
 
 // ending describes how a task ends.
 type ending struct {
 	status  task.Status
 	kind    string // kind of the error; empty if the task succeeded
-	message string // one sentence
+	message string // a sentence for people
 }
 
 // errWall is the cause with which the context of a task ends when its time is used up.
@@ -130,7 +130,7 @@ func (w *work) ask(ctx context.Context) (*ending, error) {
 	}
 	step := &task.Turn{Turn: *turn, CostUSD: w.cost(turn.Usage)}
 	err = w.hide(context.WithoutCancel(ctx), step)
-	*turn = step.Turn // for a recorder, which also uses turn
+	*turn = step.Turn // model.Recorder also holds turn, and must record it without personal data
 	if err != nil {
 		return internal(err)
 	}
@@ -179,7 +179,7 @@ func (w *work) unanswered(ctx context.Context, err error, lost model.Usage) (*en
 	u.Kind = string(failed.Kind)
 	shortened, again := w.state.shortened, w.state.outages
 	if failed.Kind.Passing() {
-		w.since = w.a.opt.Now() // an outage counts for no budget of time
+		w.since = w.a.opt.Now() // an outage does not count against the time budget
 	}
 	w.add(task.Step{Unanswered: u})
 	switch {

@@ -19,7 +19,7 @@ const (
 	// A cut that would remove less than leastCut percent of the window waits until fullestAt percent are taken.
 	leastCut  = 10
 	fullestAt = 85
-	// bytesPerToken is the assumed ratio until the provider has counted the tokens of a request.
+	// bytesPerToken is the assumed ratio of bytes to tokens until the provider has counted the tokens of a request.
 	bytesPerToken = 3.5
 )
 
@@ -54,8 +54,8 @@ const (
 	earlierBlock = 50  // maximum number of earlier tasks that remain after a cut
 )
 
-// inherited returns the last cut in the earlier tasks of the session, so that conversations begin alike. history has only the last tasks
-// of a session, so it may lack the tasks that the cut counts.
+// inherited returns the last cut that an earlier task of the session recorded, so that the conversation begins as it did in that task. The cut
+// counts all earlier tasks; history may have only the last of them.
 func inherited(history []task.Past) task.Compact {
 	for i, past := range slices.Backward(history) {
 		for _, s := range slices.Backward(past.Steps) {
@@ -71,7 +71,7 @@ func inherited(history []task.Past) task.Compact {
 	return task.Compact{Of: len(history)}
 }
 
-// limitHistory leaves out earlier tasks of a long session, many at a time, so that a provider's cache is valid in between.
+// limitHistory leaves out earlier tasks of a long session. It leaves out many at a time, so that a provider's cache stays valid until the next time.
 func (w *work) limitHistory() {
 	c := w.state.compact
 	shown := len(w.history) - max(c.Dropped, 0)
@@ -122,7 +122,7 @@ func (w *work) cut(ctx context.Context, most, atLeast int) bool {
 	return true
 }
 
-// oldResults returns the Seqs, from a given one on, of results that can be shortened: those of turns before the last one.
+// oldResults returns the Seqs of the results that can be shortened: those with a Seq of at least from, except the results of the last turn.
 func (w *work) oldResults(from int) []int {
 	var old, last []int // last: results of the last turn
 	for _, s := range w.steps {
@@ -136,7 +136,8 @@ func (w *work) oldResults(from int) []int {
 	return old
 }
 
-// saveCut saves the programs and results that this cut shortens, from a step on, and notes their paths. It ignores errors.
+// saveCut saves the programs and results that this cut shortens, from the step with Seq from on, and notes their paths in c.Kept. It ignores
+// errors.
 func (w *work) saveCut(ctx context.Context, from int, c *task.Compact) {
 	c.Kept = map[int]string{}
 	var then state
@@ -164,7 +165,8 @@ func (w *work) bytes(cut task.Compact) int {
 	return sizeOf(w.a.system, conversation(w.history, w.task, w.steps, &cut))
 }
 
-// bytesPerToken returns the ratio of the last answered request, whose tokens the provider counted, limited to plausible values.
+// bytesPerToken returns the ratio of bytes to tokens in the last answered request, whose tokens the provider counted. The ratio is limited to
+// plausible values.
 func (w *work) bytesPerToken() float64 {
 	turn := slices.IndexFunc(w.steps, func(s task.Step) bool { return s.Turn == w.state.turn && s.Turn != nil })
 	if turn < 0 || w.state.turn.Usage.Input <= 0 {

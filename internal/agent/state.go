@@ -21,12 +21,12 @@ type state struct {
 	runID    string     // run id of the pending call, if its program has begun
 	answered bool       // whether the turn has no calls and no message followed it
 
-	text  string // the answer so far: the text of the last turn after the cut-off turns that it continues
+	text  string // the answer so far: the text of the last turn, after the texts of the cut-off turns that it continues
 	said  string // the last text that was not empty
-	cuts  int    // number of turns since the last call whose text was cut off
+	cuts  int    // number of cut-off turns since the last call
 	empty int    // number of empty turns in a row up to the last turn
 
-	compact   task.Compact // cut in use
+	compact   task.Compact // current cut of the conversation
 	tooLong   bool         // whether the provider refused the last request as too long
 	shortened bool         // whether the conversation was shortened because a request was too long
 

@@ -41,7 +41,7 @@ func toolsForModel() []model.Tool {
 const (
 	maxQuoted = 200 // maximum number of characters of a wrong input in an error
 	maxNames  = 20  // maximum number of tools described at once
-	maxHits   = 100 // maximum limit of a search
+	maxHits   = 100 // maximum number of tools that a search returns
 )
 
 // call executes the next call of the model and records the result.

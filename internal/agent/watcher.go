@@ -38,9 +38,9 @@ type watcher struct {
 	mu      sync.Mutex
 	timer   *time.Timer // starts the scheduled flush; nil if none is scheduled
 	ended   bool
-	lost    error // why events could not be committed
+	lost    error // error of the last commit of events
 	events  []task.Event
-	reports []json.RawMessage // progress of calls under way
+	reports []json.RawMessage // progress of calls in flight
 	made    int               // number of events so far
 	bytes   int               // size in bytes of the data of the events
 	logs    int
@@ -93,7 +93,8 @@ func (w *watcher) observe(e run.Event) {
 	w.schedule()
 }
 
-// report passes on the progress of a call, after the event of the call. It leaves out the server's text, in which personal data is not hidden.
+// report passes on the progress of a call, but not before the event of the call. It leaves out the server's text, in which personal data is not
+// hidden.
 func (w *watcher) report(n int, p mcpclient.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

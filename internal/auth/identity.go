@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// The errors that errors of this package wrap if the fault is the caller's or the issuer's.
+// Errors of this package wrap one of these errors if the fault is the caller's or the issuer's.
 var (
 	ErrUnauthenticated = errors.New("not authenticated")               // HTTP 401, with Challenge
 	ErrForbidden       = errors.New("not allowed")                     // HTTP 403
@@ -23,8 +23,8 @@ type Role string
 const (
 	Anonymous Role = "anonymous" // POST /task and /task/stream, on a harness without keys
 	User      Role = "user"      // own tasks, runs, sessions and skills
-	Approver  Role = "approver"  // also approvals
-	Admin     Role = "admin"     // also servers, keys, other users, metrics
+	Approver  Role = "approver"  // permissions of User, and approvals
+	Admin     Role = "admin"     // all permissions: also servers, keys, other users, metrics
 )
 
 // ParseRole returns the role with the given name.

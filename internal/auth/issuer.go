@@ -25,7 +25,7 @@ type IssuerOptions struct {
 	URL        string        // exactly as in the "iss" claim; https, or http on this machine
 	Audience   []string      // accepted audiences; a token must name one of them
 	UserClaim  string        // claim with the user that the token acts for; by default "sub"
-	RolesClaim string        // claim with an array or words of user, approver and admin; empty gives every token the role user
+	RolesClaim string        // claim with the token's roles, as an array or separated by spaces; if empty, every token has the role user
 	Skew       time.Duration // tolerated difference of clocks; 0 means one minute
 	Client     *http.Client  // nil makes the issuer create its own client
 }

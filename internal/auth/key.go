@@ -14,7 +14,7 @@ import (
 type Key struct {
 	ID       string     `json:"id"`             // key_…; logs and records show it
 	Hash     []byte     `json:"-"`              // hash of the value, see hashKey
-	Name     string     `json:"name,omitempty"` // chosen by its owner
+	Name     string     `json:"name,omitempty"` // name that the owner has chosen
 	User     string     `json:"user,omitempty"` // the user that the key acts for; empty for any user
 	Roles    []string   `json:"roles"`
 	Created  time.Time  `json:"createdAt"`
@@ -28,8 +28,8 @@ type Key struct {
 const (
 	keyPrefix   = "hk_"
 	keyIDPrefix = "key_"
-	keyRandom   = 32 // number of characters of 62: 190 bits
-	keyChecksum = 6  // number of characters of 62, enough for 32 bits
+	keyRandom   = 32 // number of random characters; each is one of 62, which makes 190 bits
+	keyChecksum = 6  // number of characters of the checksum, enough for 32 bits
 	base62      = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 

@@ -35,7 +35,7 @@ type Flow struct {
 	Redirect string `json:"r"` // address to which the issuer sends the browser back
 }
 
-// NewLogin returns the Login of a client of an issuer. secret is empty for a public client.
+// NewLogin returns the Login for a client that is registered at an issuer. secret is empty for a public client.
 func NewLogin(issuer *Issuer, id, secret string) *Login {
 	return &Login{issuer: issuer, id: id, secret: secret}
 }
@@ -59,8 +59,8 @@ func (l *Login) Begin(ctx context.Context, redirect string) (Flow, string, error
 	return f, client.AuthCodeURL(f.State, oauth2.S256ChallengeOption(f.Verifier), oauth2.SetAuthURLParam("nonce", f.Nonce)), nil
 }
 
-// Finish completes a login with the parameters that the issuer added to the address, and returns the ID token. The error wraps ErrUnauthenticated or
-// ErrUnavailable, and contains no secrets.
+// Finish completes a login with the parameters that the issuer added to the redirect address, and returns the ID token. The error wraps
+// ErrUnauthenticated or ErrUnavailable, and contains no secrets.
 func (l *Login) Finish(ctx context.Context, f Flow, given url.Values) (token string, expires time.Time, err error) {
 	refused := func(why string) (string, time.Time, error) {
 		return "", time.Time{}, fmt.Errorf("%w: %s", ErrUnauthenticated, why)
@@ -113,7 +113,7 @@ func (l *Login) own(f Flow, token string, claims jwt.Claims, all map[string]any)
 	return token, claims.Expiry.Time(), nil
 }
 
-// client returns the configuration of the client for the issuer.
+// client returns the OAuth configuration of this client at the issuer.
 func (l *Login) client(ctx context.Context, redirect string) (*oauth2.Config, error) {
 	at, err := l.discover(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (l *Login) discover(ctx context.Context) (discovery, error) {
 		if l.discoverFail == nil && (l.found.Authorization == "" || l.found.Token == "") {
 			l.discoverFail = errors.New("it has no authorization endpoint, or no token endpoint")
 		}
-		if ctx.Err() != nil { // the browser has gone away, so the error does not concern the issuer
+		if ctx.Err() != nil { // the browser has gone away, or fetchTimeout has passed; the next call asks the issuer again
 			return l.found, l.discoverFail
 		}
 		l.looked = time.Now()

@@ -29,7 +29,7 @@ func (t *toolCall) refusal(ctx context.Context, name string) *frame.Error {
 	return nil
 }
 
-// approve is step 6, for a call for which policy asks a person. shown are the arguments with tokens, sent the arguments for the server. approve
+// approve is step 6, for a call about which policy asks a person. shown are the arguments with tokens, sent the arguments for the server. approve
 // returns the id of the request by which the call is approved, or the error that answers the call.
 func (t *toolCall) approve(
 	ctx context.Context, tool *catalog.Tool, v policy.Verdict, shown, sent json.RawMessage,
@@ -75,8 +75,8 @@ func (t *toolCall) approve(
 	return "", t.flight.Ask(ask)
 }
 
-// seen reports whether a person who signed the approval of a call was shown this call, with its arguments or, if they are large, the arguments
-// in the journal. hash is "" for an approval without a signature.
+// seen reports whether the person who signed an approval was shown the call c. hash is the hash of what the person was shown; it is "" for an
+// approval without a signature, which counts as seen. If the arguments are large, the person was shown the arguments in the journal.
 func (t *toolCall) seen(hash string, c approval.Call) bool {
 	if hash == "" || hash == approval.Shown(c) {
 		return true
@@ -90,7 +90,7 @@ const maxShown = 2 << 10
 
 // definition returns the hash of a tool's definition by its server.
 func definition(tool *catalog.Tool) string {
-	annotations, _ := json.Marshal(tool.Annotations) // strings and booleans cannot fail
+	annotations, _ := json.Marshal(tool.Annotations) // strings and booleans always encode
 	return approval.Definition{
 		Tool: tool.FullName(), Title: tool.Title, Description: tool.Description,
 		InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema, Annotations: annotations,
@@ -123,6 +123,6 @@ func denied(tool string, r approval.Request) *frame.Error {
 	case r.Reason != "":
 		message += ": " + r.Reason
 	}
-	data, _ := json.Marshal(map[string]string{"approvalId": r.ID, "decision": string(r.Status), "reason": r.Reason}) // strings cannot fail
+	data, _ := json.Marshal(map[string]string{"approvalId": r.ID, "decision": string(r.Status), "reason": r.Reason}) // a map of strings always encodes
 	return &frame.Error{Kind: frame.KindDenied, Name: "DeniedError", Tool: tool, Message: message, Data: data}
 }

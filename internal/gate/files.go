@@ -135,7 +135,7 @@ func (r *Run) hideNames(ctx context.Context, p string, value json.RawMessage) (j
 	}
 	hidden, err := r.scope.Privacy.HideJSON(ctx, pii.FromProgram, value)
 	if err != nil || bytes.Equal(hidden, value) && bytes.LastIndexByte(value, '[') <= 0 {
-		return hidden, err // no name has a value or looks like a token
+		return hidden, err // no name contains personal data or looks like a token
 	}
 	var entries []json.RawMessage
 	if err := json.Unmarshal(value, &entries); err != nil {
@@ -340,8 +340,8 @@ func (r *Run) Serial(c *journal.Call) bool {
 	return c.Kind == string(frame.FS) && (c.Sync || files.Mutates(c.Name))
 }
 
-// change executes a call that changes files. A call that a dead process had begun is repeated: most calls give the same result twice, and for
-// append and rename the intent has the state of the files before the call.
+// change executes a call that changes files. A call that a dead process had begun is repeated unless it took effect. Most calls
+// give the same result twice. For the others (append, rename, and some mkdir and rm calls), the intent has the state of the files before the call.
 func (r *Run) change(ctx context.Context, c *journal.Call, intent *journal.Intent, call run.InFlight) (json.RawMessage, *frame.Error) {
 	space := r.scope.Files
 	if intent != nil {

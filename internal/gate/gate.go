@@ -1,14 +1,14 @@
-// Package gate is the one place that every host call of a program passes: the caller, limits, names, schemas, the intent of a write, the call
-// itself and the shape of its answer. The gate trusts nothing that the guest says about users; the scope of a run has its user.
+// Package gate admits and executes every host call of a program. It checks the caller, limits, names and schemas, journals the intent of a write,
+// makes the call and shapes the answer. The gate trusts nothing that the guest says about users: the user is that of the run's Scope.
 //
 // A tool call goes through numbered steps; the code names them:
 //
-//  1. the caller: the run's scope, given by the pipe that a call comes from
+//  1. the caller: the run whose pipe the call comes from, and the user in the run's Scope
 //  2. limits
 //  3. resolve the name
 //  4. restore personal data in the input; apply policy to the call and the restored values
 //  5. validate the input against the tool's schema, connect the server
-//  6. approval, if policy asks for it: only of a valid call, with the tool's definition by its connected server
+//  6. approval, if policy asks for it; the call is then known to be valid, and the tool's definition is that of its connected server
 //  7. count the call for the limit of its rule, journal the intent of a write, call the tool
 //  8. unwrap the result
 //  9. hide personal data in the answer; it goes back to the run, which journals and delivers it
@@ -69,13 +69,14 @@ type Servers interface {
 type Files interface {
 	// Call performs a file call.
 	Call(ctx context.Context, name string, args json.RawMessage) (json.RawMessage, *frame.Error)
-	// Hand tells who wrote the file at a path.
+	// Hand returns how much of the file at a path the user wrote.
 	Hand(path string) files.Hand
 	// Tree returns the tree that contains a path: skills, workspace or servers.
 	Tree(path string) string
 	// WriteFrom writes size bytes of r to a file.
 	WriteFrom(ctx context.Context, path string, size int64, r io.Reader) error
-	// Precondition returns what AlreadyDone must know about a changing call after a crash, or nil if the call can simply be repeated.
+	// Precondition returns the data from which AlreadyDone judges, after a crash, a call that changes files. It returns nil if the call can simply
+	// be repeated.
 	Precondition(name string, args json.RawMessage) (json.RawMessage, error)
 	// AlreadyDone reports whether a call with this precondition took effect.
 	AlreadyDone(name string, args, precondition json.RawMessage) (bool, error)
@@ -104,17 +105,17 @@ type Options struct {
 	Counts  func() (Counts, error) // counts for limits of the policy's rules
 	// Decided is called with every verdict other than allow, by the goroutine of its call; may be nil.
 	Decided func(ctx context.Context, c policy.Call, v policy.Verdict)
-	// Restored is called before a call is sent in whose arguments tokens were replaced by values, by the goroutine of the call; may be nil.
+	// Restored is called before a call is sent, if values have replaced tokens in its arguments. It runs in the goroutine of the call; may be nil.
 	Restored func(ctx context.Context, tool string, tokens []pii.Token)
 	// Answered is called with a tool's answer to a user, in which personal data is hidden, by the goroutine of the call; may be nil.
 	Answered func(ctx context.Context, user string, tool *catalog.Tool, value json.RawMessage)
-	// Origins remembers where values come from; nil if no rule of the policy uses that. History has the recorded runs from which Origins is
+	// Origins remembers where values come from; nil if no rule of the policy uses origins. History has the recorded runs from which Origins is
 	// rebuilt; nil if there are none.
 	Origins *origin.Memory
 	History func() (History, error)
 	// Languages are the settings of the configuration for the languages of strings in arguments.
 	Languages []language.Setting
-	// ApprovalKey binds approvals to arguments.
+	// ApprovalKey returns the key of the MACs that bind approvals to the arguments of calls.
 	ApprovalKey func() ([]byte, error)
 	Zones       Zones
 	Now         func() time.Time
@@ -142,7 +143,7 @@ type Scope struct {
 	// InputFrom is the origin of values in the input.
 	InputFrom pii.Origin
 	Privacy   pii.Session // session of personal data in arguments and answers
-	// Said are texts of the user. Code is the program and what a client gave it. Both contain no personal data.
+	// Said are texts of the user. Code is the program and the values of its environment variables. Both contain no personal data.
 	Said, Code []string
 	// Recorded is what a dead process recorded of this run; empty for a new one.
 	Recorded []journal.Record
@@ -152,12 +153,12 @@ type Scope struct {
 	Progress func(call int, p mcpclient.Progress)
 }
 
-// Run is the gate for one run. Prepare is called by the run's goroutine; pending calls are independent.
+// Run is the gate for one run. The run's goroutine calls Prepare. The pending calls that Prepare returns may execute concurrently.
 type Run struct {
 	gate      *Gate
 	scope     Scope
 	toolCalls int
-	left      map[int]bool // approvable calls without an answer from a process that died or suspended the run for an approval
+	left      map[int]bool // approvable calls that an earlier process left without an answer, because it died or suspended the run for an approval
 	sessions  connections
 	told      notes
 	read      readContent

@@ -13,7 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// input answers which bytes of its input a program gets next, and what is hidden in them. The run makes rows of the answer.
+// input answers a call for the next page of the run's input. The answer names the bytes of the page and the changes that hide personal data in
+// it, as the journal stores them; the run makes rows of it (run.Spec.Input).
 func (r *Run) input(ctx context.Context, args json.RawMessage, call run.InFlight) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Offset int64 `json:"offset"`

@@ -33,15 +33,15 @@ const maxHistory = 200
 type origins struct {
 	once     sync.Once
 	mu       sync.Mutex
-	session  *origin.Session // nil if no rule uses origins, or the run is closed
+	session  *origin.Session // nil until said opens it, after Close, and if no rule uses origins
 	code     string          // normalised text of the program; empty until it is needed
 	recorded []journal.Record
 }
 
-// Close closes what the run shares with other runs. ended means that the run has ended; the records of a run that goes on later are read again
-// then. Calls that are still in progress may go on.
+// Close releases the memory of origins, which the runs of a session share. If ended is false, the run may continue later; its records are then
+// read again. Calls in progress need not have returned.
 func (r *Run) Close(ended bool) {
-	r.origins.once.Do(func() {}) // too late to open it
+	r.origins.once.Do(func() {}) // said does not open the memory any more
 	r.origins.mu.Lock()
 	defer r.origins.mu.Unlock()
 	s := r.origins.session
@@ -86,7 +86,7 @@ func (r *Run) fill(ctx context.Context, s *origin.Session, known map[string]bool
 	}
 }
 
-// history adds what earlier runs of the session recorded to s. It returns false if something is missing.
+// history adds to s what earlier runs of the session recorded. It returns false if something is missing.
 func (r *Run) history(ctx context.Context, s *origin.Session, known map[string]bool) bool {
 	if r.gate.opt.History == nil {
 		return true
@@ -114,7 +114,7 @@ func (r *Run) history(ctx context.Context, s *origin.Session, known map[string]b
 	return all
 }
 
-// recall adds the arguments and answers of the calls in a journal to s. It returns false if the journal does not have all of them.
+// recall adds to s the arguments and answers of the calls in a journal. It returns false if the journal does not have all of them.
 func (r *Run) recall(ctx context.Context, s *origin.Session, records []journal.Record) bool {
 	c, all := r.recalling(s, records), true
 	for _, record := range records {
@@ -198,13 +198,13 @@ func (r *Run) recallAnswer(ctx context.Context, s *origin.Session, c *journal.Ca
 	return !bytes.Contains(a.Value, []byte(resultsFolder)) // files of answers may have changed since
 }
 
-// recallFile adds the present content of a file that a run has read to s, if the user wrote the file.
+// recallFile adds to s the present content of a file that a run has read, if the user wrote the file.
 func (r *Run) recallFile(ctx context.Context, s *origin.Session, path string) {
 	by := r.scope.Files.Hand(path)
 	if by.Given == 0 || by.Given < by.Size {
 		return
 	}
-	args, _ := json.Marshal(map[string]string{"path": path, "encoding": "utf8"}) // strings cannot fail
+	args, _ := json.Marshal(map[string]string{"path": path, "encoding": "utf8"}) // a map of strings always encodes
 	value, failed := r.scope.Files.Call(ctx, "readFile", args)
 	if failed != nil {
 		return
@@ -215,7 +215,7 @@ func (r *Run) recallFile(ctx context.Context, s *origin.Session, path string) {
 	}
 }
 
-// readByUser adds what a program has read of a file to the known values, if the user wrote the file. by is the file's Hand from before it was
+// readByUser adds to the known values what a program has read of a file, if the user wrote the file. by is the file's Hand from before it was
 // read.
 func (r *Run) readByUser(ctx context.Context, path string, by files.Hand, value json.RawMessage) {
 	s := r.said(ctx)
@@ -293,7 +293,7 @@ func (r *Run) find(s *origin.Session, value string) policy.ValueOrigin {
 	return of
 }
 
-// inCode reports whether the text of the program, or of what a client gave it, contains a value that is not part of a longer word.
+// inCode reports whether the text of the program, or one of its environment variables, contains a value that is not part of a longer word.
 func (r *Run) inCode(value string) bool {
 	value = origin.Normal(value)
 	if value == "" {
@@ -318,14 +318,14 @@ func (r *Run) inCode(value string) bool {
 	}
 }
 
-// saidBy adds the answer of a tool, or of another request to a server, to the known values. The answer contains no personal data.
+// saidBy adds to the known values the answer of a tool, or of another request to a server. The answer contains no personal data.
 func (t *toolCall) saidBy(ctx context.Context, value json.RawMessage) {
 	if s := t.run.said(ctx); s != nil {
 		s.Said(t.name, value)
 	}
 }
 
-// saidInFile adds a text of an answer that becomes a file to the known values.
+// saidInFile adds to the known values the name and the content of a file that holds a part of an answer.
 func (t *toolCall) saidInFile(ctx context.Context, name, content string) {
 	if s := t.run.said(ctx); s != nil {
 		s.SaidText(t.name, name)
@@ -333,7 +333,7 @@ func (t *toolCall) saidInFile(ctx context.Context, name, content string) {
 	}
 }
 
-// failedBy adds what a server said in an error to the known values.
+// failedBy adds to the known values what a server said in an error.
 func (t *toolCall) failedBy(ctx context.Context, failed *frame.Error) {
 	if s := t.run.said(ctx); s != nil {
 		s.SaidText(t.name, failed.Message)
@@ -341,7 +341,7 @@ func (t *toolCall) failedBy(ctx context.Context, failed *frame.Error) {
 	}
 }
 
-// sends adds what a server is sent to the known values.
+// sends records the arguments of a call as values that were sent to a server.
 func (t *toolCall) sends(ctx context.Context, args json.RawMessage) {
 	if s := t.run.said(ctx); s != nil {
 		s.Sent(args)

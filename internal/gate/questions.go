@@ -85,7 +85,8 @@ func (r *Run) question(ctx context.Context, c *journal.Call, call run.InFlight) 
 	return r.hide(ctx, from, t.name, value)
 }
 
-// originOf returns the origin of an answer about tokens: the origin of their values. A custom pattern may find a value in the answer.
+// originOf returns the origin of an answer about tokens, which is the origin of their values: a custom pattern may find personal data in the
+// answer.
 func originOf(tokens []pii.Token) pii.Origin {
 	for _, token := range tokens {
 		for _, origin := range token.Origins {

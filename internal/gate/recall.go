@@ -10,8 +10,8 @@ import (
 )
 
 // Recall finds the origins of the values in recorded calls without executing anything. It processes the records of a session's runs in their
-// order, as the gate did. It does not read files and inputs again: once a program has read one, the origin of values that come from no recorded
-// answer is unknown. It is not safe for concurrent use.
+// order, as the gate did. It does not read files and inputs again. After a program has read a file or an input, the origin of a value that comes
+// from no recorded answer is unknown. A Recall is not safe for concurrent use.
 type Recall struct {
 	catalog *catalog.Catalog
 	session *origin.Session
@@ -27,7 +27,7 @@ func (c *Recall) Said(text string) { c.session.SaidText(origin.User, text) }
 // Lose notes that values are missing in the records.
 func (c *Recall) Lose() { c.session.Lose() }
 
-// Begin begins a run with the given records. code is the program and what a client gave it.
+// Begin begins a run with the given records. code is the program and the values of its environment variables.
 func (c *Recall) Begin(run string, code []string, records []journal.Record) {
 	r := &Run{gate: &Gate{Options{Catalog: c.catalog}}, scope: Scope{Run: run, Code: code}}
 	c.records = r.recalling(c.session, records)

@@ -267,8 +267,8 @@ func (r *Run) list(ctx context.Context, c *journal.Call) (json.RawMessage, *fram
 	return nil, runtimeError("TypeError", "there is no host call resource %s", c.Name)
 }
 
-// listed returns the results of list for a server, or for all servers if server is "". Personal data is hidden. For all servers, those that fail
-// or that the caller may not ask are left out; it is an error only if all fail.
+// listed returns the results of list for a server, or for all servers if server is "". Personal data is hidden. For all servers, the result
+// leaves out servers that fail or that policy denies to the caller. It is an error only if no server is left.
 func listed[T any](
 	ctx context.Context, r *Run, c *journal.Call, server, method string, list func(ctx context.Context, user, server string) ([]T, error),
 ) (json.RawMessage, *frame.Error) {

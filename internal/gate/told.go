@@ -21,7 +21,7 @@ type notes struct {
 	said map[[2]string]bool
 }
 
-// first reports whether a program has not yet been notified of a trait of a source, and records that it now is.
+// first reports whether a notice about a trait of a source is the first one for the program, and records the notice.
 func (n *notes) first(source, trait string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -36,8 +36,9 @@ func (n *notes) first(source, trait string) bool {
 	return true
 }
 
-// tell notifies the program of what it reads differently from what a source has written. value is what the program gets. prefix is the beginning
-// of paths that is not from the source. beside is content besides value; it may be nil.
+// tell notifies the program of parts of a value that JavaScript represents differently from what the source wrote, such as large integers. value
+// is the value that the program gets. prefix is the beginning of paths in value that is not from the source; notices leave it out. beside is
+// content in addition to value; it may be nil.
 func (r *Run) tell(call run.InFlight, source string, value json.RawMessage, prefix string, beside json.RawMessage) {
 	traits := jsontext.Look(value)
 	told := run.Told{Exact: traits.Big != "" || traits.Huge != "", Beside: beside}
@@ -65,8 +66,8 @@ func (r *Run) tell(call run.InFlight, source string, value json.RawMessage, pref
 	}
 }
 
-// tokens returns the types of tokens in a value that the program has not yet received from its source, with the place of the first token of each
-// type.
+// tokens returns the types of the tokens in a value, with the place of the first token of each type. It leaves out types of which the program has
+// already received a token from this source.
 func (r *Run) tokens(source string, value []byte, prefix string) (places map[string]string) {
 	for kind, at := range r.scope.Privacy.Tokens(value) {
 		if !r.told.first(source, "token "+kind) {
@@ -111,7 +112,7 @@ func (t *toolCall) beside(ctx context.Context, tool *catalog.Tool, result *mcpcl
 	return bytes.Clone(value), err
 }
 
-// tellFailure is like tell, for an error.
+// tellFailure notifies the program about the data of an error, as tell does about a value.
 func (t *toolCall) tellFailure(failed *frame.Error) {
 	if len(failed.Data) > 0 {
 		t.run.tell(t.flight, t.name, failed.Data, "", nil)

@@ -63,8 +63,8 @@ func (r *Run) tool(c *journal.Call, intent *journal.Intent) run.Pending {
 	return t.pending(t.do)
 }
 
-// pending returns a prepared call that do answers. It hides personal data in errors: step 9. Until the server is called, errors are texts of the
-// harness that contain what the program wrote.
+// pending returns a prepared call, which the function do answers. It hides personal data in errors: step 9. Until the server is called, errors
+// are texts of the harness that contain what the program wrote.
 func (t *toolCall) pending(do func(ctx context.Context) (json.RawMessage, *frame.Error)) run.Pending {
 	return func(ctx context.Context, flight run.InFlight) (json.RawMessage, *frame.Error) {
 		t.flight = flight
@@ -230,8 +230,8 @@ func (t *toolCall) send(
 	return t.unwrap(ctx, tool, result, raw)
 }
 
-// now returns a tool with its server's current definition. A request that is not a call of a tool has no definition; it is refused if the server
-// is held.
+// now returns a tool with its server's current definition. A request that is not a call of a tool has no definition; for such a request, now
+// returns the tool unchanged, or an error if the server is quarantined.
 func (t *toolCall) now(tool *catalog.Tool) (*catalog.Tool, error) {
 	if t.method != nil {
 		return tool, t.run.gate.opt.Catalog.HeldServer(tool.Server)
@@ -360,7 +360,7 @@ type connections struct {
 // connection is the connection to a stateful server that a run uses.
 type connection struct {
 	number int64
-	since  int // value of losses after it replaced a lost connection; 0 for the first connection
+	since  int // value of losses once the loss that led to this connection was counted; 0 for the first connection
 }
 
 func (c *connections) count() int {
@@ -385,7 +385,7 @@ func (r *Run) use(server string, conn int64, tool string, made int) *frame.Error
 	if !used {
 		now.number = r.recordedConn(server)
 	}
-	if conn > now.number { // numbers grow
+	if conn > now.number { // later connections have larger numbers
 		if now.number != 0 {
 			c.losses++
 			now.since = c.losses

@@ -23,13 +23,13 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// maxToolError is the maximum number of bytes that are passed on of a server's error message.
+// maxToolError is the maximum number of bytes of a server's error message that a program gets.
 const maxToolError = 64 << 10
 
 // resultsFolder contains the files of answers, in folders by run and call.
 const resultsFolder = "/workspace/results/"
 
-// handle represents a saved file in the guest.
+// handle is the value that stands for a saved file in the guest.
 type handle struct {
 	File     string `json:"file"` // path below /workspace
 	MIMEType string `json:"mimeType,omitempty"`
@@ -37,8 +37,8 @@ type handle struct {
 	Note     string `json:"note,omitempty"`
 }
 
-// unwrap returns the value of a result for the program; with raw this is the whole result. For a result that is an error it returns an error
-// with the server's message.
+// unwrap returns the value of a result for the program. If raw is set, the value is the whole result, even of a failed call. Otherwise a result
+// that is an error becomes an error with the server's message.
 func (t *toolCall) unwrap(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result, raw bool) (json.RawMessage, *frame.Error) {
 	if !raw && result.IsError {
 		failed := toolError(t.name, errorText(result))

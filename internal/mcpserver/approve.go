@@ -16,11 +16,11 @@ import (
 const (
 	inputName = "approval"      // key of the question in a result that asks the client
 	inputs    = "2026-07-28"    // first version of the protocol in which results can ask the client
-	pollEvery = time.Second / 2 // interval at which decisions of other processes are looked for
+	pollEvery = time.Second / 2 // polling interval for decisions that other processes take
 )
 
-// settle asks the client's user, if the client can ask, to decide about the calls of a run until the run has ended. It returns a result that is
-// not nil if the client has to ask the user and then call again.
+// settle asks the client's user to decide about the calls of a run, again after each resumption, until the run has ended. It asks nothing if the
+// client cannot ask. The result is not nil if the client has to ask its user and then repeat the call.
 func (x *exchange) settle(ctx context.Context, out *run.Outcome) (*run.Outcome, *mcp.CallToolResult, error) {
 	for out.Status == run.WaitingApproval && out.Approval.Task == "" {
 		ask, err := x.question(out.Approval)
@@ -44,7 +44,7 @@ func (x *exchange) settle(ctx context.Context, out *run.Outcome) (*run.Outcome, 
 	return out, nil, nil
 }
 
-// question returns the question to the client's user, or nil if the client cannot or may not ask.
+// question returns the question for the client's user, or nil if the client cannot or may not ask its user.
 func (x *exchange) question(request *approval.Request) (*mcp.ElicitParams, error) {
 	can := x.request.ClientCapabilities()
 	if !x.s.opt.Local || can == nil || can.Elicitation == nil {
@@ -80,7 +80,8 @@ func (x *exchange) answered(ctx context.Context, out *run.Outcome, mode string, 
 	return x.decided(ctx, out.RunID, out.Approval.ID)
 }
 
-// accepted handles the answer of the client's user about a request, and reports whether the user decides: in a form at once, on a page soon.
+// accepted handles the answer of the client's user about a request, and reports whether the user decides. An answer in a form contains the
+// decision; after an answer about a page, the user decides on that page.
 func (x *exchange) accepted(ctx context.Context, requestID, mode string, answer *mcp.ElicitResult) (bool, error) {
 	decision, _ := answer.Content["decision"].(string)
 	if mode == "form" && answer.Action == "decline" { // the user has said no
@@ -116,7 +117,7 @@ func (x *exchange) untilDecided(ctx context.Context, requestID string) error {
 		}
 		select {
 		case <-changed:
-		case <-ticker.C: // another process decides
+		case <-ticker.C: // another process may have decided
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -168,7 +169,7 @@ func (x *exchange) decided(ctx context.Context, runID, asked string) (*run.Outco
 		}
 		select {
 		case <-changed:
-		case <-ticker.C: // another process decides, or resumes the run
+		case <-ticker.C: // another process may have decided, or resumed the run
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}

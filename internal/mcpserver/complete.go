@@ -27,7 +27,7 @@ type completable struct {
 // completableNames are the prompts and templates of resources that one user can list.
 type completableNames struct {
 	until              time.Time
-	prompts, resources <-chan struct{} // closed when they have changed
+	prompts, resources <-chan struct{} // closed when the prompts or the resources have changed
 	prompt             map[string]upstreamPrompt
 	template           map[string]string // servers, by URI template
 }
@@ -105,7 +105,7 @@ func (s *Server) completable(ctx context.Context, who caller) (*completableNames
 	if s.known.of == nil {
 		s.known.of = map[string]*completableNames{}
 	}
-	for user, other := range s.known.of { // forgets outdated names
+	for user, other := range s.known.of { // remove outdated names
 		if len(s.known.of) < maxKnown && other.current() {
 			continue
 		}

@@ -159,7 +159,7 @@ func (x *exchange) part(ctx context.Context, from pii.Origin, raw json.RawMessag
 	return answer.Content[0], err
 }
 
-// single executes a program that makes one call. If that gives no value, failed is the result for the client.
+// single executes a program that makes one call. If the program gives no value, failed is the result for the client.
 func (x *exchange) single(ctx context.Context, req runs.Request) (out *run.Outcome, failed *mcp.CallToolResult, err error) {
 	left := false
 	if x.request.Params.RequestState != "" {
@@ -182,7 +182,8 @@ func (x *exchange) single(ctx context.Context, req runs.Request) (out *run.Outco
 	return out, nil, nil
 }
 
-// aliases are the tools of the original program under their original names. They are not listed. Programs have functions of the same names.
+// aliases are the meta-tools of the original system, under their original names (docs/GATEWAY.md). They are not listed. Programs have functions
+// of the same names.
 var aliases = map[string]func(args aliasArgs) runs.Request{
 	"list_mcp_tools": func(aliasArgs) runs.Request { return function("list_mcp_tools()") },
 	"get_mcp_tool_details": func(a aliasArgs) runs.Request {

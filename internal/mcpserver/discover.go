@@ -65,7 +65,7 @@ type found struct {
 	Description string `json:"description,omitempty"`
 }
 
-// aboutPrivacy matches queries for what the functions for private values do.
+// aboutPrivacy matches queries about private values. The functions for private values answer such queries.
 var aboutPrivacy = startup.Regexp(`(?i)\b(pii|private|personal|sensitive|privacy|mask\w*|redact\w*|anonymi\w*|tokens?|last (4|four)|(mail|email) domains?)\b`)
 
 // search answers search_tools.
@@ -87,7 +87,7 @@ func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallT
 	s.ready(ctx, who)
 	hits := s.opt.Harness.Catalog().Search(ctx, who.user, in.Query, cmp.Or(int(min(max(in.Limit, 0), maxHits)), defaultHits))
 	notes := s.missing()
-	end, err := s.opt.Harness.Computing().Begin(ctx, who.user) // only from here on, because Search takes a turn of its own
+	end, err := s.opt.Harness.Computing().Begin(ctx, who.user) // the turn begins only here, because Search takes a turn of its own
 	if err != nil {
 		return refusal(err), nil
 	}
@@ -120,7 +120,7 @@ type described struct {
 	Call         string `json:"call"`
 	TypeScript   string `json:"typescript"`
 	Problem      string `json:"problem,omitempty"`
-	Instructions string `json:"instructions,omitempty"` // instructions of the server, at the first of its tools
+	Instructions string `json:"instructions,omitempty"` // instructions of the server; only in the first of its tools
 }
 
 // toolNames are names of tools. A single name may be a JSON string.

@@ -48,7 +48,7 @@ type runError struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// pending is the approval request that a run or task waits for, in a result.
+// pending is the form in which a result contains the approval request of a waiting run or task.
 type pending struct {
 	ID      string        `json:"id"`
 	Calls   []pendingCall `json:"calls"`
@@ -108,7 +108,8 @@ func (s *Server) begin(ctx context.Context, r *mcp.CallToolRequest, direct bool)
 }
 
 // create executes a program for the caller. A program that the caller has sent before, and that waits for an approval, is not executed again:
-// create returns its current outcome, and does so once after its end.
+// create returns the current outcome of its run. Once the run has ended, create returns its outcome one time; after that, the same program is
+// executed again.
 func (x *exchange) create(ctx context.Context, req runs.Request) (*run.Outcome, error) {
 	same := sameProgram(x.who, req)
 	if runID := x.s.waiting.find(same); runID != "" {

@@ -22,7 +22,7 @@ import (
 const (
 	sessionIdle   = 30 * time.Minute       // time after which a session without requests ends; clients then begin another
 	maxOwnSession = 50                     // maximum number of sessions of a caller; beyond it the oldest ends
-	maxEnding     = 10                     // maximum number of a caller's ending sessions beside them; as many may wait to begin
+	maxEnding     = 10                     // maximum number of ending sessions of a caller, in addition to maxOwnSession; as many sessions may wait to begin
 	maxOfOwner    = maxSessions / 4        // maximum number of sessions of a credential, which may act for many users
 	maxSessions   = 2000                   // maximum number of sessions of all callers
 	sessionPause  = 100 * time.Millisecond // pause after each session that a caller with maxOwnSession sessions begins
@@ -42,7 +42,7 @@ func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded fun
 	get := func(*http.Request) *mcp.Server { return s.server }
 	options := mcp.StreamableHTTPOptions{
 		Logger: s.opt.Logger, SessionTimeout: sessionIdle,
-		MaxRequestBodyBytes:        -1,   // the caller has bounded it
+		MaxRequestBodyBytes:        -1,   // the caller of the handler has bounded the body
 		DisableLocalhostProtection: true, // every request has a credential, and requests through proxies have other host names
 	}
 	sessions := mcp.NewStreamableHTTPHandler(get, &options)
@@ -59,7 +59,7 @@ func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded fun
 		negotiated(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			id := r.Header.Get("Mcp-Session-Id")
 			if own := s.sessions.find(identify(r).Caller(), id); r.Method == http.MethodDelete && own != nil {
-				own.cancel() // the end of a session waits for its requests
+				own.cancel() // a session ends only after its requests have returned, so cancel them
 			}
 			if r.Method != http.MethodPost || id != "" || initializes(r) {
 				sessions.ServeHTTP(w, r)
@@ -72,7 +72,7 @@ func (s *Server) Handler(identify func(*http.Request) auth.Identity, decoded fun
 // initializes reports whether a request begins a session. Afterwards the body can be read again.
 func initializes(r *http.Request) bool {
 	if r.ContentLength < 0 || r.ContentLength > maxInitialize {
-		return false // decoding such a body would take as long as the call
+		return false // a request of this size begins no session: decoding its body would take too long
 	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -97,14 +97,14 @@ type sessions struct {
 // session is a session of a client.
 type session struct {
 	*mcp.ServerSession
-	context.Context // context of its requests
+	context.Context // context of the session's requests
 	cancel          context.CancelFunc
 }
 
 // end ends a session and its requests.
 func (s *session) end() {
 	s.cancel()
-	go s.Close() // returns when the requests have returned
+	go s.Close() // Close returns when the requests have returned
 }
 
 // errSessions means that there are too many sessions.
@@ -148,7 +148,7 @@ func (s *sessions) add(who auth.Identity, began *mcp.ServerSession) (full bool, 
 	s.all++
 	s.perOwner[who.Principal]++
 	s.of[who.Caller()] = append(own, added)
-	go func() { // ends with the session
+	go func() { // the goroutine ends with the session
 		_ = began.Wait()
 		added.cancel()
 		s.remove(who, added)

@@ -12,10 +12,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// longString is the length in bytes from which strings in the arguments of a call are lifted. The SDK decodes a request several times.
+// longString is the length in bytes from which strings are taken out of the arguments of a call before the SDK gets them, because the SDK decodes
+// a request several times.
 const longString = 64 << 10
 
-// lifted holds the long strings that were taken out of a request, with their quotes, by the short strings that replace them.
+// lifted maps the short strings in a request to the long strings that they replace, both with their quotes.
 type lifted map[string][]byte
 
 // lift takes the long strings out of the arguments of a call. It leaves other requests unchanged. It takes linear time.
@@ -81,7 +82,7 @@ func closing(text []byte) int {
 	}
 }
 
-// isKey reports whether the string that ends before text is a key.
+// isKey reports whether the string before text is a key of an object.
 func isKey(text []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte(":")) }
 
 // restore puts the long strings back into arguments, which must be valid JSON.

@@ -27,7 +27,7 @@ const (
 type offered struct {
 	mu    sync.Mutex
 	tools map[string]*catalog.Tool // tools by the name that clients get
-	given map[string]string        // names that clients get, by full name; a name once given is never another tool's
+	given map[string]string        // names that clients get, by full name; a name of one tool is never given to another
 	taken map[string]string        // full names, by the name that clients get
 	at    <-chan struct{}          // value of Catalog.Changed when the tools were offered
 }

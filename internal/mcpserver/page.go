@@ -38,7 +38,7 @@ func newPage(runs func() *runs.Service, presence func() *approval.Presence, resu
 	return &page{runs: runs, presence: presence, resume: resume, links: map[string]linked{}, awaited: map[string]int{}, next: make(chan struct{})}
 }
 
-// await registers that, until done is called, the caller resumes the run of a request once the request is decided.
+// await registers the caller as one that resumes the run of a request once the request is decided. done ends the registration.
 func (p *page) await(request string) (done func()) {
 	add := func(n int) {
 		p.mu.Lock()
@@ -94,7 +94,7 @@ func (p *page) link(who auth.Identity, request string) (string, error) {
 		p.server = &http.Server{
 			Handler: http.NewCrossOriginProtection().Handler(p), ReadTimeout: pageTimeout, WriteTimeout: pageTimeout, MaxHeaderBytes: 16 << 10,
 		}
-		go p.server.Serve(l) // ends with close
+		go p.server.Serve(l) // Serve returns after close
 	}
 	for secret, l := range p.links {
 		if l.request == request {
@@ -130,7 +130,7 @@ func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	p.mu.Lock()
 	l, known := p.links[strings.TrimPrefix(r.URL.Path, "/")]
-	known = known && "http://"+r.Host+"/" == p.base // the host must be this machine's address, not a name that others let resolve to it
+	known = known && "http://"+r.Host+"/" == p.base // the host must be this machine's address, not a name that resolves to this machine (DNS rebinding)
 	p.mu.Unlock()
 	if !known || r.Method != http.MethodGet && r.Method != http.MethodPost {
 		http.Error(w, "There is nothing here.", http.StatusNotFound)

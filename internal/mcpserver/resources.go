@@ -26,7 +26,7 @@ const (
 	maxFiles   = 8       // maximum number of a result's files that are shown or linked
 	withLinks  = "2025-06-18"
 	workspace  = "/workspace/"
-	fileMarker = `"` + workspace // text in an output that may contain a file
+	fileMarker = `"` + workspace // text that every output with a file contains
 )
 
 func (s *Server) addResources() {
@@ -100,7 +100,7 @@ func (x *exchange) links(session string, files []string) (all []mcp.Content) {
 	return all
 }
 
-// handles adds the files in a value to files. A file is an object that the gate has made: its property file is a path below /workspace.
+// handles adds the files in a value to files. An object that the gate has made stands for a file: its property file is a path below /workspace.
 func handles(value any, files []string) []string {
 	switch value := value.(type) {
 	case []any:

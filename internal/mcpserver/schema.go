@@ -88,7 +88,7 @@ func mend(schema map[string]any) (changed bool) {
 		}
 	}
 	for word, limit := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
-		if exclusive, old := schema[word].(bool); old { // version 4
+		if exclusive, old := schema[word].(bool); old { // draft 4 of JSON Schema
 			if bound, ok := schema[limit]; exclusive && ok {
 				schema[word] = bound
 				drop(limit)
@@ -97,7 +97,7 @@ func mend(schema map[string]any) (changed bool) {
 			}
 		}
 	}
-	if list, old := schema["items"].([]any); old { // versions before 2020-12
+	if list, old := schema["items"].([]any); old { // drafts before 2020-12
 		schema["prefixItems"] = list
 		drop("items")
 		if rest, ok := schema["additionalItems"]; ok {
@@ -174,7 +174,8 @@ func keepIf(schema map[string]any, words []string, changed *bool, right func(val
 	}
 }
 
-// subschema mends a part of a schema. boolean allows a boolean: strict clients accept none as a property's schema or in lists.
+// subschema mends a part of a schema. It keeps a boolean only if boolean is set: strict clients accept no boolean as a property's schema or in
+// lists.
 func subschema(value any, boolean bool) (inner any, mended bool) {
 	switch v := value.(type) {
 	case map[string]any:

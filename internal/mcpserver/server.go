@@ -1,5 +1,6 @@
-// Package mcpserver is the harness as an MCP server: a few tools that stay the same however many tools the upstream servers offer. It executes
-// runs by package runs, in the name of the client's credential. Results hold tokens in place of personal data.
+// Package mcpserver offers the harness as an MCP server. Its few tools stay the same however many tools the upstream servers offer; in the modes
+// direct and both, clients also get the tools of the upstream servers. Package runs executes the programs, as the user of the client's
+// credential. Results hold tokens in place of personal data.
 package mcpserver
 
 import (
@@ -43,7 +44,7 @@ type Harness interface {
 	// Privacy returns the filter of personal data, or nil if it is switched off.
 	Privacy() *pii.Filter
 	Features() agent.Features
-	// Computing limits the computing for what users read: they take turns.
+	// Computing limits how much the host computes to answer the reads of users, such as searches: users take turns.
 	Computing() *slots.Computing
 }
 
@@ -90,7 +91,7 @@ type Server struct {
 	// closing ends when the requests in progress have to end.
 	closing context.Context
 	close   context.CancelFunc
-	// begun waits for what goes on in the background.
+	// begun counts the goroutines in the background, for which Close waits.
 	begun    sync.WaitGroup
 	sessions *sessions
 	page     *page
@@ -98,7 +99,7 @@ type Server struct {
 	waiting  waiting
 	watches  watches
 	known    completable
-	skills   map[string]string // skills by the names of their tools
+	skills   map[string]string // names of skills by the names of their tools
 }
 
 // New returns a server. The caller must call Close.
@@ -273,7 +274,7 @@ func (s *Server) private(next mcp.MethodHandler) mcp.MethodHandler {
 
 const cacheScope = "private"
 
-// bound returns a copy of ctx that also ends when with ends.
+// bound returns a copy of ctx that ends when ctx or the context with ends.
 func bound(ctx, with context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(with, cancel)

@@ -33,7 +33,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	select {
 	case <-ctx.Done():
 		s.close()
-		go session.Close() // returns when the session ends or, if the client does not read, with the process
+		go session.Close() // Close returns when the session ends; if the client does not read, the goroutine ends with the process
 		select {
 		case <-ended:
 		case <-time.After(drainTime):

@@ -19,7 +19,7 @@ const (
 	maxWatched    = 100         // maximum number of resources that a caller is subscribed to, on all streams together
 	changesEvery  = time.Second // minimum time between two notifications of the same kind, so that a server with constant changes does not burden clients
 	updateMethod  = "notifications/resources/updated"
-	changedMarker = "harness:changed" // name that is added and at once removed, so that the SDK notifies clients of a change
+	changedMarker = "harness:changed" // name of a prompt or resource that is added and removed at once, so that the SDK notifies clients of a change
 )
 
 // watches are the subscriptions of clients to resources of the upstream servers. The zero value is ready for use.
@@ -27,7 +27,7 @@ type watches struct {
 	mu  sync.Mutex
 	all map[watchKey]*watch
 	of  map[string]int              // number of subscriptions by caller
-	in  map[*mcp.ServerSession]bool // sessions whose subscriptions are removed at their end
+	in  map[*mcp.ServerSession]bool // sessions with subscriptions; the end of a session removes its subscriptions
 }
 
 type watchKey struct {
@@ -49,7 +49,7 @@ var errWatched = fmt.Errorf("you are subscribed to %d resources: unsubscribe fro
 
 // subscribe answers resources/subscribe, and subscriptions/listen for each of its resources.
 func (s *Server) subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
-	who, ok := ctx.Value(callerKey{}).(caller) // the parts of subscriptions/listen have no caller
+	who, ok := ctx.Value(callerKey{}).(caller) // within subscriptions/listen, r has no caller of its own
 	if !ok {
 		who = s.caller(r.Extra)
 	}
@@ -132,7 +132,8 @@ func (s *Server) unsubscribe(_ context.Context, r *mcp.UnsubscribeRequest) error
 	return nil
 }
 
-// add registers a subscription. If there is one already, added does not count and its caller becomes empty.
+// add registers a subscription. If the session is already subscribed to the resource, add keeps the earlier subscription and makes added.caller
+// empty.
 func (w *watches) add(key watchKey, added *watch) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -235,7 +236,7 @@ func (s *Server) tellChanges() {
 			case <-s.closing.Done():
 				return
 			}
-			changed = wait() // before clients list the prompts or resources again
+			changed = wait() // get the next channel before clients list the prompts or resources again
 			change()
 			select {
 			case <-time.After(changesEvery):

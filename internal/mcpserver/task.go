@@ -78,8 +78,8 @@ func (s *Server) callTask(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Cal
 	case strings.TrimSpace(in.Task) == "":
 		return refusal(errors.New(`there is no task; send {"task": "what to do, in words"}`)), nil
 	default:
-		// The client's model has written the task. It knows the session's tokens. Its own values share no tokens, like values that a program
-		// composes.
+		// The client's model has written the task. The model knows the session's tokens. A value that the model writes itself does not
+		// share the token of an equal value from outside; the same holds for values that programs compose.
 		t, _, err = s.opt.Tasks.Submit(ctx, task.Request{
 			From: pii.FromProgram, UserID: x.who.user, Principal: x.who.Principal, Roles: x.who.Roles, Task: in.Task, SessionID: x.who.session(in.SessionID), Own: !s.queued(),
 		})
@@ -97,11 +97,11 @@ func (s *Server) callTask(ctx context.Context, r *mcp.CallToolRequest) (*mcp.Cal
 	return x.taskOutcome(ctx, t)
 }
 
-// queued reports whether this process works the queue, as harness serve does; otherwise the request for a task executes it.
+// queued reports whether this process works the queue, as harness serve does. If it does not, the request for a task executes the task.
 func (s *Server) queued() bool { return s.opt.Tasks.Working() == nil }
 
-// work executes a task, or waits while the queue does, until the task has ended or waits for an approval. If ctx ends, the task is cancelled if
-// cause is task.ErrCancelled; otherwise it goes on in the queue or when it is fetched.
+// work executes a task, or waits while the queue executes it, until the task has ended or waits for an approval. If ctx ends and cause is
+// task.ErrCancelled, the task is cancelled. If ctx ends with another cause, the task continues in the queue or when a client fetches it.
 func (x *exchange) work(ctx context.Context, id string, cause error) (t task.Task, err error) {
 	tasks := x.s.opt.Tasks
 	watching, stop := context.WithCancel(ctx)
@@ -109,7 +109,7 @@ func (x *exchange) work(ctx context.Context, id string, cause error) (t task.Tas
 	watched.Go(func() { x.watch(watching, id) })
 	defer func() {
 		if err != nil || !t.Status.Ended() {
-			stop() // otherwise the last event ends watch
+			stop() // if the task has ended, the last event ends watch
 		}
 		watched.Wait()
 		stop()
@@ -241,7 +241,7 @@ func (x *exchange) taskAgain(ctx context.Context) (t task.Task, ask bool, err er
 	if t, err = x.findTask(ctx, id); err != nil || t.Status.Ended() {
 		return t, false, err
 	}
-	request, err := x.asked(ctx, id) // nil: it was decided in the meantime
+	request, err := x.asked(ctx, id) // request is nil if it was decided in the meantime
 	if err != nil || request != nil && request.ID != was {
 		return t, err == nil, err
 	}

@@ -24,7 +24,7 @@ const instructions = `All tools of the user's MCP servers are reached by program
 // privateFunctions describes the functions by which programs learn about private values.
 const privateFunctions = "pii.kind, pii.domain, pii.last4, pii.country, pii.network, pii.same and pii.sortKey answer questions about them."
 
-// executeDescription returns the description of execute_code; has tells what is switched on.
+// executeDescription returns the description of execute_code. has are the features that are switched on.
 func executeDescription(has agent.Features) string {
 	beyond := "No npm, network or processes."
 	switch {

@@ -34,7 +34,7 @@ func upstreamURI(server, uri string) string {
 	return upstreamScheme + url.PathEscape(server) + "/" + url.PathEscape(uri)
 }
 
-// splitUpstream returns the server, and the resource's URI on that server, of a URI that upstreamURI has made.
+// splitUpstream splits a URI that upstreamURI has made into the server and the resource's URI on that server.
 func splitUpstream(uri string) (server, there string, err error) {
 	server, there, _ = strings.Cut(strings.TrimPrefix(uri, upstreamScheme), "/")
 	if server, err = url.PathUnescape(server); err == nil {
@@ -118,7 +118,7 @@ func (s *Server) listTemplates(ctx context.Context, who caller, list *mcp.ListRe
 	return nil
 }
 
-// serverOfTemplate finds the only server with a template that a URI matches.
+// serverOfTemplate finds the server with a template that matches a URI. If no server or several servers have one, it returns an error.
 func (s *Server) serverOfTemplate(ctx context.Context, who caller, uri string) (server string, err error) {
 	all, err := s.templates(ctx, who)
 	if err != nil {

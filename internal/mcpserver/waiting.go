@@ -14,8 +14,8 @@ const (
 	maxWaitingOfAll = 10_000 // maximum number of remembered programs of all callers
 )
 
-// waiting holds the programs of clients that wait for approvals. Models send a call again and again until it succeeds. Because the program is
-// remembered, a person is asked about it only once. Its methods are safe for concurrent use.
+// waiting holds clients' programs whose runs wait for approvals. Models send a call again and again until it succeeds. Because the program is
+// remembered, a person is asked about the same program only once. The methods of waiting are safe for concurrent use.
 type waiting struct {
 	mu   sync.Mutex
 	runs map[programHash]string   // ids of runs
@@ -26,7 +26,7 @@ type waiting struct {
 type programHash [sha256.Size]byte
 
 func sameProgram(who caller, req runs.Request) programHash {
-	all, _ := json.Marshal([]any{who.Caller(), req.Session, req.Code, req.Env}) // strings cannot fail
+	all, _ := json.Marshal([]any{who.Caller(), req.Session, req.Code, req.Env}) // strings always encode
 	return sha256.Sum256(all)
 }
 
@@ -53,7 +53,7 @@ func (w *waiting) add(caller string, program programHash, runID string) {
 	w.runs[program], w.of[caller] = runID, append(w.of[caller], program)
 }
 
-// forget removes a program, so that the next call of it executes it again.
+// forget removes a program, so that it is executed again when the client sends it again.
 func (w *waiting) forget(caller string, program programHash) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

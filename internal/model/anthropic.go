@@ -17,7 +17,7 @@ type messages struct {
 	most atomic.Int64
 }
 
-// defaultMaxTokens is an output limit that all models of Anthropic since 2025 support. A model with a lower limit gets that.
+// defaultMaxTokens is an output limit that all models of Anthropic since 2025 support. For a model with a lower limit, the lower limit applies.
 const defaultMaxTokens = 32000
 
 func (*messages) format() Format { return FormatMessages }

@@ -39,7 +39,7 @@ func parseFailure(status int, body []byte) failure {
 	if decode(body, &list) == nil && len(list) > 0 {
 		outer = list[0]
 	} else if decode(body, &outer) != nil {
-		if !bytes.HasPrefix(body, []byte("<")) { // not the HTML page of a proxy
+		if !bytes.HasPrefix(body, []byte("<")) { // the body is not the HTML page of a proxy
 			f.message = clean(string(body))
 		}
 		f.page = true
@@ -62,7 +62,8 @@ func parseFailure(status int, body []byte) failure {
 	return f
 }
 
-// setCode sets a provider's code: a word, or an HTTP status number, which counts only within a stream.
+// setCode sets the code of a failure if the provider's code is a word. A number is an HTTP status; it is used only within a stream, where the
+// failure has no status yet.
 func (f *failure) setCode(code any) {
 	if text := str(code); text != "" {
 		f.code = text
@@ -92,7 +93,7 @@ func (f failure) kind() Kind {
 		case "overloaded_error":
 			return KindOverloaded
 		case "server_error", "api_error", "timeout_error":
-			if f.status == 0 { // otherwise the status is more specific
+			if f.status == 0 { // an HTTP status would be more specific
 				return KindUnavailable
 			}
 		}
@@ -117,7 +118,7 @@ func (f failure) kind() Kind {
 		return KindInvalidRequest // no API answers at this address
 	case f.status == http.StatusNotFound:
 		return KindUnknownModel
-	case says("api key not valid"): // Google's 400
+	case says("api key not valid"): // Google answers HTTP 400 for a wrong key
 		return KindAuth
 	case f.status == 0 && f.typ != "invalid_request_error" && !strings.HasPrefix(f.code, "invalid_"):
 		return KindCut

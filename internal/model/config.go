@@ -28,14 +28,15 @@ const (
 
 // Ways to offer tools to a model, the values of Config.Tools.
 const (
-	ToolsAuto   = "auto"   // native, until the server reports that the model has no tool calling
-	ToolsNative = "native" // through the provider's interface for tools
-	ToolsFenced = "fenced" // described in the system prompt; calls are read from fenced blocks
+	ToolsAuto   = "auto"   // ToolsNative, until the server reports that the model has no tool calling; then ToolsFenced
+	ToolsNative = "native" // tools of the provider's interface
+	ToolsFenced = "fenced" // tools are described in the system prompt, and calls are read from fenced blocks
 )
 
-// Config describes the model and how to reach it. Only HTTP_PROXY and related variables of the environment count, and only if HTTPClient is nil.
+// Config describes the model and how to reach it. Of the environment, only HTTP_PROXY and related variables have an effect, and only if
+// HTTPClient is nil.
 type Config struct {
-	Provider string // one of the providers above
+	Provider string // Anthropic, OpenAI, Google, Azure or Compatible
 	Name     string // name of the model; the deployment for Azure
 	APIKey   string // required unless BaseURL is set; always required for Azure
 	// BaseURL is the address of another server with the provider's format; for Azure the endpoint, for Compatible the
@@ -49,8 +50,8 @@ type Config struct {
 	// MaxTokens limits the output of a turn, including reasoning. With 0 the server decides. Anthropic requires a
 	// limit, so it then gets 32,000, or less if the model has a lower limit.
 	MaxTokens     int
-	ContextWindow int    // size for Info; 0 means the known size of the model
-	Tools         string // one of the constants above; empty means ToolsAuto
+	ContextWindow int    // size of the context window in tokens, for Info; 0 means the known size of the model
+	Tools         string // ToolsAuto, ToolsNative or ToolsFenced; empty means ToolsAuto
 
 	// HTTPClient sends the requests; nil means a client with the standard library's transport. Redirects are never
 	// followed, because the next server would receive the key.

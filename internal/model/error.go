@@ -44,7 +44,7 @@ type Error struct {
 	Model      string
 	Status     int           // HTTP status; 0 if there was none
 	Message    string        // message of the provider, if it sent one
-	Remedy     string        // what the user can do, as an imperative
+	Remedy     string        // advice to the user, as an imperative
 	RetryAfter time.Duration // pause that the provider asks for; 0 if it asks for none
 
 	code    string // error code of the provider

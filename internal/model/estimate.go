@@ -48,7 +48,7 @@ func Estimate(text string) int {
 		part := text[:min(len(text), chunk)]
 		text = text[len(part):]
 		n, err := Vocabulary().Count(part)
-		if err != nil { // only if the vocabulary cannot split the text; a token has about four bytes
+		if err != nil { // the vocabulary cannot split the text; a token has about four bytes
 			n = len(part)/4 + 1
 		}
 		sum += n

@@ -18,7 +18,7 @@ import (
 //
 // Tildes may replace the backticks.
 type fenceReader struct {
-	tools   map[string]bool // names
+	tools   map[string]bool // names of the tools
 	id      string
 	onDelta func(Delta)
 

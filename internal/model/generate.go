@@ -17,18 +17,18 @@ import (
 // wire implements one wire format. Its methods may be called concurrently.
 type wire interface {
 	format() Format
-	// body returns a request without the fields that all formats share. most limits the output tokens; 0 means no limit.
+	// body returns the body of a request, without the fields that all formats share. most limits the output tokens; 0 means no limit.
 	body(req *Request, most int, parts []part) (object, error)
 	// answer returns a reader of one answer, which sends deltas and token counts to out.
 	answer(out *output) answer
-	// adapt changes the format of later requests, or sets plain, if an error tells how. It reports whether another
-	// attempt is worthwhile.
+	// adapt changes the form of later requests, or sets plain, if an error says what the server does not accept. It reports whether another attempt
+	// is worthwhile.
 	adapt(e *Error, plain *bool) bool
 }
 
 // answer assembles a turn from the events of a stream.
 type answer interface {
-	// take processes an event, given both decoded and raw. An error is a failure, or describes a fault of the stream.
+	// take processes an event, given both decoded and raw. The error is a failure that the provider reports, or describes a fault of the stream.
 	take(event object, data []byte) (done bool, err error)
 	// turn returns the complete turn without the fields that all formats share, or nil if the stream ended early.
 	turn() (*Turn, error)
@@ -157,7 +157,8 @@ func (c *client) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	}
 }
 
-// tooLong reports whether a pause is too long, so that the caller gets the error instead of another attempt.
+// tooLong reports whether a pause is longer than maxWait or lasts beyond ctx's deadline. The caller then gets the error instead of another
+// attempt.
 func tooLong(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return wait > maxWait || ok && time.Until(deadline) < wait

@@ -20,7 +20,8 @@ type Hider interface {
 	Input(c ToolCall) (json.RawMessage, error)
 }
 
-// opaque are the fields of Raw that only the provider can read, or that it must get back unchanged. The model wrote all other texts.
+// opaque are the fields of Raw that Hide does not change, because only the provider can read them or because the provider must get them back
+// unchanged. The model wrote all other texts.
 var opaque = map[Format]map[string]bool{
 	FormatMessages:  {"type": true, "id": true, "name": true, "signature": true, "data": true, "tool_use_id": true, "encrypted_content": true, "encrypted_index": true},
 	FormatResponses: {"type": true, "id": true, "name": true, "call_id": true, "status": true, "role": true, "encrypted_content": true},

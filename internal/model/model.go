@@ -33,8 +33,8 @@ type Request struct {
 	System   string
 	Messages []Message // oldest first; the last message is not the assistant's
 	Tools    []Tool
-	// OnDelta receives the output of the model, in order, from one goroutine, before Generate returns. The provider's stream
-	// waits for it. It may be nil.
+	// OnDelta receives the output of the model, in order, from one goroutine, before Generate returns. While OnDelta runs, the provider's stream is
+	// not read. OnDelta may be nil.
 	OnDelta func(Delta)
 	// OnLost receives the usage of each attempt that failed after the provider had begun to answer, because providers bill
 	// it. It is called from the same goroutine as OnDelta, and may be nil.
@@ -107,8 +107,8 @@ type Turn struct {
 	// Later requests of the conversation are sent without it too.
 	Plain bool   `json:"plain,omitempty"`
 	Text  string `json:"text,omitempty"`
-	// Whole is the answer including this turn, if it differs from the texts of the previous turns and Text. It differs if a hidden
-	// value was split between two turns.
+	// Whole is the text of the whole answer up to this turn, if a hidden value was split between two turns. Otherwise Whole is empty, and the answer
+	// is the texts of the previous turns followed by Text.
 	Whole    string        `json:"whole,omitempty"`
 	Calls    []ToolCall    `json:"calls,omitempty"` // each call needs a result before the next request
 	Stop     Stop          `json:"stop"`

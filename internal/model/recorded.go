@@ -70,7 +70,7 @@ func DigestOf(req *Request) Digest {
 	return Digest{System: digest(req.System), Tools: digest(tools), Messages: len(history), History: digest(history)}
 }
 
-// digest returns the first 64 bits of the SHA-256 of a value's JSON. That suffices without an adversary.
+// digest returns the first 64 bits of the SHA-256 of a value's JSON. Digests need not resist an adversary, so that suffices.
 func digest(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil { // the input of a call is invalid JSON, which no model of this package returns

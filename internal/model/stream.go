@@ -18,7 +18,7 @@ import (
 const (
 	maxErrorBody = 64 << 10               // maximum number of bytes read from the body of an error
 	maxEvent     = 32 << 20               // maximum size of one event of a stream, in bytes
-	maxEnd       = 100 * time.Millisecond // time between the last event and the end of the response, within which the connection can be reused
+	maxEnd       = 100 * time.Millisecond // maximum time between the last event and the end of the response; if it passes, the connection is not reused
 )
 
 // errSilent is the cause with which a request is cancelled if its server was silent for too long.

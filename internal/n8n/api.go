@@ -47,10 +47,10 @@ func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse
 // request is a request to the instance. Any method other than GET may change something.
 type request struct {
 	method string
-	path   string // below /api/v1
+	path   string // path below /api/v1
 	query  url.Values
 	body   any
-	sent   func() // called before the first byte of a request that may change something
+	sent   func() // called when the header of a request that may change something has been written
 }
 
 // get sends a GET request and decodes the answer.
@@ -153,7 +153,8 @@ func (x *exchange) broken(ctx context.Context, err error) error {
 	return &mcpclient.WithinError{Kind: mcpclient.KindConnectionLost, Message: message, Err: err}
 }
 
-// unclear returns the error for an answer that does not show what was done. A request that only reads is refused instead.
+// unclear returns the error for an answer that does not show what was done: a *mcpclient.WithinError, or a *refusal for a request that only
+// reads.
 func (x *exchange) unclear(status int, message string) error {
 	if x.reads() {
 		return refusef(status, "%s", message)
@@ -222,7 +223,7 @@ type page[T any] struct {
 // pageSize is the maximum number of elements that n8n returns at once.
 const pageSize = 250
 
-// list reads at most limit elements of a list from an offset on. It reads page by page, because n8n's cursors are opaque.
+// list reads at most limit elements of a list, from an offset on. It also requests the pages before the offset, because n8n's cursors are opaque.
 func list[T any](ctx context.Context, a *api, path string, query url.Values, offset, limit int) ([]T, error) {
 	all := []T{}
 	if query == nil {

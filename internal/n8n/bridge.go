@@ -138,7 +138,7 @@ func (b *bridge) called(id string) {
 	}
 }
 
-// toolName returns a name for a tool that is not taken yet.
+// toolName derives a tool's name from the name of a workflow. The result is not in taken.
 func toolName(name string, taken map[string]string) string {
 	words := ident.Words(strings.Map(func(r rune) rune {
 		if r < 128 {

@@ -86,7 +86,7 @@ func (p *property) choices() []any {
 
 func (p *property) hasChoices() bool { return p.Type == "options" || p.Type == "multiOptions" }
 
-// dynamic reports whether the choices come from the service, so that they are unknown here.
+// dynamic reports whether the choices come from the service that the node uses, so that they are unknown here.
 func (p *property) dynamic() bool {
 	return p.TypeOptions["loadOptionsMethod"] != nil || p.TypeOptions["loadOptions"] != nil || p.Arbitrary || len(p.Options) == 0
 }

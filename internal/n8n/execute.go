@@ -29,7 +29,7 @@ const (
 	lookups     = 2 * time.Second // time for finding an execution, in addition to waiting for its end
 	minPoll     = 50 * time.Millisecond
 	maxPoll     = 2 * time.Second
-	maxItems    = 20 // maximum number of items of the last node in an answer
+	maxItems    = 20 // maximum number of the last node's items in an answer
 
 	// callHeader identifies the call of a webhook. n8n stores the headers in the data of the execution, so that the execution can be found.
 	callHeader = "X-Harness-Call"

@@ -19,7 +19,7 @@ type Program struct {
 	// TakesInput means that Code reads the input of the webhook from the variable input.
 	TakesInput    bool
 	User, Session string // owner and session of the runs; an empty session gives each run its own
-	URL           string // address of the harness for n8n
+	URL           string // address at which n8n reaches the harness
 	Credential    string // name of Header Auth credentials in n8n that contain a key of the harness
 }
 

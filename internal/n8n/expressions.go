@@ -20,7 +20,7 @@ var codeFields = map[string]bool{"jsCode": true, "functionCode": true}
 var textFields = map[string]bool{"pythonCode": true, "html": true, "query": true, "sqlQuery": true, "content": true, "css": true, "code": true, "notes": true}
 
 var (
-	// forgotten matches an expression in a text that does not begin with =.
+	// forgotten matches an expression in a text without = at its beginning.
 	forgotten = startup.Regexp(`\{\{\s*\$(?:json|node|input|items?|binary|now|today|vars|env|execution|workflow|prevNode|itemIndex|runIndex|\()`)
 	// unopened matches an expression that lacks its first opening brace.
 	unopened = startup.Regexp(`(?:^|[^{])\{\s*\$(?:json|node|input|items?|binary|now|today|vars|\()[^{}]*\}\}`)
@@ -172,7 +172,7 @@ func eachText(value any, at *place, field string, visit func(text string, at *pl
 	}
 }
 
-// mapTexts returns a copy of a value with every text replaced by the result of with.
+// mapTexts returns a copy of a value in which the results of the function with replace all texts.
 func mapTexts(value any, field string, with func(text, field string) string) any {
 	switch v := value.(type) {
 	case string:
@@ -210,7 +210,7 @@ func textReferences(text, field string) (names []string) {
 	return names
 }
 
-// renameInText returns text, which is a text in a node, with each reference to the node called from changed to the name to.
+// renameInText returns a text of a node with another node renamed in every reference to it. from is the old name of that node, to the new one.
 func renameInText(text, field, from, to string) string {
 	if codeFields[field] {
 		return renameReferences(text, from, to)

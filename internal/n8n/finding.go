@@ -11,7 +11,7 @@ import (
 
 // finding is a problem of a workflow or a node.
 type finding struct {
-	Severity string `json:"severity"` // "error": it fails when it runs; "warning": it may fail
+	Severity string `json:"severity"` // "error": the workflow or node fails when it runs; "warning": it may fail
 	Code     string `json:"code"`
 	Node     string `json:"node,omitempty"`
 	Path     string `json:"path,omitempty"`

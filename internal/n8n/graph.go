@@ -5,9 +5,9 @@ type graph struct {
 	next     [][]int // successors by connections of the type main
 	into     []int   // number of these connections that lead to a node
 	data     []link  // the connections of the type main
-	from, to []int   // nodes at the ends of data
+	from, to []int   // indexes of the nodes at which each connection in data begins and ends
 
-	reaches [][]int // next, and edges from a node to the nodes that serve it, such as the model of an agent
+	reaches [][]int // edges of next, and edges from a node to the nodes that serve it, such as the model of an agent
 	serves  []bool
 }
 
@@ -38,7 +38,7 @@ func newGraph(nodes []object, all []link) *graph {
 	return g
 }
 
-// reach marks in seen all nodes that can be reached from the nodes from, including these, and returns the number of newly marked nodes.
+// reach marks in seen the nodes in from and all nodes to which they lead. It returns the number of newly marked nodes.
 func (g *graph) reach(seen []bool, from ...int) (marked int) {
 	var queue []int
 	mark := func(n int) {
@@ -61,8 +61,8 @@ func (g *graph) reach(seen []bool, from ...int) (marked int) {
 	return marked
 }
 
-// components numbers the strongly connected components (Tarjan's algorithm, without recursion): nodes of a cycle have the same number.
-// cyclic contains the numbers of components with a cycle. Nodes that are left out by without have the number -1.
+// components numbers the strongly connected components (Tarjan's algorithm, without recursion): nodes of a cycle have the same number. cyclic
+// contains the numbers of components with a cycle. A node whose element of without is true is left out and has the number -1.
 func components(next [][]int, without []bool) (number []int, cyclic map[int]bool) {
 	n := len(next)
 	if without == nil {

@@ -1,8 +1,8 @@
 // Package n8n offers an instance of n8n as servers inside this process: its nodes, templates, workflows and executions.
 //
-// The servers use the public API (/api/v1) with an API key. The descriptions of nodes come from a directory of packages or from a
-// login. A change takes one request if the API has one for it; a tool that needs several requests reports what was done and what
-// was not. If the outcome of a change is unknown, the error is a [mcpclient.WithinError], so that the gate reports the call as in doubt.
+// The servers use the public API (/api/v1) with an API key. The descriptions of nodes come from a directory of packages, or from the instance
+// after a login as a user. A change takes one request if the API has one for it; a tool that needs several requests reports what was done and
+// what was not. If the outcome of a change is unknown, the error is a [mcpclient.WithinError], so that the gate reports the call as in doubt.
 package n8n
 
 import (
@@ -82,7 +82,7 @@ func New(opts Options) (*Instance, error) {
 func (i *Instance) Configs() []mcpclient.Config {
 	secrets := []string{i.opts.APIKey, i.opts.Password}
 	for _, value := range i.opts.WebhookHeaders {
-		secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // also the value without a scheme such as Bearer
+		secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // the value itself, and the value without a scheme such as Bearer
 	}
 	var configs []mcpclient.Config
 	all := i.Servers()
@@ -92,7 +92,8 @@ func (i *Instance) Configs() []mcpclient.Config {
 	return configs
 }
 
-// Aliases returns the prefix by which tools of this package's servers can also be called, such as n8n_create_workflow. It returns nil for other servers.
+// Aliases returns the prefix by which tools of this package's servers can also be called, such as n8n_create_workflow. It returns nil for the
+// bridge and for servers of other packages.
 func Aliases(s mcpclient.Server) []string {
 	if s.Transport == mcpclient.TransportBuiltIn && strings.HasPrefix(s.Name, "n8n-") && s.Name != BridgeServer {
 		return []string{"n8n"}

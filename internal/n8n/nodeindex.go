@@ -14,7 +14,7 @@ import (
 //go:embed nodewords.txt
 var nodeWords string
 
-// usualWords returns words that people use for the work of a node, by its short name.
+// usualWords returns words that people use for the work of a node, by the short name of the node.
 var usualWords = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(nodeWords) {
@@ -25,7 +25,8 @@ var usualWords = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// nodeIndex finds nodes for requests in words. In the catalog's index, each node is a server of its own, with the name that people use.
+// nodeIndex finds nodes for requests in words. It uses the index of the catalog, in which each node takes the place of a server with the node's
+// display name.
 type nodeIndex struct {
 	names []string // node names, by index of the segment
 	parts []bool   // whether the node is a part, by index of the segment, see isPart

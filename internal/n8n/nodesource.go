@@ -21,8 +21,8 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// nodeSource reads the descriptions of nodes when they are first needed: from a directory of packages, or from the instance, where it logs in as a
-// user. After each period of recheck, it asks the instance again whether its version has changed.
+// nodeSource reads the descriptions of nodes when they are first needed: from a directory of packages, or from the instance, where it logs in as
+// a user. If the last comparison with the version of the instance is longer ago than recheck, get compares again.
 type nodeSource struct {
 	opts   Options
 	base   *url.URL
@@ -30,7 +30,7 @@ type nodeSource struct {
 
 	asking chan struct{} // holds an element while a caller asks n8n
 
-	mu      sync.Mutex // never held while n8n is asked
+	mu      sync.Mutex // guards types and checked; never held while n8n is asked
 	types   *nodeTypes
 	checked time.Time
 }
@@ -189,7 +189,7 @@ func (s *nodeSource) ask(ctx context.Context) (*nodeTypes, error) {
 	if len(types.Types) == 0 {
 		return nil, refusef(http.StatusBadGateway, "n8n describes no nodes at /types/nodes.json")
 	}
-	s.cache(types) // without a cache, the next process asks again
+	s.cache(types) // if the cache cannot be written, the next process asks n8n again
 	return types.build(), nil
 }
 
@@ -212,7 +212,7 @@ func (s *nodeSource) login(ctx context.Context) error {
 	case status == http.StatusUnauthorized:
 		return refusef(status, "the login at n8n was refused; correct n8n.email and n8n.password")
 	case status != http.StatusOK:
-		x.method = http.MethodGet // so that the failure is not reported as unknown outcome: a login can be repeated
+		x.method = http.MethodGet // a login can be repeated, so its failure must not be reported as an unknown outcome
 		return x.failure(status, header, answer, s.opts.Password)
 	}
 	return nil
@@ -272,5 +272,5 @@ func (s *nodeSource) cache(types *nodeTypes) {
 		return
 	}
 	disk.Sweep(s.opts.CacheDir, cachePrefix, "."+cachePrefix)
-	_ = disk.Replace(s.cachePath(), []byte(b.String()), 0o600) // without a cache, the next process asks again
+	_ = disk.Replace(s.cachePath(), []byte(b.String()), 0o600) // if the cache cannot be written, the next process asks n8n again
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// nodeType describes those versions of a node that have the same properties.
+// nodeType is one description of a node. It is valid for the versions in Version, which have the same properties.
 type nodeType struct {
 	Name           string         `json:"name"` // name with its package: n8n-nodes-base.slack
 	DisplayName    string         `json:"displayName"`
@@ -115,7 +115,7 @@ type nodeTypes struct {
 	Version string      `json:"version"` // version of the source
 	Types   []*nodeType `json:"types"`
 
-	byName map[string][]*nodeType // oldest first
+	byName map[string][]*nodeType // descriptions by name of the node, oldest first
 	names  []string
 	folded map[string][]string
 	index  func() *nodeIndex

@@ -172,7 +172,8 @@ func (c *change) remove(name string) {
 	c.targets(func(_ link, target object) (object, bool) { return target, text(target, "node") != name })
 }
 
-// targets replaces the targets of all connections by the results of with, and removes those for which with returns false.
+// targets calls the function with for the target of each connection. The result replaces the target; if its second value is false, the target is
+// removed.
 func (c *change) targets(with func(from link, target object) (object, bool)) (removed int) {
 	for from, byType := range c.connections {
 		kinds, _ := byType.(object)

@@ -63,7 +63,7 @@ func setParameter(n object, op operation) error {
 	return nil
 }
 
-// setAt returns in with the value at path replaced by value, or removed if value is nil.
+// setAt sets value at path inside the value in, and returns the changed in. If value is nil, setAt removes the value at path.
 func setAt(in any, path []any, value any) (any, error) {
 	if len(path) == 0 {
 		return value, nil

@@ -72,7 +72,8 @@ var unfinished = []string{
 	"missing_trigger", "unreachable_node", "missing_parameter", "missing_credentials", "unknown_credentials", "missing_response", "unused_response", "missing_nodes",
 }
 
-// acceptable checks a changed workflow and returns its remaining problems. The error lists errors that the change causes, or all if it activates the workflow.
+// acceptable checks a changed workflow and returns its remaining problems. The error lists the errors that the change causes. If the change
+// activates the workflow, the error lists all errors.
 func (i *Instance) acceptable(ctx context.Context, before workflow, c *change) (left []finding, err error) {
 	after := c.w
 	if c.active != nil {

@@ -71,7 +71,7 @@ func referenceAt(code string, i int) (reference, bool) {
 	return reference{from, from + len(written), unquote(written)}, true
 }
 
-// renameReferences returns code with each reference to the node called from changed to the name to.
+// renameReferences returns code with a node renamed in every reference to it. from is the old name of the node, to the new one.
 func renameReferences(code, from, to string) string {
 	var b strings.Builder
 	last := 0

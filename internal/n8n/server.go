@@ -98,7 +98,7 @@ func decode(data []byte, into any) error {
 	return d.Decode(into)
 }
 
-// hints are the annotations of a tool.
+// hints are the annotations of a tool: reads is read-only, destroys is destructive, repeats is idempotent, inside is not open-world.
 type hints struct{ reads, destroys, repeats, inside bool }
 
 // define returns a tool whose handler gets its input decoded. input and output describe the schemas: input contains the properties of an object, and a property

@@ -68,7 +68,7 @@ func rows(all []template, offset, limit int) []object {
 	return out
 }
 
-// foundRows returns the templates that a search found. The user's own templates contain what create_workflow accepts.
+// foundRows returns the templates that a search found. A row of one of the user's own templates has what create_workflow accepts.
 func foundRows(all []template, limit int) []object {
 	out := rows(all, 0, limit)
 	for i, row := range out {

@@ -54,7 +54,7 @@ func noted(nodes []object) string {
 	return ""
 }
 
-// queryUnpinned returns a query for workflows without their pinned data.
+// queryUnpinned returns a query that lists workflows and leaves out their pinned data.
 func queryUnpinned() url.Values { return url.Values{"excludePinnedData": {"true"}} }
 
 // Bounds of a folder of templates.

@@ -270,8 +270,9 @@ func complete(nodes []any, current []object, types *nodeTypes) ([]any, error) {
 	return out, nil
 }
 
-// settings returns the given settings that n8n accepts. current are the settings of the workflow that is changed, or nil for a new workflow. If n8n does not
-// accept a setting, settings drops it if it is unchanged, or if it means the default in a new workflow.
+// settings returns the given settings that n8n accepts. current are the settings of the workflow that is changed, or nil for a new workflow. A
+// setting that n8n does not accept is dropped if its value is unchanged, or if it is null or DEFAULT in a new workflow. Any other one is an
+// error.
 func settings(given, current object) (object, error) {
 	out := object{}
 	for _, key := range slices.Sorted(maps.Keys(given)) {

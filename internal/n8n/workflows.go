@@ -336,7 +336,7 @@ var readOnly = []string{
 	"versionCounter", "triggerCount", "shared",
 }
 
-// merge returns the input with the fields in Updates.
+// merge returns the input after the fields in Updates have replaced its own.
 func (in updateInput) merge() (workflowInput, error) {
 	out := in.workflowInput
 	for key := range in.Updates {

@@ -25,7 +25,7 @@ type condition struct {
 	pattern *regexp.Regexp           // nil if the condition has no pattern
 	from    patterns                 // accepted origins of the value; nil accepts any
 	allows  bool                     // whether the rule's action is allow
-	trusts  func(origin string) bool // reports whether an origin is trusted; nil unless the condition is of a destination
+	trusts  func(origin string) bool // reports whether an origin is trusted; nil for a condition that is not about destinations
 	// defaults is true if the condition applies to each destination of the tool. Such a condition has no path of its own.
 	defaults bool
 }
@@ -54,7 +54,7 @@ func number(text string) (n float64, ok bool) {
 	return n, (err == nil || errors.Is(err, strconv.ErrRange)) && !math.IsNaN(n)
 }
 
-// seen counts the values found at the path of a condition, including paths whose names a server may take for those of the path.
+// seen counts the values at the path of a condition. Values at a path that a server may read as the same path count too.
 type seen struct {
 	values, holding, alike int
 	misplaced              int // values that satisfy the condition except for their origin
@@ -83,7 +83,7 @@ func (r *rule) holds(found *found) bool {
 	return astray
 }
 
-// suffices reports whether the counts of a condition satisfy the rule. The number more is added to the values that hold. A rule that allows does not
+// suffices reports whether the counts of a condition satisfy the rule. The number more is added to the number of values that hold. A rule that allows does not
 // require a value at each of its destinations.
 func (r *rule) suffices(c *condition, s seen, more int) bool {
 	holding := s.holding + more
@@ -206,7 +206,7 @@ func property(name string) func(jsonpath.Step) (fits, alike bool) {
 // digits stays as it is.
 func fold(name string) string {
 	return cmp.Or(strings.Map(func(r rune) rune {
-		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) { // such as k for the Kelvin sign
+		for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) { // for example, the Kelvin sign becomes K
 			if next < r {
 				r = next
 			}

@@ -36,7 +36,7 @@ func overrides(of map[string][]string) (all []override) {
 	for _, tools := range slices.SortedFunc(maps.Keys(of), longest) {
 		o := override{tools: fullPattern(tools)}
 		for _, path := range of[tools] {
-			if steps, err := jsonpath.Parse(path); err == nil { // CheckDestinations has reported it
+			if steps, err := jsonpath.Parse(path); err == nil { // CheckDestinations has reported the error
 				o.destinations = append(o.destinations, destination.Destination{Path: path, Kind: "configured", Reason: "the configuration says so", Steps: steps})
 			}
 		}

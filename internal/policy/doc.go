@@ -1,4 +1,4 @@
-// Package policy decides about tool calls: it takes rules and a call, and returns a verdict. It has no state and asks no one.
+// Package policy decides about tool calls: a Policy takes a call and returns a verdict. A Policy has no state and asks no one.
 //
 // A call is judged once as a whole, and once for each origin of each token in its arguments. In each judgement the first
 // rule that matches decides; without one the answer is allow. The strictest judgement is the verdict on the call: deny,
@@ -7,9 +7,9 @@
 // Which rules count in a judgement depends on their key tokens:
 //
 //   - A rule with tokens counts in judgements of tokens only.
-//   - A rule without tokens counts in the judgement of the call. If it allows or denies, it counts in judgements of
-//     tokens too: a call that it allows may contain any token. If it asks, it does not: asking a person about destructive
-//     calls does not decide where data may go, and must not keep a later rule from denying that.
+//   - A rule without tokens counts in the judgement of the call. If it allows or denies, it counts in judgements of tokens too: a call that
+//     it allows may contain any token. If it asks, it does not count in judgements of tokens: a rule that asks about destructive calls does not
+//     decide where data may go, and a later rule must still be able to deny the call because of a token.
 //
 // Unknown facts count against the call. A token without origins, a caller without known roles, a program in an
 // unknown tier and arguments that are not JSON match the rules that ask or deny, but no rule that allows and mentions origins, roles, tiers or
@@ -21,17 +21,17 @@
 //
 // Arguments contain tokens in place of personal data, so conditions on args see the tokens.
 //
-// A condition with from is about the origin of a value. Call.Origin returns the origin. It is asked only about values at paths of such conditions.
-// A rule that allows must name one source of the whole value. For other rules, sources of parts and unknown origins match too (condition.comes).
+// A condition with from is about the origin of a value. Call.Origin returns the origin. Policy calls it for values at paths of such conditions
+// and at destinations, and for tokens if a rule has tokens.as. A rule that allows must name one source of the whole value. For other rules,
+// sources of parts and unknown origins match too (condition.comes).
 //
 // # A pure function
 //
 // policy gets a call as the gate sees it (tool, annotations, user, roles, arguments, tokens with their origins) and returns a verdict. It
 // has no state. config/policy.go reads the rules and the presets, and reports mistakes with their positions. The gate restores values
 // first, so that policy judges exactly the tokens whose values would be sent, and their origins. The gate asks again if the server, once
-// connected, reports other annotations than its recorded list. An answer from the journal, also a denial, consults no policy. The gate counts
-// calls for limits in the store: a verdict names the counter, and the count is incremented in one transaction before the call is
-// sent. The start record of a run, a task and a schedule stores the caller and their roles. When a program of a task begins, or a run
-// goes on, auth.Keys.Roles returns those roles that the caller still has. Unknown facts count against the call. docs/POLICY.md has the rules
-// for rules.
+// connected, reports other annotations than its recorded list. A recorded answer, also a denial, is replayed without policy. The gate counts
+// calls for limits in the store: a verdict names the counter, and the count is incremented in one transaction before the call is sent. The start
+// record of a run, a task and a schedule stores the caller and their roles. When a program of a task begins, or a run is continued,
+// auth.Keys.Roles returns those roles that the caller still has. docs/POLICY.md describes how to write rules.
 package policy

@@ -35,8 +35,8 @@ func full(server, name string) string {
 // pattern is a text with wildcards, split at the wildcards.
 type pattern []string
 
-// singlePattern, fullPattern and exactPattern compile patterns for names that are normalized by single, normalized by full, and
-// compared unchanged.
+// singlePattern, fullPattern and exactPattern compile patterns. They match, in this order, names normalized by single, names normalized by full,
+// and unchanged names.
 func singlePattern(text string) pattern {
 	if !strings.Contains(text, "*") {
 		return pattern{single(text)}

@@ -7,8 +7,8 @@ import (
 
 // ValueOrigin says where a value in the arguments of a call comes from.
 type ValueOrigin struct {
-	// Said are the sources of the whole value: "user" and full names of tools. It is only "code" if the value is in nothing but the program's text, and only
-	// "computed" if the value is in no source. It is empty if the origin is not known.
+	// Said are the sources of the whole value: "user" and full names of tools. If the value is in the program's text alone, the only source is
+	// "code"; if the value is in no known text, the only source is "computed". Said is empty if the origin is not known.
 	Said []string `json:"from"`
 	// Parts are the sources of parts of a value that is computed or in the code.
 	Parts []string `json:"parts,omitempty"`

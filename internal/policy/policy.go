@@ -45,7 +45,7 @@ type Call struct {
 	Sandbox      string          // tier that the program runs in; empty if unknown
 	Args         json.RawMessage // arguments with tokens in place of values
 	Tokens       []Token         // tokens in Args, each once
-	// Destinations are the destinations that the definition of the tool names: the arguments that say where it sends something.
+	// Destinations are the arguments that say where the call sends something, by the definition of the tool.
 	Destinations []destination.Destination
 	// Origin returns the origin of a string, or of the literal of a number, in Args; nil if origins are not known.
 	Origin func(value string) ValueOrigin
@@ -55,7 +55,7 @@ type Call struct {
 type Token struct {
 	Text    string   // [EMAIL_1]
 	Type    string   // EMAIL
-	Origins []string // where values came from: full names of tools, "task", "file", "input", "program"; empty if unknown
+	Origins []string // where the value came from: full names of tools, "task", "file", "input", "program"; empty if unknown
 }
 
 // Verdict is the decision on a call, or one judgement of it.
@@ -66,7 +66,7 @@ type Verdict struct {
 	Reason string `json:"reason"`           // text for people and programs; names the rule and the token, never a value
 	Token  string `json:"token,omitempty"`  // deciding token; empty if the call itself decided
 	Origin string `json:"origin,omitempty"` // origin of the token; empty if unknown
-	// Values are the origins of the values at the paths that traced conditions of rules name.
+	// Values are the values, with their origins, that conditions on the origin of a value have judged.
 	Values []Value `json:"values,omitempty"`
 
 	by     *rule  // rule with a limit that decided the call as a whole; nil if none did

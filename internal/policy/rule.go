@@ -27,8 +27,8 @@ type Rule struct {
 	Reason       string   `json:"reason,omitempty" key:"reason" doc:"Why, in words for people and programs."`
 }
 
-// When is the required annotations of a tool; nil accepts any value. A tool without annotations counts as destructive, open-world,
-// and neither read-only nor idempotent.
+// When are the annotations that a tool must have; a nil field accepts any. A tool without annotations counts as destructive, open-world, and
+// neither read-only nor idempotent.
 type When struct {
 	ReadOnly    *bool `json:"readOnly,omitempty" key:"readOnly" doc:"It changes nothing."`
 	Destructive *bool `json:"destructive,omitempty" key:"destructive" doc:"It may delete or overwrite something."`
@@ -49,14 +49,15 @@ type Condition struct {
 type Tokens struct {
 	Type []string `json:"type,omitempty" key:"type" doc:"Types of tokens, such as email; * stands for any text."`
 	From []string `json:"from,omitempty" key:"from" doc:"Where the value came from: full names of tools such as crm__*, task, file, program; resource is what servers answer but by tools."`
-	// As restricts a rule that allows to tokens which the user said and which only name a destination of the call.
+	// As, if set, restricts a rule with the action allow: the rule then counts only for tokens that the user said and that only name a destination
+	// of the call.
 	As string `json:"as,omitempty" key:"as" oneof:"destination" doc:"destination: only a token that the user said and that is, as a whole value, nothing but a destination of the call, such as a recipient; wherever else its value came from. For rules that allow."`
 }
 
-// origins are the names of origins that are not tools.
+// origins are the names that Tokens.From accepts besides names of tools.
 var origins = []string{"task", "file", "skill", "input", "code", "program", "catalog", "resource"}
 
-// valueOrigins are the names of the origins of values that are not tools.
+// valueOrigins are the names that Condition.From accepts besides names of tools.
 var valueOrigins = []string{"user", "code", "computed", "resource"}
 
 // fetched are the origins that the name resource stands for: answers of servers to requests other than tool calls.
@@ -152,7 +153,7 @@ type rule struct {
 	kinds, from  patterns // kinds and origins of tokens
 	conditions   []*condition
 	window       time.Duration // period of the limit
-	identity     string        // hash of a rule with a limit
+	identity     string        // hash of the rule, for the key of its counter; empty without a limit
 }
 
 // fitting returns the rules whose conditions other than tokens match a call, in order. found is what their conditions found in the arguments.
@@ -244,7 +245,8 @@ func (r *rule) explain(v *Verdict, tool string) string {
 	return text + r.origins(v)
 }
 
-// origins returns the part of a reason that says where a value comes from: one that a condition of r matched, else one that kept another rule from allowing.
+// origins returns the part of a reason that says where a value comes from. The value is one that matched a condition of r, or else one whose
+// origin kept another rule from allowing the call.
 func (r *rule) origins(v *Verdict) (text string) {
 	if r.Action == Allow || v.Token != "" {
 		return ""
