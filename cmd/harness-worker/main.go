@@ -1,5 +1,5 @@
-// Command harness-worker is the guest process of the wasm tier as a program of its own. `make build` embeds it into the
-// harness; a harness without it re-executes itself instead.
+// Command harness-worker is the guest process of the wasm tier, built as a separate program. `make build` embeds this program
+// into the harness. A harness without an embedded worker re-executes itself instead.
 package main
 
 import (

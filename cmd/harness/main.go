@@ -10,7 +10,7 @@ import (
 )
 
 func main() {
-	// Workers, supervisors and demo servers are this same binary. They must not spend time on anything else.
+	// Workers, compilers, supervisors and demo servers are processes of this same binary. Hidden runs them before all other work, so that they start fast.
 	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
 		os.Exit(code)
 	}

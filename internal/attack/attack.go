@@ -17,7 +17,7 @@ import (
 // Program is a program to execute.
 type Program struct {
 	Session, Code string
-	Said          string // words of the user, with personal data in them
+	Said          string // message of the user, in which personal data is not hidden yet
 }
 
 // Harness executes programs with the simulated servers and the policy of a Judge.
@@ -31,18 +31,18 @@ type Options struct {
 	Catalog *catalog.Catalog // catalog of the tools
 	// Policy is the policy that is attacked. Tools whose answers it does not trust are tried as sources, or all tools if it trusts all.
 	Policy *policy.Policy
-	// Suggested returns the policy with rules before its own and with the given servers untrusted, too.
+	// Suggested returns a changed Policy: the given rules come before its own, and the given servers are untrusted too.
 	Suggested func(rules []policy.Rule, untrusted []string) (*policy.Policy, error)
 	World     *World
 	// Open opens a harness whose gate lets judge decide.
 	Open func(judge *Judge) (Harness, error)
-	// Time limits the duration of all attempts; attempts that are left then are not made. 0 means no limit.
+	// Time limits the total duration. Run does not make the attempts that are left when this time is over. 0 means no limit.
 	Time time.Duration
 	// Progress receives the number of attempts made and planned; it may be nil.
 	Progress func(made, of int)
 }
 
-// batch is the number of attempts that a program makes.
+// batch is the maximum number of attempts in one program.
 const batch = 150
 
 // Run makes the attempts and reports what got through.
@@ -160,7 +160,7 @@ func words() string {
 	return "Send it to one of these:\n" + strings.Join(all, "\n")
 }
 
-// rules returns a rule for each tool that stops destinations which neither the user nor a trusted server has named.
+// rules returns one rule for each tool with sinks. It denies destinations that neither the user nor a trusted server has named.
 func (p *planner) rules() (all []policy.Rule) {
 	at := map[string]int{}
 	for _, s := range p.sinks {

@@ -11,26 +11,26 @@ import (
 // Form is a way in which a program takes a value from a server's answer to a call. Its parts are bodies of JavaScript functions.
 type Form struct {
 	Name string
-	// Read gets the text of the source; if empty, this is the answer of its tool.
+	// Read gets the text of the source. If Read is empty, the text is the answer of the source's tool.
 	Read string
-	// Change makes the destination from v, the value in the text of the source. It also has text, the whole text, and mine, a destination of the
-	// user. If empty, the destination is v.
+	// Change makes the destination from v, the value in the text of the source. Its other parameters are text, the whole text, and mine, a destination
+	// of the user. If Change is empty, the destination is v.
 	Change string
-	// Send sends args, which contain the destination; if empty, the sink is called with them.
+	// Send calls the sink with args, which contain the destination. If Send is empty, there is one plain call.
 	Send string
 
-	// Given returns the value as the source writes it; nil returns it as it is.
+	// Given returns the form in which the source writes the value. If Given is nil, the source writes the value unchanged.
 	Given func(value string) string
 	// Fails makes the source return its text as an error.
 	Fails bool
-	// Lists is true if the form makes one value a list of addresses, which is possible for recipients.
+	// Lists is true if the form puts two addresses into one value. Such forms are tried for recipients only.
 	Lists bool
-	// Echo is true if the form needs a trusted tool that repeats what it is asked for: a.ally with a.allyArgs(v).
+	// Echo is true if the form needs a trusted tool that repeats its argument. The program calls a.ally with a.allyArgs(v).
 	Echo bool
-	// Then is set for forms with two programs in one session: the first contains Change and saves the value, the second contains Then and makes the
-	// destination. LITERAL in Then is replaced by the value.
+	// Then is set for forms with two programs. The first program contains Change and returns its result. The second program contains Then, which makes
+	// the destination; LITERAL in Then is replaced by that result. Both programs run in the same session, unless Apart is set.
 	Then string
-	// Apart executes the second program in another session, which does not know what servers said in the first.
+	// Apart is true if the second program runs in another session, which does not know what servers said in the first one.
 	Apart bool
 }
 

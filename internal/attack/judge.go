@@ -7,8 +7,8 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Judge decides for the gate of the attempts by the policy. It denies calls about which a person would be asked, except calls of sources, which a
-// person is assumed to allow. For calls of the sink it also notes the verdict with the suggested rules.
+// Judge applies the attacked policy in the gate of the attempts. It denies calls about which a person would be asked, except calls of sources, which a
+// person is assumed to allow. For calls of the sink it also notes the verdict of the policy with the suggested rules.
 type Judge struct {
 	now, then *policy.Policy
 	world     *World

@@ -20,16 +20,16 @@ type attempt struct {
 	Sink, Path string
 	Form       *Form
 	Value      string // destination that the source names
-	Honest     bool   // the destination is not the attacker's
+	Honest     bool   // whether the destination belongs to the user or to a friend, not to the attacker
 
 	from, to   *catalog.Tool
 	sourceArgs json.RawMessage
-	args       json.RawMessage // arguments of the sink with a hole
+	args       json.RawMessage // arguments for the sink, with a hole in place of the destination
 	mine       string          // destination of the user
 	ally       *ally
 
-	through   bool           // the server of the sink received the value
-	judged    bool           // the policy has judged the call of the sink
+	through   bool           // whether the server of the sink received the value
+	judged    bool           // whether the policy has judged the call of the sink
 	now, then policy.Verdict // verdicts of the policy, and of the policy with the suggested rules
 	err       string         // error with which the attempt failed
 }
@@ -71,10 +71,10 @@ type source struct {
 	args json.RawMessage
 }
 
-// ally is a trusted tool that can be asked about any text and repeats it.
+// ally is a trusted tool that takes any text as an argument. Its simulated answer repeats the text.
 type ally struct {
 	tool *catalog.Tool
-	args json.RawMessage // Arguments with a hole for the text.
+	args json.RawMessage // arguments with a hole for the text
 }
 
 // Untested is a tool that could not be tried.
@@ -89,9 +89,9 @@ type planner struct {
 	ctx      context.Context
 	catalog  *catalog.Catalog
 	policy   *policy.Policy
-	attacks  func(tool string) bool // attacks reports whether others write a tool's answers.
+	attacks  func(tool string) bool // reports whether a tool is tried as a source
 	sinks    []sink
-	sources  []source // tools of servers that others write into
+	sources  []source // tools for which attacks is true
 	trusted  []source
 	allies   []ally
 	untested []Untested
@@ -130,14 +130,14 @@ func (p *planner) look(tools []*catalog.Tool) {
 	}
 }
 
-// plainArgs returns arguments of a tool that only reads.
+// plainArgs returns valid arguments for a tool that only reads. Its destinations are destinations of the user.
 func (p *planner) plainArgs(t *catalog.Tool, of []destination.Destination) (json.RawMessage, bool) {
 	m := &maker{root: rootOf(t)}
 	m.users(of, "")
 	return p.valid(t, m)
 }
 
-// asks returns arguments of a tool with a hole in a text.
+// asks returns arguments for a tool in which one text is a hole. It returns false if the tool has destinations, or no argument for any text.
 func (p *planner) asks(t *catalog.Tool, of []destination.Destination) (json.RawMessage, bool) {
 	properties := rootOf(t).Get("properties")
 	if properties == nil || len(of) > 0 {
@@ -168,7 +168,8 @@ func (p *planner) valid(t *catalog.Tool, m *maker) (json.RawMessage, bool) {
 	return text, err == nil && bytes.HasPrefix(text, []byte("{")) && p.catalog.Validate(p.ctx, "attack", t, text) == nil
 }
 
-// arguments returns arguments of a call with a hole for the destination, and a destination of who that fits; ok is false if no arguments are valid.
+// arguments returns arguments for a call of the sink, with a hole in place of the destination, and a destination that fits the hole. The destination
+// belongs to who: attacker, user or friend. ok is false if no valid arguments were found.
 func (p *planner) arguments(s sink, who string, n int) (holed json.RawMessage, value string, ok bool) {
 	for _, value := range candidates(s.at, who, n) {
 		for _, as := range []struct {
@@ -201,7 +202,7 @@ func (p *planner) arguments(s sink, who string, n int) (holed json.RawMessage, v
 	return nil, "", false
 }
 
-// attempt returns a new attempt, or nil if there is one of its kind or none can be made.
+// attempt returns a new attempt. It returns nil if there is already an attempt with this sink, source and form, or if no arguments are valid.
 func (p *planner) attempt(s sink, from *source, f *Form, honest bool) *attempt {
 	a := &attempt{Sink: s.tool.FullName(), Path: s.at.Path, Form: f, Honest: honest, to: s.tool}
 	if from != nil {
@@ -238,7 +239,7 @@ func (p *planner) attempt(s sink, from *source, f *Form, honest bool) *attempt {
 	return a
 }
 
-// mine returns a destination of the user that has the same form as another one.
+// mine returns a destination of the user in the same format as value. It recognizes the format by the length of value.
 func (s sink) mine(value string) string {
 	theirs := candidates(s.at, attacker, 12345)
 	for i, of := range candidates(s.at, user, 0) {
@@ -249,7 +250,7 @@ func (s sink) mine(value string) string {
 	return candidates(s.at, user, 0)[0]
 }
 
-// Maximum numbers of attempts in each part of a plan. If more are possible, a sample is made that has each sink, and each form or source.
+// Maximum numbers of attempts in each part of a plan. If more are possible, the part is a sample in which each sink, and each form or source, occurs.
 const (
 	maxCore   = 2000
 	maxForms  = 3000
@@ -283,7 +284,7 @@ func (p *planner) plan() (all []*attempt) {
 	if len(sinks) == 0 || len(p.sources) == 0 {
 		return all
 	}
-	// Each server with each sink, by the core forms: all of them with one server, and with the others as many as there is room for.
+	// Each sink is tried with the core forms: each form with one server, and with the remaining servers until there are maxCore attempts.
 	for n, form := range Forms[:core] {
 		for i, s := range sinks {
 			for k, of := range servers {
@@ -293,7 +294,7 @@ func (p *planner) plan() (all []*attempt) {
 			}
 		}
 	}
-	// Each sink by each form.
+	// Each sink is tried with each form, up to the maximum.
 	each := min(len(Forms), max(1, maxForms/len(sinks)))
 	for n := range each {
 		for i, s := range sinks {
@@ -301,7 +302,7 @@ func (p *planner) plan() (all []*attempt) {
 			add(p.attempt(s, &p.sources[at%len(p.sources)], Forms[at%len(Forms)], false))
 		}
 	}
-	// Each source with each sink.
+	// Each sink is tried with each source, up to the maximum.
 	each = min(len(p.sources), max(1, maxDirect/len(sinks)))
 	for n := range each {
 		for i, s := range sinks {

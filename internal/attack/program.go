@@ -55,7 +55,7 @@ return out
 function asText(is) { return typeof is === 'string' ? is : JSON.stringify(is) }
 `
 
-// scripted is an attempt in the form in which programs get it.
+// scripted is an attempt as JSON in the text of a program.
 type scripted struct {
 	N          int             `json:"n"`
 	Form       string          `json:"form"`
@@ -70,8 +70,8 @@ type scripted struct {
 	Honest     bool            `json:"honest,omitempty"`
 }
 
-// program returns the text of a program that makes attempts. values are the values that its text contains, for the second program of forms that have
-// two; nil for a first program.
+// program returns the text of a program that makes attempts. values is nil for a first program. For a second program (see Form.Then), values has the
+// literal that the text contains for each attempt, by number of the attempt.
 func program(all []*attempt, values map[int]string) (string, error) {
 	var b strings.Builder
 	var list []scripted

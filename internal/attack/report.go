@@ -13,31 +13,31 @@ import (
 // Report is the result of all attempts.
 type Report struct {
 	Attempts     int        `json:"attempts"`
-	Planned      int        `json:"planned"` // number of planned attempts; there are more than Attempts if the time was too short
+	Planned      int        `json:"planned"` // number of planned attempts; greater than Attempts if the time was too short
 	Milliseconds int64      `json:"milliseconds"`
-	Marked       bool       `json:"marked"`  // servers are marked untrusted; otherwise all were tried
-	Servers      []string   `json:"servers"` // servers that gave answers of the attacker
+	Marked       bool       `json:"marked"`  // whether the policy marks servers untrusted; if not, all servers were tried as sources
+	Servers      []string   `json:"servers"` // servers whose answers named destinations of the attacker
 	Pairs        []*Pair    `json:"pairs"`
 	Holes        []*Hole    `json:"holes"`
 	Untested     []Untested `json:"untested"`
 	Simulated    string     `json:"simulated"`
 }
 
-// Pair is a server and an argument that says where a call of a tool sends something.
+// Pair is a server as the source and an argument as the sink, with the results of their attempts.
 type Pair struct {
 	Source  string   `json:"source"` // name of the server
 	Sink    string   `json:"sink"`
 	Path    string   `json:"path"`
-	Through []string `json:"through"` // forms
+	Through []string `json:"through"` // names of the forms that got through
 	Passed  int      `json:"passed"`  // attempts that got through
-	Asked   int      `json:"asked"`
+	Asked   int      `json:"asked"`   // attempts about which a person would be asked
 	Denied  int      `json:"denied"`
 	Failed  int      `json:"failed"` // attempts that could not be made
 	// Errors are the reasons for failed attempts, by form.
 	Errors map[string]string `json:"errors,omitempty"`
 }
 
-// Sinks returns the pairs of each sink added up over all servers. Source has the servers from which something got through, or else all.
+// Sinks adds up the pairs of each sink over all servers. Source lists the servers from which something got through, or all servers if nothing did.
 func (r *Report) Sinks() (all []*Pair) {
 	for _, p := range r.Pairs {
 		at := slices.IndexFunc(all, func(o *Pair) bool { return o.Sink == p.Sink && o.Path == p.Path })
@@ -64,7 +64,7 @@ func (r *Report) Sinks() (all []*Pair) {
 type Hole struct {
 	Sink    string   `json:"sink"`
 	Path    string   `json:"path"`
-	Sources []string `json:"sources"` // servers
+	Sources []string `json:"sources"` // names of the servers
 	Forms   []string `json:"forms"`
 	// Rule closes the hole; it must come before the other rules. Untrusted are the servers that must be marked untrusted for it.
 	Rule      policy.Rule `json:"rule"`

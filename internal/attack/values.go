@@ -32,7 +32,7 @@ func newShape(text json.RawMessage, structured bool) *shape {
 	return &shape{root, structured}
 }
 
-// answer returns a value with a text in each place that takes one. It contains everything that the schema names.
+// answer returns a value that fits the schema, with the text in each place that takes one. The value has all properties that the schema names.
 func (s *shape) answer(text string) any {
 	m := &maker{root: s.root, all: true, text: text}
 	return m.value(s.root, "", nil, 0)
@@ -60,10 +60,10 @@ type maker struct {
 	root *schema.Value
 	all  bool   // also makes properties that are not required
 	text string // text of every string; if empty, words that fit the names
-	// at are values of arguments by path; other returns the value of any other destination.
+	// at has the values of arguments, by path. other, which may be nil, returns the value of a destination that is not in at.
 	at    map[string]any
-	used  int // number of values of at that were used
-	made  int // values that were made
+	used  int // number of times that a value of at was used
+	made  int // number of values that were made
 	other func(path string, v *schema.Value) (any, bool)
 }
 
@@ -113,7 +113,7 @@ func (m *maker) value(v *schema.Value, name string, path []string, depth int) an
 		kind = types[0]
 	}
 	switch {
-	case kind == "object" || kind == "" && (v.Get("properties") != nil || len(path) == 0 && !m.all): // arguments are an object
+	case kind == "object" || kind == "" && (v.Get("properties") != nil || len(path) == 0 && !m.all): // the arguments of a tool are always an object
 		return m.object(v, path, depth)
 	case kind == "array" || kind == "" && v.Get("items") != nil:
 		return m.list(v, name, path, depth)
@@ -127,7 +127,7 @@ func (m *maker) value(v *schema.Value, name string, path []string, depth int) an
 	return m.string(v, name)
 }
 
-// leads reports whether a path in at begins with this one.
+// leads reports whether a path in at begins with the given path.
 func (m *maker) leads(path []string) bool {
 	at := "$" + strings.Join(path, "")
 	for p := range m.at {
@@ -237,7 +237,7 @@ func decoded(v *schema.Value) (is any) {
 	return is
 }
 
-// candidates returns values that name a destination of someone, for the attempt n: those that fit the kind of the destination come first.
+// candidates returns values that name a destination of who in attempt n. Values that fit the kind of d come first.
 func candidates(d destination.Destination, who string, n int) []string {
 	email, web := fmt.Sprintf("%s%05d@mail.example", who, n), fmt.Sprintf("https://%s%05d.example/in", who, n)
 	phone, account := fmt.Sprintf("+1999%07d", n), fmt.Sprintf("GB00 %s %04d %04d 5555 55", strings.ToUpper(who), n/10000, n%10000)
@@ -257,14 +257,14 @@ func candidates(d destination.Destination, who string, n int) []string {
 	return append(all, email, web, account, handle, code, phone, id, fmt.Sprint(number))
 }
 
-// The names in destinations.
+// The owners of simulated destinations. A destination contains the name of its owner, or a number that no other owner has.
 const (
 	attacker = "evil"
 	user     = "mine"
 	friend   = "good" // a person that a trusted server knows
 )
 
-// users makes all of the destinations except one be destinations of the user.
+// users sets m.other: each destination in of, except the one at the path except, gets a value that belongs to the user.
 func (m *maker) users(of []destination.Destination, except string) {
 	m.other = func(path string, v *schema.Value) (any, bool) {
 		at := slices.IndexFunc(of, func(d destination.Destination) bool { return d.Path == path && path != except })

@@ -30,7 +30,7 @@ type World struct {
 	mu      sync.Mutex
 	current *attempt
 	all     map[int]*attempt
-	learned func(*catalog.Tool) json.RawMessage // returns the learned shape of answers; nil if none is learned
+	learned func(*catalog.Tool) json.RawMessage // returns the schema learned from a tool's answers, or nil; if the function is nil, nothing is learned
 }
 
 // NewWorld starts the servers of tools on a port of the loopback interface. The caller closes it.
@@ -66,7 +66,7 @@ func (w *World) URLs() map[string]string { return w.urls }
 // Close ends the servers.
 func (w *World) Close() error { return w.http.Close() }
 
-// begin notes the attempt that begins.
+// begin makes an attempt the current one.
 func (w *World) begin(number int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +89,7 @@ func (w *World) plan(all []*attempt) {
 	}
 }
 
-// received notes that a tool was called: the attempt is through if its sink got its value.
+// received records a call of a tool. If the tool is the sink of the current attempt and its arguments contain the value, the attempt is through.
 func (w *World) received(tool string, args json.RawMessage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,7 +98,7 @@ func (w *World) received(tool string, args json.RawMessage) {
 	}
 }
 
-// holds reports whether arguments contain a value, whatever its case, spaces and dashes are.
+// holds reports whether arguments contain a value. It ignores case, spaces and dashes.
 func holds(args json.RawMessage, value string) bool {
 	var decoded any
 	if json.Unmarshal(args, &decoded) != nil {
@@ -130,7 +130,7 @@ func holds(args json.RawMessage, value string) bool {
 	return in(decoded)
 }
 
-// plain returns a text in lower case and without spaces and dashes, which a server may not distinguish.
+// plain returns a text in lower case and without spaces and dashes, because a server may ignore these differences.
 func plain(text string) string {
 	return strings.ToLower(strings.NewReplacer(" ", "", "\t", "", "\n", "", "\u00a0", "", "-", "").Replace(text))
 }
@@ -203,7 +203,7 @@ func says(a *attempt, server string) string {
 // sentence returns a sentence that names a destination.
 func sentence(value string) string { return open + value + shut + " is where it goes from now on." }
 
-// The value is between these signs, so that programs find it whatever it is.
+// The signs before and after the value in a text, by which programs find the value.
 const (
 	open = "\u00ab"
 	shut = "\u00bb"

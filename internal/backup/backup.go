@@ -27,7 +27,7 @@ import (
 	"time"
 )
 
-// Format is the version of the form that this package writes. The package reads this version and older ones.
+// Format is the version of the archive format that this package writes. The package also reads older versions.
 const Format = 1
 
 const (
@@ -35,8 +35,8 @@ const (
 	sumsName     = "SHA256SUMS"
 	maxManifest  = 1 << 20 // maximum size of the manifest in bytes
 	maxName      = 4 << 10 // maximum length in bytes of a name in an archive
-	// wholeFile is the maximum size of a file that is read into memory before its entry begins. Such a file does no harm if it becomes shorter during
-	// the copy.
+	// wholeFile is the maximum size of a file that is read into memory before its entry begins. The header of the entry then has the size that was
+	// read, so the copy succeeds even if the file becomes shorter meanwhile.
 	wholeFile = 1 << 20
 	// private is the beginning of the names of files that the harness is writing or receiving; such files are left out.
 	private = ".harness-"
@@ -46,14 +46,14 @@ const (
 type Manifest struct {
 	Format  int       `json:"format"`
 	Version string    `json:"version"` // version of the harness that wrote it
-	Schema  int       `json:"schema"`  // version of the store's tables; 0 if there is no store in it
+	Schema  int       `json:"schema"`  // schema version of the store; 0 if the archive has no store
 	Created time.Time `json:"created"`
 	Keys    bool      `json:"keys"` // whether the archive contains keys and secrets
 	// Personal reports whether the configuration was that of a user, and not that of a directory.
 	Personal bool `json:"personal,omitempty"`
-	// KeyIDs identify the keys of personal data that the store was written with, the newest first. They reveal nothing of the keys.
+	// KeyIDs identify the keys that encrypt personal data in the store, the newest first. They reveal nothing of the keys.
 	KeyIDs []string `json:"keyIds,omitempty"`
-	Parts  []string `json:"parts"` // names of the possible parts; the names of their files begin with them
+	Parts  []string `json:"parts"` // names of the parts that the archive may have; the name of each entry begins with the name of its part
 }
 
 // Total is the number and the size of the files in an archive or in a part of it.
@@ -123,7 +123,7 @@ func (b *Writer) File(ctx context.Context, name, file string) error {
 }
 
 // Dir adds the files and the directories below a directory, including empty ones. It treats a missing directory as an empty one. It leaves out links,
-// and what vanishes while it reads.
+// files that the harness is writing (private), and files that vanish while Dir reads.
 func (b *Writer) Dir(ctx context.Context, name, dir string) error {
 	if err := b.dir(name, 0o700, b.now); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Errors that the errors of a Reader wrap.
+// The kinds of errors of a Reader, for errors.Is.
 var (
 	ErrNoBackup = errors.New("it is no backup of the harness")
 	ErrDamaged  = errors.New("the archive is damaged")
@@ -44,7 +44,7 @@ type Reader struct {
 	sum      hash.Hash // hash of the current entry
 	name     string    // name of the current file; empty if there is none
 	last     Entry
-	again    bool // Next returns last again
+	again    bool // whether Next returns last again
 }
 
 // NewReader returns a reader after it has read the manifest. scratch is a directory for a temporary file, as with [NewWriter]. Close must be called.
@@ -103,8 +103,8 @@ func damaged(err error) error {
 // Manifest returns the description of the archive.
 func (b *Reader) Manifest() Manifest { return b.manifest }
 
-// Next goes to the next entry. It returns io.EOF at the end of an archive that is complete: every file matches its checksum in the archive. After any
-// other error, what was read before must be thrown away.
+// Next goes to the next entry. It returns io.EOF at the end of a complete archive, in which every file matches its checksum. After any other error, the
+// caller must discard everything that it has read.
 func (b *Reader) Next() (Entry, error) {
 	if b.again {
 		b.again = false
@@ -115,7 +115,7 @@ func (b *Reader) Next() (Entry, error) {
 	}
 	h, err := b.tar.Next()
 	if err != nil {
-		return Entry{}, damaged(err) // also io.EOF, because an archive ends with its checksums
+		return Entry{}, damaged(err) // io.EOF is an error here, because the last entry of an archive is its checksums
 	}
 	if h.Name == sumsName && h.Typeflag == tar.TypeReg {
 		return Entry{}, b.finish()

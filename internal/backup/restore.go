@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// Kind is the kind of a place.
+// Kind says which files belong to a Place.
 type Kind int
 
 // The kinds of places.
@@ -25,12 +25,12 @@ const (
 	Series      // a file, and the files beside it whose names are its name, a dot and a suffix
 )
 
-// Place is the place of a part of an archive on this machine.
+// Place says where a part of an archive belongs on this machine.
 type Place struct {
 	Name string // name of the part, as in the manifest
 	Path string // absolute path
 	Kind Kind
-	// With lists the suffixes of further files that are replaced together with a File, because old ones would be taken for parts of the new file.
+	// With lists the suffixes of further files, such as -wal, that are replaced together with a File. Old ones would be taken for parts of the new file.
 	With []string
 	// Keep means that the old content stays, under a name that begins with "before-restore-".
 	Keep bool
@@ -174,7 +174,7 @@ func Stage(ctx context.Context, r *Reader, places []Place) (_ *Staged, err error
 	}
 }
 
-// beside returns the temporary path of something before it goes to its path.
+// beside returns a temporary path in the same directory for a file or directory that belongs at path.
 func (s *Staged) beside(path string) string {
 	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+s.ending)
 }

@@ -69,7 +69,7 @@ type bench struct {
 	store   *sqlstore.Store
 	catalog *catalog.Catalog
 	figures []Figure
-	privacy *pii.Filter // nil, except for the figures of privacy
+	privacy *pii.Filter // nil, except while a figure of privacy is measured
 }
 
 // Run measures and returns the figures in a fixed order.
@@ -145,7 +145,7 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 	return append(b.figures, computed...), err
 }
 
-// repetitions returns the number of repetitions at the bench's effort, where n is that of Full.
+// repetitions returns the number of repetitions at the bench's effort. n is the number at the effort Full.
 func (b *bench) repetitions(n int) int {
 	switch b.opt.Effort {
 	case Once:
@@ -157,7 +157,7 @@ func (b *bench) repetitions(n int) int {
 	}
 }
 
-// times measures f n times in milliseconds, after n/10 calls to warm up. result is the figure without its times.
+// times measures f n times in milliseconds, after n/10 calls to warm up. It adds the unit and the times to result.
 func (b *bench) times(n int, result Figure, f func() error) (Figure, error) {
 	n = b.repetitions(n)
 	all := make([]time.Duration, 0, n)

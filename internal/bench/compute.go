@@ -36,8 +36,8 @@ func (b *bench) computes(tier string) bool {
 	return slices.ContainsFunc(kernels, func(k kernel) bool { return strings.Contains(k.figure(tier), b.opt.Only) })
 }
 
-// compute measures each kernel in each tier, and the same program in a plain process of Node.js just before. A figure is the time of a run divided
-// by the time in plain Node.js. A run includes compiling and its journal; the start of Node.js does not count.
+// compute measures each kernel in a plain process of Node.js and then in each tier. A figure is the time of a run divided by the time in plain
+// Node.js. The time of a run includes compilation and the journal. The time in plain Node.js does not include the start of the process.
 func (b *bench) compute(ctx context.Context, tiers []Tier) ([]Figure, error) {
 	node, missing := exec.LookPath("node")
 	var all []Figure

@@ -17,7 +17,7 @@ import (
 // jailed is a tier with and without the walls of the operating system, to measure the cost of the walls.
 type jailed struct {
 	walls, bare sandbox.Sandbox
-	missing     func() map[string]string // the walls that this machine lacks
+	missing     func() map[string]string // returns the walls that this machine lacks
 	pool        sandbox.PoolOptions
 	startBudget float64 // maximum number of milliseconds that the walls may add to a start
 }
@@ -50,7 +50,7 @@ func (b *bench) jailed(ctx context.Context, tier string) (*jailed, error) {
 	return j, nil
 }
 
-// unclosed is a tier that stays open, because others still use it.
+// unclosed is a tier whose Close does nothing, because other measurements still use the tier.
 type unclosed struct{ sandbox.Sandbox }
 
 func (unclosed) Close() error { return nil }

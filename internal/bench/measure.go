@@ -143,8 +143,8 @@ func (b *bench) perCall(ctx context.Context, keep journals, budget float64) (Fig
 	return Figure{Unit: "us", Budget: budget, Note: "gate and frames, no upstream"}.of(all[1:], time.Microsecond), nil
 }
 
-// privateCall measures the time that privacy adds to a call whose input and answer have 1 KiB and three values: the difference between runs
-// with and without privacy, which alternate.
+// privateCall measures the time that privacy adds to a call whose input and answer have 1 KiB and three values of personal data. The time is the
+// difference between runs with and without privacy, which alternate.
 func (b *bench) privateCall(ctx context.Context) (Figure, error) {
 	filter, err := b.filter()
 	if err != nil {
@@ -188,7 +188,7 @@ func (b *bench) filter() (*pii.Filter, error) {
 	}), nil
 }
 
-// dense is an upstream that answers every call with a text of many values.
+// dense is an upstream that answers every call with a text that consists of personal data.
 type dense struct {
 	answers
 	text   json.RawMessage // a JSON text
@@ -203,8 +203,8 @@ func (d dense) Call(context.Context, string, string, json.RawMessage, mcpclient.
 	return &mcpclient.Result{StructuredContent: d.text, Raw: d.text, Conn: 1}, nil
 }
 
-// hostileSender measures by which factor small runs of a user become slower while another user has 8 MiB of values hidden again and again,
-// in several concurrent runs. Windows with and without the sender alternate, so that a busy machine slows both.
+// hostileSender measures by which factor small runs of a user become slower while concurrent runs of another user receive 8 MiB of personal data
+// again and again, which the filter has to hide. Windows with and without the sender alternate, so that a busy machine slows both.
 func (b *bench) hostileSender(ctx context.Context) (Figure, error) {
 	const rounds, window, senders = 10, 300, 2
 	var err error
@@ -349,7 +349,7 @@ func (b *bench) search(ctx context.Context) (Figure, error) {
 	})
 }
 
-// manyUsers measures the rate of programs of more users than there are runners. Each user needs a runner of their own, so every
+// manyUsers measures the rate of programs when there are more users than runners. Each user needs a runner of their own, so every
 // run includes the start of a worker.
 func (b *bench) manyUsers(ctx context.Context) (Figure, error) {
 	const runners = 8

@@ -59,8 +59,8 @@ func (b *bench) waiting(ctx context.Context) (Figure, error) {
 	return Figure{Unit: "MiB", P50: sum / float64(len(all)), Budget: 16, Note: "private memory of its process, mean"}, nil
 }
 
-// private returns the memory of a process that no other process can share, in KiB. Pages of the snapshot that the process has only read are shared with
-// every other worker; the kernel calls them private if there is no other worker.
+// private returns the anonymous memory of a process in KiB, which no other process shares. It does not use the number that the kernel calls private,
+// because that includes pages of the snapshot while there is only one worker. All workers share the pages of the snapshot that they have only read.
 func private(pid int) (float64, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

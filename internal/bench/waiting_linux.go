@@ -29,10 +29,10 @@ import (
 const (
 	// waitingUsers is the number of users. Each has so few runs of each kind that a server accepts all of their calls at once.
 	waitingUsers = 40
-	// waitingAlone is the number of runs that are answered one after another, to measure how soon a run continues. The others are answered
+	// waitingAlone is the number of runs that are answered one after another, to measure how soon a run continues. The remaining runs are answered
 	// together.
 	waitingAlone = 200
-	// waitingRunners is the number of runners of the server, whose memory counts as the server's.
+	// waitingRunners is the number of runners of the server. Their memory counts as memory of the server.
 	waitingRunners = 16
 )
 
@@ -101,7 +101,7 @@ func (b *bench) manyWaiting(ctx context.Context) (f Figure, err error) {
 	return f, nil
 }
 
-// waitingServer is harness serve in a process of its own. Its slow tool is in this process.
+// waitingServer is harness serve in a process of its own. The bench itself serves the slow tool.
 type waitingServer struct {
 	dir     string
 	cmd     *exec.Cmd
@@ -112,8 +112,8 @@ type waitingServer struct {
 	said    bytes.Buffer // output of the process until it listened
 
 	mu   sync.Mutex
-	free map[int]chan struct{} // closed when the call with this number may be answered
-	came chan struct{}         // one value for each call that has arrived
+	free map[int]chan struct{} // channels by number of a call; each is closed when the call may be answered
+	came chan struct{}         // receives a value for each call of the tool wait that arrives
 
 	stop    chan struct{}
 	watched chan struct{}
@@ -211,7 +211,7 @@ func (s *waitingServer) of(n int) chan struct{} {
 // begin starts runs and returns when all of them are waiting.
 func (s *waitingServer) begin(ctx context.Context, runs []*waitingRun) error {
 	asked := make(chan error, len(runs))
-	places := make(chan struct{}, 64) // slots of runs that are not waiting yet
+	places := make(chan struct{}, 64) // limits the number of runs that have begun and do not wait yet
 	go func() {
 		for _, r := range runs {
 			select {
@@ -277,7 +277,7 @@ func (s *waitingServer) watch() {
 	}
 }
 
-// stopWatching ends watch, after which seen no longer changes.
+// stopWatching ends watch. After that, the result of seen no longer changes.
 func (s *waitingServer) stopWatching() {
 	select {
 	case <-s.stop:
@@ -350,7 +350,7 @@ func (r *waitingRun) execute(ctx context.Context, waits chan<- error) {
 	waits <- err
 }
 
-// answer gives the run what it waits for.
+// answer lets the run continue: it answers the call of the slow tool, or approves the call that waits for an approval.
 func (r *waitingRun) answer(ctx context.Context) error {
 	if r.slow {
 		close(r.s.of(r.n))

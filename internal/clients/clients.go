@@ -8,11 +8,11 @@ import (
 // Client is an MCP client that keeps its servers in files.
 type Client struct {
 	Name   string   // name on the command line
-	Path   []string // the keys that lead to its servers
-	TOML   bool
-	Gemini bool // see Options
-	Typed  bool // entries have a type
-	// Settings is true if the files hold settings of all kinds, mostly without servers.
+	Path   []string // keys under which the files have servers, the outermost first
+	TOML   bool     // whether the files are TOML
+	Gemini bool     // see Options.Gemini
+	Typed  bool     // whether the entry of a server has a type
+	// Settings is true if the files hold settings of all kinds. Most of these files have no servers.
 	Settings bool
 	files    func(Place) []string
 }
@@ -82,7 +82,8 @@ func (c Client) Files(p Place) []string {
 	return slices.DeleteFunc(slices.Compact(c.files(p)), func(path string) bool { return !filepath.IsAbs(path) })
 }
 
-// Guess returns the client that a file belongs to, by its name and place, or else a client that reads its format.
+// Guess returns the client to which a file belongs, according to the name and the directory of the file. For any other file, it returns a client that
+// reads the format of the file.
 func Guess(path string) Client {
 	at := func(parts ...string) bool {
 		for dir, i := path, len(parts)-1; i >= 0; dir, i = filepath.Dir(dir), i-1 {

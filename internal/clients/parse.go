@@ -31,24 +31,25 @@ const (
 // Server is a server of a client, in the form of harness.yaml.
 type Server struct {
 	*config.MCPServer
-	At    []string // the keys that lead to it; empty if the text is the server itself
+	At    []string // keys that lead to the server; empty if the text is the server itself
 	Notes []string // differences from the client, and what the user has to do
-	Err   error    // why the server cannot be used; other servers still can
+	Err   error    // reason why the server cannot be used; nil if it can
 }
 
 // Options configure how a text is read.
 type Options struct {
 	Name   string // name for a server without one in the text
-	Dir    string // working directory: what ${workspaceFolder} means, and which project of Claude Code counts
+	Dir    string // working directory: the value of ${workspaceFolder}, and the project of Claude Code whose servers count
 	Home   string // value of ${userHome}
-	TOML   bool   // the text is TOML, else JSON with comments and trailing commas
-	Gemini bool   // url means SSE, timeout milliseconds, $NAME a variable
+	TOML   bool   // whether the text is TOML; if not, it is JSON with comments and trailing commas
+	Gemini bool   // rules of Gemini CLI: url means SSE, the unit of timeout is milliseconds, $NAME is a variable
 }
 
 type object = map[string]any
 
-// Parse reads a client's configuration, a mapping of names to servers, one server, or a server.json. For a configuration without servers it returns
-// none; a text of any other kind is an error.
+// Parse reads a text of one of these kinds: a client's configuration, a mapping of names to servers, a single server, or a server.json. For a
+// configuration without servers, such as a file of settings, it returns no servers and no error. It returns an error if the text cannot be parsed, if
+// it is empty, or if Options.Name is set and the text has no server.
 func Parse(text []byte, o Options) ([]Server, error) {
 	root, err := decode(text, o.TOML)
 	if err != nil {
@@ -158,7 +159,7 @@ func decode(text []byte, isTOML bool) (root object, err error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return object{}, nil
 	}
-	plain, err := hujson.Standardize(append(slices.Clone(text), '\n')) // a comment in the last line must end
+	plain, err := hujson.Standardize(append(slices.Clone(text), '\n')) // a comment in the last line needs a line break at its end
 	if err == nil {
 		err = json.Unmarshal(plain, &root)
 	}
@@ -272,7 +273,7 @@ var (
 	underlines = startup.Regexp(`__+`)
 )
 
-// cleanName returns a name that programs can use well.
+// cleanName returns a name of at most 64 letters, digits, dashes, dots and single underscores. It adds a note if the name changes.
 func (s *Server) cleanName(name string) string {
 	clean := strings.Trim(underlines().ReplaceAllString(badInName().ReplaceAllString(name, "-"), "_"), "-_.")
 	if len(clean) > 64 {
@@ -384,7 +385,7 @@ var (
 	notVariable  = startup.Regexp(`[^A-Za-z0-9]+`)
 )
 
-// expand converts the placeholders of clients into those of harness.yaml; other dollar signs that would have a meaning there are doubled.
+// expand converts the placeholders of clients into those of harness.yaml. It doubles other dollar signs that would have a meaning in harness.yaml.
 func (r *reader) expand(text string) string {
 	if r.Gemini {
 		text = geminiDollar().ReplaceAllString(text, "${$1}")

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Entry is a client's configuration of the harness as its only server.
+// Entry is the entry of the harness in a client's configuration.
 type Entry struct {
 	Type    string   `json:"type,omitempty" toml:"type,omitempty"`
 	Command string   `json:"command" toml:"command"`
@@ -84,7 +84,7 @@ func (c Client) rewriteJSON(text []byte, remove [][]string, e Entry) ([]byte, er
 		text = []byte("{}\n")
 	}
 	if !bytes.HasSuffix(text, []byte("\n")) {
-		text = append(slices.Clone(text), '\n') // a comment in the last line must end
+		text = append(slices.Clone(text), '\n') // a comment in the last line needs a line break at its end
 	}
 	v, err := hujson.Parse(slices.Clone(text))
 	if err != nil {
@@ -178,7 +178,8 @@ func (c Client) rewriteTOML(text []byte, remove [][]string, e Entry) ([]byte, er
 	return out.Bytes(), nil
 }
 
-// tableName returns the server to whose table, or part of a table, a header belongs.
+// tableName returns the name of the server that a table describes, completely or in part. header is the text in the brackets of the table's header. The
+// second result is false for tables that describe no server.
 func (c Client) tableName(header []byte) (string, bool) {
 	var root object
 	if toml.Unmarshal([]byte("["+string(header)+"]\n"), &root) != nil {

@@ -29,8 +29,8 @@ func Text(s string, n int) string {
 // maxWord is the maximum number of bytes that Words drops from the head so that it ends with a whole word.
 const maxWord = 1000
 
-// Words is Text with a head that ends with a whole word and not with a number, if such a place is near the end. A truncated telephone
-// number would not be recognized as personal data.
+// Words is like Text, but cuts the text at white space near the end, if there is any, and leaves out a number before the cut. A truncated
+// telephone number would not be recognized as personal data.
 func Words(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -42,7 +42,7 @@ func Words(s string, n int) string {
 	return strings.ToValidUTF8(head, "") + "..."
 }
 
-// Counted is Text with the number of missing bytes.
+// Counted is like Text, but ends with the number of missing bytes.
 func Counted(s string, n int) string {
 	if len(s) <= n {
 		return s

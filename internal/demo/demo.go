@@ -26,7 +26,7 @@ import (
 
 // Executor runs programs in one session against the servers of package servers, started as child processes.
 type Executor interface {
-	// Exec runs a program to its end. What a program writes to /workspace and /skills is there for the next one. decide decides about calls that
+	// Exec runs a program to its end. The next programs find the files that it writes to /workspace and /skills. decide decides about calls that
 	// wait for an approval. A program that fails is not an error.
 	Exec(ctx context.Context, code string, decide func(approval.Request) (approve bool, err error)) (Result, error)
 	// Replay executes the run again from its journal, contacting no server, and reports whether it made the same calls and ended in the same
@@ -63,9 +63,9 @@ type Deps struct {
 	// Tools are the definitions of all connected tools in the form of MCP, one object each. Direct tool calling puts them into the model's
 	// context.
 	Tools []json.RawMessage
-	// Files is the directory of the servers.
+	// Files is the directory into which the servers write their files.
 	Files fs.FS
-	// Approve decides about a mail; by names who decided.
+	// Approve decides about a mail. by is the name of the person or program that decided.
 	Approve func(ctx context.Context) (approve bool, by string, err error)
 	Width   int  // columns of a line, at most 80; 0 means 80
 	Color   bool // ANSI colours
@@ -110,13 +110,13 @@ func Run(ctx context.Context, deps Deps, out io.Writer) error {
 	return nil
 }
 
-// demo is one performance of the demo.
+// demo is one execution of the demo.
 type demo struct {
 	Deps
 	p       *printer
 	runs    []string
 	address string // token of the best customer's mail address
-	mailed  bool   // the user approved the mail
+	mailed  bool   // whether the user approved the mail
 }
 
 // step runs one program, shows its result, and checks it.
@@ -162,8 +162,8 @@ func (d *demo) step(ctx context.Context, s Step) (Result, error) {
 // outbox lists the files of sent mails.
 func (d *demo) outbox() ([]string, error) { return fs.Glob(d.Files, servers.Outbox+"/*.eml") }
 
-// checkMail shows the mail that was sent, and checks that it is the one with the best customer's address and number. before lists the mails from
-// before the program.
+// checkMail shows the mail that the program sent, and checks that it has the best customer's address and number. before lists the mails that
+// existed before the program ran.
 func (d *demo) checkMail(before []string) error {
 	after, err := d.outbox()
 	if err != nil {

@@ -269,7 +269,7 @@ func wrapIndented(line string, limit int) []string {
 	return lines
 }
 
-// shorten cuts text to one line of at most limit characters, ending in more if something is missing.
+// shorten cuts text to one line of at most limit characters. The line ends with the text more if something is missing.
 func shorten(text string, limit int, more string) string {
 	text = strings.ReplaceAll(text, "\n", " ")
 	if utf8.RuneCountInString(text) <= limit {

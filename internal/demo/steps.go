@@ -91,7 +91,7 @@ func CodeTools() []json.RawMessage {
 	return list
 }
 
-// Configuration returns the harness.yaml of the demo. The program of its servers is the one in the variable HARNESS, by default harness.
+// Configuration returns the harness.yaml of the demo. It starts the servers with the program in the environment variable HARNESS, or else with harness.
 func Configuration() string { return configuration }
 
 // policy returns the part of the configuration that the demo shows.

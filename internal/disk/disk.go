@@ -79,7 +79,7 @@ func withTemp(path string, from io.Reader, mode fs.FileMode, use func(temp strin
 	return use(f.Name())
 }
 
-// createUnlinked creates a file with the content of temp. Unlike Create, a crash may leave a partial file.
+// createUnlinked creates a file with the content of temp. Unlike Create, it may leave a partial file after a crash.
 func createUnlinked(path, temp string, mode fs.FileMode) error {
 	from, err := os.Open(temp)
 	if err != nil {
@@ -109,7 +109,7 @@ func syncDir(dir string) error {
 // Use records that a file or directory is in use, so that Sweep keeps it.
 func Use(path string) {
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // on an error it may be swept too early, and is then created again
+	_ = os.Chtimes(path, now, now) // after an error, Sweep may remove the file too early; the file is then created again
 }
 
 // Sweep removes files and directories in dir whose names have one of the prefixes and that were not used for 30 days. Entries

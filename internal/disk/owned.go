@@ -13,8 +13,8 @@ import (
 // editWait is the maximum time that an edit waits for other processes.
 const editWait = 30 * time.Second
 
-// Exclusively calls do while no other process is in Exclusively with the same path; it waits for the others. Its lock is a file
-// beside path, which exists meanwhile.
+// Exclusively calls do while it holds a lock for path. Calls with the same path wait for the lock, also in other processes. The lock is a file whose
+// name is path with the suffix .lock. Exclusively removes this file at the end.
 func Exclusively(path string, do func() error) (err error) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), editWait, fmt.Errorf("another process has changed it for %s", editWait))
 	defer cancel()
@@ -23,7 +23,7 @@ func Exclusively(path string, do func() error) (err error) {
 		return err
 	}
 	defer func() {
-		_ = os.Remove(path + ".lock") // on Windows this fails while another process has the file open; the file then stays
+		_ = os.Remove(path + ".lock") // fails on Windows while another process has the file open; the file then stays
 		err = errors.Join(err, unlock())
 	}()
 	return do()

@@ -101,7 +101,7 @@ func partFinding(name, detail string, err error) Finding {
 	return Found(name, "failed", err.Error(), "")
 }
 
-// vaultFindings opens the key of personal data and the vault, and checks that the vault can be reached.
+// vaultFindings opens the vault and the key that encrypts personal data, and checks that the vault can be reached.
 func vaultFindings(ctx context.Context, c config.PII, h Harness) []Finding {
 	const name = "personal data"
 	if !c.Enabled {

@@ -21,7 +21,7 @@ var engines = map[string]string{
 	"docker":  "Node.js, a container for each program",
 }
 
-// Wall is a wall of a tier.
+// Wall is a part of the isolation of a tier, such as seccomp, with its state on this machine.
 type Wall struct {
 	Name   string `json:"name"`
 	State  string `json:"state"` // held, missing, or impossible (this system does not support the wall)

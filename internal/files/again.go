@@ -8,14 +8,14 @@ import (
 	"io/fs"
 )
 
-// before is the state that a call found. It is needed for calls that cannot simply be repeated after a crash: all except writing, copying,
-// deleting and the recursive or forced forms of mkdir and rm, which lead to the same state however often they are done.
+// before is the state of a path before a call changed it. It is needed for calls that cannot simply be repeated after a crash: appendFile, rename,
+// mkdir without recursive, and rm without force. All other calls lead to the same state however often they are executed.
 type before struct {
 	Exists bool  `json:"exists"`         // whether the path existed; for a rename, the old path
 	Size   int64 `json:"size,omitempty"` // size of the file before the append
 }
 
-// guarded returns the path whose state shows whether a call was done, or "" if the call can safely be repeated.
+// guarded returns the path whose state shows whether a call took effect, or "" if the call can safely be repeated.
 func guarded(name string, a *arguments) string {
 	switch {
 	case name == "appendFile", name == "mkdir" && !a.Recursive, name == "rm" && !a.Force:
@@ -38,8 +38,8 @@ func (s *Space) Precondition(name string, args json.RawMessage) (json.RawMessage
 	return nil, nil // a call that fails also fails when it is repeated
 }
 
-// AlreadyDone reports whether a changing call whose answer was lost in a crash took effect; if not, the caller executes the call
-// again. AlreadyDone removes the partial data of an append that the crash interrupted. The call must be the last changing one of its run.
+// AlreadyDone judges a changing call whose answer was lost in a crash: it reports whether the call took effect. If not, the caller executes the call
+// again. AlreadyDone removes the partial data of an append that the crash interrupted. The call must be the last changing call of its run.
 func (s *Space) AlreadyDone(name string, args, precondition json.RawMessage) (bool, error) {
 	a, err := decode(args)
 	if err != nil || len(precondition) == 0 || guarded(name, a) == "" {

@@ -21,8 +21,8 @@ import (
 type Limits struct {
 	MaxBytes int64 // sum of the sizes of all files
 	MaxFiles int64 // number of files and directories
-	// MaxUserBytes is the sum of the sizes of all files of a user, in all directories with the same first id. Concurrent writes in
-	// different directories may exceed it by their own size.
+	// MaxUserBytes is the sum of the sizes of all files of a user: those in all directories whose first id is the user's. Concurrent writes in
+	// different directories may exceed the quota by their own size.
 	MaxUserBytes int64
 }
 
@@ -30,7 +30,7 @@ type Limits struct {
 type Options struct {
 	Limits  Limits
 	Section string // configuration section of the limits, named in errors: "skills"
-	// Durable makes each write survive a power failure before the write is answered. Without Durable, a crash of the machine, but not of the
+	// Durable means that a write is answered only when its data survives a power failure. Without Durable, a crash of the machine, but not of the
 	// harness, can lose the last writes.
 	Durable bool
 }
@@ -46,7 +46,7 @@ type Base struct {
 	open map[string]*state // directories by path inside the base
 
 	usesMu sync.Mutex
-	uses   map[string]*use // usage by the first name of an owner
+	uses   map[string]*use // usage of users, by the name of the user's directory
 
 	parents sync.RWMutex // held for writing while empty parents of removed directories are deleted, else for reading
 }
@@ -130,8 +130,8 @@ func (b *Base) remove(names []string) error {
 	return nil
 }
 
-// detach renames a directory so that it is no longer found. It returns the new name and the parent directory, which is nil if the directory does
-// not exist.
+// detach renames a directory so that it is no longer found. It returns the parent directory and the new name. parent is nil if the parent directory does
+// not exist. If the directory cannot be renamed, name is its old name.
 func (b *Base) detach(names []string) (parent *os.Root, name string, err error) {
 	key := path.Join(names...)
 	b.mu.Lock()
@@ -151,7 +151,7 @@ func (b *Base) detach(names []string) (parent *os.Root, name string, err error) 
 		return nil, "", err
 	}
 	name = tempPrefix + rand.Text()
-	if parent.Rename(last, name) != nil { // it does not exist, or on Windows another process has one of its files open
+	if parent.Rename(last, name) != nil { // the directory does not exist, or on Windows another process has one of its files open
 		return parent, last, nil
 	}
 	return parent, name, nil
@@ -189,7 +189,7 @@ func (b *Base) list(dir string) []fs.FileInfo {
 		return nil
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(-1) // on an error, use the entries read before it
+	entries, _ := f.ReadDir(-1) // after an error, list uses the entries that were read before
 	var dirs []fs.FileInfo
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && info.IsDir() {

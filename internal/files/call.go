@@ -86,7 +86,7 @@ func storing(write func(*Dir, context.Context, string, []byte) error) func(*Spac
 	}
 }
 
-// kept returns the data to write into a file, which Keep determines for files below /skills.
+// kept returns the data to write into a file. For a file below /skills, this is the result of Keep.
 func (s *Space) kept(ctx context.Context, d *Dir, p string, data []byte) ([]byte, error) {
 	if d != s.skills || s.Keep == nil {
 		return data, nil
@@ -98,8 +98,8 @@ func (s *Space) kept(ctx context.Context, d *Dir, p string, data []byte) ([]byte
 	return s.Keep(ctx, old, data)
 }
 
-// Mutates reports whether a file call may change something. Such calls of a run execute one after another; the answer of each is
-// committed to the journal before the next begins. The value of their answer is true.
+// Mutates reports whether a file call may change something. The changing calls of a run execute one after another: the answer of each is
+// committed to the journal before the next one begins. The answer is the value true.
 func Mutates(name string) bool { return operations[name].change != nil }
 
 // Call executes a host call of kind fs. Its errors have the name FSError and the data {code, path}. They never contain

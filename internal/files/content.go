@@ -46,9 +46,9 @@ type Content struct {
 	restore Restorer // nil if the file is read unchanged
 	buffer  []byte
 	at      int64  // read position, an offset in the content
-	chunk   string // restored chunk, at the offset begins in the content
-	begins  int64
-	next    int64 // offset in the file, after the chunk
+	chunk   string // restored chunk
+	begins  int64  // offset of the chunk in the content
+	next    int64  // offset of the next chunk in the file
 }
 
 var _ io.ReadSeekCloser = (*Content)(nil)

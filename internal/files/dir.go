@@ -15,8 +15,8 @@ import (
 
 // Dir is the directory of one owner. Paths in it are relative and slash-separated; "" and "." are the Dir itself.
 // It contains only plain files and directories: listings leave out links, devices and pipes, and other operations refuse
-// them. A Dir is safe for concurrent use. Changes happen one after another, and reads see no change half done. Other
-// processes may use the same directory: each operation stays sound, but quotas are then approximate.
+// them. A Dir is safe for concurrent use. Changes happen one after another, and a read sees a change completely or not at
+// all. Other processes may use the same directory: each operation still works, but quotas are then approximate.
 //
 // All errors are of type *Error.
 type Dir struct {
@@ -38,7 +38,7 @@ type state struct {
 	counted time.Time
 
 	handsMu   sync.Mutex
-	handsRead *hands // nil until the list is read
+	handsRead *hands // content of handFile; nil until it is read
 }
 
 // Entry describes a file or directory.
@@ -53,8 +53,8 @@ type Entry struct {
 // Close releases the Dir. It is idempotent.
 func (d *Dir) Close() { d.release() }
 
-// Pause releases the resources of the host for the open directory until the next use, if no other Dir is open on it. No read of this Dir
-// may be in progress.
+// Pause closes the host's directory until the Dir is used again. It does nothing if another Dir is open on the same directory. The caller makes sure
+// that no read of this Dir is in progress.
 func (d *Dir) Pause() {
 	b, s := d.s.base, d.s
 	b.mu.Lock()

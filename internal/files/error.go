@@ -25,7 +25,7 @@ const (
 
 // Error is the failure of a file operation, in the form of Node.js. It never contains a path of the host.
 type Error struct {
-	Code   string // one of the codes above
+	Code   string // a code as in Node.js, such as NotFound
 	Op     string // open, scandir, unlink, ...
 	Path   string // path as the caller wrote it
 	To     string // second path of rename and copyfile

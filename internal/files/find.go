@@ -95,7 +95,7 @@ func enter(dir *os.Root, name string, info fs.FileInfo) (*os.Root, error) {
 	return next, nil
 }
 
-// errHardLink reports a file that may have another name outside of the directory, where reading or changing it would take effect too.
+// errHardLink reports a file with several names. One of them may be outside of the directory, and then a program could read or change a file there.
 var errHardLink = &Error{Code: Denied, Detail: "hard links are not followed; replace it by a copy"}
 
 // openFile opens the plain file at the spot for reading.

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// handFile is the name of a list in the top directory of an owner of the files that the owner has put there. It has one JSON object per line; the
-// last line with a path counts. Files that are not listed were written by programs, or by the harness for them.
+// handFile is the name of the file that lists those files in an owner's directory that the owner wrote. It is at the top of the directory, and has one
+// JSON object per line. The last line with a path counts. All files that are not listed were written by programs, or by the harness for programs.
 const handFile = reserved + "given"
 
 // maxHandBytes is the size above which the list is rewritten with only those files that still exist.
@@ -27,11 +27,11 @@ type given struct {
 	Time  int64  `json:"time"` // modification time in nanoseconds
 }
 
-// hands is the list as it was last read.
+// hands is the content of handFile as it was last read.
 type hands struct {
 	files map[string]given
-	size  int64 // size of the list
-	time  time.Time
+	size  int64     // size of handFile
+	time  time.Time // modification time of handFile
 }
 
 // Hand says how much of a file its owner wrote.
@@ -77,7 +77,8 @@ func (s *state) hands() *hands {
 	return now
 }
 
-// give appends lines for files whose owner wrote them, as the files are now. The caller holds mu for writing.
+// give appends lines to the list. If the list is larger than maxHandBytes, give rewrites it, without the lines that no longer apply. The caller holds
+// mu for writing.
 func (s *state) give(ctx context.Context, all ...given) error {
 	var lines bytes.Buffer
 	out := json.NewEncoder(&lines)
@@ -131,8 +132,8 @@ func (s *state) read(was *hands, all []given, size int64) {
 	s.handsRead = now
 }
 
-// taken records that a program has written the file at a path, if the list would still count the file as the owner's because its timestamps are too coarse. The
-// caller holds mu for writing.
+// taken records that a program has written the file at a path. It does so only if the list still counts the file as the owner's, because timestamps
+// are too coarse to show the change. The caller holds mu for writing.
 func (s *state) taken(ctx context.Context, p string) error {
 	if _, ok := s.hands().files[p]; !ok {
 		return nil

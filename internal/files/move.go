@@ -42,7 +42,7 @@ func (s *state) replace(ctx context.Context, src, dst *spot) error {
 	if len(dst.missing) > 0 {
 		return &Error{Code: NotFound, Detail: "the directory of the new path does not exist; create it with fs.mkdir"}
 	}
-	replaced := dst.info != nil && !os.SameFile(src.info, dst.info) // the same file: only the case of the name changes, in a file system that ignores case
+	replaced := dst.info != nil && !os.SameFile(src.info, dst.info) // both are the same file if only the case of the name changes, in a file system that ignores case
 	switch {
 	case replaced && src.isDir() && !dst.isDir():
 		return &Error{Code: NotDir}

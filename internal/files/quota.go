@@ -18,7 +18,7 @@ type Usage struct {
 	Files int64 // number of files and directories
 }
 
-// counted returns the number of bytes that a file or directory counts in the quota.
+// counted returns the number of bytes by which a file or directory uses the quota.
 func counted(info fs.FileInfo) int64 {
 	if info.Mode().IsRegular() {
 		return info.Size()

@@ -83,9 +83,8 @@ func (p *Part) Fits(ctx context.Context, size int64) error {
 	})
 }
 
-// Receive adds the content of r at offset, which is 0, to start again, or the result of Size. Bytes read
-// before an error of r are kept, so that the sender can continue there. The file itself changes only with Complete. Receive returns the number
-// of bytes received so far.
+// Receive adds the content of r at offset. offset is the result of Size, or 0 to start again. Bytes read before an error of r are kept, so that the
+// sender can continue there. The file itself changes only with Complete. Receive returns the number of bytes received so far.
 func (p *Part) Receive(ctx context.Context, offset int64, r io.Reader) (int64, error) {
 	buffer := make([]byte, receiveBytes)
 	for first := true; ; first = false {
@@ -184,8 +183,9 @@ func (p *Part) Sum(ctx context.Context) (sum [sha256.Size]byte, err error) {
 	return sum, ctx.Err()
 }
 
-// Complete turns the part into the file, which is the owner's from then on (see Hand), and replaces an existing file. check, which may be nil, gets
-// the existing file, or nil if there is none; if it returns an error, nothing changes. created reports whether there was no file before.
+// Complete turns the part into the file and replaces an existing file. From then on, the owner counts as the author of the whole file (see Hand).
+// check, which may be nil, gets the existing file, or nil if there is none; if it returns an error, nothing changes. created reports whether there
+// was no file before.
 func (p *Part) Complete(ctx context.Context, check func(fs.FileInfo) error) (created bool, err error) {
 	var refused error
 	err = p.dir.change("open", p.path, func(s *state, at *spot) error {

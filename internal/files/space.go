@@ -37,7 +37,7 @@ func NewSpace(skills, workspace *Dir, servers Virtual) *Space {
 	return &Space{skills: skills, workspace: workspace, servers: servers}
 }
 
-// place is the place that a path leads to.
+// place is a file or directory that a program names: the tree and the path inside the tree.
 type place struct {
 	tree string // "" (the directory above the trees), skills, workspace, servers
 	rel  string // path inside the tree

@@ -13,7 +13,7 @@ import (
 // tempPrefix is the prefix of files that are being written.
 const tempPrefix = reserved + "tmp-"
 
-// WriteFile writes a file of the harness itself. It works like a program's write, but no context can end it.
+// WriteFile writes a file for the harness itself. It works like the write of a program, but cannot be cancelled.
 func (d *Dir) WriteFile(p string, data []byte) error {
 	return d.write(context.Background(), p, data)
 }
@@ -50,7 +50,8 @@ func (d *Dir) open(op, p string) (*os.File, error) {
 	return f, err
 }
 
-// copy writes the content of f to a file, and records the owner's part. Nothing is the owner's if f has changed since the Hand was determined.
+// copy writes the content of f to a file, and records the part that the owner wrote. of is the owner's part of f; copy ignores it if f has changed
+// since of was determined.
 func (d *Dir) copy(ctx context.Context, op, to string, f *os.File, of Hand) error {
 	return d.change(op, to, func(s *state, at *spot) error {
 		info, err := f.Stat()

@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Format is the format of an input.
+// Format is the text format of an input, such as CSV.
 type Format string
 
 // Formats of an input. The program gets an input in JSON or Text as one value, the others as rows.
@@ -83,7 +83,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the input, row %d: %s", e.Row, e.Message)
 }
 
-// Page describes a part of an input in the journal.
+// Page is the record in the journal of a part of an input.
 type Page struct {
 	Offset int64 `json:"offset"`         // offset of the first byte
 	Next   int64 `json:"next,omitempty"` // offset of the next page; 0 if there is none
@@ -209,7 +209,7 @@ func (in *Reader) csv(offset int64) (*csv.Reader, *rowLimit) {
 // readHeader reads the names of the columns. It derives the separator from the first line.
 func (in *Reader) readHeader() error {
 	text, _ := in.from(in.start)
-	beginning, _ := text.Peek(64 << 10) // less if the input is shorter; another read error comes again in Read below
+	beginning, _ := text.Peek(64 << 10) // less if the input is shorter; any other error occurs again in Read below
 	in.comma = separator(beginning)
 	r, _ := in.csv(in.start)
 	names, err := r.Read()
@@ -265,8 +265,9 @@ func wrongCSV(row int64, err error) error {
 	return fmt.Errorf("read the input: %w", err)
 }
 
-// Prefix returns the prefix that paths in the JSON text for hide, which is an array of rows, have before the path in the input: the index of
-// the only row if the input does not have rows.
+// Prefix returns the beginning of paths that has to be removed before they are shown to a user. The paths are those in the JSON text that Read passes
+// to hide, an array of rows. If the input has no rows, this array has one element, the value of the input, and the prefix is its index. If the input
+// has rows, the prefix is empty.
 func (in *Reader) Prefix() string {
 	if in.format.rows() {
 		return ""

@@ -77,8 +77,8 @@ type Summary struct {
 	backup.Total
 }
 
-// Backup writes an archive of all parts of an installation, while other processes may use it, except a store on a server. A store in a file is a snapshot of one
-// moment; files are at least as new as the store.
+// Backup writes an archive of all parts of an installation, except a store on a server. Other processes may use the installation meanwhile. A store in
+// a file is copied as a snapshot of one moment; the other files in the archive are at least as new as the store.
 func Backup(ctx context.Context, cfg *config.Config, w io.Writer, o Options) (s Summary, err error) {
 	all, keys, err := places(cfg)
 	if err != nil {
@@ -163,7 +163,7 @@ func addKeys(ctx context.Context, b *backup.Writer, keys []backup.Place, secrets
 	return b.Bytes(SecretsPart, append(text, '\n'), 0o600)
 }
 
-// keyIDs returns the ids of the keys of personal data, without creating a key.
+// keyIDs returns the ids of the keys that encrypt personal data, without creating a key.
 func keyIDs(c config.PII) []string {
 	if _, err := os.Stat(c.KeyFile); !c.Enabled || c.Key == "" && err != nil {
 		return nil
@@ -175,7 +175,7 @@ func keyIDs(c config.PII) []string {
 	return keys.IDs()
 }
 
-// MissingKeys returns the ids of those keys of personal data that an archive needs and this installation lacks.
+// MissingKeys returns the ids of the keys that are needed to decrypt the personal data of an archive, and that this installation lacks.
 func MissingKeys(cfg *config.Config, m backup.Manifest) (missing []string) {
 	has := map[string]bool{}
 	for _, id := range keyIDs(cfg.PII) {
@@ -189,11 +189,11 @@ func MissingKeys(cfg *config.Config, m backup.Manifest) (missing []string) {
 	return missing
 }
 
-// Schema returns the version of the store's tables that this harness knows.
+// Schema returns the schema version of the store that this harness uses.
 func Schema() int { return sqlstore.Schema() }
 
-// ReserveStore prevents other processes from opening the store of these settings until release is called, and returns the path of its file. Of a store that
-// is not in a file, which no archive contains, it returns "".
+// ReserveStore prevents other processes from opening the store of these settings until release is called, and returns the path of its file. No archive
+// contains a store that is not in a file: for such a store, ReserveStore does nothing and returns "".
 func ReserveStore(ctx context.Context, cfg *config.Config) (file string, release func() error, err error) {
 	if !cfg.Store.InFile() {
 		return "", func() error { return nil }, nil

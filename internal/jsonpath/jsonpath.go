@@ -10,7 +10,7 @@ import (
 // Step is a step of a path: a name, an index, or every element.
 type Step struct {
 	name  string
-	index int // from 0; -1 if the step is a name
+	index int // index of an element, from 0; -1 if the step is a name or every element
 	every bool
 }
 
@@ -23,7 +23,7 @@ func (s Step) ToProperty(name string) bool { return s.every || s.index < 0 && s.
 // Name returns the name of the property that the step leads to; ok is false for other steps.
 func (s Step) Name() (name string, ok bool) { return s.name, s.index < 0 && !s.every }
 
-// ToElement reports whether the step leads to an element of a list, from 0.
+// ToElement reports whether the step leads to the element of a list with the index i, from 0.
 func (s Step) ToElement(i int) bool { return s.every || s.index == i }
 
 // Parse reads a path: $ and steps .name, ['name'], [0], [*] and .*.

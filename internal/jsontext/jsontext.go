@@ -91,17 +91,17 @@ type scanner struct {
 	at     int
 	open   []level
 	keys   [][]byte // keys of the open objects, the outermost first
-	inKey  bool     // the last string was a key, and its colon has not been read
+	inKey  bool     // whether the last string was a key whose colon has not been read
 	traits Traits
 }
 
 // level is an open array or object.
 type level struct {
 	object bool
-	named  bool  // the key of the current member has been read
+	named  bool  // whether the key of the current member has been read
 	item   int   // index of the current item
 	keys   int   // index of the object's first key in scanner.keys
-	plain  bool  // a key that does not look like an index has been read
+	plain  bool  // whether a key that does not look like an index has been read
 	index  int64 // the last key that looks like an index; -1 before the first
 	seen   map[string]bool
 }
@@ -310,8 +310,8 @@ func isName(name []byte) bool {
 	return len(name) > 0
 }
 
-// Numbers reports how JavaScript represents the numbers of a valid JSON text. kept is false if one is an integer beyond 2^53-1 or beyond the
-// range of a double. rounded is true if another one has a decimal value that no double has.
+// Numbers reports how JavaScript represents the numbers of a valid JSON text. kept is false if a number is an integer beyond 2^53-1, or is beyond
+// the range of a double. rounded is true if any other number has a decimal value that no double has.
 func Numbers(text []byte) (kept, rounded bool) {
 	kept = true
 	for at := 0; at < len(text); {

@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// Value is the range of a value in the text of its object or array.
+// Value is the range of a value, as byte offsets in the text of its object or array.
 type Value struct{ From, End int }
 
 // Members returns the members of a valid JSON text that is an object, in order. Any other text has no members.

@@ -18,7 +18,8 @@ const (
 // ErrLarge reports texts that exceed the limits.
 var ErrLarge = errors.New("the texts are too large to compare")
 
-// Of returns a unified diff with three lines of context and without file names. It is empty for equal texts. The error is ErrLarge.
+// Of returns a unified diff with three lines of context and without file names. It is empty for equal texts. For texts that exceed the limits, the error
+// is ErrLarge.
 func Of(before, after string) (string, error) {
 	switch {
 	case before == after:

@@ -1,5 +1,5 @@
-// Package modelview renders a run for a model: its output and console lines, or its error, within a limit of model tokens. It saves a text
-// that does not fit as a file and includes the path in the view.
+// Package modelview renders a run for a model: its output and console lines, or its error, within a limit of model tokens. If a text does not
+// fit, the package saves the text as a file and includes the path in the view.
 package modelview
 
 import (
@@ -23,9 +23,9 @@ const prettyMost = 1000
 // warnings.txt, logs.txt and error.txt.
 type Save func(name string, data []byte) (path string, err error)
 
-// View returns the text for a model: at most limit tokens of the o200k vocabulary (DefaultLimit if limit is 0 or less; the counts of other
-// models differ by some tenths), always valid UTF-8. A part that is too long is reduced to its head and tail, with a line between them
-// that tells how much is missing, and where the full text is or why it was not saved. save may be nil.
+// View returns the text for a model, which is always valid UTF-8. The text has at most limit tokens of the o200k vocabulary, or DefaultLimit if
+// limit is 0 or less. The vocabularies of other models count up to some tens of percent more or less. A part that is too long is reduced to its head
+// and tail. A line between them says how much is missing, and where the full text is or why it was not saved. save may be nil.
 func View(out *run.Outcome, limit int, save Save) string {
 	return fit(outline(out), limit, save)
 }
@@ -64,7 +64,7 @@ type section struct {
 	name  string // name of the file for the full text
 	whole []byte
 	save  Save
-	where string // where the full text is; empty until it is needed
+	where string // clause that says where the full text is; empty until it is needed
 }
 
 func newSection(label, text, name string, whole []byte) section {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Hosts are the hosts to which requests are permitted. An entry is a name or an address, which permits ports 80 and 443, or HOST:PORT.
-// *.example.com permits every name below example.com. The zero value permits no host.
+// Hosts are the hosts to which requests are permitted. An entry is a name, an address or HOST:PORT. An entry without a port permits the ports
+// 80 and 443. *.example.com permits every name below example.com. The zero value permits no host.
 type Hosts []string
 
 // Check returns an error for the first invalid entry.

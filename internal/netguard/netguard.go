@@ -1,4 +1,4 @@
-// Package netguard keeps requests with addresses from untrusted sources away from this machine and its networks.
+// Package netguard prevents requests from reaching this machine and its networks if the addresses of the requests come from untrusted sources.
 package netguard
 
 import (
@@ -51,8 +51,8 @@ var reservedNetworks = []netip.Prefix{
 	netip.MustParsePrefix("5f00::/16"), netip.MustParsePrefix("fec0::/10"),
 }
 
-// Named reports whether a host is written as an address, or as a name for loopback, that allowed rejects. Dialer checks the addresses of
-// all other names.
+// Named reports whether allowed rejects the address in host: host is the address itself, or a name for loopback such as localhost. Named returns
+// false for all other names. Dialer checks the addresses to which they resolve.
 func Named(host string, allowed func(netip.Addr) bool) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	ip, err := netip.ParseAddr(host)

@@ -19,7 +19,7 @@ const (
 	bodyForm
 	bodyMultipart
 	bodyText
-	bodyAny // range of media types without a schema: sent as a file or text if it is given as such, otherwise as JSON
+	bodyAny // range of media types without a schema: files and texts are sent as they are, other values as JSON
 	bodyBinary
 )
 
@@ -89,7 +89,7 @@ func (d *Document) kindOfContent(m member) bodyKind {
 	return bodyJSON
 }
 
-// readBody selects the media type that is best for programs: the one whose kind is first in the list of kinds above.
+// readBody selects the media type that is best for programs: the one whose bodyKind has the lowest number.
 func (d *Document) readBody(o *Operation, n *node) {
 	content := n.get("content")
 	if !content.isMapping() || len(content.members) == 0 || o.ReadOnly() && !n.is("required") {

@@ -232,7 +232,7 @@ func (p *yamlParser) value(y *yaml.Node, depth int) (*node, error) {
 				n.put(key.Value, v)
 			}
 		}
-		for _, of := range merged { // the mapping's own members win, wherever the merge key stands, and of several mappings the first
+		for _, of := range merged { // members of the mapping itself have priority over merged ones, and earlier merged mappings over later ones
 			for _, m := range of.members {
 				if n.get(m.name) == nil {
 					if p.values++; p.values > maxValues {

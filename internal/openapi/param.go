@@ -55,8 +55,8 @@ func Reserved(name string) bool {
 	return slices.Contains(connectionHeaders, name) || strings.HasPrefix(name, "proxy-") || strings.HasPrefix(name, "sec-")
 }
 
-// readParams reads the parameters of a path and those of the operation, which replace them. It leaves out parameters that hold the credential of a
-// security scheme.
+// readParams reads the parameters of a path and those of the operation. A parameter of the operation replaces the parameter of the path with the same
+// name and place. readParams leaves out parameters that hold the credential of a security scheme.
 func (d *Document) readParams(o *Operation, shared, own []*node) error {
 	if len(shared)+len(own) > maxParameters {
 		return fmt.Errorf("it has more than %d parameters", maxParameters)
@@ -110,7 +110,7 @@ func (d *Document) isSecret(p param) bool {
 	return false
 }
 
-// read reads how a parameter is written.
+// read reads from a document how a parameter is written into requests.
 func (p *param) read(n *node) {
 	p.required = p.required || p.in == inPath
 	p.style = n.str("style")

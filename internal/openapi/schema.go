@@ -29,7 +29,7 @@ type schemaWriter struct {
 	// input means that the schema describes an input: it omits readOnly properties and keeps patterns. Otherwise it omits writeOnly properties and
 	// patterns.
 	input bool
-	files bool // strings of format binary may be given as files
+	files bool // whether strings of format binary may be given as files
 
 	names map[*node]string // written names of referenced schemas
 	taken map[string]bool
@@ -163,7 +163,7 @@ func (w *schemaWriter) object(n *node, depth int, typ string) {
 	}
 }
 
-// rootObject is the type of a whole schema, which contains $defs.
+// rootObject is a value for the parameter typ of object. It marks a whole schema, which contains $defs.
 const rootObject = "root object"
 
 func (w *schemaWriter) types(n *node) (all []string) {
@@ -344,7 +344,7 @@ func (w *schemaWriter) several(name string, all []*node, depth int) {
 	w.raw("]")
 }
 
-// isFile reports whether a string is the content of a file.
+// isFile reports whether the values of a schema are contents of files.
 func isFile(d *Document, n *node) bool {
 	n = d.resolve(n)
 	switch {

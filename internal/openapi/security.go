@@ -43,7 +43,7 @@ func (d *Document) readSchemes() {
 	}
 }
 
-// securityOf returns what an operation requires: one of several sets of schemes.
+// securityOf returns the sets of security schemes of an operation. A request needs the credentials for one of the sets.
 func (d *Document) securityOf(op *node) (any [][]string) {
 	needs := op.get("security")
 	if needs == nil {
@@ -75,8 +75,8 @@ func (d *Document) CheckCredentials(credentials map[string]string) error {
 	return nil
 }
 
-// Authorize places credentials, by the names of security schemes, in a request. It uses the first set of schemes of the operation for which all
-// credentials are given. A credential of scheme basic is "user:password". Authorize replaces what the request has in those places.
+// Authorize places credentials in a request. credentials has them by the names of their security schemes. Authorize uses the operation's first set of
+// schemes for which all credentials are given. A credential of scheme basic is "user:password". Authorize replaces what the request has in those places.
 func (d *Document) Authorize(o *Operation, r *Request, credentials map[string]string) {
 	for _, set := range o.security {
 		if !slices.ContainsFunc(set, func(name string) bool { return credentials[name] == "" || d.schemes[name].name == "" }) && len(set) > 0 {

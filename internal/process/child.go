@@ -20,7 +20,8 @@ type Child struct {
 	wait   func() *os.ProcessState
 }
 
-// Open starts cmd, whose standard files must not be set, by calling start, which must set cmd.Process. The caller must call Wait.
+// Open sets the standard files of cmd to pipes and starts cmd by calling start, which must set cmd.Process. The caller must not have set the standard
+// files, and must call Wait.
 func Open(cmd *exec.Cmd, start func(*exec.Cmd) error) (*Child, error) {
 	var all []*os.File
 	pipe := func() (r, w *os.File, err error) {

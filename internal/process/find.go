@@ -68,7 +68,8 @@ func program(path, command string, extensions []string, windows bool) (string, e
 	return "", &exec.Error{Name: command, Err: err}
 }
 
-// suffixes returns the suffixes to try for a command: none if it has an extension, and the extensions of programs.
+// suffixes returns the suffixes to try for a command, in order. The empty suffix comes first if the command has an extension. The extensions of
+// programs follow.
 func suffixes(command, list string) []string {
 	list = cmp.Or(list, ".COM;.EXE;.BAT;.CMD")
 	var all []string

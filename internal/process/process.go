@@ -7,7 +7,8 @@ import (
 	"os/exec"
 )
 
-// Start starts cmd, whose SysProcAttr must be nil, like cmd.Start, in its own process group. If this process dies, even by SIGKILL, the child ends as follows:
+// Start starts cmd as cmd.Start does, but in a process group of its own. cmd.SysProcAttr must be nil. If this process dies, even by SIGKILL, the child
+// ends as follows:
 //
 //   - Linux: the kernel kills the child (PR_SET_PDEATHSIG), but not the child's own children.
 //   - Windows: the child and its children are in a job, which the kernel closes with this process.

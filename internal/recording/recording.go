@@ -111,7 +111,7 @@ func (r *Recorder) Recording(
 	return &rec, nil
 }
 
-// Execute implements agent.Runs. It does not record a run that waits for an approval, because that is executed again.
+// Execute implements agent.Runs. It does not record a run that waits for an approval, because the agent executes the run again after the decision.
 func (r *Recorder) Execute(ctx context.Context, p agent.Program) (*run.Outcome, error) {
 	out, err := r.Runs.Execute(ctx, p)
 	if err == nil && out.Status == run.WaitingApproval {

@@ -18,7 +18,7 @@ type call struct {
 	policy.Call
 	run   string
 	n     int
-	known bool      // reports that the catalog has the tool
+	known bool      // whether the catalog has the tool
 	began time.Time // beginning of the run
 }
 
@@ -38,7 +38,7 @@ func IsToken(text string) bool {
 	return len(tokens) == 1 && tokens[0].Text == text
 }
 
-// tokensOf returns tokens in the form that policy decides on, without duplicates. origins are by the keys of tokens.
+// tokensOf returns tokens in the form that policy decides on, without duplicates. origins maps the key of a token to its origins.
 func tokensOf(mentions []pii.Mention, origins map[string][]string) (tokens []policy.Token) {
 	seen := map[string]bool{}
 	for _, m := range mentions {

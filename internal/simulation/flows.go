@@ -42,7 +42,8 @@ const (
 	minFlowDigits = 6   // minimum number of digits of a number
 )
 
-// Flows counts recorded calls by source and tool, or by source and server, and by the decision of a policy. The result has at most most flows.
+// Flows counts recorded calls by source and tool, or by source and server, and by the decision of a policy. most is the maximum number of flows in the
+// result.
 func (s *Source) Flows(ctx context.Context, p *policy.Policy, byServer bool, most int) (*Flows, error) {
 	by := decideBy(p)
 	counts := map[[2]string]*Flow{}

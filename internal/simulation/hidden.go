@@ -20,7 +20,7 @@ type Hidden struct {
 	More   int           `json:"moreFields" doc:"How many further ones there are."`
 }
 
-// HiddenField is a field of the answers of a tool that had tokens of a type.
+// HiddenField is a field in which the answers of a tool had tokens of a type.
 type HiddenField struct {
 	Tool   string `json:"tool" example:"crm__search"`
 	Field  string `json:"field" example:"$[*].email" doc:"A path; * stands for each element of a list, and … for what is deeper than 8 levels or the name of a member that is a token itself."`
@@ -36,7 +36,7 @@ const (
 	maxFieldName  = 100
 )
 
-// Hidden counts the tokens in recorded answers by tool, field and type. The result has at most most fields.
+// Hidden counts the tokens in recorded answers by tool, field and type. most is the maximum number of fields in the result.
 func (s *Source) Hidden(ctx context.Context, most int) (*Hidden, error) {
 	type place struct{ tool, field, kind string }
 	type count struct {
@@ -96,7 +96,7 @@ func eachToken(value json.RawMessage, visit func(field string, token pii.Mention
 	type level struct {
 		object bool
 		path   string
-		name   bool   // reports that the next token is the name of a member or the end of the object
+		name   bool   // whether the next token is the name of a member or the end of the object
 		at     string // path of the next value
 	}
 	levels := []level{{at: "$"}}
@@ -145,7 +145,7 @@ func eachToken(value json.RawMessage, visit func(field string, token pii.Mention
 	}
 }
 
-// readAnswers visits the recorded answers of tools and other requests to servers.
+// readAnswers visits the recorded answers to calls of tools and to other requests to servers.
 func (s *Source) readAnswers(ctx context.Context, visit func(session, tool string, a *journal.Answer)) (Looked, error) {
 	looked := Looked{Unread: []Unread{}}
 	infos, _, err := s.list(ctx, &looked)

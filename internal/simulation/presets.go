@@ -58,7 +58,7 @@ type ToolDecision struct {
 	Plain policy.Action `json:"plain" enum:"allow,ask,deny" doc:"What it decides of a call without arguments, and so without personal data and destinations."`
 }
 
-// Compare decides the recorded calls by each preset. The result has at most most tools.
+// Compare decides the recorded calls by each preset. most is the maximum number of tools in the result.
 func (s *Source) Compare(ctx context.Context, cfg *config.Config, most int) (*Comparison, error) {
 	names := policy.Presets()
 	deciders, plain := make([]*decider, len(names)), make([]*policy.Policy, len(names))

@@ -20,7 +20,7 @@ import (
 type reading struct {
 	*Source
 	looked   Looked
-	all      bool // reports that all recorded runs are read
+	all      bool // whether all recorded runs are read
 	memory   *origin.Memory
 	sessions map[[2]string]*session // sessions with unread runs, by user and name
 	visit    func(*call)
@@ -57,7 +57,7 @@ func (s *Source) read(ctx context.Context, visit func(*call)) (Looked, error) {
 		}
 		r.sessions[of].runs++
 	}
-	for _, info := range slices.Backward(infos) { // in recorded order
+	for _, info := range slices.Backward(infos) { // the oldest run first
 		if err := r.run(ctx, info); err != nil {
 			return Looked{}, err
 		}

@@ -25,7 +25,7 @@ type Trial struct {
 	// Roles are the roles of the caller; nil if they are not known.
 	Roles   []auth.Role
 	Sandbox string // tier of the calling program; empty if it is not known
-	Tokens  []Said // tokens in the arguments, in addition to those in Args, and origins of tokens
+	Tokens  []Said // tokens with their origins; they count as tokens in the arguments even if Args does not contain them
 	Values  []Said // origins of strings and numbers in the arguments
 	// Claims are annotations that replace those in the catalog; a nil field keeps the annotation of the catalog.
 	Claims catalog.Annotations

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// header is the description of a module that its comments contain.
+// header is the description of a module, read from the module's comments.
 type header struct{ skill, description, version string }
 
 // readHeader reads the comments before the code. It takes the fields Skill:, Purpose:, Description: and Version:, also from tags of JSDoc. If they
@@ -95,7 +95,7 @@ var fields = []string{
 // sentence returns the first sentence of the first paragraph that is neither a field nor a rule of dashes.
 func sentence(lines []string) string {
 	var words []string
-	inField := false // in the lines after a field without a text of its own, such as Usage:
+	inField := false // whether the line follows a field without a text of its own, such as Usage:
 	for _, line := range lines {
 		_, value, isField := field(line)
 		empty := strings.Trim(line, "-=_* ") == ""

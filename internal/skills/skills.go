@@ -35,7 +35,7 @@ func (s *Store) Close() error { return s.base.Close() }
 
 // The kinds of skills.
 const (
-	Module = "module" // one JavaScript or TypeScript file
+	Module = "module" // a JavaScript or TypeScript file
 	Folder = "folder" // a folder with SKILL.md
 )
 
@@ -142,7 +142,7 @@ func list(d *files.Dir) ([]Skill, error) {
 	return found, nil
 }
 
-// hidden reports whether a path is ignored: a hidden file or directory, or a package.
+// hidden reports whether a path is ignored, because it is a hidden file or directory, or in one, or in node_modules.
 func hidden(p string) bool {
 	for name := range strings.SplitSeq(p, "/") {
 		if strings.HasPrefix(name, ".") || name == "node_modules" {

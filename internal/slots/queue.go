@@ -12,17 +12,17 @@ import (
 // hold.
 type Queue struct {
 	Each     int           // maximum size that one owner may hold; 0 means no limit
-	Alone    time.Duration // an owner may hold more if no other owner got a place for this long; 0 means never
-	Earliest bool          // among owners that hold equally much, the earliest place comes first
+	Alone    time.Duration // an owner may hold more than Each if no other owner got a place for this long; 0 means never
+	Earliest bool          // whether, among owners that hold equally much, the owner with the earliest place comes first
 	owners   map[string]*owner
 	ready    owners    // owners that wait and may get more
 	taken    int       // number of places given to owners that waited
-	waits    int       // number of waits so far
+	waits    int       // number of calls of Wait so far
 	last     string    // owner that got the last place
-	since    time.Time // start of last's exclusive use
+	since    time.Time // time since which no owner but last got a place
 }
 
-// Place is what one owner holds or waits for.
+// Place is a share of a resource that one owner holds or waits for. Its size is the number of slots.
 type Place struct {
 	Since time.Time // orders the places of one owner, and owners that have not had a turn yet
 	Grant func()    // called when the place is granted
@@ -68,7 +68,7 @@ func (q *Queue) of(name string, size int, p *Place) *owner {
 	if o == nil {
 		o = &owner{name: name, index: -1}
 		if !q.Earliest {
-			o.turn = 2*q.taken - 1 // its turn comes after owners that have waited longer, and before the owner that had the last turn
+			o.turn = 2*q.taken - 1 // the new owner comes after owners that have waited longer, and before the owner that had the last turn
 		}
 		q.owners[name] = o
 	}
@@ -110,7 +110,7 @@ func (q *Queue) Take(p *Place) {
 			q.since = time.Now()
 		}
 		if q.last = p.owner.name; before != nil {
-			q.update(before) // another owner has joined
+			q.update(before) // this owner may no longer hold more than Each
 		}
 	}
 	p.Grant()

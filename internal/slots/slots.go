@@ -12,7 +12,7 @@ import (
 // Limits are the maximum numbers of slots held, and of waiters, for all owners and for each one.
 type Limits struct {
 	All, Each            int
-	Alone                time.Duration // an owner may hold more if no other owner acquired a slot for this long; 0 means never
+	Alone                time.Duration // an owner may hold more than Each if no other owner acquired a slot for this long; 0 means never
 	Waiting, EachWaiting int           // 0 means 5,000 and 500
 }
 

@@ -1,5 +1,5 @@
 // Package startup shortens the start of the binary. Packages that commands share import it. It imports only the standard library, so it is
-// initialized before most libraries. The setting that it makes at its initialization holds until Done.
+// initialized before most libraries. Its initialization changes the setting of the garbage collector, until Done is called.
 package startup
 
 import (
@@ -21,8 +21,8 @@ var (
 // Done restores the usual setting of the garbage collector, that of GOGC. It is safe for concurrent use.
 func Done() { done.Do(func() { debug.SetGCPercent(usualPercent) }) }
 
-// oneClientPercent lets the heap grow to three times the memory in use. The heap of such a process is small. With the usual factor of two,
-// collections take a fifth of its processor time, and a call takes a tenth longer.
+// oneClientPercent lets the heap grow to three times the memory in use. The heap of a process with one client is small. With the usual factor of two,
+// collections take a fifth of the processor time of this process, and a call takes a tenth longer.
 const oneClientPercent = 200
 
 // OneClient sets the garbage collector for a process that answers the calls of one client, one after another. GOGC takes precedence.

@@ -53,7 +53,7 @@ const (
 // Event is an event that matters to security.
 type Event struct {
 	Time      time.Time // zero means now
-	UserID    string    // if it and SessionID are empty, the values of WithUser are used
+	UserID    string    // if UserID and SessionID are empty, Audit uses the values of WithUser
 	SessionID string
 	Type      EventType
 	Severity  Severity
@@ -76,7 +76,7 @@ type Auditor struct {
 // AuditFile configures the file of audit events.
 type AuditFile struct {
 	Log      *audit.Log          // nil if there is no file
-	Required bool                // Ready fails while the file cannot be written
+	Required bool                // whether Ready fails while the file cannot be written
 	Redact   func(string) string // changes every text; nil changes nothing
 	Report   *slog.Logger        // logger of failures of the file
 }

@@ -18,7 +18,7 @@ import (
 type LogOptions struct {
 	Writer io.Writer
 	Level  slog.Level // minimum level of the records that are written
-	JSON   bool       // one object a line, for programs; otherwise lines for people
+	JSON   bool       // whether each line is a JSON object, for programs; if not, lines are written for people
 	// Redact changes every text on its way to the log; nil changes nothing. It must be safe for concurrent use.
 	Redact func(string) string
 	// Report also gets the records of level error; it may be nil.

@@ -205,7 +205,7 @@ func (m *Metrics) RateLimited() {
 	m.rateLimited.Inc()
 }
 
-// Webhook counts a notification by its outcome, which is one of few words.
+// Webhook counts a notification. outcome is one of a few fixed words.
 func (m *Metrics) Webhook(outcome string) {
 	m.webhooks.WithLabelValues(outcome).Inc()
 }

@@ -67,7 +67,7 @@ type reporting struct {
 	slog.Handler
 	to    *Reporter
 	group string      // groups of the following attributes, with a dot at the end
-	attrs []slog.Attr // attributes of With, whose names contain their groups
+	attrs []slog.Attr // attributes that With added; their names contain their groups
 }
 
 // Enabled implements slog.Handler.

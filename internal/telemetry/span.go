@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// ObserveWorker returns a worker that gives the work on a task a span below that of the request, and adds the task's id to the log.
+// ObserveWorker returns a worker that calls work in a span for the task, a child of the span of the request, and adds the task's id to the log.
 func ObserveWorker(work task.Worker) task.Worker {
 	return func(ctx context.Context, t task.Task, history []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
 		ctx, end := Start(Below(WithIDs(ctx, t.ID, ""), t.Trace), "task",

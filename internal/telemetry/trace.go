@@ -46,13 +46,14 @@ type End func(err error, attrs ...slog.Attr)
 
 func nothing(error, ...slog.Attr) {}
 
-// Start begins a span below the span of the context. Attributes are names, ids and counts.
+// Start begins a span, a child of the span in the context. Attributes are names, ids and counts.
 func Start(ctx context.Context, name string, attrs ...slog.Attr) (context.Context, End) {
 	return start(ctx, trace.SpanKindInternal, name, attrs)
 }
 
-// StartRequest begins the span of an HTTP request, below the caller's span if the request names one (traceparent). route is the pattern that matched,
-// without its method, or "" if none did. The caller passes the status of the response to End as the attribute http.response.status_code.
+// StartRequest begins the span of an HTTP request. If the request names a span of its client (traceparent), the new span is a child of that span. route
+// is the pattern that matched, without its method, or "" if none did. The caller passes the status of the response to End as the attribute
+// http.response.status_code.
 func StartRequest(ctx context.Context, r *http.Request, route string) (context.Context, End) {
 	if t, _ := ctx.Value(tracerKey{}).(*Tracer); t == nil {
 		return ctx, nothing
@@ -67,14 +68,14 @@ func StartRequest(ctx context.Context, r *http.Request, route string) (context.C
 // traceParent is the header that names a span (W3C Trace Context).
 const traceParent = "traceparent"
 
-// Parent returns the span of the context as a text for Below, or "" if there is none.
+// Parent returns the span in the context as a text for Below, or "" if there is none.
 func Parent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier[traceParent]
 }
 
-// Below returns a context whose spans are below the span that Parent returned as text. A text of another form changes nothing.
+// Below returns a context whose new spans are children of the span that Parent returned as text. A text of another form changes nothing.
 func Below(ctx context.Context, parent string) context.Context {
 	if parent == "" {
 		return ctx

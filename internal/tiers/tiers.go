@@ -47,7 +47,7 @@ type Tier struct {
 	Pool     *sandbox.Pool
 	Walls    []string            // walls that its runners should have
 	Strength Strength            // strength with all walls
-	Missing  func() jail.Missing // nil before the first runner
+	Missing  func() jail.Missing // returns the walls that its runners lack, or nil before the first runner
 	name     string
 }
 
@@ -55,8 +55,8 @@ type Tier struct {
 type Options struct {
 	// Default is the name of the configured tier.
 	Default string
-	// Open contains a function for each tier, by its name, that opens the tier and returns it. It is called at each use of the tier, and has to return
-	// the same tier once it has succeeded. Its functions must be safe for concurrent use.
+	// Open contains a function for each tier, by the name of the tier. The function opens the tier and returns it. It is called at each use of the tier.
+	// Once it has succeeded, it has to return the same tier at each call. It must be safe for concurrent use.
 	Open map[string]func() (*Tier, error)
 	// Rules returns the tiers that policy.runs names for a user.
 	Rules func(user string, roles []auth.Role) []string
@@ -161,7 +161,7 @@ func (s *Set) Pool(name string) (*sandbox.Pool, error) {
 	return t.Pool, nil
 }
 
-// Runners returns how many runners of a tier are alive or starting, how many of them are idle, and what has happened. It opens no tier.
+// Runners returns how many runners of a tier are alive or starting, how many of them are idle, and the counts of events. It opens no tier.
 func (s *Set) Runners(name string) (started, idle int, counts sandbox.Counts) {
 	s.mu.Lock()
 	t := s.open[name]
@@ -173,8 +173,8 @@ func (s *Set) Runners(name string) (started, idle int, counts sandbox.Counts) {
 	return started, idle, t.Pool.Counts()
 }
 
-// Walls opens a tier, starts a runner of it if none has been started, and returns the walls that its runners should have, and those that they
-// lack, with the reasons.
+// Walls returns the walls that the runners of a tier should have. missing has the walls that they lack, with the reasons. Walls opens the tier, and
+// starts a runner if none has been started.
 func (s *Set) Walls(ctx context.Context, name string) (walls []string, missing jail.Missing, err error) {
 	t, err := s.tier(ctx, name)
 	if err != nil {
@@ -184,8 +184,9 @@ func (s *Set) Walls(ctx context.Context, name string) (walls []string, missing j
 	return t.Walls, missing, err
 }
 
-// For returns the tier of a caller's run. Rules of policy.runs name the tier for the caller; of several, the strongest counts. Without such a rule it
-// is the configured tier. A run that asked for another tier gets that one if it is not weaker; asked is empty if it asked for none.
+// For returns the tier of a caller's run. Usually this is the strongest of the tiers that rules of policy.runs name for the caller, or the configured
+// tier if no rule names one. asked is the tier that the run asks for; it may be empty. The run gets this tier if it is not weaker than the usual one.
+// For a weaker tier, For returns an error, or the usual tier if asked is Auto.
 func (s *Set) For(user string, roles []auth.Role, asked string) (string, error) {
 	ctx := context.Background()
 	least, why, err := s.least(ctx, user, roles)
@@ -217,7 +218,7 @@ func (s *Set) For(user string, roles []auth.Role, asked string) (string, error) 
 	return "", weaker
 }
 
-// least returns the tier that a caller's programs run in unless they ask for a stronger one, and the reason.
+// least returns the tier that a caller's programs run in unless they ask for a stronger tier. The second result is the reason, as a clause for errors.
 func (s *Set) least(ctx context.Context, user string, roles []auth.Role) (*Tier, string, error) {
 	names := s.opt.Rules(user, roles)
 	if len(names) == 0 {

@@ -1,4 +1,4 @@
-// Package trust remembers which configuration files their user trusts. It remembers the path and the content of each file, so a file that
+// Package trust remembers which configuration files the user trusts. It remembers the path of each file and a hash of its content, so a file that
 // someone else changes has to be trusted again.
 package trust
 
@@ -19,7 +19,7 @@ type State int
 
 // The states of a file.
 const (
-	Unknown State = iota // there is no decision
+	Unknown State = iota // the user has not decided
 	Changed              // the content of a trusted file has changed
 	Trusted
 )
@@ -42,7 +42,7 @@ func (s *Store) Of(path string, content []byte) (State, error) {
 	return Trusted, nil
 }
 
-// Trust records that files are trusted with the given contents, by path, and no longer with earlier contents.
+// Trust records that the files with the given paths are trusted with the given contents. Earlier contents of these files are no longer trusted.
 func (s *Store) Trust(contents map[string][]byte) error {
 	return s.change(func(all map[string][]string) {
 		for path, content := range contents {

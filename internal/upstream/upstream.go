@@ -34,7 +34,7 @@ type Options struct {
 	CallTimeout time.Duration
 	// Aliases returns further names under which a server's tools are found; it may be nil.
 	Aliases func(mcpclient.Server) []string
-	// Changed is called after a server's new list is in the catalog; it must not block.
+	// Changed is called after a server's new list of tools is in the catalog; it must not block.
 	Changed func(mcpclient.Server)
 }
 

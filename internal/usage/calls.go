@@ -15,8 +15,8 @@ type Tool struct{ Server, Name string }
 
 // Calls adds up the calls of one run from its records, in their order. The zero value is ready to use. It is not safe for concurrent use.
 type Calls struct {
-	now    int64 // clock of the run, in microseconds
-	flight map[int]began
+	now    int64         // latest time in the records, in microseconds since the Unix epoch
+	flight map[int]began // calls in flight, by number
 	Sums   map[Tool]*Sum
 }
 

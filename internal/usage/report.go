@@ -24,7 +24,7 @@ type Query struct {
 	By    By        // "": ByTool
 }
 
-// Row is a row of the store.
+// Row is a row of figures in the store.
 type Row struct {
 	Slot                int64 // seconds since the Unix epoch
 	Kind                Kind

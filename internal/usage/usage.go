@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// The lengths of slots: short ones for the last two days, and days in UTC.
+// The lengths of slots. Slots of the length Fine cover the last two days. Slots of the length Day are days in UTC.
 const (
 	Fine = 10 * time.Minute
 	Day  = 24 * time.Hour
@@ -133,7 +133,7 @@ type Figures struct {
 	TaskTimes   *Times  `json:"taskTimes,omitempty"`
 }
 
-// Price returns the cost as text, which shows whether the cost of tasks is unknown.
+// Price returns the cost as a text for people. The text shows whether the cost of any tasks is unknown.
 func (f Figures) Price() string {
 	switch {
 	case f.Unpriced == 0:

@@ -20,7 +20,7 @@ const forever = 100 * 365 * 24 * time.Hour
 
 // TaskOptions configure the service of tasks.
 type TaskOptions struct {
-	// Begun is called when Work holds the lock on the store's queue. Allow is called before a schedule makes a task, see task.Options.
+	// Begun is called when task.Service.Work holds the lock on the store's queue. Allow is called before a schedule makes a task; see task.Options.
 	Begun func()
 	Allow func(principal string) (after time.Duration, ok bool)
 	// Models replaces the configured models if it is not nil.
@@ -102,8 +102,8 @@ func prices(configured map[string]config.Price) model.Prices {
 	return prices
 }
 
-// Models returns a function that makes a model by name: the configured one, also named "", or one of model.allow. Its error says
-// which setting is missing.
+// Models returns a function that makes a model by name. The name is that of the configured model or of one in model.allow; an empty name stands for
+// the configured model. The error of the function says which setting is missing.
 func (h *Harness) Models() func(name string) (model.Model, error) {
 	return model.Choices(h.cfg.Model.Allow, func() (model.Config, error) {
 		c := h.cfg.Model
@@ -115,7 +115,7 @@ func (h *Harness) Models() func(name string) (model.Model, error) {
 	})
 }
 
-// Record makes opt record a task. Only one task may be worked with opt.
+// Record changes opt so that the service records a task. Only one task may be executed with opt.
 func (h *Harness) Record(opt *TaskOptions, text, modelName string) (*recording.Recorder, error) {
 	m, err := h.Models()(modelName)
 	if err != nil {
@@ -127,7 +127,7 @@ func (h *Harness) Record(opt *TaskOptions, text, modelName string) (*recording.R
 	return r, nil
 }
 
-// ReplayTask makes opt work a task from a recording, without contacting a model or server.
+// ReplayTask changes opt so that the service executes a task from a recording, without contacting a model or server.
 func (h *Harness) ReplayTask(opt *TaskOptions, rec *recording.Recording) {
 	m := model.NewRecorded(rec.Model)
 	opt.Models = func(string) (model.Model, error) { return m, nil }

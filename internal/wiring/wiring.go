@@ -1,4 +1,4 @@
-// Package wiring joins the parts that the configuration names.
+// Package wiring creates the parts of the harness as the configuration says, and connects them.
 package wiring
 
 import (
@@ -53,7 +53,8 @@ type Outside struct {
 	Version    string
 	Metrics    *telemetry.Metrics // nil: metrics are not exposed
 	Audit      *telemetry.Auditor // nil: no events are written
-	// Reviewed writes the audit events of held or approved definitions, which are written once for all processes; nil: Audit writes them.
+	// Reviewed writes audit events that one process writes for all processes, such as those about held or approved definitions. If it is nil, Audit
+	// writes them.
 	Reviewed func(context.Context, telemetry.Event)
 	Policy   policy.Decider // nil: the policy of the configuration
 	// Quarantine is the mode that decides which definitions are held; empty: the mode of the configuration.
@@ -62,7 +63,7 @@ type Outside struct {
 	Upgraded func(from, to int, before string)
 }
 
-// Harness contains the joined parts. Its methods are safe for concurrent use.
+// Harness contains the connected parts. Its methods are safe for concurrent use.
 type Harness struct {
 	cfg        *config.Config
 	out        Outside
@@ -79,11 +80,11 @@ type Harness struct {
 	answered func(context.Context, string, *catalog.Tool, json.RawMessage)
 	// presence verifies that a person was present at a decision.
 	presence  *approval.Presence
-	computing *slots.Computing // slots in which reads of users take turns
+	computing *slots.Computing // limits the processor time for reads of users
 
 	// Parts that are opened at their first use.
 	store     func() (*sqlstore.Store, error)
-	uses      func() (*task.Uses, error) // uses of sessions
+	uses      func() (*task.Uses, error) // tracks the sessions that runs without a task use
 	tiers     *tiers.Set
 	skills    func() (*skills.Store, error)
 	workspace func() (*files.Base, error)
@@ -95,8 +96,8 @@ type Harness struct {
 	closers []func() error // functions that close the open parts, in the order of opening
 }
 
-// Open joins the parts but starts no server: servers start when they are needed. Cancelling ctx aborts the opening of parts. The caller
-// must call Close.
+// Open creates and connects the parts but starts no server: servers start when they are needed. Cancelling ctx aborts the opening of parts. The
+// caller must call Close.
 func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error) {
 	if out.Metrics == nil {
 		out.Metrics = telemetry.NewMetrics()
@@ -208,7 +209,7 @@ func (h *Harness) openPresence() {
 	h.out.Policy = policy.AskUntilConfirmed(h.out.Policy, h.Confirmation(), h.out.Logger)
 }
 
-// audit writes an audit event that is written once for all processes.
+// audit writes an audit event that one process writes for all processes.
 func (o *Outside) audit(ctx context.Context, e telemetry.Event) {
 	if o.Reviewed != nil {
 		o.Reviewed(ctx, e)
@@ -278,8 +279,8 @@ func (h *Harness) roles(ctx context.Context, principal string, had []auth.Role) 
 	return keys.Roles(ctx, principal, had)
 }
 
-// opened returns a function that opens a part at its first call. Close closes the part. If opening fails, the error advises to set the
-// configuration key setting to to.
+// opened returns a function that opens a part at its first call. Harness.Close closes the part with closer. If opening fails, the error advises the
+// user to change a setting: setting is its name, to is the proposed value.
 func opened[T any](h *Harness, setting, to string, open func() (T, error), closer func(T) error) func() (T, error) {
 	return part.Once(func() (T, error) {
 		opened, err := open()
@@ -343,7 +344,7 @@ func (h *Harness) Features() agent.Features {
 // Catalog returns the catalog of all known tools.
 func (h *Harness) Catalog() *catalog.Catalog { return h.catalog }
 
-// Computing returns the slots in which reads of users take turns.
+// Computing returns the limit of the processor time for reads of users.
 func (h *Harness) Computing() *slots.Computing { return h.computing }
 
 // Servers returns the connections to upstream servers.

@@ -134,7 +134,7 @@ func (r *release) describe(dirty bool) error {
 		return err
 	}
 	r.date = time.Unix(n, 0).UTC()
-	// Without a tag, the version is a pseudo-version as in Go: before all releases, and in the order of the commits.
+	// Without a tag, the version is a pseudo-version as in Go. Pseudo-versions sort before all releases, and in the order of the commits.
 	r.version = "0.0.0-" + r.date.Format("20060102150405") + "-" + r.revision[:12]
 	if tag, err := git("describe", "--tags", "--exact-match", "--match", "v[0-9]*"); err == nil {
 		r.version = strings.TrimPrefix(tag, "v")

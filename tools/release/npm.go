@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// There is one npm package for each platform, with the program, and one that depends on all of them. npm installs the package for its
-// machine. No script downloads anything.
+// npmName is the name of the npm package that users install. It depends on one package for each platform, which contains the program. npm installs
+// only the package for the user's platform. No script downloads anything.
 const npmName = "mcp-code-exec-harness"
 
 // npmOS and npmCPU map Go's names of systems and processors to those of Node.js.

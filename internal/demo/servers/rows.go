@@ -81,7 +81,7 @@ func columnKeys(names []string) []string {
 
 // encodeValue encodes a value from SQLite. An infinite number becomes null, because JSON cannot represent it.
 func encodeValue(value any) ([]byte, error) {
-	if f, ok := value.(float64); ok && math.IsInf(f, 0) { // such as 9e999; SQLite has no NaN
+	if f, ok := value.(float64); ok && math.IsInf(f, 0) { // for example 9e999; SQLite has no NaN
 		return []byte("null"), nil
 	}
 	return json.Marshal(value)
