@@ -28,7 +28,7 @@ var (
 	ErrDecided = errors.New("it was decided before")
 )
 
-// Request is what one run asks people at one time. It covers every call of the run that waits.
+// Request asks people to approve calls of one run. It covers all calls of the run that wait for an approval at the time.
 type Request struct {
 	ID        string     `json:"id"` // apr_…
 	Run       string     `json:"runId"`
@@ -59,7 +59,7 @@ type Call struct {
 	Description string          `json:"description,omitempty" doc:"What the tool's server says that it does."`
 	Args        json.RawMessage `json:"args,omitempty" doc:"With tokens in place of personal data. Absent where they are large; the run's journal has them."`
 	ArgsBytes   int             `json:"argsBytes"`
-	ReadOnly    bool            `json:"readOnly"` // annotations of the tool
+	ReadOnly    bool            `json:"readOnly"` // annotation of the tool, as are the next three
 	Destructive bool            `json:"destructive"`
 	Idempotent  bool            `json:"idempotent"`
 	OpenWorld   bool            `json:"openWorld"`
@@ -147,7 +147,7 @@ type Resume struct {
 	Timers   map[int]time.Duration `json:"timers,omitempty"`  // remaining time of pending timers, by call
 }
 
-// Decision is what a person decides.
+// Decision is a person's decision about a request.
 type Decision struct {
 	Approve  bool
 	Reason   string // reason of a denial
@@ -157,7 +157,7 @@ type Decision struct {
 	// Sign signs an approval if a person has to confirm it. Seen identifies the request as that person saw it.
 	Sign Sign
 	Seen Sight
-	// Assertion is the response of a security key that approves the request instead of Sign. Its time is Time.
+	// Assertion is the response of the security key that approves the request, if there is no Sign. Time is then Asked.At.
 	Assertion *Assertion
 	// Signature is the signature that the store keeps; nil means no signature.
 	Signature *Signature

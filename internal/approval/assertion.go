@@ -29,8 +29,8 @@ func (e assertionError) Is(target error) bool {
 	return target == ErrAssertion || target == ErrUnconfirmed
 }
 
-// Assertion is the response of a security key that approves one or more requests. It replaces the signature by the key that the passphrase
-// opens.
+// Assertion is the response of a security key that approves one or more requests. With an Assertion, they need no signature with the key
+// that the passphrase opens.
 type Assertion struct {
 	Key           []byte   `json:"key"` // ID of the security key
 	Nonce         []byte   `json:"nonce"`
@@ -42,7 +42,7 @@ type Assertion struct {
 
 // Challenge returns what a security key signs: a hash of everything that is approved, of who approves it, and when.
 func Challenge(by string, at time.Time, nonce []byte, statements [][]byte) []byte {
-	text, _ := json.Marshal(struct { // strings and a number
+	text, _ := json.Marshal(struct { // cannot fail: only strings, bytes and a number
 		Purpose, By       string
 		Time              int64
 		Nonce             []byte
@@ -58,7 +58,7 @@ func (r Request) Stated() []byte {
 	return sum[:]
 }
 
-// RPID returns the WebAuthn relying party ID of an origin, which is its host. The error tells why security keys cannot be used there.
+// RPID returns the WebAuthn relying party ID of an origin, which is its host. The error is the reason why security keys cannot be used there.
 func RPID(origin string) (string, error) {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" || origin != u.Scheme+"://"+u.Host || u.Scheme != "https" && !(u.Scheme == "http" && u.Hostname() == "localhost") {
@@ -70,8 +70,8 @@ func RPID(origin string) (string, error) {
 	return u.Hostname(), nil
 }
 
-// verifyAssertion checks the response of a principal's security key at a time, regardless of the requests it approves. It returns the key
-// and its counter. The error for an invalid response wraps ErrAssertion.
+// verifyAssertion checks the response of a principal's security key to a question that was asked at a time. It does not check which
+// requests the response approves. It returns the key and the counter in the response. The error for an invalid response wraps ErrAssertion.
 func (p *Presence) verifyAssertion(ctx context.Context, by string, at time.Time, a *Assertion) (key SecurityKey, counter uint32, err error) {
 	all, err := p.SecurityKeys(ctx)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// definitionsOf returns the subject of the definitions of a server that a person has confirmed with their passphrase.
+// definitionsOf returns the subject (see Records) of a server's definitions that a person has confirmed with their passphrase.
 func definitionsOf(server string) string { return "definitions of " + server }
 
-// assertedOf returns the subject of the definitions of a server that were confirmed with security keys.
+// assertedOf returns the subject of a server's definitions that were confirmed with security keys.
 func assertedOf(server string) string { return "definitions by security keys of " + server }
 
 // maxAsserted is the maximum number of stored security key responses per server. Each has confirmed a definition that no later response
@@ -32,7 +32,7 @@ type asserted struct {
 
 // statement returns the hash of the statement by which a security key confirms the definitions.
 func (a asserted) statement(server string) []byte {
-	text, _ := json.Marshal(struct { // strings
+	text, _ := json.Marshal(struct { // cannot fail: only strings
 		Purpose, Server string
 		Definitions     map[string]string
 	}{"harness: approve definitions", server, a.Definitions})
@@ -75,7 +75,7 @@ func (p *Presence) signedDefinitions(ctx context.Context, server string) (Confir
 	return all, c.Time, nil
 }
 
-// assertedDefinitions returns the valid responses of security keys, oldest first.
+// assertedDefinitions returns the valid responses of security keys that confirm definitions of a server, oldest first.
 func (p *Presence) assertedDefinitions(ctx context.Context, server string) (all []asserted, err error) {
 	records, err := p.Records()
 	if err != nil {
@@ -116,7 +116,7 @@ func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server str
 	for _, a := range later {
 		for tool := range a.Definitions {
 			if a.Time.After(at) {
-				delete(all, tool) // otherwise it would count as confirmed now, instead of the definition that the key has confirmed
+				delete(all, tool) // an older definition: with the new time it would take precedence over the one that the key has confirmed
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server str
 	return p.confirm(ctx, sign, definitionsOf(server), Confirmation{Hash: hashOf(content), Content: content})
 }
 
-// kindDefinitions is the kind of the questions about definitions.
+// kindDefinitions is the kind of questions about definitions, see SealQuestion.
 const kindDefinitions = "definitions"
 
 // definitionsQuestion holds the definitions of a server that one response of a security key approves.
@@ -143,7 +143,7 @@ func (q definitionsQuestion) asserted() asserted {
 }
 
 // AskDefinitions returns the question that a principal's security key answers to approve definitions of a server. The question is valid
-// for these hashes, for two minutes, and for one response. Its errors are those of Ask.
+// for these hashes, for two minutes, and for one response. The errors are those of Ask.
 func (p *Presence) AskDefinitions(ctx context.Context, by, origin, server string, hashes map[string]string) (Question, error) {
 	q, asked, err := p.Ask(ctx, by, origin)
 	if err != nil {
@@ -222,7 +222,7 @@ func (p *Presence) ForgetDefinitions(ctx context.Context, server string) error {
 		return err
 	}
 	return errors.Join(
-		records.Confirm(ctx, definitionsOf(server), []byte("{}")), // a confirmation without a signature
+		records.Confirm(ctx, definitionsOf(server), []byte("{}")), // without a signature it counts as no confirmation
 		records.Confirm(ctx, assertedOf(server), []byte("[]")),
 	)
 }

@@ -11,8 +11,8 @@ import (
 type Decided struct {
 	// Load returns the requests of the run, and the requests of its task whose approval is remembered, oldest first.
 	Load func(ctx context.Context) ([]Request, error)
-	// Check returns an error that wraps ErrUnconfirmed for an approval without a required signature, which then counts as not decided. If
-	// Check is nil, no signature is required.
+	// Check returns an error that wraps ErrUnconfirmed for an approval that lacks a required signature. This approval counts as not decided.
+	// If Check is nil, no signature is required.
 	Check func(ctx context.Context, r Request) error
 	Now   func() time.Time // used to decide when remembered approvals end
 

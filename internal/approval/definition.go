@@ -22,11 +22,11 @@ type Definition struct {
 	Annotations  json.RawMessage `json:"annotations,omitempty"`
 }
 
-// Hash returns a hash of the definition: a tool with another hash is another tool. White space and the order of keys in schemas do not
-// matter.
+// Hash returns a hash of the definition. A tool whose definition gets another hash has changed. White space and the order of keys in
+// schemas do not affect the hash.
 func (d Definition) Hash() string {
 	d.InputSchema, d.OutputSchema, d.Annotations = valid(d.InputSchema), valid(d.OutputSchema), valid(d.Annotations)
-	text, _ := json.Marshal(d) // strings and valid JSON
+	text, _ := json.Marshal(d) // cannot fail: only strings and valid JSON
 	sum := sha256.Sum256(journal.Canonical(text))
 	return hex.EncodeToString(sum[:])
 }
@@ -36,11 +36,11 @@ func valid(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || json.Valid(raw) {
 		return raw
 	}
-	text, _ := json.Marshal(string(raw)) // a string
+	text, _ := json.Marshal(string(raw)) // cannot fail: a string
 	return text
 }
 
-// size returns the number of bytes that a definition counts for.
+// size returns the size of a definition in bytes, which counts towards maxPinBytes.
 func (d Definition) size() int {
 	return len(d.Tool) + len(d.Title) + len(d.Description) + len(d.InputSchema) + len(d.OutputSchema) + len(d.Annotations)
 }
@@ -78,7 +78,7 @@ const (
 	HoldNew     Quarantine = "new"     // changed definitions, and tools that were never approved
 )
 
-// Limits on the pins of one server, enough for two listings. They keep a server that lists new tools every time from filling the store.
+// Limits on the pins of one server, enough for two listings. Without them, a server that lists new tools every time could fill the store.
 // Definitions beyond the limits are held.
 const (
 	maxPins     = 40_000
@@ -108,15 +108,15 @@ type Reviewed struct {
 	Held    []string       // names of tools that are not offered, sorted; "" stands for the server's own text
 	New     []string       // held tools that were not held with this definition before
 	Trusted []string       // tools whose first definition was approved automatically
-	Changed map[string]Pin // changed pins by tool; a zero Pin is to be deleted
+	Changed map[string]Pin // changed pins by tool; a zero Pin means that the pin has to be deleted
 }
 
 // Confirmed holds the definitions of a server that a person has confirmed: hashes by tool. It is nil if no confirmation is required.
 type Confirmed map[string]string
 
-// Review compares a server's listing with the stored pins. It changes no argument, and uses the first entry of a tool that is listed
-// twice. With HoldNew, an approval without a required confirmation is ignored. A definition that a person has confirmed is approved even
-// if the pins differ, because a review that began before the confirmation may have stored its pins after it.
+// Review compares a server's listing with the stored pins. It does not modify its arguments. If a tool is listed twice, the first entry
+// counts. With HoldNew, an approval without a required confirmation is ignored. A definition that a person has confirmed is approved even
+// if the pins differ, because a review that began before the confirmation may have stored its pins after the confirmation.
 func Review(mode Quarantine, confirmed Confirmed, pins map[string]Pin, listed []Definition) Reviewed {
 	r := Reviewed{Changed: map[string]Pin{}}
 	count, bytes := approved(pins)

@@ -15,8 +15,8 @@ import (
 
 const keySize = 32
 
-// Key returns the key that binds approvals to arguments. It reads it from the file approvals.key in a directory, and creates the file if
-// it is absent. If the file is lost, people are asked again about the waiting calls.
+// Key returns the key that binds approvals to arguments. The key is in the file approvals.key in a directory; Key creates the file if it
+// is absent. If the file is lost, people are asked again about the waiting calls.
 func Key(dir string) ([]byte, error) {
 	const remedy = "delete the file, and the next command makes a new one"
 	path := filepath.Join(dir, "approvals.key")

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Limit on wrong passphrases in a process. After maxAttempts, none is tried until attemptsWait has passed.
+// Limit on wrong passphrases in a process. After maxAttempts of them, Unlock tries no passphrase until the oldest one was attemptsWait ago.
 const (
 	maxAttempts  = 5
 	attemptsWait = 15 * time.Minute

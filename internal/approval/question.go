@@ -17,9 +17,9 @@ import (
 // questionLife is the time in which a person has to answer with their security key.
 const questionLife = 2 * time.Minute
 
-// Question is a request to a security key for a signature.
+// Question is a WebAuthn challenge to a security key, with what the browser needs to answer it.
 type Question struct {
-	Batch     string // sent back with the response; see SealQuestion
+	Batch     string // result of SealQuestion; the browser sends it back with the response
 	Challenge []byte
 	RPID      string
 	Keys      [][]byte // IDs of the keys that may answer
@@ -36,7 +36,7 @@ type Asked struct {
 // At returns the time of the question, which also counts as the time of the decision.
 func (a Asked) At() time.Time { return time.UnixMicro(a.Time) }
 
-// AskError is the reason why no security key is asked.
+// AskError is the reason why security keys cannot be used for a decision.
 type AskError string
 
 func (e AskError) Error() string { return string(e) }
@@ -94,7 +94,8 @@ func (p *Presence) questionMAC(kind string, text []byte) ([]byte, error) {
 	return mac.Sum(nil), nil
 }
 
-// OpenQuestion decodes a recent question of a kind that a principal was asked. The error wraps ErrAssertion.
+// OpenQuestion decodes the result of SealQuestion into question. The error wraps ErrAssertion if the text was not sealed here for this kind,
+// if another principal was asked, or if the question has expired.
 func (p *Presence) OpenQuestion(kind, by, sealed string, question any) error {
 	first, last, _ := strings.Cut(sealed, ".")
 	text, err := base64.RawURLEncoding.DecodeString(first)
@@ -124,11 +125,11 @@ func (p *Presence) OpenQuestion(kind, by, sealed string, question any) error {
 // maxAnswers is the maximum number of remembered answers of all callers.
 const maxAnswers = 10_000
 
-// answers records the questions answered in this process until they expire. If another process accepts the same answer, its subject is
-// already decided.
+// answers records the questions answered in this process until they expire. Another process may accept the same answer again, but what the
+// answer approves is then already decided.
 type answers struct {
 	mu   sync.Mutex
-	done map[string]time.Time // ends of questions, by nonce
+	done map[string]time.Time // when the answered questions expire, by nonce
 }
 
 // take reports whether this is the first answer to a question, and records it.

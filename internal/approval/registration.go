@@ -24,7 +24,7 @@ var ErrRegistration = errors.New("the link was used, has expired, or was replace
 // Algorithms lists the COSE algorithms that security keys may sign with, in order of preference.
 var Algorithms = []int{int(webauthncose.AlgES256), int(webauthncose.AlgEdDSA), int(webauthncose.AlgRS256)}
 
-// registrationSubject is the subject of the registration; there is at most one at a time.
+// registrationSubject is the subject (see Records) of the registration; there is at most one registration at a time.
 const registrationSubject = "registration of a security key"
 
 // Registration is the registration of a security key in progress. A command in a terminal starts it, the dashboard adds the key, and in
@@ -35,7 +35,7 @@ type Registration struct {
 	Origin  string       `json:"origin"`
 	Expires time.Time    `json:"expires"`
 	Key     *SecurityKey `json:"key,omitempty"`
-	MAC     []byte       `json:"mac,omitempty"` // proves that anyone who added the key knows the secret
+	MAC     []byte       `json:"mac,omitempty"` // MAC of Key by the secret, as proof that the key was added through the link
 }
 
 // BeginRegistration starts a registration, replaces any other one, and returns the secret for its link.

@@ -33,8 +33,8 @@ const (
 	maxArgonMemory = 1 << 20 // KiB
 )
 
-// MinPassphrase is the minimum number of characters in a passphrase. It must be long, because anyone who can read the file can try
-// passphrases.
+// MinPassphrase is the minimum number of characters in a passphrase. A passphrase must be long, because anyone who can read the file can
+// try passphrases.
 const MinPassphrase = 10
 
 // ErrPassphrase reports a passphrase that does not open a key.
@@ -44,7 +44,7 @@ var ErrPassphrase = errors.New("this is not the passphrase")
 type SealedKey struct {
 	Public  ed25519.PublicKey `json:"public"`
 	Created time.Time         `json:"created"`
-	Time    uint32            `json:"time"` // parameters of argon2id
+	Time    uint32            `json:"time"` // parameter of argon2id, as are Memory and Threads
 	Memory  uint32            `json:"memoryKiB"`
 	Threads uint8             `json:"threads"`
 	Salt    []byte            `json:"salt"`

@@ -25,8 +25,8 @@ type SecurityKey struct {
 // maxSecurityKeys is the maximum number of security keys in a store.
 const maxSecurityKeys = 100
 
-// securityKeysSubject is the subject of the list of security keys. A person confirms the list: it is signed with the key that their
-// passphrase opens.
+// securityKeysSubject is the subject (see Records) of the list of security keys. A person confirms the list: it is signed with the key that
+// their passphrase opens.
 const securityKeysSubject = "security keys"
 
 // ErrNoSecurityKey reports an unknown security key.

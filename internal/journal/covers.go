@@ -67,8 +67,8 @@ func coversAt(recorded, text string, tokens [][]int) bool {
 	return ok && rest == ""
 }
 
-// CoversJSON applies Covers to the strings of a JSON value; everything else must be equal, numbers as JavaScript numbers. An empty text counts as
-// null. If a recorded object has tokens in its keys, only the number of keys is compared.
+// CoversJSON applies Covers to the strings of a JSON value. All other values must be equal; numbers are equal if they convert to the same
+// JavaScript number. An empty text counts as null. If a recorded object has tokens in its keys, only the number of keys is compared.
 func CoversJSON(recorded, text json.RawMessage) bool {
 	w, err := parse(recorded)
 	if err != nil {

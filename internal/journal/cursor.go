@@ -65,7 +65,7 @@ type recorded struct {
 	made   bool    // reports that the replayed program has made the call
 }
 
-// NewCursor returns a Cursor of records that Check accepts. The Cursor refers to the parts of the records.
+// NewCursor returns a Cursor of records that Check accepts. The Cursor keeps pointers into the records.
 func NewCursor(records []Record) *Cursor {
 	c, _ := newCursor(records) // a journal that Check refuses is replayed as far as possible
 	return c
@@ -152,8 +152,8 @@ func (c *Cursor) addAnswer(a *Answer) error {
 	return nil
 }
 
-// Add adds an answer that was recorded after the Cursor was made. It is delivered after all others. call is the answer's call, if the
-// program has made it, otherwise nil.
+// Add adds an answer that was recorded after the Cursor was made. The answer is delivered after all others. call is the call that the answer
+// belongs to, or nil if the program has not made that call.
 func (c *Cursor) Add(call *Call, a *Answer) error {
 	if c.calls[a.N] == nil && call != nil {
 		c.calls[a.N] = &recorded{call: call, made: true}
@@ -170,10 +170,11 @@ func (c *Cursor) End() *End { return c.end }
 // Logs returns the recorded console lines in order. A resumed program prints them again, but they are not recorded again.
 func (c *Cursor) Logs() []Log { return c.logs }
 
-// Call returns the record of call n, nil if there is none: then the call goes live in a resumed run and is a divergence in an offline replay.
+// Call returns the record of call n, or nil if there is none. A resumed run performs a call without a record; in an offline replay, a call
+// without a record is a divergence.
 func (c *Cursor) Call(n int) *Call { return c.at(n).call }
 
-// Intent returns the first recorded intent of call n, nil if there is none: then nothing of the call was ever sent.
+// Intent returns the first recorded intent of call n, or nil if there is none. A write without an intent was never sent.
 func (c *Cursor) Intent(n int) *Intent { return c.at(n).intent }
 
 // Answer returns the recorded answer of call n, or nil. A synchronous call gets its answer at once, an asynchronous call when Next returns it.
@@ -217,7 +218,7 @@ func (c *Cursor) Advance() {
 }
 
 // Finish checks a program that has ended by itself. It returns a *DivergedError for the first recorded call that the program did not
-// make, or else for the first whose answer it did not wait for.
+// make. If the program made all of them, the error is for the first call whose recorded answer was not delivered.
 func (c *Cursor) Finish() error {
 	for _, n := range slices.Sorted(maps.Keys(c.calls)) {
 		if rec := c.calls[n]; !rec.made {

@@ -12,7 +12,7 @@ type RunInfo struct {
 	Session   string        `json:"session,omitempty"`
 	File      string        `json:"file,omitempty"`
 	Tier      string        `json:"sandbox"`
-	Status    string        `json:"status"`          // running, or the status of its end
+	Status    string        `json:"status"`          // running, or End.Status
 	ErrorKind string        `json:"error,omitempty"` // kind of the error with which it ended
 	Calls     int           `json:"calls"`
 	Started   time.Time     `json:"startedAt"`

@@ -81,7 +81,7 @@ type Intent struct {
 type Answer struct {
 	N        int             `json:"n"`
 	Delivery int             `json:"delivery,omitempty"` // 1, 2, ... in order of delivery; 0 for a synchronous call; see Undelivered
-	Now      int64           `json:"now"`                // time of the run's clock at delivery, in microseconds
+	Now      int64           `json:"now"`                // time that the program sees at delivery, in microseconds since the Unix epoch
 	Value    json.RawMessage `json:"value,omitempty"`
 	Error    json.RawMessage `json:"error,omitempty"` // frame.Error
 	// Parts of the answer in addition to the value (see run.Told).

@@ -17,8 +17,8 @@ import (
 // maxEnv is the maximum number of bytes of a request's variables.
 const maxEnv = 1 << 20
 
-// CallOf returns a request whose program makes one tool call with a function of programs: callMCPTool or callMCPTool.raw. The program is the same for
-// all tools and arguments, so it is compiled once, and the arguments are sent as they are written.
+// CallOf returns a request whose program makes one tool call. function is callMCPTool or callMCPTool.raw. The program is the same for all tools and
+// arguments, so it is compiled once, and the arguments are sent as they are written.
 func CallOf(function, tool string, args json.RawMessage) Request {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")

@@ -67,12 +67,12 @@ func (s *Service) Find(ctx context.Context, who auth.Identity, id string) (journ
 	return info, err
 }
 
-// Match returns the run, of any user, that MatchRun of the store finds.
+// Match returns the run that Store.MatchRun finds, whatever its user.
 func (s *Service) Match(ctx context.Context, prefix string) (journal.RunInfo, error) {
 	return stored(s, func(store Store) (journal.RunInfo, error) { return store.MatchRun(ctx, prefix) })
 }
 
-// List lists runs, as Runs of the store does. An empty f.User is the caller's user, or every user for a caller who may act for all.
+// List lists runs as Store.Runs does. An empty f.User is the caller's user, or every user for a caller who may act for all.
 func (s *Service) List(ctx context.Context, who auth.Identity, f journal.Filter) (runs []journal.RunInfo, next string, err error) {
 	if f.User == "" {
 		f.User = who.User
@@ -86,7 +86,7 @@ func (s *Service) List(ctx context.Context, who auth.Identity, f journal.Filter)
 	return store.Runs(ctx, f)
 }
 
-// Usage returns the report of the store's Usage. An empty q.User is the caller's user, or all users for a caller who may act for all.
+// Usage returns the report of Store.Usage. An empty q.User is the caller's user, or all users for a caller who may act for all.
 func (s *Service) Usage(ctx context.Context, who auth.Identity, q usage.Query) (*usage.Report, error) {
 	if q.User == "" {
 		q.User = who.User

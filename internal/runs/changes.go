@@ -23,9 +23,9 @@ const (
 	maxShownDiff = 64 << 10 // bytes of a difference
 )
 
-// Compared returns r with comparisons: how each call changes what the run has read before. A call is compared with the latest read all of whose
-// arguments the call has too, such as the path of a file or the id of a record. Both texts are as in the journal, with tokens in place of personal
-// data.
+// Compared returns r with comparisons, which show how each call changes what the run has read before. A call is compared with the latest read whose
+// arguments, such as the path of a file or the id of a record, are all among the arguments of the call. Both texts are as in the journal, with tokens
+// in place of personal data.
 func (s *Service) Compared(ctx context.Context, r approval.Request) (approval.Request, error) {
 	r.Calls = slices.Clone(r.Calls)
 	all := make([]comparing, len(r.Calls))
@@ -189,7 +189,7 @@ func pairs(all []approval.Comparison, path string, value any) []approval.Compari
 	return all
 }
 
-// difference returns of with the difference between two texts.
+// difference completes a comparison with the path of the new text and with the difference between the two texts.
 func difference(of approval.Comparison, path, before, after string) approval.Comparison {
 	of.Path = path
 	text, err := linediff.Of(before, after)

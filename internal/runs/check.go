@@ -24,7 +24,7 @@ const (
 	CheckRefuse = "refuse" // the program does not run
 )
 
-// check returns an error for each thing that a program uses and that does not exist. A run that is refused ends with such an error.
+// check returns an error for each thing that a program uses and that does not exist. With CheckRefuse the run ends with the first of them.
 func (s *Service) check(ctx context.Context, env *environment, compiled *program.Compiled) (mistakes []run.Error, err error) {
 	if len(compiled.Uses) == 0 {
 		return nil, nil
@@ -61,9 +61,9 @@ type Finding struct {
 // checkTime is the maximum duration of a check, waiting included.
 const checkTime = 10 * time.Second
 
-// Check returns the mistakes in a program of a caller who must be allowed to act for req.User: the error with which a run of it would end before it
-// begins, and its warnings. Nothing is executed or recorded. Personal data in the program is neither hidden nor remembered. Check returns when ctx
-// ends.
+// Check returns the mistakes in a program: the error that would keep a run of the program from beginning, if there is one, and warnings. The caller
+// must be allowed to act for req.User. Nothing is executed or recorded. Personal data in the program is neither hidden nor remembered. Check returns
+// when ctx ends.
 func (s *Service) Check(ctx context.Context, who auth.Identity, req Request) ([]Finding, error) {
 	if err := who.ActFor(req.User); err != nil {
 		return nil, err
@@ -114,8 +114,8 @@ const (
 	maxDifference = 6               // maximum difference in length of compared names, in bytes
 )
 
-// advise returns advice from the catalog about an error that a program ended with, or "": tools whose names are like an undefined name, or the
-// mistake in the line of the error, as far as the tools' answers are known by now.
+// advise returns advice from the catalog about an error that a program ended with, or "" if there is none. For an undefined name it names tools with
+// similar names. For a TypeError it describes the mistake in the line of the error, as far as the catalog knows the tools' answers by now.
 func (s *Service) advise(env *environment, compiled *program.Compiled, e *frame.Error, at program.Position) string {
 	advice := ""
 	if name := notDefined().FindStringSubmatch(e.Message); name != nil && e.Kind == frame.KindRuntime {

@@ -14,7 +14,7 @@ const (
 	SameCall       = "nothing"
 	OtherArguments = "arguments"
 	OtherAnswer    = "answer"    // the arguments are the same
-	OnlyFirst      = "onlyFirst" // the second run has no such call
+	OnlyFirst      = "onlyFirst" // the second run has no corresponding call
 	OnlySecond     = "onlySecond"
 )
 

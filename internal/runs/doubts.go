@@ -49,9 +49,9 @@ func (s *Service) Doubts(ctx context.Context, who auth.Identity, f journal.Doubt
 	return all, next, err
 }
 
-// Settle stores what the caller found out about a write in doubt: journal.Done or NotDone. A doubt is settled once; the same verdict again
-// changes nothing. The caller needs the role approver. The error wraps auth.ErrForbidden, journal.ErrNotFound, ErrNoDoubt or ErrSettled, or is an
-// InvalidError.
+// Settle stores what the caller found out about a write in doubt: journal.Done or journal.NotDone. A doubt is settled once; the same verdict again
+// changes nothing. The caller needs the role approver. The error wraps auth.ErrForbidden, journal.ErrNotFound, journal.ErrNoDoubt or
+// journal.ErrSettled, or is an InvalidError.
 func (s *Service) Settle(ctx context.Context, who auth.Identity, runID string, call int, verdict journal.Verdict, note string) (journal.Settlement, error) {
 	info, err := s.Find(ctx, who, runID)
 	switch {
@@ -84,7 +84,8 @@ func (s *Service) Settle(ctx context.Context, who auth.Identity, runID string, c
 	return settled, err
 }
 
-// Settlements returns the settlements of the given calls of a run that are in doubt, by call; a call that no one has settled has an empty one.
+// Settlements returns the settlements of calls of a run, by call. It leaves out calls that were never in doubt. A doubt that no one has settled has
+// the verdict journal.Open.
 func (s *Service) Settlements(ctx context.Context, runID string, calls []int) (map[int]journal.Settlement, error) {
 	if len(calls) == 0 {
 		return nil, nil
@@ -92,7 +93,7 @@ func (s *Service) Settlements(ctx context.Context, runID string, calls []int) (m
 	return stored(s, func(store Store) (map[int]journal.Settlement, error) { return store.Settlements(ctx, runID, calls) })
 }
 
-// addSettlements adds to calls in doubt what people said about them.
+// addSettlements sets the field Settlement of the calls that are in doubt.
 func (s *Service) addSettlements(ctx context.Context, runID string, calls []*Call) error {
 	var doubts []int
 	for _, c := range calls {

@@ -29,7 +29,7 @@ type environment struct {
 	skills    *files.Dir
 	workspace *files.Dir
 	privacy   pii.Session
-	servers   map[string]frame.Module // servers of a recorded program; nil if servers may be asked
+	servers   map[string]frame.Module // servers of a recorded program, see offline; nil if the user's servers may be contacted
 	remove    func()                  // removes the workspace of a run without a session
 	local     fs.FS                   // the files beside the program; nil if there are none
 	runID     string

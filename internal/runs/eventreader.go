@@ -34,7 +34,7 @@ func (r *eventReader) records(page []journal.Record) (events []Event) {
 			r.call(one.Intent.N, add)
 		case one.Answer != nil:
 			r.call(one.Answer.N, add)
-			delete(r.calls.lines, one.Answer.N) // its line is complete
+			delete(r.calls.lines, one.Answer.N) // no further event of the call follows
 		case one.Log != nil:
 			r.lines++
 			add(EventLog, LogLine{r.lines, *one.Log})
@@ -71,8 +71,8 @@ func encode(data any) json.RawMessage {
 // errStopped is the error of a watcher that wants no more events.
 var errStopped = errors.New("stopped")
 
-// catchUp yields the events after the one numbered after, up to the one numbered to, from the journal. It reads the journal from the beginning,
-// because only the first record of a call describes it.
+// catchUp yields the events from the journal with IDs above after, up to the ID to. It returns the ID up to which the watcher has the events. It reads
+// the journal from the beginning, because only the first record of a call describes the call.
 func (s *Service) catchUp(ctx context.Context, id string, after, to int64, yield func([]Event, error) bool) (int64, error) {
 	for r := newEventReader(); r.after < to; {
 		page, err := s.JournalPage(ctx, id, r.after, MaxPage)

@@ -44,7 +44,7 @@ type StatusLine struct {
 const (
 	feedEvents = 512                    // maximum number of events that a feed keeps for its watchers
 	feedBytes  = 1 << 20                // maximum bytes of these events
-	feedMost   = time.Second            // longest pause between two reads of a feed, when nothing new comes
+	feedMost   = time.Second            // longest pause between two reads of the journal for a feed, while no records come
 	feedLeast  = 200 * time.Millisecond // shortest pause
 	// feedSpread, times the number of watchers, is the time over which a feed spreads what it has read, so that many watchers do not take all
 	// processors at once.
@@ -160,7 +160,7 @@ func (f *feed) add(events []Event, status string, err error) {
 	f.changed = make(chan struct{})
 }
 
-// since returns the events of the feed after the one numbered after, and the state of the feed. Events up to before have been dropped.
+// since returns the events of the feed with IDs above after, and the state of the feed. Events with IDs up to before have been dropped.
 func (f *feed) since(after int64) (events []Event, before int64, status string, ended bool, changed <-chan struct{}, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,8 +171,8 @@ func (f *feed) since(after int64) (events []Event, before int64, status string, 
 	return f.events[i:len(f.events):len(f.events)], f.before, f.status, f.ended, f.changed, f.err
 }
 
-// Events yields the events of a run after the one numbered after, exactly once and in order, several at a time, and between them each new status of
-// the run. The sequence ends after the end of the run, with an error, or with ctx, whose error it yields. Nothing is kept for a slow watcher.
+// Events yields the events of a run with IDs above after, exactly once and in order, several at a time, and between them each new status of the run.
+// The sequence ends after the end of the run, or with an error. If ctx ends, the error is its cause. Nothing is kept for a slow watcher.
 func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[[]Event, error] {
 	return func(yield func([]Event, error) bool) {
 		f, leave := s.watch(id)

@@ -39,12 +39,12 @@ type Request struct {
 	Session string // session whose /workspace the run uses; if empty, the run has a temporary workspace
 	Sandbox string // tier that the program runs in; empty for the configured one
 	Timeout time.Duration
-	Env     map[string]string // variables that the program has besides the configured ones
+	Env     map[string]string // variables of the program in addition to the configured ones
 	Input   *Input            // input of the program; may be nil
 	// Written, if not nil, receives the files of the workspace that were written during the run, before the workspace of a run without a session is
 	// removed.
 	Written func([]files.Entry)
-	// Said are texts of the user besides Input, such as the task. Tokens of the session stand for personal data in them.
+	// Said are texts of the user, such as the task, without Input. Tokens of the session stand for personal data in them.
 	Said    []string
 	Slot    *run.Slot // slot of a run that has waited for it; may be nil
 	Observe func(run.Event)
@@ -144,7 +144,7 @@ func (s *Service) prepare(ctx context.Context, id string, env *environment, req 
 type compilation struct {
 	compiled *program.Compiled
 	computed time.Duration
-	mistakes []run.Error // what the program uses that does not exist; see check
+	mistakes []run.Error // uses of things that do not exist, see Service.check
 	failure  *run.Error  // error with which a run of the program ends before it begins; nil if the program can run
 }
 
@@ -343,7 +343,7 @@ func (s *Service) spec(
 	}
 }
 
-// detach returns how a run gives up its runner, or nil if it never does.
+// detach returns the settings with which a run gives up its runner, or nil if it never does.
 func (s *Service) detach(runID string, env *environment, locate *locator) *run.Detach {
 	if s.opt.DetachAfter == 0 {
 		return nil
@@ -369,7 +369,7 @@ func (s *Service) detach(runID string, env *environment, locate *locator) *run.D
 	}
 }
 
-// notCompiled returns the error with which a run ends whose program has a syntax error. It returns any other error as it is.
+// notCompiled converts the syntax error of a program to the error with which its run ends. It returns any other error as it is.
 func notCompiled(err error) (*run.Error, error) {
 	var wrong *program.Error
 	if !errors.As(err, &wrong) {

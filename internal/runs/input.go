@@ -55,7 +55,9 @@ func (e *environment) take(ctx context.Context, in *Input) error {
 		case by.Given == 0 || by != e.workspace.Hand(at):
 			from = pii.FromProgram
 		case by.Given != info.Size():
-			from = pii.FromSkill // no one knows who wrote which row: guesses share no tokens, and texts from outside are not taken for tokens
+			// The user and programs have written parts of the file, and it is unknown which. As in files of skills, guesses share no tokens, and
+			// texts that look like tokens are not taken for tokens.
+			from = pii.FromSkill
 		}
 	}
 	dir, err := e.inputs()

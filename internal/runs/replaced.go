@@ -16,8 +16,8 @@ import (
 
 // Replaced returns r with the replacements in its calls: where tokens in the arguments are replaced, and which parts of a value may end a text in
 // code. If values is set, the values are included, for a caller who may see those of the request's user. Arguments that are too large for a request
-// are read from the run's journal, as the program wrote them. Tools that ask about tokens receive no value. If values cannot be read, the call
-// contains the error.
+// are read from the run's journal, as the program wrote them. Calls of the tools pii__… have no replacements, because these tools receive the tokens. If
+// values cannot be read, the call contains the error.
 func (s *Service) Replaced(ctx context.Context, r approval.Request, values bool) (approval.Request, error) {
 	r.Calls = slices.Clone(r.Calls)
 	privacy := s.opt.Privacy.In(r.User, cmp.Or(r.Session, r.Run))

@@ -25,7 +25,7 @@ const (
 	pageBytes = 1 << 20
 )
 
-// JournalPage returns the records of a run after the one numbered after: at most limit, and fewer if they are large.
+// JournalPage returns the records of a run with numbers above after: at most limit, and fewer if they are large.
 func (s *Service) JournalPage(ctx context.Context, id string, after int64, limit int) ([]journal.Record, error) {
 	return stored(s, func(store Store) ([]journal.Record, error) {
 		return store.ReadPage(ctx, id, after, min(limit, MaxPage), pageBytes)
@@ -134,9 +134,9 @@ func (s *Service) Replay(ctx context.Context, records []journal.Record, how Repl
 	return s.execute(ctx, spec)
 }
 
-// Resume executes a run again whose process died. Calls with a recorded answer get that answer; the other calls are made. A write that was in flight
-// is in doubt. After an upgrade the run may end as diverged, with its effects listed, but nothing worse. A run that waits for an approval stays as it
-// is, and its outcome tells so.
+// Resume continues a run whose process died: it executes the run's program again. Calls with a recorded answer get that answer; the other calls are
+// made. A write that was in flight is in doubt. After an upgrade the run may end as diverged, with its effects listed, but nothing worse. A run that
+// waits for an approval stays as it is; the status of its outcome is run.WaitingApproval.
 func (s *Service) Resume(ctx context.Context, id string, observe func(run.Event)) (*run.Outcome, error) {
 	return s.resume(ctx, Request{ID: id, Observe: observe})
 }
@@ -198,7 +198,7 @@ func (s *Service) resume(ctx context.Context, req Request) (out *run.Outcome, er
 	return s.live(ctx, spec)
 }
 
-// Abandon ends a run whose process died as cancelled. A run that has ended, or that a live process executes, stays as it is.
+// Abandon ends a run as cancelled if its process died. A run that has ended, or that a live process executes, stays as it is.
 func (s *Service) Abandon(ctx context.Context, id string) error {
 	store, err := s.opt.Store()
 	if err != nil {

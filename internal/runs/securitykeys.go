@@ -11,16 +11,16 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// maxChosen is the maximum number of requests that one answer approves: each approval keeps a hash of all of them.
+// maxChosen is the maximum number of requests that one answer approves. It is limited because each approval stores the hashes of all of them.
 const maxChosen = 100
 
-// kindCalls is the kind of questions about calls.
+// kindCalls is the kind of questions about calls, see approval.Presence.SealQuestion.
 const kindCalls = "calls"
 
 // Seen identifies a request as it was shown to a person.
 type Seen struct {
 	ID     string
-	Digest string // approval.Sight
+	Digest string // approval.Sight.Digest of the request
 }
 
 // batch is what one answer of a security key approves.
@@ -96,7 +96,7 @@ func waiting(r approval.Request) approval.Request {
 // Approved is the result for one request that a security key approves.
 type Approved struct {
 	Request approval.Request
-	Err     error // why it is not approved
+	Err     error // reason why the request is not approved; nil if it is
 }
 
 // Answer approves the requests that a security key was asked about. A request that cannot be approved, because it was decided meanwhile, does not

@@ -67,19 +67,20 @@ type Store interface {
 	Approval(ctx context.Context, id string) (approval.Request, error)
 	// ApprovalsOf returns the requests of a run, oldest first, after those of its task whose decisions are to be remembered.
 	ApprovalsOf(ctx context.Context, run, task string) ([]approval.Request, error)
-	// Decide stores the decision about a request, once, and makes its task due. The error wraps approval.ErrDecided or ErrNotFound.
+	// Decide stores the decision about a request, once, and makes its task due. The error wraps approval.ErrDecided or approval.ErrNotFound.
 	Decide(ctx context.Context, id string, status approval.Status, d approval.Decision) (approval.Request, error)
 	// DueRuns lists runs without a task whose requests were decided or have expired at now. next is the time at which another request expires, decided the
 	// time of the last decision; each is zero if there is none.
 	DueRuns(ctx context.Context, now time.Time, limit int) (runs []string, next, decided time.Time, err error)
 	// Doubts lists the writes in doubt that are not settled, the latest doubt first; next continues the list and is empty at its end.
 	Doubts(ctx context.Context, f journal.DoubtFilter) (doubts []journal.Doubt, next string, err error)
-	// Settlements returns the settlements of the given calls of a run that are in doubt, by call; a call that no one has settled has an empty one.
+	// Settlements returns the settlements of calls of a run, by call. It leaves out calls that were never in doubt. A doubt that no one has settled has
+	// the verdict journal.Open.
 	Settlements(ctx context.Context, run string, calls []int) (map[int]journal.Settlement, error)
 	// Settle stores what a person said about a write in doubt, once. If the write already has this verdict, it is kept and changed is false. The
-	// error wraps journal.ErrNoDoubt or ErrSettled.
+	// error wraps journal.ErrNoDoubt or journal.ErrSettled.
 	Settle(ctx context.Context, run string, call int, of journal.Settlement) (now journal.Settlement, changed bool, err error)
-	// Strays lists the unfinished runs of dead processes that belong to no unfinished task and that DueRuns does not list, oldest first.
+	// Strays lists the unfinished runs whose process is dead and which neither belong to an unfinished task nor are listed by DueRuns, oldest first.
 	Strays(ctx context.Context) ([]journal.RunInfo, error)
 	// Usage returns the totals of runs, calls and tasks that have ended.
 	Usage(ctx context.Context, q usage.Query) (*usage.Report, error)
@@ -87,15 +88,15 @@ type Store interface {
 
 // Sessions are the sessions that runs may use.
 type Sessions interface {
-	// EnterSession begins the use of a user's session, which is created if it is absent. The session is neither deleted nor expires until leave is
-	// called, which must be called once. The error wraps task.ErrNotFound for another user's session.
+	// EnterSession begins the use of a user's session, and creates the session if it is absent. The session is neither deleted nor expires until leave
+	// is called. The caller must call leave once. The error wraps task.ErrNotFound for another user's session.
 	EnterSession(ctx context.Context, user, name string) (leave func(), err error)
 }
 
 // Options are the parts of a Service. The functions open a part at its first use and return the same part afterwards.
 type Options struct {
 	Store     func() (Store, error)
-	Pool      func(tier string) (*sandbox.Pool, error) // the configured tier if empty
+	Pool      func(tier string) (*sandbox.Pool, error) // returns the pool of the configured tier if tier is empty
 	Skills    func() (*skills.Store, error)
 	Workspace func() (*files.Base, error) // workspaces of sessions; a run without a session has its own, named by its id
 	Inputs    func() (*files.Base, error) // copies of the inputs of runs that have not ended
@@ -131,17 +132,17 @@ type Options struct {
 	ApprovalExpiry time.Duration
 	// Presence decides which approvals a person has to confirm; nil means none.
 	Presence *approval.Presence
-	// Roles returns the current roles of a principal who asked for a run or task earlier and had the given roles then; nil if they are not known. It
-	// is called when such a run is resumed. If Roles is nil, the earlier roles are used.
+	// Roles returns the current roles of a principal, or nil if they are not known. had are the roles that the principal had when it asked for a run or
+	// task. Roles is called when that run is resumed, and before each program of that task. If Roles is nil, the earlier roles are used.
 	Roles func(ctx context.Context, principal string, had []auth.Role) ([]auth.Role, error)
 	// ApprovalWebhook is the URL that receives every request; may be empty.
 	ApprovalWebhook string
 	Env             map[string]string
-	Privacy         *pii.Filter // nil changes nothing
+	Privacy         *pii.Filter // filter for personal data; nil leaves texts unchanged
 	Now             func() time.Time
 	Logger          *slog.Logger
 	Metrics         *telemetry.Metrics
-	Audit           *telemetry.Auditor // may be nil
+	Audit           *telemetry.Auditor // nil writes no audit
 	// Record writes the audit events of decisions, whichever process decides; nil means Audit.
 	Record func(ctx context.Context, e telemetry.Event)
 }
@@ -151,8 +152,8 @@ type Service struct {
 	opt      Options
 	opening  sync.WaitGroup // goroutines that open parts ahead, and readers of feeds
 	slots    *run.Slots     // slots of the runs of tasks
-	turns    *run.Turns     // turns of all runs
-	args     *run.Args      // arguments of all runs
+	turns    *run.Turns     // turns in which the programs of all runs compute
+	args     *run.Args      // limits on the arguments of all runs' calls in flight
 	detached *slots.Slots   // slots of runs that have given up their runners
 	decided  chan struct{}  // holds a token when a run may be resumed, or a request expires earlier than known
 	feeds    feeds          // feeds of watched runs

@@ -65,7 +65,7 @@ func Called(kind, name string, args json.RawMessage) (string, json.RawMessage) {
 
 // calling reads the calls of a journal, record by record.
 type calling struct {
-	now   time.Time // the run's clock
+	now   time.Time // time that the program sees at the current record: of the start, or of the latest answer
 	lines map[int]*Call
 	order []*Call
 	open  int // calls without an answer
@@ -83,7 +83,7 @@ func errText(text json.RawMessage) (kind, message string) {
 	return cmp.Or(e.Kind, frame.KindRuntime), e.Message
 }
 
-// place returns the cursor of the page that begins with the record of a call: the number of the record before it, and the run's clock there.
+// place returns the cursor of the page that begins with the record of a call: the number of the record before it, and calling.now.
 func (c *calling) place(r journal.Record) string {
 	return fmt.Sprintf("%d-%d", r.Seq-1, c.now.UnixMicro())
 }
@@ -162,7 +162,8 @@ func (s *Service) Call(ctx context.Context, id string, n int, at string) (Call, 
 // MaxCalls is the maximum number of calls that are read of a run: more than a program can make.
 const MaxCalls = 1 << 20
 
-// calls reads a journal until limit calls have their answers. It calls seen with a call after each record of the call.
+// calls reads a journal until limit calls have their answers. It calls seen with a call after the record of the call, and again after that of its
+// answer.
 func (s *Service) calls(ctx context.Context, id, cursor string, limit int, seen func(*Call)) (*calling, error) {
 	c := &calling{lines: map[int]*Call{}, most: limit}
 	var after int64

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// wake puts a token into a channel that holds one, unless it is full.
+// wake puts a token into a channel with room for one, unless the channel is full.
 func wake(signal chan struct{}) {
 	select {
 	case signal <- struct{}{}:

@@ -11,18 +11,18 @@
 // so only memory bounds the number of tasks in work (server.workers). Users take turns, and one user may have at most twice as many tasks in work as
 // there are free workers. The row of a session names its task in work and the time at which the next is due; nothing else orders a session. Creating
 // a task enqueues it, in the same transaction. A worker that fails because the provider or the store is unavailable releases its task until a later
-// time; only the task's budget, a cancellation, a lasting error, or three panics in a row end it.
+// time; only the task's budget, its user's quota, a cancellation, a lasting error, or three panics in a row end it.
 //
 // Every claim of a task or run gives it a new fencing number, which each commit names, so a process that was taken for dead cannot write any more.
-// The lease behind it is a locked file beside the database (store/sqlstore/filelease.go); lease.go says what another store must offer.
+// Whether an owner is alive follows from its lease (store/sqlstore/lease.go): a locked file beside a SQLite database, or a row in PostgreSQL.
 //
 // Watchers in the process that works a task get its events over a hub. Watchers in other processes read the store, and get events that are not stored
-// over a bus (task.Bus): a watcher creates a locked file beside the database, and the worker appends a line for each event to it
-// (store/sqlstore/live.go). The line of a stored event has only its id; watchers read the event from the store. Each piece of an answer names the last
-// event that was stored before it: a watcher that has a later event drops the piece.
+// over a bus (task.Bus). Beside a SQLite database, a watcher creates a locked file, and the worker appends a line for each event to it
+// (store/sqlstore/live.go); PostgreSQL sends notifications (store/sqlstore/bus.go). Of a stored event the bus carries only the id; watchers read the
+// event from the store. Each piece of an answer names the last event that was stored before it: a watcher that has a later event drops the piece.
 //
-// A request that gets no answer is a step, too, with the cost of its attempts. If the reason may pass, the worker returns a task.RetryError, and the
-// task is worked again after a pause. Each step records the working time that led to it, and time budgets add these up, so neither an outage nor a
-// restart counts. A long conversation is cut at a step that records how far. Later tasks of the session begin with the last cut, so that a provider's
-// cache stays useful between two cuts.
+// A request to the model that gets no answer is a step, too, with the cost of its attempts. If the reason may pass, the worker returns a
+// task.RetryError, and the task is worked again after a pause. Each step records the working time that led to it, and time budgets add these up, so
+// neither an outage nor a restart counts. When a conversation becomes long, a step (task.Compact) records which earlier parts the model sees in short
+// form from there on. Later tasks of the session begin with the last cut, so that a provider's cache stays useful between two cuts.
 package task

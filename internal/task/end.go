@@ -58,7 +58,7 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 		return t, err
 	case !t.Status.Ended():
 		s.stop(id)
-	case t.EndedAt.Equal(now): // else the task's worker has ended it
+	case t.EndedAt.Equal(now): // this call has ended the task, and not its worker
 		s.ended(t, nil)
 	}
 	return t, nil

@@ -42,7 +42,8 @@ type Request struct {
 	// IdempotencyKey makes a repeated request return the task of the first one; BodyHash identifies the request.
 	IdempotencyKey string
 	BodyHash       string
-	// CacheFor allows the answer of an equal task of the user, if it is not older than this. A task that names a session is never equal to another.
+	// CacheFor lets the task reuse the answer of an equal task of the user that is not older than this. A task that names a session is never equal to
+	// another.
 	CacheFor time.Duration
 	// Own reserves the task for this process, which works it with Do.
 	Own      bool

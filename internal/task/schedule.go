@@ -117,8 +117,8 @@ func (s *Service) DeleteSchedule(ctx context.Context, id string) error {
 	return s.opt.Store.DeleteSchedule(ctx, id)
 }
 
-// fireSchedules creates the tasks of schedules until ctx ends. Instants of a schedule that passed while no process worked the queue fire once
-// together.
+// fireSchedules creates the tasks of schedules until ctx ends. If several instants of a schedule passed while no process worked the queue, the
+// schedule creates one task for all of them.
 func (s *Service) fireSchedules(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait := lookForSchedules

@@ -42,7 +42,7 @@ type Worker func(ctx context.Context, t Task, history []Past, steps []Step, log 
 // RetryError is a Worker's error for a task that cannot continue now, for instance because its provider is unavailable. The pause counts towards no
 // budget.
 type RetryError struct {
-	After time.Duration // the pause before the next call; more than 0
+	After time.Duration // pause before the Worker is called again; more than 0
 	Err   error
 }
 
@@ -53,7 +53,7 @@ func (e *RetryError) Unwrap() error { return e.Err }
 // WaitError is a Worker's error for a task whose run waits for an approval. The waiting time counts towards no budget.
 type WaitError struct {
 	Request string    // id of the approval request
-	Until   time.Time // expiry
+	Until   time.Time // expiry of the request
 }
 
 func (e *WaitError) Error() string { return "it waits for approval " + e.Request }
@@ -70,7 +70,7 @@ type Options struct {
 	HandOver error
 	// Admit refuses requests whose model or budget cannot be granted; its errors are shown to the caller. Nil admits all.
 	Admit func(r Request) error
-	// Forget removes what is kept of a session outside the store. It may be called several times for the same session.
+	// Forget removes the data of a session that is not in the store. It may be called several times for the same session.
 	Forget func(ctx context.Context, user, session string) error
 	// Abandon ends a run that a dead process left, and returns the effects of the run. A run that has ended, or that a live process executes, stays
 	// as it is. Abandon is nil if there are no runs.
@@ -113,7 +113,7 @@ type Service struct {
 	mu       sync.Mutex
 	running  map[string]context.CancelCauseFunc // the tasks that this process works, by id
 	inWork   tally                              // tasks that Work has claimed, by user
-	failures tally                              // consecutive failures of waiting tasks, by id
+	failures tally                              // consecutive failures of tasks and schedules, by id
 }
 
 // NewService creates a service from its parts.

@@ -32,7 +32,7 @@ func (s *Service) newSession(user, name string) Session {
 	return Session{ID: name, UserID: user, CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(s.opt.SessionExpiry)}
 }
 
-// EnterSession notes that a run without a task uses a user's session, as EnterSession of Store does. It creates the session if it is absent.
+// EnterSession records that a run without a task uses a user's session, see Store.EnterSession. It creates the session if it is absent.
 func (s *Service) EnterSession(ctx context.Context, user, name string) (leave func(), err error) {
 	leave, err = s.opt.Uses.Enter(ctx, user, name)
 	if errors.Is(err, ErrNotFound) {
@@ -66,7 +66,7 @@ func (s *Service) DeleteSession(ctx context.Context, user, id string) error {
 		if err = s.forget(ctx, session); !errors.Is(err, ErrBusy) {
 			break
 		}
-		if try == 0 { // another process may still hold the use of a run that has ended
+		if try == 0 { // another process may keep the session in use for maxUse after its last run there has ended
 			select {
 			case <-time.After(maxUse):
 			case <-ctx.Done():
@@ -118,8 +118,8 @@ func (s *Service) cancelAll(ctx context.Context, session Session) error {
 	return nil
 }
 
-// forget closes the session, unless it is in use. Then it deletes the files, and at last the session in the store, without which no process would
-// find the files.
+// forget closes and deletes the session. If the session is in use, nothing changes and the error wraps ErrBusy. The files are deleted first and the
+// session in the store last, because no process would find the files without the session.
 func (s *Service) forget(ctx context.Context, session Session) error {
 	if err := s.opt.Store.CloseSession(ctx, session.UserID, session.ID); err != nil {
 		return err

@@ -89,7 +89,8 @@ type Store interface {
 	// schedule. A planned instant fires once: created is false for later callers.
 	Fire(ctx context.Context, id string, planned time.Time, n New, next time.Time) (t Task, created bool, err error)
 
-	// LockQueue makes this process one that works the queue. Where only one may, ErrQueueLocked names the process that holds the lock.
+	// LockQueue makes this process one that works the queue. If the store allows only one such process and another one works the queue, the error
+	// wraps ErrQueueLocked and names the other process.
 	LockQueue(ctx context.Context) (release func() error, err error)
 	// QueueWorker names a process that works the queue, which may be this one; "" if there is none.
 	QueueWorker(ctx context.Context) (name string, err error)
@@ -97,8 +98,8 @@ type Store interface {
 
 // Bus carries events to the processes that follow a task which another process works. Its methods are safe for concurrent use.
 type Bus interface {
-	// Publish passes on events of a task: events that are not stored as they are, and of stored events only the ids. No events means that the store
-	// has new ones. Publish does not wait for followers, and a follower may miss pieces of answers.
+	// Publish passes on events of a task: an event without an ID as a whole, and of a stored event only its ID. An empty list means that the store has
+	// new events. Publish does not wait for followers, and a follower may miss pieces of answers.
 	Publish(task string, events []Event)
 	// Follow calls pass with the events that other processes publish of a task, in their order, until ctx ends. An event without a type means that
 	// the store has new events, up to its ID if that is above 0.

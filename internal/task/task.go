@@ -51,7 +51,7 @@ type Task struct {
 
 	// Fields that callers are not shown.
 	From            pii.Origin  `json:"-"` // same as in Request
-	Principal       string      `json:"-"` // who asked for the task: id of an API key, subject of a JWT, "local"
+	Principal       string      `json:"-"` // principal that asked for the task: id of an API key, subject of a JWT, or "local"
 	Roles           []auth.Role `json:"-"` // roles of the principal at the request; nil if unknown
 	CallbackURL     string      `json:"-"`
 	Reveal          bool        `json:"-"` // same as in Request
@@ -73,7 +73,7 @@ func (e *Error) Error() string { return e.Message }
 
 // The kinds of errors of tasks.
 const (
-	KindModel       = "model"       // the model could not be asked, or refused
+	KindModel       = "model"       // requests to the model failed, or the model refused or gave no usable answer
 	KindUnreachable = "unreachable" // the model gave no answer before the first turn, for a reason that may pass
 	KindBudget      = "budget"      // turns, runs, tokens, money or time were used up
 	KindCancelled   = "cancelled"   // a caller cancelled the task
@@ -200,7 +200,7 @@ type Result struct {
 type Effect struct {
 	Call  int    `json:"call"`  // call number
 	Kind  string `json:"kind"`  // tool, fs
-	Name  string `json:"name"`  // file name with its path
+	Name  string `json:"name"`  // name of the call, as in journal.Call
 	State string `json:"state"` // done, failed, in_doubt
 }
 
@@ -216,7 +216,7 @@ type Compact struct {
 	Dropped int `json:"dropped,omitempty"` // number of tasks at the beginning of History that are left out
 	// Of is the number of earlier tasks to which History and Dropped refer: those that the task had when the cut was made.
 	Of int `json:"of,omitempty"`
-	// Kept names, by the Seq of a step, the place where programs find its shortened result or code.
+	// Kept maps the Seq of a step whose result or code is shortened to the path of the file with the whole text, which programs can read.
 	Kept map[int]string `json:"kept,omitempty"`
 }
 
@@ -237,7 +237,7 @@ const (
 	EventQueued     = "task.queued"
 	EventStarted    = "task.started"
 	EventTurn       = "turn"         // the model answered: {turn, text, calls: [{id, name, input}], usage, costUsd}
-	EventDelta      = "delta"        // a piece of an answer: {text} or {call, input}; {reset: true} takes all pieces of the turn back
+	EventDelta      = "delta"        // a piece of an answer: {text} or {call, input}; {reset: true} discards all earlier pieces of the turn
 	EventRunStarted = "run.started"  // {runId, code}
 	EventCall       = "run.call"     // {runId, n, kind, name, args}
 	EventAnswer     = "run.answer"   // {runId, n, ok, bytes, error?}

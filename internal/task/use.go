@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxUse is the time for which runs that begin in a session share one use of it, and for which the use is kept after its last run. So a client that
-// makes call after call costs the store one commit in this time, not two for each call.
+// maxUse is the time in which new runs of a session share one use (see the type use), and the time for which a use is kept after its last run. So a
+// client that makes call after call costs the store one commit in this time, not two for each call.
 const maxUse = time.Second
 
 // Uses tracks which sessions are used by runs without a task, for all services of a process. It is safe for concurrent use.
@@ -19,22 +19,22 @@ type Uses struct {
 	shared map[[2]string]*use // uses that runs may still join, by user and session
 }
 
-// UseOptions are the parts that Uses joins.
+// UseOptions are the parts of a Uses.
 type UseOptions struct {
-	// Enter is EnterSession of the store.
+	// Enter is Store.EnterSession.
 	Enter  func(ctx context.Context, user, id string, now time.Time) (leave func(ctx context.Context, now time.Time) error, err error)
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// use is a use that the store has noted.
+// use is an entry by which the store counts a session as in use. Several runs of the session may share it.
 type use struct {
 	session [2]string
 	leave   func(ctx context.Context, now time.Time) error
 	since   time.Time
 	last    time.Time // end of the last run
 	runs    int
-	timer   *time.Timer // timer of a use without runs
+	timer   *time.Timer // ends the use maxUse after its last run; nil while it has runs
 }
 
 // NewUses creates a Uses from its parts.
@@ -43,7 +43,7 @@ func NewUses(opt UseOptions) *Uses {
 	return &Uses{opt: opt, shared: map[[2]string]*use{}}
 }
 
-// Enter does the same as EnterSession of Store, except that the session may stay in use for maxUse after leave is called.
+// Enter does the same as Store.EnterSession, except that the session may stay in use for maxUse after leave is called.
 func (u *Uses) Enter(ctx context.Context, user, id string) (leave func(), err error) {
 	session, now := [2]string{user, id}, u.opt.Now()
 	joined := u.join(session, now)
@@ -58,8 +58,7 @@ func (u *Uses) Enter(ctx context.Context, user, id string) (leave func(), err er
 	return func() { u.left(joined) }, nil
 }
 
-// join lets a further run of a session share the entry by which the store already counts the session as in use. It counts the run and returns the entry; nil
-// if there is none, or if it began maxUse or longer ago.
+// join adds a run to the session's current use and returns the use. It returns nil if there is none, or if the use began maxUse or longer ago.
 func (u *Uses) join(session [2]string, now time.Time) *use {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -75,7 +74,7 @@ func (u *Uses) join(session [2]string, now time.Time) *use {
 	return in
 }
 
-// share makes a use the one that new runs of the session join. The previous use ends with its last run.
+// share makes in the session's current use, which new runs join. The previous use ends with its last run.
 func (u *Uses) share(in *use) {
 	u.mu.Lock()
 	before := u.shared[in.session]
@@ -90,7 +89,7 @@ func (u *Uses) share(in *use) {
 	}
 }
 
-// left notes that a run has left a use.
+// left records that a run of a use has ended. A use without runs ends at once if it is not the session's current one, or else after maxUse.
 func (u *Uses) left(in *use) {
 	u.mu.Lock()
 	in.runs--
@@ -111,7 +110,7 @@ func (u *Uses) left(in *use) {
 	}
 }
 
-// take removes a use without runs, if it is still shared and the condition holds; its caller ends it.
+// take removes a use from shared if the use has no runs, is still shared, and the condition holds. The caller then ends the use.
 func (u *Uses) take(in *use, holds func() bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

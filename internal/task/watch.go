@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// backlog is the maximum number of events in a watcher's queue. A watcher that is further behind reads them from the store again.
+	// backlog is the maximum number of events in a watcher's queue. A watcher that is further behind reads the events from the store.
 	backlog = 1024
-	// lookAgain is the interval at which a watcher asks the store, because another process may work on the task.
+	// lookAgain is the interval at which a watcher reads the store, because another process may work on the task.
 	lookAgain = time.Second
 	// page is the number of events that are read at once.
 	page = 500
@@ -30,7 +30,7 @@ type hub struct {
 type subscriber struct {
 	mu     sync.Mutex
 	queue  []Event       // stored events, and pieces of answers between them
-	behind bool          // events were left out that the store has; the queue is empty
+	behind bool          // reports that events were left out, which the store has; the queue is then empty
 	some   chan struct{} // holds a token while there is something to take
 }
 
@@ -93,9 +93,9 @@ func (s *subscriber) take() (events []Event, behind bool) {
 	return events, behind
 }
 
-// Events yields the events of a task after the stored event numbered after: stored events exactly once and in order, and between them pieces of
-// answers as they come. A watcher that resumes, with after above 0, first gets {reset: true}, because it may have missed pieces, or the process that
-// sent them may have died. The sequence ends after the event that ended the task, with an error, or with ctx, whose error it yields.
+// Events yields the events of a task after the stored event with the ID after: stored events exactly once and in order, and between them pieces of
+// answers as they come. A watcher that resumes (after is above 0) first gets {reset: true}, because it may have missed pieces, or the process that
+// sent them may have died. The sequence ends after the event that ended the task, or with an error. If ctx ends, the error is its cause.
 func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		sub, leave := s.hub.subscribe(id)
@@ -113,12 +113,12 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 			select {
 			case <-sub.some:
 			case <-again.C:
-				tick = !s.worksOn(id) // else the hub has everything
+				tick = !s.worksOn(id) // the hub has all events of a task that this process works
 			case <-ctx.Done():
 				yield(Event{}, context.Cause(ctx))
 				return
 			}
-			events, behind := sub.take() // before read: pieces of an answer come before their turn, which the store may have by now
+			events, behind := sub.take() // before read, which may yield a stored turn: the turn's pieces come first
 			if more = w.pass(ctx, events); more && (behind || tick) {
 				more = w.read(ctx)
 			}
@@ -126,7 +126,7 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 	}
 }
 
-// Past returns a page of stored events of a task after the one numbered after, in order; it is empty at their end.
+// Past returns a page of stored events of a task with IDs above after, in order. The page is empty if there are no more events.
 func (s *Service) Past(ctx context.Context, id string, after int64) ([]Event, error) {
 	return s.opt.Store.Events(ctx, id, after, page)
 }
@@ -156,7 +156,7 @@ func (w *watch) follow(ctx context.Context, t Task) {
 	wg.Go(func() {
 		defer s.following.Add(-1)
 		err := s.opt.Bus.Follow(ctx, t.ID, func(events []Event) {
-			if !s.worksOn(t.ID) { // else the hub has everything
+			if !s.worksOn(t.ID) { // the hub has all events of a task that this process works
 				w.sub.add(events)
 			}
 		})
@@ -217,7 +217,7 @@ func (w *watch) pass(ctx context.Context, events []Event) bool {
 	return true
 }
 
-// newer leaves out events that were already read from the store: stored events, and the pieces up to them.
+// newer drops the stored events that were already read from the store, and all pieces before them.
 func (w *watch) newer(events []Event) []Event {
 	for i := len(events) - 1; i >= 0; i-- {
 		if id := events[i].ID; id > 0 && id <= w.after {

@@ -24,7 +24,7 @@ import (
 
 const (
 	webhookTimeout = 10 * time.Second
-	webhookTaken   = 15 * time.Second // time after which a webhook is tried again whose process died; longer than a try takes
+	webhookTaken   = 15 * time.Second // time after which a webhook is tried again if the process that tried it died; longer than a try takes
 	webhookAll     = 64               // maximum number of deliveries in flight
 	webhookEach    = 4                // maximum for one user, so that slow receivers delay no other user
 	webhookFirst   = 5 * time.Second  // pause after the first failure; doubles with each further failure
@@ -40,12 +40,13 @@ type Webhooks struct {
 	Secret       []byte
 	AllowPrivate bool // allows loopback and private addresses too
 	MaxAttempts  int
-	// Reveal returns a task with the values of personal data. It is called for tasks whose callers may read them; nil means for none.
+	// Reveal returns a task with the values of personal data. It is called for tasks whose callers may read them; if it is nil, all tasks keep the
+	// tokens.
 	Reveal  func(context.Context, Task) (Task, error)
 	Version string // harness version, for User-Agent
 }
 
-// Check returns an error if a URL cannot be a callback. The addresses of its host are checked when it is called.
+// Check returns an error if a URL cannot be a callback. The IP addresses of its host are checked later, for each delivery.
 func (w Webhooks) Check(address string) error {
 	u, err := url.Parse(address)
 	switch {

@@ -21,8 +21,8 @@ const (
 )
 
 // Work works the tasks of the store until ctx ends, also those that dead processes left. It also fires schedules, delivers webhooks and deletes
-// expired sessions. When ctx ends, tasks may continue for Options.Grace; then they are handed over. Only one process may work a store: the error
-// names the process that does.
+// expired sessions. When ctx ends, tasks may continue for Options.Grace; then they are handed over. If the store lets only one process work the
+// queue and another one does, the error wraps ErrQueueLocked and names that process.
 func (s *Service) Work(ctx context.Context) (err error) {
 	release, err := s.opt.Store.LockQueue(ctx)
 	if err != nil {
@@ -124,8 +124,8 @@ func (s *Service) count(user string, n int) {
 	s.inWork.add(user, n)
 }
 
-// workClaimed works a claimed task, and releases it to be worked later if it cannot continue now. Errors of the store and of what the worker needs
-// pass: only maxPanics panics in a row, a quota or a lasting error end the task.
+// workClaimed works a claimed task, and releases it to be worked later if it cannot continue now. Other errors count as temporary: only a quota, an
+// ErrLasting error, or maxPanics panics in a row end the task.
 func (s *Service) workClaimed(ctx context.Context, t Task) {
 	_, err := s.work(ctx, t)
 	if err == nil || otherwiseSettled(err) {

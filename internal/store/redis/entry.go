@@ -15,7 +15,7 @@ const entryVersion = 1
 
 var errEntry = errors.New("an entry is damaged, or of a later version of the harness")
 
-// newID returns an ID for a life of a session.
+// newID returns an ID for a new life of a session (see the type life).
 func newID() string { return rand.Text() }
 
 // encode encodes an entry. Numbers are uvarints; each string follows its length. The lengths of Key and Sealed are stored plus one; 0
@@ -96,7 +96,7 @@ type batch struct {
 	entries []any // encoded entries
 	used    []any // members for the set of tokens and lookup keys in use
 	counts  string
-	last    int // highest number of a counted token
+	last    int // highest number of a token below pii.FirstCode
 }
 
 // newBatch checks and encodes entries. It returns pii.ErrConflict if two of them conflict.

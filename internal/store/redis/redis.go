@@ -136,7 +136,7 @@ func (o Options) settings() (*goredis.Options, error) {
 	return s, nil
 }
 
-// silence stops the library from writing to stderr; it also returns what it writes there as errors.
+// silence stops the library from writing to stderr. Nothing is lost, because the library also returns these messages as errors.
 var silence = sync.OnceFunc(func() { goredis.SetLogger(noLog{}) })
 
 type noLog struct{}
@@ -206,7 +206,7 @@ func (v *Vault) load(ctx context.Context, s pii.Scope) (loaded pii.Loaded, compl
 	return loaded, int64(len(loaded.Entries)) == count, nil
 }
 
-// remember records the life of a session for Add. If it drops another session, that one is loaded again at its next Add.
+// remember records the life of a session for Add. It may drop other sessions; a dropped session is loaded again at its next Add.
 func (v *Vault) remember(s pii.Scope, l life) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -276,7 +276,7 @@ func (v *Vault) Since(ctx context.Context, s pii.Scope, mark int64) ([]pii.Entry
 	}
 	switch {
 	case id.Val() == "":
-		return nil, mark, nil // nothing has been added yet, or the session has expired: there is nothing besides the tokens in memory
+		return nil, mark, nil // nothing has been added yet, or the session has expired: the server has no tokens beyond those in memory
 	case known.new: // another process has started the session
 		v.remember(s, life{id.Val(), false})
 	case id.Val() != known.id:

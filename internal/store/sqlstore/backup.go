@@ -16,13 +16,13 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// Schema is the version of the tables that this package writes. Opening a store brings older tables up to date.
+// Schema returns the version of the schema that this package uses. Opening a store migrates an older schema to it.
 func Schema() int {
 	entries, _ := migrations.ReadDir("migrations") // embedded
 	return len(entries)
 }
 
-// Copy copies a store, as of its last commit, into a new file and returns the version of its tables. Other processes can write meanwhile. If the
+// Copy copies a store, as of its last commit, into a new file and returns the version of its schema. Other processes can write meanwhile. If the
 // store does not exist, the error matches fs.ErrNotExist. Cancelling ctx ends the copying. After an error the new file is useless.
 func Copy(ctx context.Context, url, to string) (schema int, err error) {
 	path, err := filePath(url)
@@ -68,14 +68,14 @@ func copyFile(ctx context.Context, from, to string) (schema int, err error) {
 	return schema, errors.Join(f.Sync(), f.Close())
 }
 
-// Parts of the names of the copies that are made before a store's tables change. The copies lie beside the store; their names contain the
-// version.
+// Parts of the names of the copies that are made before a migration of the schema. The copies lie beside the store; their names contain the
+// version of their schema.
 const (
 	beforePrefix = ".v"
 	beforeSuffix = ".bak"
 )
 
-// copyBefore copies the store's file before its tables change. The caller holds the write lock, so no process can write to the file meanwhile.
+// copyBefore copies the store's file before a migration. The caller holds the write lock, so no process can write to the file meanwhile.
 func copyBefore(path string, version int, now time.Time) (copied string, err error) {
 	name := fmt.Sprintf("%s%s%d-%s%s", path, beforePrefix, version, now.UTC().Format("20060102-150405"), beforeSuffix)
 	if _, err := copyFile(context.Background(), path, name); err != nil {
@@ -87,7 +87,7 @@ func copyBefore(path string, version int, now time.Time) (copied string, err err
 	return name, nil
 }
 
-// copiesBefore returns the versions of the copies that copyBefore made, by their paths.
+// copiesBefore finds the copies that copyBefore made. It returns the versions of their schemas, by path.
 func copiesBefore(path string) map[string]int {
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	all := map[string]int{}
@@ -102,7 +102,7 @@ func copiesBefore(path string) map[string]int {
 	return all
 }
 
-// tooNew returns the error for a file whose tables a newer harness has changed.
+// tooNew returns the error for a file whose schema a newer harness has migrated.
 func tooNew(path string, version, known int) error {
 	back, best := "", -1
 	for copied, v := range copiesBefore(path) {
@@ -117,7 +117,7 @@ func tooNew(path string, version, known int) error {
 	return fmt.Errorf("its schema has version %d, this harness knows %d: use a newer harness, or another file in store.url%s", version, known, back)
 }
 
-// sweepCopies removes the copies that copyBefore made before the given time: they contain what has been purged.
+// sweepCopies removes the copies that copyBefore made before the given time, because they contain data that has been purged since.
 func (d *file) sweepCopies(before time.Time) (err error) {
 	for copied := range copiesBefore(d.path) {
 		if info, statErr := os.Stat(copied); statErr == nil && info.ModTime().Before(before) {
@@ -165,7 +165,7 @@ func Reserve(ctx context.Context, url string) (path string, release func() error
 	if user := newFileLease(path).other(); user != "" {
 		return "", nil, errors.Join(fmt.Errorf("process %s uses it: end it first", user), f.Close())
 	}
-	// SQLite grants exclusive locking only if no other connection is open. Closing the connection folds the write-ahead log into the file.
+	// SQLite grants exclusive locking only if no other connection is open. Closing the connection writes the write-ahead log into the file.
 	c, err := connect(ctx, dsn(path, map[string][]string{"_pragma": {"locking_mode(exclusive)"}}))
 	if err != nil {
 		return "", nil, errors.Join(err, f.Close())

@@ -22,8 +22,8 @@ const (
 	maxOutbox   = 1 << 20               // bytes of events that wait to be sent
 )
 
-// bus brings events to the followers in other processes by notifications of Postgres. They carry pieces of answers in full and stored events as
-// their ids. What is too long, or lost with a connection, reaches followers as an empty event: they read the store.
+// bus brings events to the followers in other processes by notifications of Postgres. A notification has pieces of answers in full and stored
+// events as their ids. In place of events that are too long, or that may be lost with a connection, followers get an empty event and read the store.
 type bus struct {
 	db  *sql.DB
 	cfg *pgx.ConnConfig
@@ -82,7 +82,7 @@ func (b *bus) Publish(id string, events []task.Event) {
 	}
 }
 
-// send sends the events of a short time together, until there are none.
+// send sends the outbox every notifyEvery until the outbox is empty.
 func (b *bus) send() {
 	for {
 		select {
@@ -217,8 +217,8 @@ func (b *bus) receive() error {
 	}
 }
 
-// deliver passes events to the followers of a task, or to all followers if id is "". A follower that is too slow misses events and reads the
-// store at the next one.
+// deliver passes events to the followers of a task, or to all followers if id is "". A follower that is too slow misses events. At the next event
+// that it gets, it reads the store.
 func (b *bus) deliver(id string, events []task.Event) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -235,7 +235,7 @@ func (b *bus) deliver(id string, events []task.Event) {
 	}
 }
 
-// close ends the bus, after what it still has to send.
+// close sends what is left in the outbox and ends the bus.
 func (b *bus) close() error {
 	b.mu.Lock()
 	b.closed = true

@@ -20,7 +20,7 @@ const (
 type taskHead struct {
 	num, session, fence int64
 	owner               string
-	inWork              bool // the owner works on the task; if false, it has only reserved it
+	inWork              bool // reports that the owner works on the task; false if the owner has only reserved it, or there is no owner
 }
 
 // head returns the head of a task that has not ended.
@@ -127,11 +127,11 @@ func (s *Store) claimNext(c *conn, after string, except []string, now time.Time)
 	}
 }
 
-// take makes this process the owner of a task, and the task the one that its session works on.
+// take makes this process the owner of a task, and makes the task the one in work in its session.
 func (s *Store) take(c *conn, num, session int64, now time.Time) {
 	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
 	c.exec("UPDATE sessions SET working = ?, due = NULL, ready = 0 WHERE num = ?", num, session)
-	delete(c.uncounted, num) // left from an earlier claim; another process has had the task since
+	delete(c.uncounted, num) // bytes left from an earlier claim by this process; another process has owned the task since
 	noteUse(c, session, now)
 }
 
@@ -197,8 +197,8 @@ func (s *Store) deadOwners(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(owners, s.maybeAlive), err
 }
 
-// maybeAlive reports whether an owner's process lives. If that cannot be determined, the process counts as alive: it keeps its work, and the
-// work of all others goes on.
+// maybeAlive reports whether an owner's process lives. If that cannot be determined, the process counts as alive, so that it keeps its work and
+// the error does not stop other work.
 func (s *Store) maybeAlive(owner string) bool {
 	alive, err := s.lease.Alive(owner)
 	if err != nil {

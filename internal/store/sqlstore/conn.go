@@ -11,10 +11,10 @@ import (
 	"mcp-code-exec-harness/internal/usage"
 )
 
-// dialect is what the writing connections of the databases differ in.
+// dialect has what is different in the writing connections of SQLite and Postgres.
 type dialect struct {
 	translate func(query string) string
-	text      func(string) string // texts as the database takes them; nil: unchanged
+	text      func(string) string // converts a text to one that the database accepts; nil leaves texts unchanged
 	// begin begins a transaction. An error for which isBusy is true means that it may work later.
 	begin func(c *conn) error
 	// commit ends a transaction. If the answer of the database is lost, commit finds out what became of the transaction.
@@ -167,7 +167,7 @@ func retryBusy(ctx context.Context, f func() error) error {
 	}
 }
 
-// tryBegin begins the next transaction in advance. It returns false if that has to wait.
+// tryBegin begins the next transaction in advance. It returns false if the transaction cannot begin yet (see isBusy).
 func (c *conn) tryBegin() bool {
 	err := c.dialect.begin(c)
 	c.begun = err == nil

@@ -45,7 +45,7 @@ func (o *fileLease) Others() bool {
 	}
 	files, listed := os.ReadDir(dir)
 	if o.others, o.asOf = true, (time.Time{}); errors.Join(err, listed) != nil {
-		return true // without evidence, another owner is assumed
+		return true // another owner is assumed if the directory cannot be read
 	}
 	o.others = slices.ContainsFunc(files, func(f fs.DirEntry) bool {
 		id, ok := strings.CutPrefix(f.Name(), filepath.Base(o.prefix))

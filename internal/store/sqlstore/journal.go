@@ -183,7 +183,7 @@ type runWriter struct {
 type progress struct {
 	num       int64         // runs.num, 0 before the run is stored
 	stored    int64         // number of the last stored record
-	over      error         // the quota that ended the run
+	over      error         // error of the quota that ended the run
 	uncounted int           // bytes of stored records not yet added to runs.bytes
 	writes    map[int]int64 // times of the intents without an answer, by call; never changed in place
 }
@@ -294,7 +294,8 @@ func (w *runWriter) settled(ch *change) {
 	w.err = ch.err
 }
 
-// maxUncounted is the number of stored bytes of a run or task from which on they are added to its row, and so to the user's quota.
+// maxUncounted is the number of bytes stored for a run or task that stay uncounted at most. More are added to the row of the run or task, where
+// they count against the user's quota.
 const maxUncounted = 64 << 10
 
 // store writes rows; bytes is their size.

@@ -105,7 +105,7 @@ func liveLines(events []task.Event) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// liveEvent is the content of a line.
+// liveEvent is the JSON of an event for followers: a line of a file, or a part of a notification (see bus).
 type liveEvent struct {
 	task.Event
 	After int64 `json:"after,omitempty"`

@@ -14,14 +14,14 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// Upgrade describes a change of a store's tables from one version to another.
+// Upgrade describes a migration of a store's schema from one version to another.
 type Upgrade struct {
 	From, To int
-	Copy     string // path of the copy made before the change
+	Copy     string // path of the copy made before the migration
 }
 
-// migrate brings the schema to the newest version, in one transaction that other processes wait for. It first copies the file, unless that is
-// new. The result is nil if there was nothing to change, and for a new file.
+// migrate brings the schema to the newest version, in one transaction that other processes wait for. It first copies the file, unless the file is
+// new. The result is nil for a new file, and if the schema already had the newest version.
 func migrate(c *conn, path string, now time.Time) (done *Upgrade, err error) {
 	entries, err := fs.ReadDir(migrations, "migrations") // sorted
 	if err != nil {

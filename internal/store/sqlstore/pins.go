@@ -104,8 +104,8 @@ func (s *Store) Held(ctx context.Context, server string) (_ []approval.Held, err
 	}, query, args...)
 }
 
-// ApproveDefinitions approves held definitions of a server in the name of by; hashes has the hash of each definition, by tool. It approves all
-// of them, or none and returns an error that wraps approval.ErrNotHeld or ErrTooManyPins.
+// ApproveDefinitions approves held definitions of a server. by names the person who approves; hashes has the hash of each definition, by tool. If
+// it cannot approve all of them, it approves none and the error wraps approval.ErrNotHeld or approval.ErrTooManyPins.
 func (s *Store) ApproveDefinitions(ctx context.Context, server, by string, hashes map[string]string) (err error) {
 	defer wrap(&err, "approve definitions of server %q", server)
 	now := s.now()

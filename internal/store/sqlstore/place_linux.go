@@ -9,8 +9,7 @@ import (
 	"syscall"
 )
 
-// thisPlace names the set of processes in which the ids of processes are unique: one boot of a kernel, and a namespace of process ids. It returns "" if
-// that is not known.
+// thisPlace names the scope in which process ids are unique: one boot of a kernel, and a PID namespace. It returns "" if the scope is not known.
 func thisPlace() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -23,13 +22,14 @@ func thisPlace() string {
 	return strings.TrimSpace(string(boot)) + " " + namespace
 }
 
-// thisProcess names this process in its place. The time of its start tells it from a later process with the same id.
+// thisProcess names this process within thisPlace: by its id, and by its start time, which a later process with the same id does not have.
 func thisProcess() string {
 	name, _ := incarnation(os.Getpid())
 	return name
 }
 
-// incarnation names the process with an id, "" if it has ended. It returns false if it cannot see the process.
+// incarnation names the process with an id as thisProcess does; the name is "" if the process has ended. seen is false if /proc does not show the
+// process.
 func incarnation(pid int) (name string, seen bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

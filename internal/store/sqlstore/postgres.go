@@ -25,8 +25,8 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// server is a database of PostgreSQL, which processes of several machines share. Statements of this package are written for both databases: what
-// only Postgres needs, the locks of rows that SQLite's one writer does not need, stands in comments that begin with /*+.
+// server is a database of PostgreSQL, which processes of several machines share. The statements of this package are written for both databases. Row
+// locks, which only Postgres needs, stand in comments that begin with /*+; translate makes them part of the statement.
 type server struct {
 	lease *rowLease
 	*bus
@@ -50,7 +50,7 @@ func isPostgres(url string) bool {
 // address returns the URL of a server without the password and other parameters.
 func address(raw string) string {
 	u, err := url.Parse(raw)
-	if err != nil { // its text contains the password
+	if err != nil { // not returned, because the text of err contains the password
 		return "postgres"
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
@@ -83,11 +83,11 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 	if err := migratePostgres(ctx, pool); err != nil {
 		return nil, errors.Join(err, pool.Close())
 	}
-	beats := stdlib.OpenDB(*cfg) // of its own, so that slow reads do not delay the lease
+	beats := stdlib.OpenDB(*cfg) // separate connections, so that slow reads do not delay the lease
 	beats.SetMaxOpenConns(2)
 	lease := newRowLease(beats, s.log)
 	writing := cfg.Copy()
-	writing.RuntimeParams["lock_timeout"] = "5000" // the transaction is repeated
+	writing.RuntimeParams["lock_timeout"] = "5000" // milliseconds; after that the transaction is repeated
 	c := newConn(stdlib.OpenDB(*writing), ofPostgres(lease))
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(err, c.close(), beats.Close(), pool.Close())
@@ -98,7 +98,7 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 	return c, nil
 }
 
-// migratePostgres brings the tables to the newest version, in one transaction that other processes wait for.
+// migratePostgres brings the schema to the newest version, in one transaction that other processes wait for.
 func migratePostgres(ctx context.Context, db *sql.DB) error {
 	entries, err := fs.ReadDir(postgresMigrations, "postgres") // sorted
 	if err != nil {
@@ -174,7 +174,7 @@ func ofPostgres(lease *rowLease) *dialect {
 			if err == nil {
 				return nil
 			}
-			// The next try works if the server is there again.
+			// A later try of begin works once the server is reachable again.
 			return errors.Join(err, c.open(context.Background()))
 		},
 		commit: func(c *conn) error {
@@ -282,7 +282,7 @@ func postgresText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// LockQueue implements task.Store. Any number of processes may work the queue of a server: it only notes that this one does.
+// LockQueue implements task.Store. Any number of processes may work the queue of a server, so LockQueue only records that this process does.
 func (d *server) LockQueue(ctx context.Context) (release func() error, err error) {
 	defer wrap(&err, "work the queue")
 	if err := d.lease.work(ctx, true); err != nil {
@@ -299,7 +299,7 @@ func (d *server) QueueWorker(ctx context.Context) (name string, err error) {
 
 func (d *server) shrink(context.Context, *Store) error { return nil } // autovacuum does it
 
-func (d *server) sweepCopies(time.Time) error { return nil } // there are none
+func (d *server) sweepCopies(time.Time) error { return nil } // a migration of Postgres makes no copy
 
 func (d *server) close() error { return d.bus.close() }
 

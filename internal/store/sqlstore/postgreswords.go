@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	maxLexeme   = 500     // bytes of a word by which tasks are found
+	maxLexeme   = 500     // maximum bytes of an indexed word; longer words are cut
 	maxPosition = 16383   // last position that Postgres distinguishes
-	maxWords    = 1 << 19 // bytes of the words of a text; Postgres takes twice as many
+	maxWords    = 1 << 19 // maximum bytes of a text's indexed words; Postgres takes twice as many
 )
 
 // lexemes returns the words of a text as searches compare them: in small letters, without diacritics.
@@ -35,7 +35,7 @@ func (d *server) addWords(c *conn, num int64, user, text string) {
 	var vector strings.Builder
 	for i, w := range lexemes(text) {
 		if vector.Len() > maxWords {
-			break // Words further on do not find the task.
+			break // later words of the text are not indexed
 		}
 		fmt.Fprintf(&vector, "'%s':%d ", w, min(i+1, maxPosition)) // a word has no quote
 	}

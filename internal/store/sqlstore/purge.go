@@ -37,8 +37,8 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (total int, err err
 	return total, errors.Join(s.clean(ctx), s.shrink(ctx, s))
 }
 
-// Readers no longer see marked runs and tasks. Their rows stay until everything else of them is deleted, so that no new run or task gets one of
-// their numbers.
+// Readers no longer see marked runs and tasks. Their rows stay until everything that belongs to them is deleted, so that no new run or task gets
+// one of their numbers.
 const (
 	markRuns = `UPDATE runs SET purged = 1 WHERE num IN (
 		SELECT num FROM runs WHERE started < ?1 AND ended < ?1 AND purged = 0 LIMIT ?2 /*+ FOR UPDATE SKIP LOCKED */)`

@@ -19,13 +19,13 @@ var errStop = errors.New("stop")
 type scanner interface{ Scan(dest ...any) error }
 
 // prepared keeps the prepared statements of a connection or a pool: parsing a statement can take as long as executing it. There are few
-// different texts: all are constants, or joined from constants by lists.
+// different texts, because each is a constant or joined from constants.
 type prepared struct {
 	of interface {
 		PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 	}
 	translate func(query string) string
-	text      func(string) string // nil: texts stay as they are
+	text      func(string) string // same as in dialect
 	all       sync.Map            // *sql.Stmt by text
 }
 

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	leaseTime  = 15 * time.Second // time for which a process counts as alive after a sign of life
-	leaseBeat  = leaseTime / 3    // interval of signs of life
+	leaseTime  = 15 * time.Second // time for which a process counts as alive after it has renewed its lease
+	leaseBeat  = leaseTime / 3    // interval at which a process renews its lease
 	leaseSweep = time.Hour        // time after which the row of a dead process is deleted
 )
 
-// rowLease is a lease in the form of a row. The process renews it; a process whose row has expired by the clock of the server is dead. When a
-// process that was only slow goes on, the fences of what others have taken over refuse its commits. A killed process is known to be dead at once by the
-// others of its machine.
+// rowLease is a lease in the form of a row of the table processes. The process renews the row; a process whose row has expired by the clock of the
+// server counts as dead. If the process was only slow, its commits to tasks and runs that others have taken over fail, because the fences have
+// changed. The other processes of the same machine know at once that a process was killed.
 type rowLease struct {
 	id, name string
 	place    string // see thisPlace
@@ -39,7 +39,7 @@ type rowLease struct {
 	claimed  bool
 
 	mu       sync.Mutex
-	working  bool // It works the queue.
+	working  bool // reports that this process works the queue
 	released bool
 }
 
@@ -186,7 +186,7 @@ func (l *rowLease) Release() error {
 	l.released = true
 	l.mu.Unlock()
 	l.end()
-	l.claiming.Lock() // no Claim begins to beat any more
+	l.claiming.Lock() // from here on no Claim starts to renew the lease
 	defer l.claiming.Unlock()
 	l.beating.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), leaseBeat)

@@ -29,7 +29,7 @@ func scanRun(row scanner) (r runRow, err error) {
 	return r, err
 }
 
-// Runs implements runs.Store. Runs that are added or deleted between two pages make no other run appear twice or not at all.
+// Runs implements runs.Store. If runs are added or deleted between two pages, every other run still appears exactly once.
 func (s *Store) Runs(ctx context.Context, f journal.Filter) (runs []journal.RunInfo, next string, err error) {
 	defer wrap(&err, "list runs")
 	where := " WHERE purged = 0"
@@ -100,7 +100,7 @@ func (s *Store) MatchRun(ctx context.Context, id string) (_ journal.RunInfo, err
 	return journal.RunInfo{}, fmt.Errorf("%w: %s", errAmbiguous, strings.Join(ids, ", "))
 }
 
-// Strays lists the unfinished runs of dead processes that belong to no unfinished task, oldest first. No task resumes them, and
+// Strays lists the unfinished runs whose process is dead and which belong to no unfinished task, oldest first. No task resumes these runs, and
 // DueRuns does not list them.
 func (s *Store) Strays(ctx context.Context) (strays []journal.RunInfo, err error) {
 	defer wrap(&err, "list the runs of dead processes and no task")

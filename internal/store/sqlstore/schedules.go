@@ -34,7 +34,7 @@ func scanSchedule(row scanner) (task.Schedule, error) {
 	return sched, cmp.Or(err, sched.Damaged)
 }
 
-// scanDueSchedule is scanSchedule for a list that must go on after a damaged row: such a row sets Damaged.
+// scanDueSchedule is scanSchedule for a list that must continue after a damaged row: it sets Damaged in place of returning an error.
 func scanDueSchedule(row scanner) (sched task.Schedule, err error) {
 	var asked request
 	var text any

@@ -234,7 +234,7 @@ func (s *Store) openSessions() map[sessionKey]bool {
 	return sessions
 }
 
-// openRunIn returns the id of a run in the session whose journal this process writes, "" if there is none.
+// openRunIn returns the id of a run whose session is the given one and whose journal this process writes, or "" if there is none.
 func (s *Store) openRunIn(session sessionKey) string {
 	s.mu.Lock()
 	writers := slices.Collect(maps.Values(s.open))

@@ -80,7 +80,7 @@ func (s *Store) openFile(ctx context.Context, url string, o Options) (*conn, err
 	return c, nil
 }
 
-// prepareFile creates a missing directory and file with their permissions. SQLite gives the files -wal and -shm the permissions of the file.
+// prepareFile creates a missing directory and file for this user only. SQLite gives the files -wal and -shm the permissions of the file.
 func prepareFile(path string) error {
 	const remedy = "check the permissions of its directory, or name another file in store.url"
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -210,7 +210,7 @@ func (d *file) shrink(ctx context.Context, s *Store) error {
 	}
 }
 
-// checkpoint folds the write-ahead log into the file, which shrinks only then, and empties the log.
+// checkpoint writes the write-ahead log into the file, which shrinks only then, and empties the log.
 func (d *file) checkpoint(ctx context.Context) error {
 	c, err := connect(ctx, dsn(d.path, writeParams(SyncNormal)))
 	if err != nil {

@@ -3,9 +3,10 @@
 // rowlease.go, bus.go). Several processes may share it.
 //
 // The statements are the same for both, so that both keep the same promises, and one suite tests them. They are written for SQLite, whose one writer sees
-// no other change between two statements of a transaction. Transactions of Postgres (READ COMMITTED) do: a statement that reads what a later one depends on
-// locks the rows, by a comment such as /*+ FOR UPDATE */, which translate makes part of the statement. A transaction that inserts a row which another
-// process has just inserted is repeated. The package has more than 4,000 lines because a package for each database would have the statements twice.
+// no other change between two statements of a transaction. A transaction of Postgres (READ COMMITTED) may see other changes. So a statement locks the rows
+// that it reads if a later statement depends on them: by a comment such as /*+ FOR UPDATE */, which translate makes part of the statement. A transaction
+// that inserts a row which another process has just inserted is repeated. The package has more than 4,000 lines because a package for each database would
+// have the statements twice.
 //
 // Nothing here opens the file of SQLite except through SQLite: closing any other descriptor of it would drop the locks that
 // SQLite holds in this process (POSIX record locks).
@@ -51,7 +52,7 @@ type Options struct {
 	Retention time.Duration
 	Quotas    Quotas
 	Now       func() time.Time // default time.Now
-	Upgraded  func(Upgrade)    // called, while the store is opened, after its tables were brought up to date; may be nil
+	Upgraded  func(Upgrade)    // called while the store is opened, after a migration of its schema; may be nil
 	Logger    *slog.Logger     // default slog.DiscardHandler
 }
 
@@ -63,7 +64,7 @@ type Store struct {
 	log    *slog.Logger
 	lease  lease
 	writer *writer
-	vaults *slots.Slots // turns of transactions with many tokens
+	vaults *slots.Slots // slot for a transaction that stores many tokens; users take turns
 	marks  marks
 	read   *sql.DB
 
@@ -83,20 +84,20 @@ type database interface {
 	// LockQueue and QueueWorker implement task.Store.
 	LockQueue(ctx context.Context) (release func() error, err error)
 	QueueWorker(ctx context.Context) (name string, err error)
-	// addWords makes a task be found by the words of its text, and dropWords ends that.
+	// addWords adds a task to the index of words by which tasks are found; dropWords removes it.
 	addWords(c *conn, num int64, user, text string)
 	dropWords(c *conn, num int64)
-	// findWords returns what a query needs that selects the tasks with some words.
+	// findWords returns the parts of a query for the tasks that a search finds.
 	findWords(search, user string) (wordQuery, error)
-	// shrink returns the room of deleted rows.
+	// shrink gives the space of deleted rows back to the file system.
 	shrink(ctx context.Context, s *Store) error
-	// sweepCopies removes copies of the tables that were made before the given time.
+	// sweepCopies removes the copies that migrations made before the given time.
 	sweepCopies(before time.Time) error
-	// close is called when the connections are closed.
+	// close is called before the connections are closed.
 	close() error
 }
 
-// wordQuery selects the tasks with some words.
+// wordQuery has the parts of a query for the tasks that a search finds.
 type wordQuery struct {
 	tables string // task_words and tasks, joined
 	number string // column with the task's number
@@ -142,7 +143,7 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	s.writer = newWriter(c)
 	c.tally.store = func() {
-		if err := s.tellUsage(context.Background()); err != nil && !errors.Is(err, journal.ErrClosed) { // Close stores them
+		if err := s.tellUsage(context.Background()); err != nil && !errors.Is(err, journal.ErrClosed) { // a closing store stores them in Close
 			s.log.Warn("figures of usage are not stored yet", "error", err)
 		}
 	}
@@ -167,7 +168,7 @@ func (s *Store) Close() error {
 	told := c.tally.send(func(sums map[usageKey]*usage.Sum) error {
 		return c.transaction(func() { c.storeUsage(sums) })
 	})
-	// The writer is closed after the readers: the last connection to close folds the write-ahead log into the file.
+	// The writer is closed after the readers: the last connection that is closed writes the write-ahead log into the file.
 	err := errors.Join(told, s.database.close(), s.lease.Release(), s.read.Close(), s.writer.conn.close())
 	if err != nil {
 		return fmt.Errorf("close store %s: %w", s.path, explain(err))
@@ -180,11 +181,11 @@ type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// refuse ends a change that has written nothing yet.
+// refuse makes a change fail with an error; the change must not have written anything yet.
 func (c *conn) refuse(err error) { c.fail(refusal{err}) }
 
-// write makes the writer apply a change of about the given number of bytes. If its first transaction fails, the change is applied a second time.
-// If a unique name is taken, the error is task.ErrExists. When write returns an error, the writer may still be applying the change.
+// write makes the writer apply a change of about the given number of bytes. If a transaction fails, apply may be called again in another one. If a
+// unique name is taken, the error is task.ErrExists. When write returns an error, the writer may still be applying the change.
 func (s *Store) write(ctx context.Context, bytes int, apply func(*conn)) error {
 	if err := ctx.Err(); err != nil {
 		return err

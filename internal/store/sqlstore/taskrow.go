@@ -51,7 +51,7 @@ const (
 
 	taskHeadColumns = `SELECT t.num, t.id, s.id, t.user, t.status, t.owner, t.fence, t.cancel, t.cached, t.cache_key,
 		t.created, t.run_at, t.started, t.ended, t.request, t.outcome, length(t.request) + length(t.outcome)`
-	// CROSS keeps SQLite from beginning with the sessions.
+	// With CROSS JOIN, SQLite reads the tasks first and then their sessions.
 	taskTables    = " FROM tasks t" + sessionOfTask
 	sessionOfTask = " CROSS JOIN sessions s ON s.num = t.session WHERE t.purged = 0 AND s.closed IS NULL"
 )

@@ -124,7 +124,7 @@ const (
 	maxHistoryBytes = 8 << 20
 )
 
-// Tasks implements task.Store. Tasks that are added or deleted between two pages make no other task appear twice or not at all.
+// Tasks implements task.Store. If tasks are added or deleted between two pages, every other task still appears exactly once.
 func (s *Store) Tasks(ctx context.Context, f task.Filter) (tasks []task.Task, next string, err error) {
 	defer wrap(&err, "list tasks")
 	var where strings.Builder

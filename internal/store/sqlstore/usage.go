@@ -18,9 +18,10 @@ import (
 
 // Bounds of the rows in a slot, so that names that users invent take limited room.
 const (
-	// maxFailing is the number of an owner's rows from which on names whose calls all failed get no row. Such names may belong to no tool.
+	// maxFailing is the maximum number of an owner's rows with which a name whose calls all failed gets a new row. A name like that may belong to no
+	// tool.
 	maxFailing = usage.MaxNames / 5
-	// maxSlot is the number of rows of a kind in a slot from which on users get no new rows. Their usage then counts only for all users
+	// maxSlot is the maximum number of rows of a kind in a slot with which users get new rows. Beyond it, new usage counts only for all users
 	// together.
 	maxSlot = 4000
 )
@@ -41,7 +42,7 @@ func (k usageKey) compare(o usageKey) int {
 // has not stored.
 const (
 	tallyTime = time.Second
-	tallyRows = 1000 // number of rows above which they are stored at once
+	tallyRows = 1000 // number of rows above which the figures are stored at once
 )
 
 // tally holds the figures of this process that are not stored yet.
@@ -218,7 +219,7 @@ func figures(kind usage.Kind, s *usage.Sum) (columns []string, values []any) {
 
 // storeUsage stores figures.
 func (c *conn) storeUsage(sums map[usageKey]*usage.Sum) {
-	for _, key := range slices.SortedFunc(maps.Keys(sums), usageKey.compare) { // processes that store the same rows do not wait for each other in a circle
+	for _, key := range slices.SortedFunc(maps.Keys(sums), usageKey.compare) { // sorted, so that processes that store the same rows cannot deadlock
 		sum := sums[key]
 		columns, values := figures(key.kind, sum)
 		marks, growth := "", ""

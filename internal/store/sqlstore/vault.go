@@ -14,8 +14,8 @@ import (
 
 var _ pii.Vault = (*Vault)(nil)
 
-// Vault stores tokens beside the journals that mention them. Entries given to Add wait for the next transaction of the store, whatever that
-// stores. So an entry is stored in the same transaction as the first record that contains its token, or before.
+// Vault stores tokens beside the journals that mention them. Entries given to Add wait for the next transaction of the store, which may be for any
+// other change. So an entry is stored in the same transaction as the first record that contains its token, or before.
 type Vault struct{ s *Store }
 
 // Vault returns the vault of this store.
@@ -139,8 +139,8 @@ func (v *Vault) addShared(ctx context.Context, scope pii.Scope, entries []pii.En
 	return err
 }
 
-// claim makes this process the one that numbers a session's tokens from 1. If another live process does so, this process gets numbers of its
-// own.
+// claim makes this process the one that numbers a session's tokens from 1. If another live process already does so, this process gets a separate
+// range of numbers, which begins at first.
 func (v *Vault) claim(ctx context.Context, scope pii.Scope) (num int64, first int, err error) {
 	if err := v.s.lease.Claim(); err != nil {
 		return 0, 0, err
@@ -263,7 +263,7 @@ func (v *Vault) Delete(ctx context.Context, scope pii.Scope) (err error) {
 	return err
 }
 
-// purgeTokens is the maximum number of tokens of a kind that one transaction deletes.
+// purgeTokens is the maximum number of rows with a value, and of rows without one, that one transaction deletes.
 const purgeTokens = 2000
 
 // deleteTokens deletes some tokens of a session, and its row when none is left. It reports whether there was a row.

@@ -16,7 +16,7 @@ const leastBeginning = 3
 // searched is a part of a search: a word or, if it contains characters that separate words, several that follow each other.
 type searched struct {
 	text      string
-	beginning bool // the last word may go on
+	beginning bool // reports that the last word is only the beginning of a word
 }
 
 // parseSearch splits a search at spaces.

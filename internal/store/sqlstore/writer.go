@@ -54,7 +54,7 @@ func newWriter(c *conn) *writer {
 	return w
 }
 
-// submit queues a change, which start then gets stored. It returns false if the writer is closing.
+// submit queues a change. The caller then calls start, so that the change is stored. submit returns false if the writer is closing.
 func (w *writer) submit(ch *change) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,14 +104,14 @@ func (w *writer) rest() {
 	}
 }
 
-// ride queues a change that is stored together with the next submitted one, before it. A rider that fails is tried again.
+// ride queues a change that is stored in one transaction with the next submitted change, before that change. A rider that fails is tried again.
 func (w *writer) ride(ch *change) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closing {
 		return journal.ErrClosed
 	}
-	if w.riders = append(w.riders, ch); len(w.riders) == maxGroup { // nothing else has been written for long
+	if w.riders = append(w.riders, ch); len(w.riders) == maxGroup { // many riders wait, because nothing was submitted for long
 		w.queue = append(w.queue, &change{apply: func(*conn) {}, done: make(chan struct{})})
 		w.changed.Signal()
 	}
