@@ -156,6 +156,18 @@ func TestMCPAccept(t *testing.T) {
 	}
 }
 
+// TestMCPEmptyLists: where no server has anything, lists are empty and not null, which clients refuse.
+func TestMCPEmptyLists(t *testing.T) {
+	t.Parallel()
+	w := setup(t, setting{options: func(o *api.Options) { o.MCPMode = "direct" }})
+	for method, want := range map[string]string{"tools/list": `"tools":[]`, "resources/list": `"resources":[]`, "resources/templates/list": `"resourceTemplates":[`, "prompts/list": `"prompts":[`} {
+		r := w.do("POST", "/mcp", `{"jsonrpc":"2.0","id":2,"method":"`+method+`"}`, "Accept", "application/json, text/event-stream").want(http.StatusOK)
+		if !strings.Contains(r.body, want) {
+			t.Errorf("%s gives %s", method, r.body)
+		}
+	}
+}
+
 // TestMCPSessions has clients of the older versions, which have sessions: a session is its user's, and there are only so many of one.
 func TestMCPSessions(t *testing.T) {
 	t.Parallel()

@@ -135,9 +135,9 @@ func (l *Login) discover(ctx context.Context) (discovery, error) {
 	defer l.mu.Unlock()
 	age := time.Since(l.looked)
 	if l.looked.IsZero() || age >= keysFresh || l.discoverFail != nil && age >= fetchPause {
-		ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+		fetch, cancel := context.WithTimeout(ctx, fetchTimeout)
 		defer cancel()
-		l.found, l.discoverFail = l.issuer.keys.discover(ctx)
+		l.found, l.discoverFail = l.issuer.keys.discover(fetch)
 		if l.discoverFail == nil && (l.found.Authorization == "" || l.found.Token == "") {
 			l.discoverFail = errors.New("it has no authorization endpoint, or no token endpoint")
 		}

@@ -109,6 +109,7 @@ type commands struct {
 	Sandbox    sandboxCmd    `cmd:"" group:"This installation:" help:"Where programs run: build, list." example:"sandbox build"`
 	Backup     backupCmd     `cmd:"" group:"This installation:" help:"Write everything into one archive, also while serving."`
 	Restore    restoreCmd    `cmd:"" group:"This installation:" help:"Put an archive of harness backup back."`
+	Store      storeCmd      `cmd:"" group:"This installation:" help:"The store: copy it into another database." example:"store copy sqlite:./harness.db postgres://harness@db/harness"`
 	Bench      benchCmd      `cmd:"" group:"This installation:" help:"Measure medians on this machine, beside the budgets for a 2-core x86-64 Linux VM." example:"bench --json"`
 	Completion completionCmd `cmd:"" all:"" group:"This installation:" help:"Print the completion script of a shell."`
 	Man        manCmd        `cmd:"" all:"" group:"This installation:" help:"Print or write manual pages."`

@@ -105,6 +105,8 @@ func TestHelp(t *testing.T) {
 		{"doctor"},
 		{"backup"},
 		{"restore"},
+		{"store"},
+		{"store", "copy"},
 		{"bench"},
 		{"completion"},
 		{"man"},

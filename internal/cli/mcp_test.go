@@ -42,6 +42,18 @@ func (f *fixture) gateway(opt *mcp.ClientOptions, args ...string) *gateway {
 	return g
 }
 
+// started waits until no server is starting.
+func (g *gateway) started() {
+	g.t.Helper()
+	for {
+		var found struct{ Notes []string }
+		g.call("search_tools", map[string]any{"query": "x"}, &found)
+		if !slices.ContainsFunc(found.Notes, func(note string) bool { return strings.Contains(note, "still starting") }) {
+			return
+		}
+	}
+}
+
 // call calls a tool and decodes its structured content.
 func (g *gateway) call(name string, args map[string]any, into any) (text string, failed bool) {
 	g.t.Helper()
@@ -104,6 +116,7 @@ func TestGateway(t *testing.T) {
 	if got := strings.Join(names, " "); got != "execute_code get_tool_details search_tools" {
 		t.Errorf("the tools are %s", got)
 	}
+	g.started()
 	var hits struct {
 		Tools []struct{ Name, Signature string }
 		Notes []string
@@ -143,7 +156,7 @@ func TestGatewaySize(t *testing.T) {
 		f.write("harness.yaml", "# state lives beside it\n")
 		f.addDemo(servers...)
 		g := f.gateway(nil)
-		g.call("search_tools", map[string]any{"query": "customers"}, nil) // the servers have listed theirs
+		g.started()
 		listed, err := g.ListTools(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -192,6 +205,7 @@ func TestGatewayIntroduces(t *testing.T) {
 			t.Errorf("a model reads %s", text)
 		}
 	}
+	g.started()
 	if text, failed := g.call("crm__search", map[string]any{"q": "x"}, nil); !failed || !strings.Contains(text, "execute_code") || !strings.Contains(text, "tools.crm.search(") {
 		t.Errorf("a call of a server's tool gives %s", text)
 	}

@@ -163,14 +163,9 @@ func (c *serversRestartCmd) reconnect(ctx context.Context, a *app) (status mcpcl
 			return status, err
 		}
 	}
-	scheme := "http"
-	if a.config.Server.TLS.Cert != "" {
-		scheme = "https"
-	}
 	ctx, cancel := context.WithTimeout(ctx, maxRestart)
 	defer cancel()
-	address := scheme + "://" + a.config.Server.Listen + "/v1/servers/" + url.PathEscape(c.Name) + "/reconnect"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address(a.config.Server)+"/v1/servers/"+url.PathEscape(c.Name)+"/reconnect", nil)
 	if err != nil {
 		return status, err
 	}

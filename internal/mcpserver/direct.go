@@ -48,7 +48,7 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 		if list, ok := answer.(*mcp.ListToolsResult); ok && err == nil {
 			who := s.caller(req.GetExtra())
 			hide := s.hiding(ctx, who)
-			var shown []*mcp.Tool
+			shown := []*mcp.Tool{} // an empty list is no null: clients refuse that
 			for _, t := range list.Tools {
 				switch {
 				case aliases[t.Name] != nil && !s.offers(t.Name):

@@ -231,11 +231,11 @@ func (w *argumentWriter) code(l language.Language, text string, places []place) 
 }
 
 // madeHere reports whether a value comes only from programs, which wrote it as a literal or composed it. So the program knew the value when it
-// wrote the text around it.
+// wrote the text around it. A value whose origins are not all known may come from outside.
 func (w *argumentWriter) madeHere(tok *token) bool {
 	w.table.mu.Lock()
 	defer w.table.mu.Unlock()
-	return !slices.ContainsFunc(tok.judged(), func(from string) bool { return Origin(from).foreign() })
+	return len(tok.origins) < maxOrigins && !slices.ContainsFunc(tok.origins, func(from string) bool { return Origin(from).foreign() })
 }
 
 // add records a replacement if w.note is set.

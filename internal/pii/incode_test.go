@@ -131,6 +131,21 @@ func TestOwnValuesInCode(t *testing.T) {
 	}
 }
 
+// A value that came from so many tools that not all are kept is put as one from outside, not as one that the program knew.
+func TestValuesOfManyToolsInCode(t *testing.T) {
+	t.Parallel()
+	s := filter(t, pii.NewMemory(1), func(*pii.Options) {}).In("ann", "s")
+	for i := range 100 {
+		if got := hide(t, s, pii.Origin(fmt.Sprintf("%s%d", crm, i)), "o'brien@example.com"); got != "[EMAIL_1]" {
+			t.Fatal(got)
+		}
+	}
+	got, _, err := s.RestoreArguments(t.Context(), json.RawMessage(`{"sql":"SELECT '[EMAIL_1]'"}`), language.Guess)
+	if err != nil || !strings.Contains(string(got), "'o''brien@example.com'") {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
 // jsonTokens is so many further items of a list, each with a token.
 func jsonTokens(n int) (text string) {
 	for range n {

@@ -6,6 +6,6 @@ func (s *Service) Decided(id string) {
 	if id != "" {
 		s.publish(id, nil)
 	}
-	wake(s.ready)
+	s.announce("")
 	wake(s.outbox)
 }

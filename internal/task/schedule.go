@@ -224,7 +224,7 @@ func (s *Service) fire(ctx context.Context, sched Schedule) (next time.Time, err
 		return next, err
 	}
 	if created {
-		wake(s.ready)
+		s.announce(sched.UserID)
 	}
 	return next, nil
 }

@@ -154,7 +154,7 @@ func (s *Service) Submit(ctx context.Context, r Request) (t Task, created bool, 
 	if t.Status.Ended() {
 		s.ended(t, nil)
 	} else {
-		wake(s.ready)
+		s.announce(t.UserID)
 	}
 	return t, true, nil
 }

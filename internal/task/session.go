@@ -63,7 +63,7 @@ func (s *Service) DeleteSession(ctx context.Context, user, id string) error {
 			return fmt.Errorf("cancel the tasks of session %s: %w", id, err)
 		}
 		s.opt.Uses.End(user, id)
-		if err = s.forget(ctx, session); !errors.Is(err, ErrBusy) {
+		if err = s.forget(ctx, session, time.Time{}); !errors.Is(err, ErrBusy) {
 			break
 		}
 		if try == 0 { // another process may keep the session in use for maxUse after its last run there has ended
@@ -118,15 +118,15 @@ func (s *Service) cancelAll(ctx context.Context, session Session) error {
 	return nil
 }
 
-// forget closes and deletes the session. If the session is in use, nothing changes and the error wraps ErrBusy. The files are deleted first and the
-// session in the store last, because no process would find the files without the session.
-func (s *Service) forget(ctx context.Context, session Session) error {
-	if err := s.opt.Store.CloseSession(ctx, session.UserID, session.ID); err != nil {
+// forget closes and deletes the session. If the session is in use, or if expired is not zero and the session does not expire by then, nothing changes and
+// the error wraps ErrBusy. The files are deleted first and the session in the store last, because no process would find the files without the session.
+func (s *Service) forget(ctx context.Context, session Session, expired time.Time) error {
+	if err := s.opt.Store.CloseSession(ctx, session, expired); err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
 	if err := s.opt.Forget(ctx, session.UserID, session.ID); err != nil {
-		return err
+		return errors.Join(err, s.opt.Store.AbandonSession(ctx, session.UserID, session.ID))
 	}
 	err := s.opt.Store.DeleteSession(ctx, session.UserID, session.ID)
 	if errors.Is(err, ErrNotFound) { // another process found the session closed and has deleted it
@@ -139,10 +139,11 @@ func (s *Service) forget(ctx context.Context, session Session) error {
 func (s *Service) expire(ctx context.Context) {
 	var left []Session // sessions that could not be deleted now, which must not keep others waiting
 	for more := true; more && ctx.Err() == nil; {
-		sessions, err := s.opt.Store.ExpiredSessions(ctx, s.opt.Now(), left, expireBatch)
+		now := s.opt.Now()
+		sessions, err := s.opt.Store.ExpiredSessions(ctx, now, left, expireBatch)
 		more = len(sessions) == expireBatch
 		for _, session := range sessions {
-			failed := s.forget(ctx, session)
+			failed := s.forget(ctx, session, now)
 			if failed == nil {
 				continue
 			}

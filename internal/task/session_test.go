@@ -148,9 +148,9 @@ type closes struct {
 	before func()
 }
 
-func (c *closes) CloseSession(ctx context.Context, user, id string) error {
+func (c *closes) CloseSession(ctx context.Context, session task.Session, expired time.Time) error {
 	c.before()
-	return c.Store.CloseSession(ctx, user, id)
+	return c.Store.CloseSession(ctx, session, expired)
 }
 
 // A session that is in use says so and loses nothing, and can be deleted later.

@@ -26,9 +26,12 @@ type Store interface {
 	// session is neither closed nor expires until leave is called. leave must be called once, and notes the time of use again.
 	EnterSession(ctx context.Context, user, id string, now time.Time) (leave func(ctx context.Context, now time.Time) error, err error)
 	// CloseSession marks a session for deletion: from then on readers do not see it, it takes no task and no run, and ExpiredSessions lists it until
-	// it is deleted. While a task of the session has not ended or a run in it is under way, nothing changes and the error is ErrBusy; ErrNotFound if
-	// the session does not exist. CloseSession is idempotent.
-	CloseSession(ctx context.Context, user, id string) error
+	// it is deleted. While a task of the session has not ended or a run in it is under way, nothing changes and the error is ErrBusy; also if the
+	// session is open and does not expire by expired, unless that is zero. ErrNotFound if the session does not exist, or began at another time than
+	// session.CreatedAt, unless that is zero, or is being deleted by another process. A process may call CloseSession again.
+	CloseSession(ctx context.Context, session Session, expired time.Time) error
+	// AbandonSession lets another process delete a session that this one has closed and cannot delete.
+	AbandonSession(ctx context.Context, user, id string) error
 	// DeleteSession closes the session, or returns ErrBusy, and deletes it with its tasks and runs and all that belongs to them.
 	DeleteSession(ctx context.Context, user, id string) error
 	// ExpiredSessions lists sessions that are closed, or that expired before now and have neither an unfinished task nor a run of a live process.
@@ -59,6 +62,8 @@ type Store interface {
 	Wait(ctx context.Context, id string, fence int64, request string, due time.Time) error
 	// Recover makes the tasks of dead processes wait again.
 	Recover(ctx context.Context) error
+	// Claims returns the fences of this process's claims, by the ids of their tasks.
+	Claims(ctx context.Context) (map[string]int64, error)
 	// Commit applies a change to a task in one transaction; ErrNotOwner unless this process owns the task by the claim with this fence. It numbers
 	// steps and events, and returns the added events with their ids. A task that has ended takes no change: ErrEnded.
 	Commit(ctx context.Context, id string, fence int64, c Change) ([]Event, error)
@@ -96,8 +101,13 @@ type Store interface {
 	QueueWorker(ctx context.Context) (name string, err error)
 }
 
-// Bus carries events to the processes that follow a task which another process works. Its methods are safe for concurrent use.
+// Bus carries events to the processes that follow a task which another process works, and wakes those that work the queue. Its methods are safe for
+// concurrent use.
 type Bus interface {
+	// Wake tells the other processes that work the queue that a task may be due. It does not wait for them.
+	Wake()
+	// Woken calls f after each Wake of another process, until ctx ends. It may miss some. Where only one process works the queue, it calls f never.
+	Woken(ctx context.Context, f func()) error
 	// Publish passes on events of a task: an event without an ID as a whole, and of a stored event only its ID. An empty list means that the store has
 	// new events. Publish does not wait for followers, and a follower may miss pieces of answers.
 	Publish(task string, events []Event)

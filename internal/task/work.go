@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 )
@@ -39,7 +40,7 @@ func (s *Service) Work(ctx context.Context) (err error) {
 	defer wg.Wait()
 	defer stop()
 	wg.Go(func() { s.watchCancels(side) }) // also during Options.Grace
-	for _, job := range []func(context.Context){s.recoverTasks, s.deliverWebhooks, s.fireSchedules} {
+	for _, job := range []func(context.Context){s.recoverTasks, s.listen, s.deliverWebhooks, s.fireSchedules} {
 		wg.Go(func() { job(ctx) })
 	}
 	wg.Go(func() { every(ctx, lookForExpired, func() { s.expire(ctx) }) })
@@ -62,16 +63,63 @@ func (s *Service) Running() int {
 	return len(s.running)
 }
 
-// recoverTasks makes the tasks of dead processes wait again, now and every lookForTasks until ctx ends.
+// listen wakes the loop that claims tasks when another process says that one may be due.
+func (s *Service) listen(ctx context.Context) {
+	if s.opt.Bus == nil {
+		return
+	}
+	if err := s.opt.Bus.Woken(ctx, func() { wake(s.ready) }); err != nil && ctx.Err() == nil {
+		s.opt.Logger.Warn("other processes do not wake the queue: it is looked at from time to time", "error", err)
+	}
+}
+
+// announce wakes the loop that claims tasks, and those of other processes if this one cannot take a task of the user.
+func (s *Service) announce(user string) {
+	wake(s.ready)
+	if full, except := s.full(); s.opt.Bus != nil && (full || !s.working.Load() || slices.Contains(except, user)) {
+		s.opt.Bus.Wake()
+	}
+}
+
+// recoverTasks makes the tasks wait again that nobody works, now and every lookForTasks until ctx ends: those of dead processes, and those of idle
+// claims.
 func (s *Service) recoverTasks(ctx context.Context) {
+	var idle map[string]int64
 	every(ctx, lookForTasks, func() {
-		switch err := s.opt.Store.Recover(ctx); {
+		err := s.opt.Store.Recover(ctx)
+		if err == nil {
+			idle, err = s.freeIdle(ctx, idle)
+		}
+		switch {
 		case err == nil:
 			wake(s.ready)
 		case ctx.Err() == nil:
-			s.opt.Logger.Error("find the tasks of dead processes", "error", err)
+			s.opt.Logger.Error("find the tasks that nobody works", "error", err)
 		}
 	})
+}
+
+// freeIdle releases the claims of this process that are idle, such as one that was stored when the answer of the store was lost. A claim that was not
+// idle at the last look, before, may be on its way to its worker: freeIdle returns it for the next look.
+func (s *Service) freeIdle(ctx context.Context, before map[string]int64) (idle map[string]int64, err error) {
+	claims, err := s.opt.Store.Claims(ctx)
+	if err != nil {
+		return nil, err
+	}
+	idle = map[string]int64{}
+	for id, fence := range claims {
+		switch {
+		case s.worksOn(id):
+		case before[id] != fence:
+			idle[id] = fence
+		default:
+			s.opt.Logger.Warn("a task was claimed and not worked: it waits again", "task", id)
+			if failed := s.opt.Store.Release(ctx, id, fence, s.opt.Now()); failed != nil && !otherwiseSettled(failed) {
+				err = errors.Join(err, failed)
+			}
+		}
+	}
+	return idle, err
 }
 
 // claimTasks claims tasks and works each in a goroutine until ctx ends; it returns when all goroutines have ended.
@@ -253,7 +301,10 @@ func (s *Service) Do(ctx context.Context, id string) (Task, error) {
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ErrCancelled) {
 			return Task{}, cause
 		}
-		t, err := s.opt.Store.Claim(keep, id, s.opt.Now())
+		t, err := Task{}, ErrNotOwner
+		if !s.worksOn(id) { // a second claim would take the task from its worker
+			t, err = s.opt.Store.Claim(keep, id, s.opt.Now())
+		}
 		if err == nil {
 			t, err = s.work(ctx, t)
 		}

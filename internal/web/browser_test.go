@@ -455,7 +455,11 @@ func TestBrowserPalette(t *testing.T) {
 		chromedp.KeyEvent("a"), chromedp.KeyEvent(kb.Escape), gone("dialog"))
 	w.waiting(t, 1)
 	does(t, ctx, chromedp.KeyEvent("a"), visible(".notice"))
-	w.eventually("the run has ended", func() bool { return w.server("notes").State == "ready" && len(w.tools.notes()) == 1 })
+	w.eventually("the run has ended", func() bool {
+		var run struct{ Status string }
+		w.api(w.token, "GET", "/v1/runs/"+id, nil, &run)
+		return run.Status == "succeeded" && len(w.tools.notes()) == 1
+	})
 	// Calls are stepped through, and a printed run has its program in full and nothing to click.
 	does(t, ctx, chromedp.Navigate(w.url+"/runs/"+id+"/calls/1"), visible("a[rel=next]"), chromedp.KeyEvent("j"), visible("a[rel=prev]"), textOf("h1", &text))
 	if !strings.HasPrefix(text, "Call 2") {

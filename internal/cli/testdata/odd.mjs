@@ -21,9 +21,20 @@ const [packages, command, ...args] = process.argv.slice(2)
 const sdk = (file) => import(`${packages}/node_modules/@modelcontextprotocol/sdk/dist/esm/client/${file}.js`)
 const {Client} = await sdk('index')
 const {StdioClientTransport} = await sdk('stdio')
+const {ToolListChangedNotificationSchema} = await sdk('../types')
 const client = new Client({name: 'test', version: '1'})
+let changed, change
+const again = () => { change?.(); changed = new Promise((resolve) => { change = resolve }) }
+again()
+client.setNotificationHandler(ToolListChangedNotificationSchema, again)
 await client.connect(new StdioClientTransport({command, args, env: process.env, stderr: 'inherit'}))
-const {tools} = await client.listTools()
+let tools
+for (;;) { // the gateway lists the tools of a server that is slow to start when it has started, and says so
+  const next = changed
+  tools = (await client.listTools()).tools
+  if (tools.length > 0) break
+  await next
+}
 const ran = {}
 for (const {name} of tools) ran[name] = (await client.callTool({name, arguments: {}})).content[0]?.text
 console.log(JSON.stringify({tools, ran}))

@@ -56,15 +56,29 @@ func newBus(db *sql.DB, cfg *pgx.ConnConfig, log *slog.Logger) *bus {
 	return b
 }
 
+// queueTopic stands for the queue in place of a task's id.
+const queueTopic = "queue"
+
+// Wake implements task.Bus.
+func (b *bus) Wake() { b.Publish(queueTopic, nil) }
+
+// Woken implements task.Bus.
+func (b *bus) Woken(ctx context.Context, f func()) error {
+	return b.Follow(ctx, queueTopic, func([]task.Event) { f() })
+}
+
 // Publish implements task.Bus. It does not wait for the server.
 func (b *bus) Publish(id string, events []task.Event) {
-	if len(events) == 0 {
-		events = []task.Event{{}}
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return
+	}
+	if len(events) == 0 {
+		if waiting := b.outbox[id]; len(waiting) > 0 && waiting[len(waiting)-1].Type == "" && waiting[len(waiting)-1].ID == 0 {
+			return // one says as much as two
+		}
+		events = []task.Event{{}}
 	}
 	for _, e := range events {
 		if e.ID > 0 {

@@ -219,6 +219,21 @@ func (s *Store) Recover(ctx context.Context) (err error) {
 	return err
 }
 
+// Claims implements task.Store.
+func (s *Store) Claims(ctx context.Context) (map[string]int64, error) {
+	claims := map[string]int64{}
+	err := s.each(ctx, "SELECT t.id, t.fence FROM tasks t JOIN sessions s ON s.num = t.session AND s.working = t.num WHERE t.ended IS NULL AND t.owner <> '' AND t.owner = ?",
+		[]any{s.lease.ID()}, func(row scanner) error {
+			var id string
+			var fence int64
+			err := row.Scan(&id, &fence)
+			claims[id] = fence
+			return err
+		})
+	wrap(&err, "list the claims of this process")
+	return claims, err
+}
+
 // freeAll frees some tasks of a dead owner, and reports whether there may be more.
 func freeAll(c *conn, owner string) (more bool) {
 	type owned struct{ num, session int64 }

@@ -19,6 +19,8 @@ type dialect struct {
 	begin func(c *conn) error
 	// commit ends a transaction. If the answer of the database is lost, commit finds out what became of the transaction.
 	commit func(c *conn) error
+	// number makes the numbers of new rows continue those of the rows that a table has; nil: the database does so by itself.
+	number func(c *conn, table, column string)
 	// again reports whether a transaction that failed with an error, and has changed nothing, may work when it is repeated.
 	again func(err error) bool
 }
@@ -174,13 +176,14 @@ func (c *conn) tryBegin() bool {
 	return !isBusy(err)
 }
 
-// maxRepeats is the maximum number of times that a transaction is repeated.
+// maxRepeats is the maximum number of times that a transaction is repeated. One whose key is taken is repeated once: then it sees the row that another
+// process has just inserted.
 const maxRepeats = 10
 
 // transaction calls f in a transaction, and rolls back after an error. It calls f again if the database wants the transaction to be repeated.
 func (c *conn) transaction(f func()) (err error) {
-	for range maxRepeats {
-		if err = c.once(f); err == nil || !c.dialect.again(err) {
+	for n := range maxRepeats {
+		if err = c.once(f); err == nil || !c.dialect.again(err) || n > 0 && isUnique(err) {
 			return err
 		}
 	}

@@ -118,15 +118,18 @@ func (s *Store) ReadPage(ctx context.Context, run string, after int64, limit, by
 // records reads the records of a run with numbers above after, until it has limit records or the given number of bytes.
 func (s *Store) records(ctx context.Context, run string, after int64, limit, bytes int) (records []journal.Record, err error) {
 	// One statement reads one state of the database: a purge at the same time cannot remove records from the middle.
-	size := 0
+	size, last := 0, int64(math.MaxInt64)
+	if int64(limit) < last-after {
+		last = after + int64(limit) // numbers have no gaps
+	}
 	err = s.each(ctx, `
 		SELECT j.seq, j.type, j.data, r.field, b.data
 		FROM runs
 		JOIN journal j ON j.run = runs.num
 		LEFT JOIN blob_refs r ON r.run = j.run AND r.seq = j.seq
 		LEFT JOIN blobs b ON b.id = r.blob
-		WHERE runs.id = ? AND runs.purged = 0 AND j.seq > ?
-		ORDER BY j.seq`, []any{run, after}, func(row scanner) error {
+		WHERE runs.id = ? AND runs.purged = 0 AND j.seq > ? AND j.seq <= ?
+		ORDER BY j.seq`, []any{run, after, last}, func(row scanner) error {
 		var seq int64
 		var kind string
 		var data sql.RawBytes
@@ -136,7 +139,7 @@ func (s *Store) records(ctx context.Context, run string, after int64, limit, byt
 			return err
 		}
 		if n := len(records); n == 0 || records[n-1].Seq != seq {
-			if n >= limit || size >= bytes {
+			if size >= bytes {
 				return errStop
 			}
 			r, err := decode(seq, kind, data)

@@ -41,6 +41,15 @@ type live struct {
 	until time.Time           // time at which files are looked for again
 }
 
+// Wake implements task.Bus. The one process that works the queue of a file finds tasks of other processes when it looks for them.
+func (d *file) Wake() {}
+
+// Woken implements task.Bus.
+func (d *file) Woken(ctx context.Context, _ func()) error {
+	<-ctx.Done()
+	return nil
+}
+
 // Publish implements task.Bus.
 func (d *file) Publish(id string, events []task.Event) {
 	d.live.mu.Lock()

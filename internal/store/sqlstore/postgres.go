@@ -8,7 +8,6 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"net"
@@ -159,16 +158,13 @@ const countCommit = `INSERT INTO commits (process, n) VALUES (?1, 1) ON CONFLICT
 // ofPostgres returns the dialect of Postgres for a process. Each transaction increments a number of the process. If the answer to a commit is lost,
 // that number tells whether it has happened.
 func ofPostgres(lease *rowLease) *dialect {
-	h := fnv.New32a()
-	h.Write([]byte(lease.ID()))
-	part := strconv.Itoa(int(h.Sum32() % parts))
 	return &dialect{
 		translate: translate,
 		text:      postgresText,
 		begin: func(c *conn) error {
 			_, err := c.execute("BEGIN", nil)
 			if err == nil {
-				err = c.statements.each(context.Background(), countCommit, []any{lease.id, part},
+				err = c.statements.each(context.Background(), countCommit, []any{lease.id, strconv.FormatInt(lease.part.Load(), 10)},
 					func(row scanner) error { return row.Scan(&c.commits, new(string)) })
 			}
 			if err == nil {
@@ -197,6 +193,9 @@ func ofPostgres(lease *rowLease) *dialect {
 				return errNotCommitted
 			}
 			return nil
+		},
+		number: func(c *conn, table, column string) {
+			c.row("SELECT setval(pg_get_serial_sequence(?, ?), coalesce(max("+column+"), 0) + 1, false) FROM "+table, []any{table, column}, new(int64))
 		},
 		again: func(err error) bool {
 			switch postgresCode(err) {
@@ -294,7 +293,11 @@ func (d *server) LockQueue(ctx context.Context) (release func() error, err error
 // QueueWorker implements task.Store.
 func (d *server) QueueWorker(ctx context.Context) (name string, err error) {
 	defer wrap(&err, "look for a process that works the queue")
-	return d.lease.worker(ctx)
+	return d.lease.other(ctx, " AND working = 1")
+}
+
+func (d *server) user(ctx context.Context) (name string, err error) {
+	return d.lease.other(ctx, " AND id <> '"+d.lease.id+"'")
 }
 
 func (d *server) shrink(context.Context, *Store) error { return nil } // autovacuum does it

@@ -40,4 +40,38 @@ func TestPostgres(t *testing.T) {
 			return func(t testing.TB) pii.Vault { return openServer(t, url, Options{}).Vault() }
 		})
 	})
+	t.Run("parts", func(t *testing.T) {
+		t.Parallel()
+		url := server.Schema(t)
+		seen := map[int64]bool{}
+		for range parts {
+			s := openServer(t, url, Options{})
+			if err := s.lease.Claim(); err != nil {
+				t.Fatal(err)
+			}
+			part := s.lease.(*rowLease).part.Load()
+			if seen[part] {
+				t.Errorf("two processes add to part %d", part)
+			}
+			seen[part] = true
+		}
+	})
+	t.Run("wakes", func(t *testing.T) {
+		t.Parallel()
+		url := server.Schema(t)
+		here, there := openServer(t, url, Options{}), openServer(t, url, Options{})
+		woken, ended := make(chan struct{}), make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { ended <- here.Woken(ctx, func() { woken <- struct{}{} }) }()
+		<-woken // it listens now: what came before may be lost
+		for range 3 {
+			there.Wake()
+			<-woken
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -45,6 +45,16 @@ func (d *file) unlockQueue(f *os.File) error {
 	return f.Close()
 }
 
+func (d *file) user(ctx context.Context) (name string, err error) {
+	if name, err = d.QueueWorker(ctx); name != "" || err != nil {
+		return name, err
+	}
+	if name = newFileLease(d.path).other(); name != "" {
+		name = "process " + name
+	}
+	return name, nil
+}
+
 // QueueWorker implements task.Store.
 func (d *file) QueueWorker(context.Context) (name string, err error) {
 	defer wrap(&err, "look for a process that works the queue")

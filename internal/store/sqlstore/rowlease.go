@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"mcp-code-exec-harness/internal/journal"
@@ -28,6 +29,7 @@ type rowLease struct {
 	id, name string
 	place    string // see thisPlace
 	process  string
+	part     atomic.Int64 // part of each counter to which the process adds
 	db       *sql.DB
 	log      *slog.Logger
 
@@ -51,7 +53,9 @@ func newRowLease(db *sql.DB, log *slog.Logger) *rowLease {
 		host = "a machine without a name"
 	}
 	ctx, end := context.WithCancel(context.Background())
-	return &rowLease{ctx: ctx, end: end, id: strings.ToLower(rand.Text()[:16]), place: thisPlace(), process: thisProcess(), name: fmt.Sprintf("%d on %s", os.Getpid(), host), db: db, log: log}
+	l := &rowLease{ctx: ctx, end: end, id: strings.ToLower(rand.Text()[:16]), place: thisPlace(), process: thisProcess(), name: fmt.Sprintf("%d on %s", os.Getpid(), host), db: db, log: log}
+	l.part.Store(int64(l.id[0]) % parts) // any, until the lease is claimed
+	return l
 }
 
 // ID implements lease.
@@ -91,7 +95,7 @@ func (l *rowLease) Claim() error {
 	return nil
 }
 
-// beat renews the lease.
+// beat renews the lease. The first beat chooses the part that the fewest live processes have.
 func (l *rowLease) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseBeat)
 	defer cancel()
@@ -101,9 +105,13 @@ func (l *rowLease) beat(ctx context.Context) error {
 		working = 1
 	}
 	l.mu.Unlock()
-	_, err := l.db.ExecContext(ctx, `INSERT INTO processes (id, name, place, process, expires, working) VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6)
-		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, working = excluded.working`, l.id, l.name, l.place, l.process, leaseTime.Seconds(), working)
+	var part int64
+	err := l.db.QueryRowContext(ctx, `INSERT INTO processes (id, name, place, process, expires, working, part) VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6,
+			(SELECT p FROM generate_series(0, $7 - 1) p LEFT JOIN processes o ON o.part = p AND o.expires > now() GROUP BY p ORDER BY count(o.id), p LIMIT 1))
+		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, working = excluded.working RETURNING part`,
+		l.id, l.name, l.place, l.process, leaseTime.Seconds(), working, parts).Scan(&part)
 	if err == nil {
+		l.part.Store(part)
 		_, err = l.db.ExecContext(ctx, `WITH gone AS (DELETE FROM processes WHERE expires < now() - make_interval(secs => $1) RETURNING id)
 			DELETE FROM commits WHERE process IN (SELECT id FROM gone)`, leaseSweep.Seconds())
 	}
@@ -129,9 +137,9 @@ func (l *rowLease) work(ctx context.Context, working bool) error {
 	return l.beat(ctx)
 }
 
-// worker names a live process that works the queue, "" if there is none.
-func (l *rowLease) worker(ctx context.Context) (name string, err error) {
-	rows, err := l.db.QueryContext(ctx, "SELECT id, name FROM processes WHERE working = 1 AND expires > now() ORDER BY id")
+// other names a live process that meets a condition, "" if there is none.
+func (l *rowLease) other(ctx context.Context, and string) (name string, err error) {
+	rows, err := l.db.QueryContext(ctx, "SELECT id, name FROM processes WHERE expires > now()"+and+" ORDER BY id")
 	if err != nil {
 		return "", err
 	}

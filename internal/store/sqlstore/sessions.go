@@ -141,24 +141,45 @@ func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, except []tas
 	return sessionsOf(rows), err
 }
 
-// CloseSession implements task.Store. It marks the session's unfinished runs, which no process executes, as purged.
-func (s *Store) CloseSession(ctx context.Context, user, id string) (err error) {
-	defer wrap(&err, "close session %q", id)
+// deleteTime is how long a process that closes a session has for deleting it, before another one may do it.
+const deleteTime = 10 * time.Minute
+
+// CloseSession implements task.Store. It marks the session's unfinished runs, which no process executes, as purged. The process that deletes a closed
+// session is in session_uses.
+func (s *Store) CloseSession(ctx context.Context, session task.Session, expired time.Time) (err error) {
+	defer wrap(&err, "close session %q", session.ID)
+	if err := s.lease.Claim(); err != nil {
+		return err
+	}
 	dead, err := s.deadOwners(ctx)
 	if err != nil {
 		return err
 	}
 	return s.write(ctx, 0, func(c *conn) {
 		var num int64
-		var closed bool
-		if !c.row("SELECT num, closed IS NOT NULL FROM sessions WHERE user = ? AND id = ? /*+ FOR UPDATE */", []any{user, id}, &num, &closed) {
+		var created, expires, closed time.Time
+		found := c.row("SELECT num, created, expires, closed FROM sessions WHERE user = ? AND id = ? /*+ FOR UPDATE */", []any{session.UserID, session.ID},
+			&num, instant{&created}, instant{&expires}, instant{&closed})
+		switch {
+		case !found, !session.CreatedAt.IsZero() && !created.Equal(inMicros(session.CreatedAt)):
 			c.refuse(task.ErrNotFound)
+		case closed.IsZero() && !expired.IsZero() && (expires.IsZero() || expires.After(expired)):
+			c.refuse(fmt.Errorf("%w: it was used again", task.ErrBusy))
 		}
-		if closed {
-			return
+		var runs []int64
+		if closed.IsZero() {
+			runs = s.unused(c, num, sessionKey{session.UserID, session.ID}, dead)
+		} else if s.now().Sub(closed) < deleteTime {
+			c.each("SELECT owner FROM session_uses WHERE session = ?", []any{num}, func(row scanner) error {
+				owner, err := value[string](row)
+				if err == nil && owner != s.lease.ID() && !slices.Contains(dead, owner) {
+					c.refuse(task.ErrNotFound) // the other process is deleting it
+				}
+				return err
+			})
 		}
-		runs := s.unused(c, num, sessionKey{user, id}, dead)
 		c.exec("DELETE FROM session_uses WHERE session = ?", num)
+		c.exec("INSERT INTO session_uses (session, owner, n) VALUES (?, ?, 1)", num, s.lease.ID())
 		for _, run := range runs {
 			c.exec("UPDATE runs SET purged = 1 WHERE num = ?", run)
 		}
@@ -166,10 +187,18 @@ func (s *Store) CloseSession(ctx context.Context, user, id string) (err error) {
 	})
 }
 
+// AbandonSession implements task.Store.
+func (s *Store) AbandonSession(ctx context.Context, user, id string) (err error) {
+	defer wrap(&err, "abandon the deletion of session %q", id)
+	return s.write(ctx, 0, func(c *conn) {
+		c.exec("DELETE FROM session_uses WHERE owner = ? AND session IN (SELECT num FROM sessions WHERE user = ? AND id = ? AND closed IS NOT NULL)", s.lease.ID(), user, id)
+	})
+}
+
 // DeleteSession implements task.Store. Once the session is closed, cancelling ctx does not stop the deletion. After a crash the session stays
 // closed, and ExpiredSessions lists it.
 func (s *Store) DeleteSession(ctx context.Context, user, id string) (err error) {
-	if err := s.CloseSession(ctx, user, id); err != nil {
+	if err := s.CloseSession(ctx, task.Session{UserID: user, ID: id}, time.Time{}); err != nil {
 		return err
 	}
 	defer wrap(&err, "delete session %q", id)
@@ -178,6 +207,7 @@ func (s *Store) DeleteSession(ctx context.Context, user, id string) (err error) 
 		return err
 	}
 	return s.write(ctx, 0, func(c *conn) {
+		c.exec("DELETE FROM session_uses WHERE session IN (SELECT num FROM sessions WHERE user = ? AND id = ? AND closed IS NOT NULL)", user, id)
 		c.exec("DELETE FROM sessions WHERE user = ? AND id = ? AND closed IS NOT NULL", user, id)
 	})
 }
@@ -202,7 +232,7 @@ func (s *Store) unused(c *conn, num int64, key sessionKey, dead []string) (runs 
 		return err
 	})
 	c.each(`SELECT num, id, owner FROM runs
-		WHERE session = ? AND session <> '' AND user = ? AND ended IS NULL AND purged = 0`, []any{key.id, key.user},
+		WHERE session = ? AND session <> '' AND user = ? AND ended IS NULL AND purged = 0 /*+ FOR UPDATE */`, []any{key.id, key.user},
 		func(row scanner) error {
 			var num int64
 			var id, owner string

@@ -40,7 +40,7 @@ func TestDeleteSessionOfUnstoredRun(t *testing.T) {
 		}
 	}
 	w, bobs := begins(t, s, "run_a", "ann", "s"), begins(t, s, "run_b", "bob", "other")
-	for what, do := range map[string]error{"delete": s.DeleteSession(t.Context(), "ann", "s"), "close": s.CloseSession(t.Context(), "ann", "s")} {
+	for what, do := range map[string]error{"delete": s.DeleteSession(t.Context(), "ann", "s"), "close": s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s"}, time.Time{})} {
 		wantIs(t, what, do, task.ErrBusy)
 		wantText(t, what, do, "run_a")
 	}
@@ -71,7 +71,7 @@ func TestRunOfClosedSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.CloseSession(t.Context(), "ann", "s"); err != nil {
+	if err := s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s"}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	w.Append(startOf("run_a", "ann", "s"))

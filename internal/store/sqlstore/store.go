@@ -54,6 +54,8 @@ type Options struct {
 	Now       func() time.Time // default time.Now
 	Upgraded  func(Upgrade)    // called while the store is opened, after a migration of its schema; may be nil
 	Logger    *slog.Logger     // default slog.DiscardHandler
+
+	transfer bool // the store is a source or target of Transfer: nothing is purged, and the store may be half a copy
 }
 
 // Store is an open database. Its methods are safe for concurrent use.
@@ -84,6 +86,8 @@ type database interface {
 	// LockQueue and QueueWorker implement task.Store.
 	LockQueue(ctx context.Context) (release func() error, err error)
 	QueueWorker(ctx context.Context) (name string, err error)
+	// user names another process that uses the store, "" if there is none.
+	user(ctx context.Context) (name string, err error)
 	// addWords adds a task to the index of words by which tasks are found; dropWords removes it.
 	addWords(c *conn, num int64, user, text string)
 	dropWords(c *conn, num int64)
@@ -148,6 +152,13 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 		}
 	}
 	s.vaults = slots.New(slots.Limits{All: 1, Each: 1, Waiting: math.MaxInt, EachWaiting: math.MaxInt}, "tokens", "stored")
+	s.endPurge = func() {}
+	if o.transfer {
+		return s, nil
+	}
+	if _, half, err := s.transferring(ctx); err != nil || half {
+		return nil, errors.Join(err, unfinishedError(half, s.path), s.Close())
+	}
 	s.endPurge = s.purgeInBackground(o.Retention)
 	return s, nil
 }

@@ -289,7 +289,7 @@ func TestResumeOfDeleted(t *testing.T) {
 	}
 	w := &runWriter{s: s, run: "run_a"}
 	w.num = int64(count(t, s, "SELECT num FROM runs"))
-	if err := s.CloseSession(t.Context(), "ann", "s"); err != nil {
+	if err := s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s"}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	wantIs(t, "adopt", s.adopt(t.Context(), w, s.lease.ID()), journal.ErrBusy)
@@ -331,7 +331,7 @@ func TestDeleteSessionCutOff(t *testing.T) {
 	end := time.UnixMicro(100)
 	putTask(t, s, storetest.New("task_a", "ann", "s"), &end, task.Change{Events: someEvents(10)})
 	put(t, s, "run_a", startOf("run_a", "ann", "s"), journaltest.End())
-	if err := s.CloseSession(t.Context(), "ann", "s"); err != nil {
+	if err := s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s"}, time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Task(t.Context(), "task_a")

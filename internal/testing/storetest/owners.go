@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"mcp-code-exec-harness/internal/task"
 )
@@ -348,7 +349,11 @@ func recovers(t *testing.T, open Place) {
 	_, err := dead.EnterSession(t.Context(), "ann", "used", begin)
 	must(t, "enter", err)
 	must(t, "recover", s.Recover(t.Context()))
-	wantIs(t, "close a session that a live process uses", s.CloseSession(t.Context(), "ann", "used"), task.ErrBusy)
+	claims, err := s.Claims(t.Context())
+	if err != nil || len(claims) != 1 || claims["task_0"] != 1 {
+		t.Errorf("the claims of a process: %v, %v", claims, err)
+	}
+	wantIs(t, "close a session that a live process uses", s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "used"}, time.Time{}), task.ErrBusy)
 	if id, _ := next(t, s, "", 0); id != "task_2" {
 		t.Errorf("%q comes while both live", id)
 	}
@@ -360,7 +365,7 @@ func recovers(t *testing.T, open Place) {
 	if id, _ := next(t, s, "", 0); id != "task_1" {
 		t.Errorf("%q comes, want that of the dead process", id)
 	}
-	must(t, "close a session that a dead process used", s.CloseSession(t.Context(), "ann", "used"))
+	must(t, "close a session that a dead process used", s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "used"}, time.Time{}))
 }
 
 // reserved tests that a task that a process created for itself is not claimed by another process while the creator lives.

@@ -211,7 +211,7 @@ func fire(t *testing.T, open Place) {
 	// An error leaves the schedule unchanged.
 	mustCreate(t, s, New("task_gone", "ann", "gone"))
 	finish(t, s, "task_gone", at(1))
-	must(t, "close", s.CloseSession(t.Context(), "ann", "gone"))
+	must(t, "close", s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "gone"}, time.Time{}))
 	_, _, err := s.Fire(t.Context(), "sched_1", at(3), New("task_b", "ann", "gone"), at(5))
 	wantIs(t, "a closed session", err, task.ErrNotFound)
 	_, _, err = s.Fire(t.Context(), "sched_1", at(3), New("task_a", "ann", "sess_b"), at(5))

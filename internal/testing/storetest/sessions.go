@@ -92,7 +92,7 @@ func expiredSessionsOfUsers(t *testing.T, open Place) {
 		add("ann", fmt.Sprint("ann_", i), i)
 	}
 	add("ann", "ann_closed", 1000)
-	must(t, "close", s.CloseSession(t.Context(), "ann", "ann_closed"))
+	must(t, "close", s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "ann_closed"}, time.Time{}))
 	add("bob", "bob_0", 100)
 	add("cid", "cid_0", 101)
 	expired := func(limit int, except []task.Session, want ...string) (list []task.Session) {
@@ -236,7 +236,7 @@ func enterSession(t *testing.T, open Place) {
 	must(t, "leave", second(t.Context(), at(120)))
 	used(120, 220)
 	expired(1000)
-	wantIs(t, "close it", s.CloseSession(t.Context(), "ann", "s"), task.ErrBusy)
+	wantIs(t, "close it", s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s"}, time.Time{}), task.ErrBusy)
 	must(t, "leave", first(t.Context(), at(500))) // the lifetime of 100 seconds stays
 	used(500, 600)
 	expired(599)
@@ -253,13 +253,13 @@ func enterSession(t *testing.T, open Place) {
 // closeSession tests that a closed session is invisible in every process, except to the one who deletes it.
 func closeSession(t *testing.T, open Place) {
 	s, other := open(t), open(t)
-	wantIs(t, "an unknown session", s.CloseSession(t.Context(), "ann", "s"), task.ErrNotFound)
+	wantIs(t, "an unknown session", s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s"}, time.Time{}), task.ErrNotFound)
 	must(t, "create", s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann", CreatedAt: begin, UsedAt: begin}))
 	mustCreate(t, s, New("task_a", "ann", "s"))
-	wantIs(t, "a queued task", s.CloseSession(t.Context(), "ann", "s"), task.ErrBusy)
+	wantIs(t, "a queued task", s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s"}, time.Time{}), task.ErrBusy)
 	finish(t, s, "task_a", at(1))
-	must(t, "close", s.CloseSession(t.Context(), "ann", "s"))
-	must(t, "close again", other.CloseSession(t.Context(), "ann", "s"))
+	must(t, "close", s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s"}, time.Time{}))
+	must(t, "close again", s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s"}, time.Time{}))
 	_, err := other.Session(t.Context(), "ann", "s", begin)
 	wantIs(t, "session", err, task.ErrNotFound)
 	list, _, err := other.Sessions(t.Context(), task.SessionFilter{Now: begin})
@@ -273,9 +273,17 @@ func closeSession(t *testing.T, open Place) {
 	if err != nil || len(expired) != 1 || expired[0].ID != "s" || expired[0].UserID != "ann" {
 		t.Errorf("what is to be deleted: %+v, %v", expired, err)
 	}
-	must(t, "delete", other.DeleteSession(t.Context(), "ann", "s"))
-	wantIs(t, "close what is gone", s.CloseSession(t.Context(), "ann", "s"), task.ErrNotFound)
-	must(t, "create it anew", s.CreateSession(t.Context(), task.Session{ID: "s", UserID: "ann"}))
+	wantIs(t, "delete what the other deletes", other.DeleteSession(t.Context(), "ann", "s"), task.ErrNotFound)
+	must(t, "delete", s.DeleteSession(t.Context(), "ann", "s"))
+	wantIs(t, "close what is gone", s.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s"}, time.Time{}), task.ErrNotFound)
+	anew := task.Session{ID: "s", UserID: "ann", CreatedAt: at(10), UsedAt: at(10), ExpiresAt: at(20)}
+	must(t, "create it anew", s.CreateSession(t.Context(), anew))
+	wantIs(t, "close the earlier one of its id", other.CloseSession(t.Context(), task.Session{UserID: "ann", ID: "s", CreatedAt: begin}, at(30)), task.ErrNotFound)
+	wantIs(t, "close one that has not expired", other.CloseSession(t.Context(), anew, at(19)), task.ErrBusy)
+	must(t, "close one that has expired", other.CloseSession(t.Context(), anew, at(20)))
+	must(t, "end the process that deletes it", other.Close())
+	must(t, "delete what a dead process has left", s.DeleteSession(t.Context(), "ann", "s"))
+	must(t, "create it once more", s.CreateSession(t.Context(), anew))
 }
 
 // sessionsOfUsers tests that users do not see each other's sessions, even if the IDs are equal.

@@ -1,0 +1,130 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"mcp-code-exec-harness/internal/task"
+)
+
+// lossy is a store whose answer to the first claim is lost.
+type lossy struct {
+	task.Store
+	claims atomic.Int32
+}
+
+func (l *lossy) ClaimNext(ctx context.Context, after string, except []string, now time.Time) (task.Task, time.Time, error) {
+	t, next, err := l.Store.ClaimNext(ctx, after, except, now)
+	if t.ID != "" && l.claims.Add(1) == 1 {
+		return task.Task{}, next, errors.New("the connection broke")
+	}
+	return t, next, err
+}
+
+// TestIdleClaims: a task whose claim was stored while the answer was lost is worked soon after, and one that is in work for long is left alone.
+func TestIdleClaims(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated()
+		p := newPlace(t).open(g.work, func(o *task.Options) { o.Store = &lossy{Store: o.Store} })
+		in := p.submit(task.Request{})
+		stop := p.work()
+		time.Sleep(time.Minute)
+		if began := g.next(t); began.ID != in.ID || began.Fence != 2 {
+			t.Errorf("%s has begun by claim %d", began.ID, began.Fence)
+		}
+		time.Sleep(time.Hour)
+		g.none(t)
+		g.let <- struct{}{}
+		synctest.Wait()
+		if got := p.task(in.ID); got.Status != task.Succeeded {
+			t.Errorf("it is %s: %s", got.Status, got.Message)
+		}
+		stop()
+	})
+}
+
+// TestDoOfQueue: who wants to work a task that the queue of the same process works is refused, and the work goes on.
+func TestDoOfQueue(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated()
+		p := newPlace(t).open(g.work, nil)
+		in := p.submit(task.Request{})
+		stop := p.work()
+		g.next(t)
+		if _, err := p.Do(t.Context(), in.ID); !errors.Is(err, task.ErrNotOwner) {
+			t.Errorf("work it too: %v", err)
+		}
+		g.let <- struct{}{}
+		synctest.Wait()
+		if got := p.task(in.ID); got.Status != task.Succeeded || got.Fence != 1 {
+			t.Errorf("it is %s by claim %d: %s", got.Status, got.Fence, got.Message)
+		}
+		stop()
+	})
+}
+
+// wire wakes the processes of a test.
+type wire struct {
+	task.Bus
+	mu        sync.Mutex
+	listeners []func()
+	wakes     int
+}
+
+func (w *wire) Wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wakes++
+	for _, f := range w.listeners {
+		f()
+	}
+}
+
+func (w *wire) Woken(ctx context.Context, f func()) error {
+	w.mu.Lock()
+	w.listeners = append(w.listeners, f)
+	w.mu.Unlock()
+	<-ctx.Done()
+	return nil
+}
+
+// TestWakes: a process that cannot take a task itself wakes the others, which take it at once; one that can wakes nobody.
+func TestWakes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		at, g := newPlace(t), newGated()
+		var w *wire
+		options := func(o *task.Options) {
+			if w == nil {
+				w = &wire{Bus: o.Bus}
+			}
+			o.Bus, o.Workers = w, 1
+		}
+		front, server := at.open(succeed, options), at.open(g.work, options)
+		stop := server.work()
+		synctest.Wait()
+		began := time.Now()
+		begins := func(in task.Task, wakes int) {
+			t.Helper()
+			if got := g.next(t); got.ID != in.ID || w.wakes != wakes || !time.Now().Equal(began) {
+				t.Errorf("%s begins after %s and %d wakes, want %s at once after %d", got.ID, time.Since(began), w.wakes, in.ID, wakes)
+			}
+		}
+		begins(front.submit(task.Request{}), 1)
+		second := server.submit(task.Request{}) // it has no room
+		g.let <- struct{}{}
+		begins(second, 2)
+		g.let <- struct{}{}
+		synctest.Wait()
+		begins(server.submit(task.Request{}), 2)
+		g.let <- struct{}{}
+		stop()
+	})
+}
