@@ -304,7 +304,7 @@ func (s *Service) isHeld(runID string) (held bool, all int) {
 }
 
 // ResumeDecided resumes runs without a task whose requests were decided, by any process, or have expired. It returns when ctx ends. It calls changed
-// after a decision and after a run of this process began to wait. Only the process that works the queue calls ResumeDecided.
+// after a decision and after a run of this process began to wait. Only processes that work the queue call ResumeDecided.
 func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -45,7 +45,7 @@ const (
 	feedEvents = 512                    // maximum number of events that a feed keeps for its watchers
 	feedBytes  = 1 << 20                // maximum bytes of these events
 	feedMost   = time.Second            // longest pause between two reads of the journal for a feed, while no records come
-	feedLeast  = 200 * time.Millisecond // shortest pause
+	feedLeast  = 200 * time.Millisecond // shortest pause, while records come
 	// feedSpread, times the number of watchers, is the time over which a feed spreads what it has read, so that many watchers do not take all
 	// processors at once.
 	feedSpread = 5 * time.Millisecond

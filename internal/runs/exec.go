@@ -92,7 +92,7 @@ func (s *Service) Execute(ctx context.Context, req Request) (out *run.Outcome, e
 	return s.live(ctx, spec)
 }
 
-// tierFor calls TierFor of the options; without one, it returns the tier that was asked for.
+// tierFor calls Options.TierFor. If that is nil, tierFor returns the tier that was asked for.
 func (s *Service) tierFor(user string, roles []auth.Role, asked string) (string, error) {
 	if s.opt.TierFor == nil {
 		return asked, nil

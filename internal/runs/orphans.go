@@ -14,8 +14,8 @@ const (
 	resumable      = time.Hour // time after its start for which a run of a dead process stays, so that its user can resume it
 )
 
-// WatchOrphans ends the runs of dead processes and removes workspaces of ended runs, every lookForOrphans until ctx ends. Only the
-// process that works the queue calls it.
+// WatchOrphans ends the runs of dead processes and removes workspaces of ended runs, every lookForOrphans until ctx ends. Only
+// processes that work the queue call it.
 func (s *Service) WatchOrphans(ctx context.Context) {
 	ticker := time.NewTicker(lookForOrphans)
 	defer ticker.Stop()

@@ -150,7 +150,7 @@ type Options struct {
 // Service executes runs. Its methods are safe for concurrent use.
 type Service struct {
 	opt      Options
-	opening  sync.WaitGroup // goroutines that open parts ahead, and readers of feeds
+	opening  sync.WaitGroup // goroutines that open parts in advance, and readers of feeds
 	slots    *run.Slots     // slots of the runs of tasks
 	turns    *run.Turns     // turns in which the programs of all runs compute
 	args     *run.Args      // limits on the arguments of all runs' calls in flight

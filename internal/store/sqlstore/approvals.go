@@ -106,7 +106,7 @@ func settleDue(c *conn, run int64) {
 	c.exec("UPDATE approvals SET due = NULL WHERE run = ? AND due IS NOT NULL", run)
 }
 
-// closeApprovals ends the requests of a run that has ended.
+// closeApprovals closes the requests of a run that are still waiting, because the run has ended or makes a new request.
 func closeApprovals(c *conn, run int64) {
 	c.exec("UPDATE approvals SET status = ? WHERE run = ? AND status = ?", string(approval.Closed), run, string(approval.Waiting))
 	settleDue(c, run)

@@ -297,8 +297,8 @@ func (w *runWriter) settled(ch *change) {
 	w.err = ch.err
 }
 
-// maxUncounted is the number of bytes stored for a run or task that stay uncounted at most. More are added to the row of the run or task, where
-// they count against the user's quota.
+// maxUncounted is the number of stored bytes at which the uncounted bytes of a run or task are added to its row. Only bytes in the row count against
+// the user's quota.
 const maxUncounted = 64 << 10
 
 // store writes rows; bytes is their size.

@@ -199,7 +199,7 @@ func ofPostgres(lease *rowLease) *dialect {
 		},
 		again: func(err error) bool {
 			switch postgresCode(err) {
-			case "40001", "40P01", "55P03", uniqueViolation: // serialization failure, deadlock, a lock that was not given; a row that another process has just inserted
+			case "40001", "40P01", "55P03", uniqueViolation: // serialization failure, deadlock, lock timeout, a row that another process has just inserted
 				return true
 			}
 			return isLost(err) || errors.Is(err, errNotCommitted)

@@ -147,7 +147,7 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	s.writer = newWriter(c)
 	c.tally.store = func() {
-		if err := s.tellUsage(context.Background()); err != nil && !errors.Is(err, journal.ErrClosed) { // a closing store stores them in Close
+		if err := s.tellUsage(context.Background()); err != nil && !errors.Is(err, journal.ErrClosed) { // after ErrClosed, Close stores the figures
 			s.log.Warn("figures of usage are not stored yet", "error", err)
 		}
 	}
