@@ -39,7 +39,7 @@ type Task struct {
 	Text      string          `json:"text,omitempty"`    // the model's answer
 	Output    json.RawMessage `json:"output,omitempty"`  // return value of the last run
 	Error     *Error          `json:"error,omitempty"`
-	Logs      []string        `json:"logs"` // console lines of all runs, the last maxLogs
+	Logs      []string        `json:"logs"` // last console lines of all runs, within the limits of package agent
 	Runs      []string        `json:"runs"` // run ids, in order
 	Usage     Usage           `json:"usage"`
 	Budget    Budget          `json:"budget,omitzero"`
