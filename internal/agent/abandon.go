@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Abandon ends the run of a task that a dead process left, and returns the run's effects.
+// Abandon ends a run whose process has died. The run ends as cancelled. Abandon returns the effects of the run.
 func (a *Agent) Abandon(ctx context.Context, id string) ([]task.Effect, error) {
 	out, err := a.opt.Runs.Abandon(ctx, Program{RunID: id, Observe: func(run.Event) {}})
 	if out == nil || err != nil {

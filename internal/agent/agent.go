@@ -1,11 +1,11 @@
-// Package agent carries out tasks: it asks the model, executes the programs that the model writes and reports how they ended,
-// until the model answers or a bound is reached.
+// Package agent carries out tasks: it asks the model, executes the programs that the model writes, and reports their results to the model, until
+// the model answers or a bound is reached.
 //
 // The task and its recorded steps decide what the loop does next and what it sends to the model. After the death of a
 // process, the task therefore continues where it stopped: an answered request is not sent again, and a program that had begun
 // continues under its recorded run id. Each step is committed before anything that depends on it happens.
 //
-// The loop ends with the model's answer. The system prompt says how to save a skill; the task's own programs do it.
+// The loop ends with the model's answer. The loop itself saves no skills: the system prompt tells the model how a program saves one.
 package agent
 
 import (
@@ -22,12 +22,12 @@ import (
 
 // Runs executes programs and stores files of sessions. Its methods are safe for concurrent use.
 type Runs interface {
-	// Execute executes a program under its id. It continues a recorded run with this id, or returns its outcome if it has ended. When ctx
-	// ends, Execute returns within half a second. The run has then ended as cancelled; if the cause is run.ErrHandedOver, the run can be
-	// continued instead, and the error wraps that cause. Other errors are faults of the harness: an error that wraps task.ErrLasting
-	// ends the task; after any other error the run is continued later.
+	// Execute executes a program under its id. It continues a recorded run with this id, or returns its outcome if it has ended. When ctx ends,
+	// Execute returns within half a second. If the cause is run.ErrHandedOver, the run can be continued, and the error wraps the cause; with any other
+	// cause, the run has ended as cancelled. Other errors are faults of the harness: an error that wraps task.ErrLasting ends the task; after any
+	// other error the run is continued later.
 	Execute(ctx context.Context, p Program) (*run.Outcome, error)
-	// Abandon ends a run of a dead process as cancelled and returns its outcome; nil if no run was recorded.
+	// Abandon ends a run whose process has died. The run ends as cancelled. Abandon returns the outcome of the run; nil if no run was recorded.
 	Abandon(ctx context.Context, p Program) (*run.Outcome, error)
 	// SaveFile writes a file of a session's workspace; name may contain slashes. It returns the path of the file for programs.
 	SaveFile(ctx context.Context, user, session, name string, data []byte) (path string, err error)
@@ -73,14 +73,14 @@ type Catalog interface {
 
 // Options are the parts of an Agent and its bounds.
 type Options struct {
-	// Models returns the model with the name that a task requests; "" is the configured model. Users see its errors.
+	// Models returns the model with the name that a task requests; "" is the configured model. Users see the errors of Models.
 	Models  func(name string) (model.Model, error)
 	Runs    Runs
 	Catalog Catalog
 	Prompts *Prompts // nil means the built-in prompts
 	Has     Features // optional features of programs; New sets Private if Privacy is not nil
 	Prices  model.Prices
-	Budget  task.Budget // upper bounds of a task; zero fields are no bound
+	Budget  task.Budget // upper bounds of a task; a zero field sets no bound
 	// ResultTokens is the maximum number of model tokens in the result of one call; 0 means modelview.DefaultLimit.
 	ResultTokens int
 	Privacy      *pii.Filter // filter of prompts and results; nil changes nothing

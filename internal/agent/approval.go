@@ -15,7 +15,7 @@ func (w *work) wait(out *run.Outcome, events []task.Event) error {
 	return &task.WaitError{Request: r.ID, Until: r.Expires}
 }
 
-// waitingCalls returns the calls in the form for an event.
+// waitingCalls returns the data of calls for an event.
 func waitingCalls(calls []approval.Call) []map[string]any {
 	var all []map[string]any
 	for _, c := range calls {

@@ -44,7 +44,7 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 	shown := skills[:min(len(skills), maxSkills)]
 	d.MoreSkills = len(skills) - len(shown)
 	for _, s := range shown {
-		if s.Description, err = w.privacy.Hide(ctx, pii.FromSkill, s.Description); err != nil { // hide first: clip.Counted could cut a value in two
+		if s.Description, err = w.privacy.Hide(ctx, pii.FromSkill, s.Description); err != nil { // before clip.Counted, which could cut a value in two
 			return "", err
 		}
 		s.Description = clip.Counted(strings.Join(strings.Fields(s.Description), " "), maxSkillText)
@@ -54,5 +54,5 @@ func (w *work) prompt(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return w.privacy.Hide(ctx, pii.FromProgram, text) // the parts of the text already contain tokens
+	return w.privacy.Hide(ctx, pii.FromProgram, text) // the parts of the text already have tokens in place of personal data
 }

@@ -10,14 +10,14 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// bounds are the bounds of a task: for each, the lower of the configured bound and that of the request.
+// bounds are the limits of a task. Each is the lower of two values: the configured one and the requested one.
 type bounds struct {
 	turns, runs, tokens bound[int]
 	cost                bound[float64]
 	wall                bound[time.Duration]
 }
 
-// bound is a maximum, with the key that set it. A maximum of 0 is no bound.
+// bound is a maximum, with the name of the setting or request field that set it. A maximum of 0 means no limit.
 type bound[T int | float64 | time.Duration] struct {
 	most T
 	key  string
@@ -41,7 +41,7 @@ func lower[T int | float64 | time.Duration](configured, asked T, configKey, requ
 	return bound[T]{max(configured, 0), configKey}
 }
 
-// reachedBy returns a text for the bound if n has reached it: words, with the key that set the bound. Otherwise it returns "".
+// reachedBy returns "" if n is below the bound. If n has reached the bound, it returns words followed by the key of the bound.
 func (b bound[T]) reachedBy(n T, words string) string {
 	if b.most <= 0 || n < b.most {
 		return ""
@@ -49,7 +49,7 @@ func (b bound[T]) reachedBy(n T, words string) string {
 	return fmt.Sprintf("%s (%s)", words, b.key)
 }
 
-// reached names a bound that does not allow another turn; "" if there is none.
+// reached names a bound that the task has reached, so that it gets no further turn; "" if there is none.
 func (b *bounds) reached(s *state) string {
 	return cmp.Or(
 		b.turns.reachedBy(s.asks, count(b.turns.most, "turn")),
@@ -58,15 +58,15 @@ func (b *bounds) reached(s *state) string {
 	)
 }
 
-// unpriced returns the message that a budget of money cannot be kept, because the model's price is not known.
+// unpriced returns the message that a cost budget cannot be enforced, because the price of the model is not known.
 func (a *Agent) unpriced(m model.Info, cost bound[float64]) string {
 	name := m.Provider + "/" + m.Name
 	return fmt.Sprintf("The budget of $%.4g (%s) cannot be kept because the price of %s is not known: set model.prices for %q, or remove the budget.",
 		cost.most, cost.key, name, name)
 }
 
-// Admit returns an error if the model of a request cannot be used, or if its budget of money cannot be kept because the price of the model
-// is not known. It does not report a missing configured model; Do reports that.
+// Admit returns an error if the model of a request cannot be used, or if the request has a cost budget and the price of the model is not
+// known. Admit does not report that no model is configured; Do reports that.
 func (a *Agent) Admit(name string, budget task.Budget) error {
 	cost := boundsOf(a.opt.Budget, budget).cost
 	if name == "" && cost.most <= 0 {

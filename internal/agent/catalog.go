@@ -18,7 +18,7 @@ type tools struct {
 
 var _ Catalog = (*tools)(nil)
 
-// NewCatalog returns a Catalog of c. ready waits until the servers have listed their tools or failed to; Search and Details call it first.
+// NewCatalog returns a Catalog of c. Search and Details first call ready, which waits until each server has listed its tools or has failed.
 func NewCatalog(c *catalog.Catalog, ready func(ctx context.Context, user string)) Catalog {
 	return &tools{catalog: c, ready: ready}
 }
@@ -43,7 +43,8 @@ func (t *tools) Details(ctx context.Context, user string, names []string) (strin
 	return modelview.Details(found, problems), context.Cause(ctx)
 }
 
-// Definitions adds up what other clients put into a model's context: name, description and input schema of every tool.
+// Definitions estimates the tokens of the name, description and input schema of every tool. Other MCP clients put all of these into the
+// context of a model.
 func (t *tools) Definitions() int {
 	bytes := 0
 	for _, tool := range t.catalog.Tools() {

@@ -16,7 +16,7 @@ const (
 	maxShortCode = 400     // maximum size in bytes of a program in short form
 )
 
-// conversation returns the messages of the next request. They depend only on the session's earlier tasks, the task, its steps and the cut.
+// conversation returns the messages of the next request. The messages depend only on the arguments. cut says what is shortened or left out.
 func conversation(history []task.Past, t task.Task, steps []task.Step, cut *task.Compact) []model.Message {
 	var c talk
 	left := cut.Dropped
@@ -81,9 +81,9 @@ func (c *talk) past(p task.Past) {
 	}
 }
 
-// steps adds the steps of a task, except empty and refused turns, which providers do not accept back.
+// steps adds the steps of a task. It leaves out empty and refused turns, because providers do not accept them in a request.
 func (c *talk) steps(steps []task.Step, cut *task.Compact) {
-	refused := false // whether the last turn was refused; results of its calls were recorded when such calls were still executed
+	refused := false // whether the last turn was refused; earlier versions executed the calls of such a turn and recorded results
 	for _, s := range steps {
 		if s.Turn != nil {
 			refused = s.Turn.Stop == model.StopRefusal

@@ -27,7 +27,7 @@ func (w *work) progress() task.Task {
 	return t
 }
 
-// ended returns the task with its ending.
+// ended returns the task with the status, message, error and usage that it ends with.
 func (w *work) ended(end *ending) task.Task {
 	w.state.interrupted()
 	t := w.progress()
@@ -67,10 +67,10 @@ func sentence(label, reason string) string {
 	return label + ": " + clip.Counted(reason, 2000) + "."
 }
 
-// writes are descriptions of effects of runs: of those that were done, and of those in doubt.
+// writes describes effects of runs: done has the effects that happened, doubt the effects that may have happened.
 type writes struct{ done, doubt []string }
 
-// add adds an effect and returns its description. run is the id of its run, or empty.
+// add adds an effect and returns the description of the effect. If run is not empty, the description contains this run id.
 func (w *writes) add(e task.Effect, run string) string {
 	line := fmt.Sprintf("%s (call %d)", e.Name, e.Call)
 	if run != "" {
@@ -130,7 +130,7 @@ func (t *tail) trim() {
 	t.lines = t.lines[from:]
 }
 
-// all returns the lines, after a line with the number of dropped ones if there are any.
+// all returns the lines. If lines were dropped, it first returns a line that says how many.
 func (t *tail) all() []string {
 	if t.lost == 0 {
 		return append([]string{}, t.lines...)

@@ -63,7 +63,8 @@ func encode(v any) json.RawMessage {
 	return raw
 }
 
-// bounded returns a JSON value unchanged, or a string with its beginning if it is longer than most bytes.
+// bounded returns a JSON value. The argument most is the maximum size in bytes. In place of a longer value, bounded returns a JSON string with
+// the beginning of the value.
 func bounded(value json.RawMessage, most int) json.RawMessage {
 	switch {
 	case len(value) == 0:

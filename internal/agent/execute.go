@@ -47,7 +47,8 @@ func wordsOf(t task.Task) []string {
 	return []string{t.Task, string(t.Context)}
 }
 
-// abandon ends the run of a dead process when its task ends, and records the run's effects.
+// abandon ends the pending run, which a dead process may have left, and records the effects of that run. It is called when the task is
+// cancelled or its time is used up.
 func (w *work) abandon(ctx context.Context) error {
 	c := w.state.pending()
 	if w.state.runID == "" || c == nil {
@@ -60,7 +61,7 @@ func (w *work) abandon(ctx context.Context) error {
 	return err
 }
 
-// carryOut executes or abandons a program with do and records the outcome.
+// carryOut calls do, which executes or abandons a program, and records the outcome.
 func (w *work) carryOut(
 	ctx context.Context, c model.ToolCall, p Program, do func(context.Context, Program) (*run.Outcome, error),
 ) (*ending, error) {
@@ -149,12 +150,13 @@ func (w *work) saveFile(ctx context.Context, name string, data []byte) (string, 
 	return w.a.opt.Runs.SaveFile(context.WithoutCancel(ctx), w.task.UserID, w.task.SessionID, name, data)
 }
 
-// resultFile returns the name of the file for the result of a turn's call. The name does not depend on requests without an answer.
+// resultFile returns the name of the file for the result of a call. turn is the number of the turn, which does not count requests without
+// an answer; call is the index of the call in the turn.
 func (w *work) resultFile(turn, call int) string {
 	return fmt.Sprintf("%s/turn-%d-call-%d.txt", w.task.ID, turn, call+1)
 }
 
-// fit shortens a text to the size of a result. It saves a longer text as a whole under name.
+// fit hides personal data in a text and shortens the text to the size of a result. If it shortens the text, it saves the whole text under name.
 func (w *work) fit(ctx context.Context, name, text string) (string, error) {
 	text, err := w.privacy.Hide(ctx, pii.FromProgram, text)
 	if err != nil {

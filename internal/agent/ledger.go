@@ -11,7 +11,7 @@ import (
 // tokensOf estimates the number of model tokens in a text, given its size in bytes.
 func tokensOf(bytes int) int { return int(math.Ceil(float64(bytes) / bytesPerToken)) }
 
-// exchange is the size in bytes of one tool call: the text that a model would have written and the text that it would have read.
+// exchange holds two sizes in bytes for one tool call: of the text that the model would have written, and of the text that it would have read.
 type exchange struct{ written, read int }
 
 // directOfRun estimates the tokens that the tool calls of one run would take if the model made them directly. calls are the tool calls by number.
@@ -27,7 +27,8 @@ func directOfRun(calls map[int]exchange) task.Direct {
 	return d
 }
 
-// addRun adds a run to the estimate d for earlier runs. Each call of the run has the calls of the earlier runs in its context.
+// addRun adds a run to d, the estimate for the earlier runs. If the model made the calls directly, the context of each call would contain the
+// calls of the earlier runs.
 func addRun(d task.Direct, r *task.Result) task.Direct {
 	d.Input += r.Calls*d.Intermediate + r.Direct.Input
 	d.Intermediate += r.Direct.Intermediate
@@ -35,8 +36,8 @@ func addRun(d task.Direct, r *task.Result) task.Direct {
 	return d
 }
 
-// directOf returns the estimate for a task whose tool calls the model makes directly. Each turn has the definitions of all tools in its context,
-// each call takes one turn, and the model answers in a last turn. System prompt and task do not count.
+// directOf estimates the tokens that a task would take if the model made the tool calls directly. Each call takes one turn, and the model answers
+// in a last turn. The context of each turn contains the definitions of all tools. System prompt and task do not count.
 func directOf(d task.Direct, calls, definitions int, answer string) *task.Direct {
 	d.Definitions, d.Estimated = definitions, true
 	d.Context = definitions + d.Intermediate

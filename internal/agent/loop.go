@@ -38,11 +38,11 @@ type ending struct {
 	message string // a sentence for people
 }
 
-// errWall is the cause with which the context of a task ends when its time is used up.
+// errWall is the cause with which the context of a task ends when the time of the task is used up.
 var errWall = errors.New("the time for the task is used up")
 
-// watch returns the context of the work, which ends with parent and when the task's time is used up. If parent ends for another
-// reason than cancellation, the task's run is handed over.
+// watch returns the context of the work. The context ends when parent ends, or when the task's time is used up. If the cause of parent's
+// end is not task.ErrCancelled, the task's run is handed over.
 func (w *work) watch(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	pass := func() {
@@ -53,7 +53,7 @@ func (w *work) watch(parent context.Context) (context.Context, func()) {
 		cancel(cause)
 	}
 	stop := context.AfterFunc(parent, pass)
-	if parent.Err() != nil { // AfterFunc calls pass in a goroutine, which may be too late
+	if parent.Err() != nil { // AfterFunc calls pass in a goroutine, so ctx might not have ended yet
 		pass()
 	}
 	if w.bounds.wall.most <= 0 {
@@ -112,7 +112,7 @@ func (w *work) ask(ctx context.Context) (*ending, error) {
 	if w.bounds.cost.most > 0 && w.cost(model.Usage{}) == nil {
 		return &ending{task.Failed, task.KindBudget, w.a.unpriced(w.model.Info(), w.bounds.cost)}, nil
 	}
-	if w.state.open != nil { // the process that asked has died; watchers may have parts of its answer
+	if w.state.open != nil { // the process that sent the request has died; watchers may have received parts of the model's answer
 		w.stream(model.Delta{Reset: true})
 	}
 	input := w.shorten(ctx)
@@ -200,7 +200,7 @@ const (
 	maxCuts  = 2
 	goOn     = "Your answer was cut off because it was too long for one turn. Go on exactly where it stopped."
 	sayMore  = "Your turn was empty. Answer the task in plain words now, or go on with it."
-	maxEmpty = 1 // maximum number of empty turns after which the model is asked again
+	maxEmpty = 1 // maximum number of consecutive empty turns that do not end the task
 )
 
 // answered returns the ending of a task after a turn without calls; nil if the model has to continue.

@@ -83,7 +83,7 @@ type failureData struct {
 // anySkill is the example skill in the system prompt.
 var anySkill = skillData{Name: "sales_by_region", Description: "What it does and when to use it.", Parameters: []string{"rows", "region"}}
 
-// anyFailure is a failed run with all optional fields, sample data of recovery.md.
+// anyFailure is the sample data of recovery.md: a failed run with all optional fields.
 var anyFailure = &run.Outcome{
 	RunID: "run_sample",
 	Error: &run.Error{Kind: frame.KindTool, Name: "ToolError", Message: "message", File: "a.js", Line: 1, Column: 1, Source: "source", Hint: "hint"},
@@ -101,8 +101,8 @@ var builtin = sync.OnceValue(func() *Prompts {
 	return p
 })
 
-// LoadPrompts reads the prompts in a directory. Built-in prompts replace missing files, or all if dir is empty. Each prompt is
-// executed with sample data, without and with all optional fields. Errors name file and line.
+// LoadPrompts reads the prompts in a directory. A built-in prompt replaces each missing file. If dir is empty, all prompts are built-in. Each
+// prompt is executed with sample data, without and with all optional fields. Errors name file and line.
 func LoadPrompts(dir string) (*Prompts, error) {
 	if dir != "" {
 		if _, err := os.Stat(dir); err != nil {

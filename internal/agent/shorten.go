@@ -60,7 +60,7 @@ func inherited(history []task.Past) task.Compact {
 	for i, past := range slices.Backward(history) {
 		for _, s := range slices.Backward(past.Steps) {
 			if c := s.Compact; c != nil {
-				since := 0 // number of tasks that have dropped out of the beginning of history since the cut
+				since := 0 // number of earlier tasks that the cut counts and that history no longer contains
 				if c.Of > 0 {
 					since = c.Of - i
 				}
@@ -89,15 +89,15 @@ func (w *work) compact(c *task.Compact) {
 	w.add(task.Step{Compact: c}, w.event(task.EventNote, fmt.Sprintf("note/%d", len(w.steps)+1), map[string]string{"text": text}))
 }
 
-// cut shortens the conversation to most bytes or fewer if possible, but only if that removes atLeast bytes or more. First it shortens
-// earlier tasks, the oldest first, to their request and answer. Then it shortens older programs and results of this task to a line. Then
-// it leaves out earlier tasks. The last turn and its results stay. The cut is recorded, so that the conversation stays
-// the same from then on.
+// cut shortens the conversation, to at most the given number of bytes (most) if possible. It does nothing if that would remove fewer than atLeast
+// bytes. First it shortens earlier tasks, the oldest first, to their request and answer. Then it shortens older programs and results of this task
+// to a line. Then it leaves out earlier tasks. The last turn and its results stay. The cut is recorded, so that the conversation stays the same
+// from then on.
 func (w *work) cut(ctx context.Context, most, atLeast int) bool {
 	was := w.state.compact
 	now := was
 	now.Kept, now.Of = nil, len(w.history)
-	// least sets the smallest of n values, in order, that makes the conversation short enough, or else the last value.
+	// least calls set with the smallest i below n that makes the conversation short enough, or with n-1 if no i does.
 	least := func(n int, set func(c *task.Compact, i int)) {
 		i := sort.Search(n, func(i int) bool {
 			try := now
@@ -122,7 +122,7 @@ func (w *work) cut(ctx context.Context, most, atLeast int) bool {
 	return true
 }
 
-// oldResults returns the Seqs of the results that can be shortened: those with a Seq of at least from, except the results of the last turn.
+// oldResults returns the Seqs of the results that can be shortened: those whose Seq is not below from, except the results of the last turn.
 func (w *work) oldResults(from int) []int {
 	var old, last []int // last: results of the last turn
 	for _, s := range w.steps {
@@ -136,8 +136,8 @@ func (w *work) oldResults(from int) []int {
 	return old
 }
 
-// saveCut saves the programs and results that this cut shortens, from the step with Seq from on, and notes their paths in c.Kept. It ignores
-// errors.
+// saveCut saves the programs and results that the cut c shortens, and records the paths of the saved files in c.Kept. It begins with the step whose
+// Seq is from. It ignores errors.
 func (w *work) saveCut(ctx context.Context, from int, c *task.Compact) {
 	c.Kept = map[int]string{}
 	var then state

@@ -11,15 +11,15 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// state is derived from the steps of a task: the position of its loop and its usage.
+// state is derived from the steps of a task. It says what the loop does next, and what the task has used so far.
 type state struct {
-	asks     int        // number of requests sent, including requests without an answer because their process died
+	asks     int        // number of requests sent, including those whose process died before the answer came
 	open     *task.Ask  // the last request, while it has no answer
 	outages  int        // number of requests in a row that got no answer because the provider was unavailable
 	turn     *task.Turn // the last turn; nil before the first
 	results  int        // number of results of the turn's calls
 	runID    string     // run id of the pending call, if its program has begun
-	answered bool       // whether the turn has no calls and no message followed it
+	answered bool       // whether the last turn has no calls, and neither a note nor a request followed the turn
 
 	text  string // the answer so far: the text of the last turn, after the texts of the cut-off turns that it continues
 	said  string // the last text that was not empty
@@ -39,7 +39,7 @@ type state struct {
 	direct  task.Direct
 
 	worked time.Duration // working time of the steps
-	turns  int           // number of turns with known usage
+	turns  int           // number of turns, not counting requests without an answer
 	model  string
 	tokens model.Usage
 	cost   float64
@@ -104,7 +104,7 @@ func (s *state) charge(u model.Usage, usd *float64) {
 	}
 }
 
-// callsOf returns the calls of a turn that are to be executed. Calls of a refused or filtered turn are never executed.
+// callsOf returns the calls in a turn; nil if the turn was refused or filtered, because the calls of such a turn are never executed.
 func callsOf(t *task.Turn) []model.ToolCall {
 	if t.Stop == model.StopRefusal {
 		return nil
@@ -112,10 +112,10 @@ func callsOf(t *task.Turn) []model.ToolCall {
 	return t.Calls
 }
 
-// goesOn reports whether the next turn continues an answer.
+// goesOn reports whether the next turn continues the answer of the last turn. It does if the last turn has no calls.
 func (s *state) goesOn() bool { return s.turn != nil && len(callsOf(s.turn)) == 0 }
 
-// answering returns the answer so far, which a new turn continues.
+// answering returns the answer so far if the next turn continues it, or else "".
 func (s *state) answering() string {
 	if s.goesOn() {
 		return s.text

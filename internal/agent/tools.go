@@ -113,7 +113,7 @@ func (w *work) lookUp(ctx context.Context, c model.ToolCall, ask func() (string,
 
 // toolInput is the input of any of the model's tools. A field with a value of the wrong type stays empty.
 type toolInput struct {
-	Code  string // empty if it is blank
+	Code  string // text of a program; empty if the input has only white space
 	Query string
 	Limit json.RawMessage
 	Names json.RawMessage
@@ -127,7 +127,7 @@ func inputOf(c model.ToolCall) (in toolInput) {
 	return in
 }
 
-// limit returns the requested number of tools of a search; 0 if there is none. Models sometimes write numbers as strings.
+// limit returns the requested maximum number of search results; 0 if the input has no valid number. Models sometimes write numbers as strings.
 func (in *toolInput) limit() int {
 	var number float64
 	if json.Unmarshal([]byte(strings.Trim(string(in.Limit), `"`)), &number) != nil {

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// flushEvery is how long events of a run wait for further events to share a commit with.
+	// flushEvery is the time that events of a run wait before they are committed, so that one commit stores several.
 	flushEvery = 25 * time.Millisecond
 	// Bounds of the events of one run; its journal has all details.
 	maxRunEvents = 5000
 	maxRunBytes  = 4 << 20
 
-	maxAbout = 120 // maximum size in bytes of a call's arguments beside its name
+	maxAbout = 120 // maximum size in bytes of the arguments that follow the name of a call in an effect
 
 	// reportEvery is the minimum interval between two progress reports of a call.
 	reportEvery = 200 * time.Millisecond
@@ -33,7 +33,7 @@ type watcher struct {
 	now     func() time.Time
 	commit  func([]task.Event) error
 	stream  func(data json.RawMessage) // passes on reports, which are not stored
-	flushes sync.WaitGroup             // scheduled flush: at most one
+	flushes sync.WaitGroup             // counts the scheduled flush; at most one is scheduled
 
 	mu      sync.Mutex
 	timer   *time.Timer // starts the scheduled flush; nil if none is scheduled
@@ -93,8 +93,8 @@ func (w *watcher) observe(e run.Event) {
 	w.schedule()
 }
 
-// report passes on the progress of a call, but not before the event of the call. It leaves out the server's text, in which personal data is not
-// hidden.
+// report passes on the progress of a call; the event of the call is committed first. report leaves out the server's text, because personal data
+// in that text is not hidden.
 func (w *watcher) report(n int, p mcpclient.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -171,7 +171,8 @@ func (w *watcher) end() ([]task.Event, error) {
 	return events, w.lost
 }
 
-// effects returns the effects of an outcome. It adds the path to the name of a file call and, if args is true, the arguments to that of a tool call.
+// effects returns the effects of an outcome. It appends the path to the name of each file call. If args is true, it appends the arguments to
+// the name of each tool call.
 func (w *watcher) effects(out *run.Outcome, args bool) []run.Effect {
 	effects := append([]run.Effect(nil), out.Effects...)
 	for i, e := range effects {

@@ -19,7 +19,7 @@ import (
 // not act for that user.
 func actFor(ctx context.Context, user string) (string, error) {
 	id := identity(ctx)
-	if user = cmp.Or(user, id.User); user == "" && id.Principal == auth.Local().Principal { // a local caller is the default user, as on the command line
+	if user = cmp.Or(user, id.User); user == "" && id.Principal == auth.Local().Principal { // a local caller that names no user acts for the default user, as on the command line
 		user = runs.DefaultUser
 	}
 	if user == "" {
@@ -41,8 +41,8 @@ func seeUser(ctx context.Context, user string) (string, error) {
 	return user, id.ActFor(user)
 }
 
-// own converts the error of a lookup. It returns absent(what) if the thing does not exist, or if it belongs to a user whom the caller may not act
-// for.
+// own returns the error of a lookup in the form that the caller may see; err is the error that the lookup returned. own returns absent(what) if
+// nothing was found, or if the caller may not act for user, the owner of what was found.
 func own(ctx context.Context, err error, user, what string) error {
 	if errors.Is(err, task.ErrNotFound) || err == nil && identity(ctx).ActFor(user) != nil {
 		return absent(what)

@@ -73,7 +73,7 @@ type Options struct {
 	// Destinations returns the destinations that the policy uses for a tool. defined are the destinations that the tool's definition declares. A nil
 	// function means that the policy uses the declared ones.
 	Destinations func(tool string, defined []destination.Destination) []destination.Destination
-	// Health adds /health and /ready.
+	// Health adds the endpoints /health and /ready.
 	Health bool
 	// InternalElsewhere leaves out /internal/mcp-call, which another listener serves.
 	InternalElsewhere bool
@@ -99,10 +99,11 @@ type API struct {
 	close   context.CancelFunc
 	tickets tickets
 	gateway *mcpserver.Server // server for MCP clients; nil before Handler
-	// Limits of what is served at the same time: reads, replays (heavy and loading), streams of events, bodies that are decoded (bodies and large),
-	// transfers of files, and scans of files.
+	// These fields limit how many of the following are in progress at the same time: reads, replays (heavy and loading), streams of events, decoding
+	// of bodies (bodies and large), transfers of files, and scans of files.
 	reads, heavy, loading, streams, bodies, large, transfers, scans *bound
-	// arriving limits the memory for bodies of callers with a credential, open the memory for bodies without one. Both count in units of bodyUnit.
+	// arriving limits the memory for bodies of callers with a credential. open limits the memory for bodies of callers without a credential. Both
+	// count in units of bodyUnit.
 	arriving, open *bound
 
 	checks    *bound // limits the concurrent checks of programs
@@ -124,7 +125,7 @@ type API struct {
 	refused  atomic.Bool  // /ready has answered 503 since the stop
 }
 
-var settleHuma sync.Once // huma keeps these settings in global variables
+var settleHuma sync.Once // New changes settings that huma keeps in global variables
 
 // New returns an API that is made of the parts in opt.
 func New(opt Options) *API {

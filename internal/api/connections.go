@@ -18,8 +18,9 @@ type connectionLimits struct {
 // productLimits are the limits that Listen sets. Each new connection takes about 20 KiB of memory.
 var productLimits = connectionLimits{newEach: 512, newAll: 1024, knownEach: 4096, knownAll: 8192}
 
-// connections is a listener that limits the number of open connections. When a limit is reached, it closes the oldest idle connection: of the same
-// address, or of the address with the most connections. If no connection is idle, it closes the new one.
+// connections is a listener that limits the number of open connections. If an address has reached its limit, a new connection of this address
+// displaces the oldest idle one of the same address. If the limit of all addresses is reached, a new connection displaces the oldest idle one of the
+// address that has the most connections. If no such connection is idle, the new connection is closed.
 type connections struct {
 	net.Listener
 	limits connectionLimits
@@ -79,7 +80,8 @@ func (l *connections) add(c *counted, peer netip.Addr) bool {
 	return l.put(c, &l.new, l.limits.newEach, l.limits.newAll)
 }
 
-// put adds a connection to a pool, and closes others if the pool is full. It reports whether there is a place.
+// put adds a connection to a pool. If a limit is reached (each for one address, all for the pool), put first closes an idle connection. It returns
+// false if none is idle.
 func (l *connections) put(c *counted, to *pool, each, all int) bool {
 	if own := to.of[c.from]; own != nil && own.Len() >= each && !evict(own) {
 		return false

@@ -28,7 +28,7 @@ func (a *API) addDoctor() {
 		if a.opt.Doctor == nil {
 			return nil, problem(http.StatusNotFound, "this server does not examine itself: use harness doctor")
 		}
-		visitOf(ctx).answer.endTurn() // An examination waits more than it computes, so it gives up its turn.
+		visitOf(ctx).answer.endTurn() // An examination waits more than it computes, so it gives up the turn that takeTurn has taken.
 		leave, err := a.examining.enter(ctx, identity(ctx).Caller())
 		if err != nil {
 			return nil, err

@@ -47,7 +47,7 @@ func decode(text []byte, into any) error {
 	return err
 }
 
-// finish adds an error response to all operations, because every request can be refused, and describes the webhook.
+// finish adds an error response to all operations, because every request can be refused. It also describes the webhook.
 func (a *API) finish() {
 	failed := &huma.Response{
 		Description: "The request is refused; detail says why", Content: content("application/problem+json", a.schemaOf(Problem{})),

@@ -77,7 +77,7 @@ type stream struct {
 
 func startStream(ctx context.Context, w http.ResponseWriter) *stream {
 	visitOf(ctx).answer.pace.stream = true
-	visitOf(ctx).answer.endTurn() // A stream waits most of the time, so it gives up its turn.
+	visitOf(ctx).answer.endTurn() // A stream waits most of the time, so it gives up the turn that takeTurn has taken.
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
@@ -148,7 +148,7 @@ func appendEvent(b []byte, id int64, kind string, data []byte) []byte {
 	return append(b, "\n\n"...)
 }
 
-// streamContext returns a context that ends with the request, or when a stopping server ends the streams.
+// streamContext returns a context that ends when the request ends, or when Close ends the streams. A shutdown does not wait for the request.
 func (a *API) streamContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	visitOf(ctx).detach()
 	ctx, cancel := context.WithCancel(ctx)
@@ -178,8 +178,8 @@ func lastEvent(r *http.Request) (int64, error) {
 	return after, nil
 }
 
-// streamEvents sends the events of a task over SSE: stored ones exactly once and in order. It answers 204 if no events are left and none will follow,
-// because an EventSource reconnects after every stream that ends.
+// streamEvents sends the events of a task over SSE. It sends each stored event exactly once and in order. It answers 204 if no events are left and
+// none will follow, because an EventSource reconnects after every stream that ends.
 func (a *API) streamEvents(w http.ResponseWriter, r *http.Request) error {
 	t, after, err := a.watched(r)
 	if err != nil {
@@ -245,7 +245,7 @@ func (a *API) forward(ctx context.Context, t task.Task, after int64, event func(
 	return last, err
 }
 
-// forwardAll sends events until their sequence ends, ctx ends, the credential is no longer valid, or the client stops reading.
+// forwardAll sends the events of the sequence all, until the sequence ends, ctx ends, the credential is no longer valid, or the client stops reading.
 func forwardAll[E any](ctx context.Context, a *API, all func(context.Context) iter.Seq2[E, error], event func(E) error, heartbeat func() error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -335,8 +335,8 @@ func (a *API) socketEvents(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// handshake drops the body with which the library refuses a handshake, because that body repeats data of the request. It keeps the hijacked
-// connection.
+// handshake is the ResponseWriter of a WebSocket handshake. If the library refuses the handshake, it drops the body of the refusal, because
+// that body repeats data of the request. conn is the hijacked connection.
 type handshake struct {
 	http.ResponseWriter
 	refused int // status of the refusal; 0 if there is none
@@ -366,7 +366,7 @@ func (h *handshake) Write(p []byte) (int, error) {
 	return h.ResponseWriter.Write(p)
 }
 
-// bounded calls do with a context that gives the client writeTimeout to read.
+// bounded calls do with a context that ends after writeTimeout, the time for the client to read.
 func bounded(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

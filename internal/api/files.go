@@ -27,7 +27,7 @@ const (
 	filePath  = filesPath + "/{path...}"
 )
 
-// isFile reports whether a route serves files. Bodies of such requests are streamed, without the limits of bodies that are decoded.
+// isFile reports whether a route serves files. The bodies of such requests are streamed. The limits of decoded bodies do not apply to them.
 func isFile(route string) bool { return route == filePath || route == skillPath || route == filesPath }
 
 // File is a file or a folder.
@@ -43,7 +43,7 @@ type FileList struct {
 	Files []File `json:"files"`
 }
 
-// area is the directory of files that a request addresses.
+// area is the directory whose files a request addresses: the workspace of a session, or the skills of a user.
 type area struct {
 	user, session string // session is empty for skills
 	dir           *files.Dir
@@ -229,7 +229,7 @@ func (a *API) sendFile(w http.ResponseWriter, r *http.Request, at *area, p strin
 	http.ServeContent(sent, r, "", c.Info.ModTime(), source)
 	switch {
 	case source.failed != nil:
-		a.layouts.forget(at.user, at.session) // the cached layouts may contain tokens that were forgotten meanwhile
+		a.layouts.forget(at.user, at.session) // the layouts may be stale: values of tokens may have been deleted since the scan
 		a.opt.Logger.WarnContext(logged(r.Context()), "a file was not sent to its end", "error", source.failed)
 		panic(http.ErrAbortHandler)
 	case sent.refused == http.StatusRequestedRangeNotSatisfiable:
@@ -250,7 +250,7 @@ func etagOf(l *files.Layout) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(l.Sum[:16]) + `"`
 }
 
-// sending holds back error responses, so that sendFile answers with a problem instead.
+// sending drops error responses and records their status, so that sendFile answers with a problem instead.
 type sending struct {
 	http.ResponseWriter
 	refused int
@@ -273,7 +273,7 @@ func (s *sending) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-// noting remembers the last error of a reader, other than io.EOF.
+// noting records the last error of a reader that is not io.EOF.
 type noting struct {
 	io.ReadSeeker
 	failed error

@@ -144,8 +144,8 @@ func (a *API) countRequest(_ http.ResponseWriter, r *http.Request) error {
 // openBody is the maximum size in bytes of a body without credentials.
 const openBody = 4 << 10
 
-// checkOpenBody refuses a body without credentials if it is longer than openBody or if the request only reads. Two kinds of bodies are
-// limited later, when readBody reads them: those of /task on a harness without keys, and those that come with a capability.
+// checkOpenBody refuses the body of a request without credentials if the body is longer than openBody, or if the request only reads. Two kinds of
+// bodies are limited later, when readBody reads them: bodies of /task on a harness without keys, and bodies that come with a capability.
 func (a *API) checkOpenBody(_ http.ResponseWriter, r *http.Request) error {
 	v := visitOf(r.Context())
 	switch {
@@ -159,7 +159,7 @@ func (a *API) checkOpenBody(_ http.ResponseWriter, r *http.Request) error {
 	return problem(http.StatusRequestEntityTooLarge, fmt.Sprintf("a body without credentials has at most %d bytes", openBody))
 }
 
-// authFailed counts and audits a refused credential. It ignores other errors, such as that of an issuer that does not answer.
+// authFailed counts and audits a refused credential. It ignores other errors, for example if the issuer does not answer.
 func (a *API) authFailed(ctx context.Context, err error) {
 	if !errors.Is(err, auth.ErrUnauthenticated) && !errors.Is(err, auth.ErrForbidden) && !errors.Is(err, auth.ErrCapability) {
 		return
@@ -192,7 +192,7 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 	}
 	v.leave = leave
 	events := v.route == eventsPath || v.route == runEventsPath
-	if r.Method == http.MethodPut || limit == a.streams && !events || v.route == searchPath { // the search takes a turn itself
+	if r.Method == http.MethodPut || limit == a.streams && !events || v.route == searchPath { // Catalog.Search takes a turn itself
 		return nil
 	}
 	return a.takeTurn(r.Context())
@@ -202,7 +202,7 @@ func (a *API) takeSlot(_ http.ResponseWriter, r *http.Request) (err error) {
 func (a *API) takeTurn(ctx context.Context) error {
 	v := visitOf(ctx)
 	if strings.HasPrefix(v.route, "/v1/tools") {
-		a.opt.Harness.EnsureTools(ctx, v.identity.User) // comes before the turn, because it waits for servers and not for a processor
+		a.opt.Harness.EnsureTools(ctx, v.identity.User) // called before the turn begins, because it waits for servers and not for a processor
 	}
 	wait, cancel := context.WithTimeout(ctx, slotWait)
 	defer cancel()
@@ -312,9 +312,9 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) error {
 // bodyUnit is the unit in bytes in which the memory for arriving bodies is counted.
 const bodyUnit = 64 << 10
 
-// receive reads a body; begin is the part that was read before. A body of more than openBody bytes takes memory of its caller's share until done is
-// called. The memory for the declared length is taken before the body is read. A body of unknown length takes one unit first, and the maximum length
-// if the body is longer than the unit.
+// receive reads a body; begin is the part that was read before. If the body has more than openBody bytes, receive reserves memory from the caller's
+// share until done is called. If the length of the body is declared, it reserves this length before it reads. If the length is unknown, it first
+// reserves one unit, and then the maximum length if the body is longer than one unit.
 func (a *API) receive(w http.ResponseWriter, r *http.Request, caller string, begin []byte) (text []byte, done func(), err error) {
 	v := visitOf(r.Context())
 	var held []func()
@@ -401,8 +401,8 @@ func (a *API) readCapability(r *http.Request) (begin []byte, err error) {
 	return begin, err
 }
 
-// memberOf returns the string in a member of a JSON object. text begins with the object, and may be cut off within it. memberOf returns an empty
-// string if it does not find the member.
+// memberOf returns the string in a member of a JSON object. text begins with the object; the end of the object may be missing. memberOf returns
+// an empty string if it does not find the member.
 func memberOf(text []byte, name string) string {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {

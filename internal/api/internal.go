@@ -62,7 +62,8 @@ func (a *API) addCapabilities() {
 	})
 }
 
-// current returns an error (auth.ErrCapability) if the run of a capability or the credential of its caller is gone.
+// current returns an error that wraps auth.ErrCapability if the run of a capability no longer exists, or if the credential of the caller who started
+// the run is no longer accepted.
 func (a *API) current(ctx context.Context, c auth.Capability) error {
 	info, err := a.opt.Harness.Runs().Find(ctx, c.Identity(), c.RunID)
 	if errors.Is(err, journal.ErrNotFound) || err == nil && info.User != c.User {
@@ -83,7 +84,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 		AuthToken string          `json:"authToken"`
 		ToolName  string          `json:"toolName"`
 		Input     json.RawMessage `json:"input"`
-		Params    json.RawMessage `json:"params"` // alternative name in the guides of the original
+		Params    json.RawMessage `json:"params"` // same as input; the guides of the original system use this name
 	}
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -131,7 +132,7 @@ func (a *API) mcpCall(w http.ResponseWriter, r *http.Request) error {
 	case out.Error.Kind == frame.KindTool && a.invalidInput(r.Context(), capability.User, tool, input):
 		return problem(http.StatusBadRequest, out.Error.Message)
 	}
-	return problem(http.StatusInternalServerError, out.Error.Message) // the error message of the tool
+	return problem(http.StatusInternalServerError, out.Error.Message) // the message is that of the tool
 }
 
 // invalidInput reports whether a call failed because the tool's schema refuses the input.

@@ -26,8 +26,8 @@ type KeyList struct {
 	Next string     `json:"next,omitempty" doc:"The cursor of the next page; absent on the last one."`
 }
 
-// addKeys adds the endpoints that list and revoke keys. Keys cannot be created over HTTP: a key that was created with a stolen credential would
-// outlive it.
+// addKeys adds the endpoints that list and revoke keys. Keys cannot be created over HTTP, because a key that was created with a stolen credential
+// would stay valid after the credential is revoked.
 func (a *API) addKeys() {
 	operation(a, endpoint{
 		"listKeys", "GET /v1/keys", "operations", http.StatusOK, "List API keys, newest first",

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/files"
 )
 
-// content opens a file as its owner reads it. If the layout of the file is not cached, it takes a slot and scans the file.
+// content opens a file with the content that its owner reads. If the layout of the file is not cached, content takes a slot and scans the file.
 func (a *API) content(ctx context.Context, at *area, p string) (*files.Content, error) {
 	// Within this time after a write, a file may be written again without a change of its modification time.
 	const settled = 2 * time.Second
@@ -38,7 +38,7 @@ func (a *API) content(ctx context.Context, at *area, p string) (*files.Content, 
 	return c, err
 }
 
-// layouts caches the layouts of files.
+// layouts caches the results of scans of files (files.Layout), such as the size and the hash of the content that the owner reads.
 type layouts struct {
 	mu  sync.Mutex
 	all map[layoutKey]*files.Layout

@@ -50,7 +50,7 @@ func (a *API) addOriginal(r *routes) {
 // maxTask is the maximum number of characters of a task.
 const maxTask = 10_000
 
-// originalRequest reads the body of /task. Its error messages are those of the original.
+// originalRequest reads the body of /task. Its error messages are those of the original system.
 func originalRequest(r *http.Request) (TaskRequest, error) {
 	bad := func(message string) (TaskRequest, error) {
 		return TaskRequest{}, problem(http.StatusBadRequest, message)
@@ -171,7 +171,7 @@ func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	last, err := a.forward(ctx, t, 0, out.event, s.heartbeat)
 	switch {
 	case a.closing.Err() != nil:
-		return nil // ends without [DONE], so that the client sees that the stream is cut
+		return nil // ends without [DONE], so that the client sees that the stream is incomplete
 	case err != nil:
 		a.abandon(r, t.ID)
 		return nil
@@ -183,11 +183,12 @@ func (a *API) streamTask(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// chunks turns the events of a task into a text that only grows: text that was sent cannot be taken back, and a slow watcher misses events.
+// chunks turns the events of a task into a text that only grows, because text that was sent cannot be taken back. It allows for missing deltas:
+// a slow watcher misses some, and the final text of each turn completes what was sent.
 type chunks struct {
 	send func(text string) error
 	turn string // text of the model in this turn
-	sent string // part of the text in this turn that was sent to the client
+	sent string // beginning of turn that was sent to the client
 }
 
 func (c *chunks) event(e task.Event) error {

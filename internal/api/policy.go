@@ -71,7 +71,8 @@ func (o OtherPolicy) read() (p config.Policy, mistakes []simulation.Mistake, ok 
 	return p, simulation.Mistakes(err), true, nil
 }
 
-// sound parses the policy for requests that need one without mistakes. The error says where the mistakes are, but repeats nothing of the text.
+// sound parses the policy of a request that needs a policy without mistakes. The error says where the mistakes are, but does not repeat the text of
+// the policy.
 func (o OtherPolicy) sound() (p config.Policy, ok bool, err error) {
 	p, mistakes, ok, err := o.read()
 	if err != nil || len(mistakes) == 0 {

@@ -88,7 +88,7 @@ func (p *Problem) named(v *visit) *Problem {
 	return problem(p.Status, detail)
 }
 
-// pathID returns the part of a path that stands for {id} in its route.
+// pathID returns the part of a path that is at the place of {id} in the route.
 func pathID(route, path string) string {
 	parts := strings.Split(path, "/")
 	if i := slices.Index(strings.Split(route, "/"), "{id}"); i >= 0 && i < len(parts) {
@@ -102,8 +102,8 @@ func fault() *Problem {
 	return problem(http.StatusInternalServerError, "internal error; see the server log")
 }
 
-// newProblem converts errors of huma into problems. Status 422 becomes 400. It leaves out the ends of locations and the texts of errors that are not
-// from huma's validation, because they can contain data of the request.
+// newProblem converts errors of huma into problems. Status 422 becomes 400. It shortens locations, and it leaves out the texts of errors that do
+// not come from huma's validation, because locations and such texts can contain data of the request.
 func newProblem(status int, message string, errs ...error) huma.StatusError {
 	switch status {
 	case http.StatusUnprocessableEntity:

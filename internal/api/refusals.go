@@ -13,13 +13,13 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// Limits of the audit lines about refused requests in one minute, so that no caller fills the audit log. The first refusals get a line each; the
-// others of an address or a caller are counted in one line. 50 lines a minute, the maximum, are 25 MB a day.
+// Limits of the audit lines about refused requests in one minute, so that no caller fills the audit log. The first refusals of an address or a
+// caller get a line each; its later refusals are counted in one line. 50 lines a minute, the maximum, are 25 MB a day.
 const (
 	refusalWindow  = time.Minute
 	refusalSingle  = 10 // maximum number of single lines of one address or caller
 	refusalSingles = 30 // maximum number of single lines of all addresses and callers
-	refusalCounted = 20 // maximum number of addresses and callers with a count of their own; the others share one
+	refusalCounted = 20 // maximum number of addresses and callers with their own count; all further ones share a count
 	refusalReasons = 5  // maximum number of reasons in a count
 )
 
@@ -28,7 +28,7 @@ const (
 	openBurst = 200                   // number of requests of an address that need not wait
 	openEvery = 20 * time.Millisecond // pause between later requests
 	openWait  = 30 * time.Second      // maximum wait; if it would be longer, the connection is closed without an answer
-	openPaced = 10_000                // maximum number of remembered addresses; the others share one entry
+	openPaced = 10_000                // maximum number of remembered addresses; all further ones share an entry
 )
 
 // refusals counts refused requests for the audit log. Its methods are safe for concurrent use.
@@ -45,7 +45,7 @@ type refusals struct {
 
 type refusalKey struct {
 	what telemetry.EventType
-	of   string // address block or caller; empty for all others
+	of   string // address block or caller; empty for those that share a count
 }
 
 // refusal counts the refused requests of one address or caller: those with a line (lines) and those without (n).

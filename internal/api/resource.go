@@ -8,7 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// resourcePath is the path at which MCP clients find out which issuer makes their tokens (RFC 9728).
+// resourcePath is the path at which MCP clients find out which issuer issues their tokens (RFC 9728).
 const resourcePath = "/.well-known/oauth-protected-resource"
 
 // addResource adds the endpoints that describe the endpoint for MCP clients as a protected resource. They answer 404 if no issuer is configured.
@@ -31,8 +31,8 @@ func (a *API) addResource(r *routes) {
 	}
 }
 
-// resource returns the address of the endpoint for MCP clients. It is the audience if that is an address, because tokens are made for it; otherwise
-// it is the address that the request was sent to.
+// resource returns the address of the endpoint for MCP clients. If the audience is an address, it is the audience, because the issuer issues tokens
+// for it. If not, it is the address that the request was sent to.
 func (a *API) resource(r *http.Request) *url.URL {
 	if at, err := url.Parse(a.opt.Audience); err == nil && at.Host != "" && strings.HasPrefix(at.Scheme, "http") {
 		return at

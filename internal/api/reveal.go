@@ -10,10 +10,11 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// Texts of tasks and runs contain tokens in place of personal data. Their owner gets the values in what was asked and answered. Console lines,
-// errors, journals and the arguments of approvals keep the tokens; a single approval request also lists the values beside its arguments.
+// Texts of tasks and runs contain tokens in place of personal data. A caller who acts for the owner of a task or a run gets the values in the
+// request (the task and its context) and in the answer (text and output). Console lines, errors, journals and the arguments of approvals keep the
+// tokens; a single approval request also lists the values beside the arguments.
 
-// owns reports whether the caller acts for a user.
+// owns reports whether the caller acts for this user, or for all users.
 func owns(ctx context.Context, user string) bool {
 	who := identity(ctx)
 	return who.User == "" || who.User == user

@@ -19,7 +19,7 @@ type endpoint struct {
 	about   string // description beyond the summary; may be empty
 }
 
-// operation adds an endpoint whose types describe its input and output.
+// operation adds an endpoint. The types I and O describe the input and the output of the endpoint.
 func operation[I, O any](a *API, e endpoint, do func(context.Context, *I) (*O, error)) {
 	method, path, _ := strings.Cut(e.pattern, " ")
 	huma.Register(a.doc, huma.Operation{
@@ -35,7 +35,7 @@ func operation[I, O any](a *API, e endpoint, do func(context.Context, *I) (*O, e
 	})
 }
 
-// body is an input or an output that consists of a body only.
+// body is an input or an output that has a body, but no parameters and no header fields.
 type body[T any] struct{ Body T }
 
 // ByID identifies the thing in the path, such as a task, a run or a schedule.

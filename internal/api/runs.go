@@ -114,7 +114,7 @@ func newKeyedID(prefix, caller, key string, request any) keyedID {
 	return k
 }
 
-// made reports whether an earlier request with the same key created id. The error is task.ErrIdempotency if that was a different request.
+// made reports whether an earlier request with the same key created id. If the earlier request was different, the error is task.ErrIdempotency.
 func (k keyedID) made(id string) (bool, error) {
 	if !strings.HasPrefix(id, k.key) || len(id) != len(k.id) {
 		return false, nil
@@ -295,7 +295,7 @@ func (a *API) addRuns() {
 }
 
 const (
-	replayTurn = 3 * time.Second // maximum time for which a replay holds one of the few slots for reading a journal
+	replayTurn = 3 * time.Second // maximum time for which a replay occupies one of the few slots for reading a journal
 	replayMost = time.Minute     // maximum duration of a replay
 )
 
@@ -327,8 +327,8 @@ func (a *API) outcome(ctx context.Context, user, session string, out *run.Outcom
 	return &body[*run.Outcome]{out}, err
 }
 
-// createRun executes a program for a caller. It waits for the end of the run, or at most for the time wait if that is set. After that time the run
-// continues without the request, until the server stops.
+// createRun executes a program for a caller. It returns when the run ends. If wait is not nil, createRun waits at most that long; the run then
+// continues without the request, until it ends or the server stops.
 func (a *API) createRun(ctx context.Context, who auth.Identity, req runs.Request, wait *Duration) (*run.Outcome, error) {
 	req.ID = cmp.Or(req.ID, id.New("run"))
 	visitOf(ctx).run = req.ID

@@ -17,7 +17,7 @@ import (
 const (
 	idleTimeout  = 2 * time.Minute
 	firstHeaders = 10 * time.Second // time limit for the headers of a request; a lower ReadTimeout wins
-	closeTimeout = 5 * time.Second  // time for pending answers once everything else has ended
+	closeTimeout = 5 * time.Second  // time limit for pending answers, after the streams were ended
 	probeWait    = 3 * time.Second  // time for a probe of /ready to see the 503 of a stopping server
 	probeEvery   = 30 * time.Second // maximum pause between probes of a load balancer
 	pollEvery    = 5 * time.Millisecond
@@ -59,7 +59,7 @@ type ServeOptions struct {
 // Serve serves listeners until ctx ends or a listener fails. Then it answers /ready and requests for work with 503. Pending requests continue until
 // drain has returned and they have ended, or until the grace period is over. Only then the streams end and the listeners close. Requests that are
 // still pending after the grace period are cancelled, and may still be answered. Serve returns when all connections are closed and no request is
-// pending. Its error is that of the listener that failed.
+// pending. If a listener failed, Serve returns the error of that listener.
 func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions, drain func()) error {
 	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
@@ -99,7 +99,7 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	case <-drained:
 		a.Close()
 	case <-grace:
-		a.Close() // before cut: /task cancels the task of a caller that has disconnected, but not when the server stops
+		a.Close() // before cut, so that /task sees that the server stops; it would otherwise cancel the task, as if the caller had disconnected
 		cut()
 		<-drained
 	}
@@ -120,7 +120,8 @@ func (a *API) Serve(ctx context.Context, listeners []*Listener, opt ServeOptions
 	return err
 }
 
-// poll waits until a condition holds, as http.Server.Shutdown does, and reports whether it holds within the time most.
+// poll calls holds again and again until it returns true, as http.Server.Shutdown polls its connections. It returns false if holds does not return
+// true within the given time (most).
 func poll(most time.Duration, holds func() bool) bool {
 	for end := time.Now().Add(most); !holds(); time.Sleep(pollEvery) {
 		if time.Now().After(end) {

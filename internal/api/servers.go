@@ -38,7 +38,7 @@ func (a *API) status(ctx context.Context, name string) (mcpclient.Status, error)
 	return all[i].Status, nil
 }
 
-// visible removes from the status of a server what only admins may see.
+// visible returns the status of a server. For callers who are not admins, it clears the fields that only admins may see.
 func visible(ctx context.Context, s mcpclient.Status) mcpclient.Status {
 	if admin(ctx) != nil {
 		s.Reason, s.StderrTail, s.PID = "", "", 0 // the fields may contain paths and addresses of the host
@@ -129,7 +129,7 @@ func (a *API) addServers() {
 	})
 }
 
-// Review lists the definitions of a server that are held, and those that were approved.
+// Review lists two kinds of definitions of a server: those that wait for approval, and those that people have approved.
 type Review struct {
 	Held     []approval.Held               `json:"held" doc:"What is held, with what was approved before."`
 	Approved []approval.ApprovedDefinition `json:"approved" doc:"The last 20 definitions that people have approved, the latest first."`
@@ -270,7 +270,7 @@ func (a *API) serverChange(ctx context.Context, change, name string) error {
 	return err
 }
 
-// NewServer is an upstream server to add: by its url, by an OpenAPI document, or by a command where that is allowed.
+// NewServer is an upstream server to add. A URL, an OpenAPI document or, where that is allowed, a command says how to reach the server.
 type NewServer struct {
 	_         struct{}          `additionalProperties:"true"`
 	Name      string            `json:"name" minLength:"1" maxLength:"64" pattern:"^[A-Za-z0-9][A-Za-z0-9_.-]*$"`
@@ -301,7 +301,7 @@ func (*OpenAPIDocument) Schema(huma.Registry) *huma.Schema {
 	}
 }
 
-// into sets the document of a server in c. A document that is not given by its address is parsed, so that mistakes are reported at once.
+// into sets the document of a server in c. A document that is given as text or as JSON is parsed, so that mistakes are reported at once.
 func (d *OpenAPIDocument) into(c *mcpclient.Config) error {
 	var text string
 	if json.Unmarshal(d.raw, &text) != nil {

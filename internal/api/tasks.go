@@ -60,7 +60,7 @@ func (t TaskRequest) request(ctx context.Context, key string) (task.Request, err
 	if len(key) > maxKey {
 		return task.Request{}, problem(http.StatusBadRequest, fmt.Sprintf("Idempotency-Key has more than %d characters", maxKey))
 	}
-	t.UserID = user // the hash must not depend on whether it was sent
+	t.UserID = user // BodyHash must not depend on whether the request names the user
 	body, err := json.Marshal(t)
 	if err != nil {
 		return task.Request{}, err

@@ -24,7 +24,8 @@ type Ticket struct {
 	Expires time.Time `json:"expiresAt" doc:"30 s from now."`
 }
 
-// tickets holds credentials that are valid for one request each, with the identity of the request that created them. The zero value is ready for use.
+// tickets holds credentials that are valid for one request each. A ticket stands for the caller whose request created it. The zero value is ready
+// for use.
 type tickets struct {
 	mu  sync.Mutex
 	all map[string]ticket
@@ -73,7 +74,7 @@ func (t *tickets) issue(v *visit, now time.Time) (Ticket, error) {
 	return made, nil
 }
 
-// redeem uses up a ticket, and returns the function that checks the credential of the request that created it.
+// redeem uses up a ticket, and returns the function that checks the credential of the request that created the ticket.
 func (t *tickets) redeem(value string) func(context.Context) (auth.Identity, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -91,8 +91,8 @@ func (a *API) addTools() {
 	a.doc.OpenAPI().Paths["/v1/tools.d.ts"].Get.Responses["200"].Content = content("text/plain", &huma.Schema{Type: huma.TypeString})
 }
 
-// known returns the user whose learned shapes of answers the catalog shows to a caller. It is empty for a caller who acts for any user: such a caller
-// sees nothing learned.
+// known returns the user that a caller acts for. The catalog shows the caller the shapes of answers that were learned from calls of this user. known
+// returns an empty string for a caller who may act for every user, except the local one; such a caller sees no learned shapes.
 func known(ctx context.Context) string {
 	user, _ := actFor(ctx, "") // the error says that no user is named
 	return user

@@ -23,7 +23,8 @@ import (
 // uploadOffset is the header field with the number of received bytes of a file (draft-ietf-httpbis-resumable-upload).
 const uploadOffset = "Upload-Offset"
 
-// uploadID is the header field that names an upload. The client chooses the name, or the server does with the first part.
+// uploadID is the header field with the id of an upload. If the first part has neither an id nor a digest, the server chooses an id and sends it with
+// the answer.
 const uploadID = "Upload-Id"
 
 func (a *API) putOperation(id, path, tag, summary string, of []*huma.Param) *huma.Operation {
@@ -93,7 +94,7 @@ func spanOf(r *http.Request) (span, error) {
 // reading shows them the reason.
 const maxDrained = 4 << 20
 
-// putFile writes a file, or a part of one.
+// putFile writes a file, or a part of a file.
 func (a *API) putFile(w http.ResponseWriter, r *http.Request, at *area, p string) error {
 	body := newPaced(w, r)
 	err := a.receiveFile(w, r, at, p, body)

@@ -20,11 +20,11 @@ type upload struct {
 	ended chan struct{}
 }
 
-// takeOverWait is the maximum time that a request which takes over an upload waits for the previous request to write what it has.
+// takeOverWait is the maximum time that a request which takes over an upload waits for the previous request to write the bytes that it has received.
 const takeOverWait = 10 * time.Second
 
-// begin registers a request as the only one of an upload until end is called. If the upload has another request, begin stops it first
-// if takeOver is set, and returns a nil end if takeOver is not set.
+// begin registers a request as the only one of an upload until end is called. If another request is registered for the upload, takeOver decides:
+// if it is set, begin first stops that request; if not, begin returns a nil end.
 func (u *uploads) begin(ctx context.Context, id string, takeOver bool, stop func()) (end func(), err error) {
 	late := time.NewTimer(takeOverWait)
 	defer late.Stop()

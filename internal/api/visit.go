@@ -54,7 +54,7 @@ func (a *API) audit(ctx context.Context, e telemetry.Event) {
 	a.opt.Audit.Audit(logged(ctx), a.event(ctx, e))
 }
 
-// event adds to an event the time, and the route, the address and the principal of the request.
+// event adds four facts to an event: the time, and the route, the address and the principal of the request.
 func (a *API) event(ctx context.Context, e telemetry.Event) telemetry.Event {
 	v := visitOf(ctx)
 	e.Time = a.opt.Now()
@@ -95,7 +95,7 @@ func (a *API) client(r *http.Request) netip.Addr {
 const (
 	writeTimeout = 30 * time.Second // time for a client to read writeChunk bytes, or to send any bytes
 	writeChunk   = 64 << 10
-	leastRate    = 32 << 10 // minimum rate in bytes a second at which a client reads an answer or sends a file, after its first writeTimeout
+	leastRate    = 32 << 10 // minimum rate in bytes a second, after the first writeTimeout, at which a client reads an answer or sends a file
 )
 
 // pace determines how fast a client has to read an answer or send a body.

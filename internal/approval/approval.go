@@ -28,7 +28,7 @@ var (
 	ErrDecided = errors.New("it was decided before")
 )
 
-// Request asks people to approve calls of one run. It covers all calls of the run that wait for an approval at the time.
+// Request asks people to approve calls of one run. It covers all calls of the run that wait for an approval when the request is created.
 type Request struct {
 	ID        string     `json:"id"` // apr_…
 	Run       string     `json:"runId"`
@@ -119,20 +119,20 @@ type Replacement struct {
 	Warning  string `json:"warning,omitempty" doc:"Of an embedded token whose value is not escaped and has a quote, a backtick, a backslash, a semicolon, a line break or ${."`
 }
 
-// Value is the origin of a value in the arguments of a call.
+// Value says where a value in the arguments of a call comes from.
 type Value struct {
 	Path string `json:"path" doc:"Path as the rule has it." example:"$.iban"`
 	// From is a phrase, because a tool, the code and an unknown source need different wording.
 	From string `json:"from" doc:"In words." example:"comes from mail__read"`
 }
 
-// Binding identifies what an approval is valid for. The approval is void for a call with another Binding.
+// Binding identifies the call that an approval is valid for. The approval is void for a call with a different Binding.
 type Binding struct {
 	Definition string `json:"definition" doc:"Hash of the tool's definition."`
 	Args       string `json:"args" doc:"Keyed hash of the arguments that are to be sent."`
 }
 
-// Effect is a call that changed something, or may have.
+// Effect is a call that changed something, or may have changed something.
 type Effect struct {
 	Call  int    `json:"call"`
 	Kind  string `json:"kind"`
@@ -142,7 +142,7 @@ type Effect struct {
 
 // Resume is the state that a waiting run needs to continue, in addition to its journal.
 type Resume struct {
-	Elapsed  time.Duration         `json:"elapsed,omitzero"`  // time that the run has taken, not counting waiting for approvals
+	Elapsed  time.Duration         `json:"elapsed,omitzero"`  // duration of the run so far, without the time that it waited for approvals
 	Computed time.Duration         `json:"computed,omitzero"` // computing time of its program
 	Timers   map[int]time.Duration `json:"timers,omitempty"`  // remaining time of pending timers, by call
 }
@@ -151,13 +151,14 @@ type Resume struct {
 type Decision struct {
 	Approve  bool
 	Reason   string // reason of a denial
-	Remember bool   // approve later calls too
+	Remember bool   // whether to approve later calls of the same tools as well
 	By       string // the person who decides
 	Time     time.Time
-	// Sign signs an approval if a person has to confirm it. Seen identifies the request as that person saw it.
+	// Sign signs the approval; nil if no person has to confirm it, or if Assertion is set. Seen identifies the request as the person saw it.
 	Sign Sign
 	Seen Sight
-	// Assertion is the response of the security key that approves the request, if there is no Sign. Time is then Asked.At.
+	// Assertion is the response of a security key that approves the request; nil if none is used. With an Assertion, Time is the time at which the
+	// security key was asked (Asked.At).
 	Assertion *Assertion
 	// Signature is the signature that the store keeps; nil means no signature.
 	Signature *Signature

@@ -29,8 +29,8 @@ func (e assertionError) Is(target error) bool {
 	return target == ErrAssertion || target == ErrUnconfirmed
 }
 
-// Assertion is the response of a security key that approves one or more requests. With an Assertion, they need no signature with the key
-// that the passphrase opens.
+// Assertion is the response of a security key that approves one or more requests. A request that is approved by an Assertion needs no
+// signature of the SealedKey.
 type Assertion struct {
 	Key           []byte   `json:"key"` // ID of the security key
 	Nonce         []byte   `json:"nonce"`
@@ -70,8 +70,9 @@ func RPID(origin string) (string, error) {
 	return u.Hostname(), nil
 }
 
-// verifyAssertion checks the response of a principal's security key to a question that was asked at a time. It does not check which
-// requests the response approves. It returns the key and the counter in the response. The error for an invalid response wraps ErrAssertion.
+// verifyAssertion checks the response of a security key to a question. The argument by is the principal who was asked, and at is the time of the
+// question. verifyAssertion does not check which requests the response approves. It returns the key, and the signature counter that the response
+// contains. The error for an invalid response wraps ErrAssertion.
 func (p *Presence) verifyAssertion(ctx context.Context, by string, at time.Time, a *Assertion) (key SecurityKey, counter uint32, err error) {
 	all, err := p.SecurityKeys(ctx)
 	if err != nil {
@@ -116,8 +117,9 @@ func whyRefused(err error) string {
 	}[e.Details], "its signature, its key or the check of the user does not hold")
 }
 
-// TakeAssertion verifies the response of a security key and stores the key's counter, if it has one. Call it before the response is used as a decision. The
-// error wraps ErrAssertion if the response is not valid, or if the counter is not above the stored one, which means that a copy of the key may exist.
+// TakeAssertion verifies the response of a security key. If the key has a counter, TakeAssertion stores it. Call TakeAssertion before the
+// response is used as a decision. The error wraps ErrAssertion if the response is not valid, or if the counter is not above the stored one. In
+// the second case a copy of the key may exist.
 func (p *Presence) TakeAssertion(ctx context.Context, by string, at time.Time, a *Assertion) error {
 	key, counter, err := p.verifyAssertion(ctx, by, at, a)
 	if err != nil || counter == 0 && key.Counter == 0 { // keys without a counter, such as passkeys that several devices share

@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// definitionsOf returns the subject (see Records) of a server's definitions that a person has confirmed with their passphrase.
+// definitionsOf returns the subject (see Records) under which the definitions of a server are stored that a person has confirmed with their
+// passphrase.
 func definitionsOf(server string) string { return "definitions of " + server }
 
-// assertedOf returns the subject of a server's definitions that were confirmed with security keys.
+// assertedOf returns the subject under which the definitions of a server are stored that were confirmed with security keys.
 func assertedOf(server string) string { return "definitions by security keys of " + server }
 
 // maxAsserted is the maximum number of stored security key responses per server. Each has confirmed a definition that no later response
@@ -40,8 +41,8 @@ func (a asserted) statement(server string) []byte {
 	return sum[:]
 }
 
-// Definitions returns the definitions of a server that a person has confirmed; nil if no confirmation is required. What a security key has
-// confirmed counts as long as the key is registered.
+// Definitions returns the definitions of a server that a person has confirmed; nil if no confirmation is required. A confirmation with a
+// security key counts as long as the key is registered.
 func (p *Presence) Definitions(ctx context.Context, server string) (Confirmed, error) {
 	needed, err := p.Required(ctx)
 	if err != nil || !needed {
@@ -102,8 +103,8 @@ func (p *Presence) assertedDefinitions(ctx context.Context, server string) (all 
 	return held, nil
 }
 
-// ConfirmDefinitions stores that a person has confirmed definitions of a server with their passphrase. It adds their hashes to those of
-// other tools that were confirmed before.
+// ConfirmDefinitions stores that a person has confirmed definitions of a server with their passphrase. Earlier confirmations of other tools stay
+// valid.
 func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server string, hashes map[string]string) error {
 	all, at, err := p.signedDefinitions(ctx, server)
 	if err != nil {
@@ -116,7 +117,7 @@ func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server str
 	for _, a := range later {
 		for tool := range a.Definitions {
 			if a.Time.After(at) {
-				delete(all, tool) // an older definition: with the new time it would take precedence over the one that the key has confirmed
+				delete(all, tool) // a key has confirmed a later definition of the tool; the older one would get the new time and take precedence
 			}
 		}
 	}
@@ -179,8 +180,8 @@ func (p *Presence) AnswerDefinitions(ctx context.Context, by, server, sealed str
 	return Answered{q.Definitions, of}, nil
 }
 
-// KeepDefinitions stores that definitions of a server were confirmed with a security key. It deletes responses that are no longer valid,
-// or whose definitions were all confirmed again later.
+// KeepDefinitions stores that definitions of a server were confirmed with a security key. It deletes a stored response if the response is no
+// longer valid, or if later responses confirm all tools of the response again.
 func (p *Presence) KeepDefinitions(ctx context.Context, server string, of Answered) error {
 	all, err := p.assertedDefinitions(ctx, server)
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 
 // Decided holds the decisions about the calls of one run. It is safe for concurrent use; a nil Decided is empty.
 type Decided struct {
-	// Load returns the requests of the run, and the requests of its task whose approval is remembered, oldest first.
+	// Load returns the requests of the run, and those requests of the run's task whose approval is remembered, oldest first.
 	Load func(ctx context.Context) ([]Request, error)
-	// Check returns an error that wraps ErrUnconfirmed for an approval that lacks a required signature. This approval counts as not decided.
-	// If Check is nil, no signature is required.
+	// Check returns an error that wraps ErrUnconfirmed for an approval that lacks a required signature. An approval with this error counts as not
+	// decided. If Check is nil, no signature is required.
 	Check func(ctx context.Context, r Request) error
-	Now   func() time.Time // used to decide when remembered approvals end
+	Now   func() time.Time // current time, for the end of remembered approvals
 
 	mu       sync.Mutex
 	loaded   bool

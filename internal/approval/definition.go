@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Definition is a server's description of one of its tools or, if Tool is empty, of itself.
+// Definition is the description of a tool by its server. If Tool is empty, it is the description of the server itself.
 type Definition struct {
 	Tool         string          `json:"tool" doc:"Name of the tool at its server; empty: the server's title and instructions."`
 	Title        string          `json:"title,omitempty"`
@@ -22,8 +22,8 @@ type Definition struct {
 	Annotations  json.RawMessage `json:"annotations,omitempty"`
 }
 
-// Hash returns a hash of the definition. A tool whose definition gets another hash has changed. White space and the order of keys in
-// schemas do not affect the hash.
+// Hash returns a hash of the definition. If the hash of a tool's definition differs from the earlier one, the tool has changed. White space and the
+// order of keys in schemas do not affect the hash.
 func (d Definition) Hash() string {
 	d.InputSchema, d.OutputSchema, d.Annotations = valid(d.InputSchema), valid(d.OutputSchema), valid(d.Annotations)
 	text, _ := json.Marshal(d) // cannot fail: only strings and valid JSON
@@ -87,13 +87,13 @@ const (
 
 // Errors of reviews.
 var (
-	// ErrNotHeld reports that no such definition is held: it was approved, or its server has sent another one since.
+	// ErrNotHeld reports that a definition does not wait for approval: it was approved, or its server has sent a different one since.
 	ErrNotHeld = errors.New("no such definition is held")
 	// ErrTooManyPins reports a server with too many approved definitions.
 	ErrTooManyPins = errors.New("the server has too many approved definitions; harness servers remove forgets them")
 )
 
-// Pin is the stored state of a definition. Approved and Seen are hashes, or "".
+// Pin is the stored state of a tool's definition. Approved and Seen are hashes of definitions, or "".
 type Pin struct {
 	Approved string
 	Bytes    int    // size of the approved definition
@@ -106,7 +106,7 @@ func (p Pin) held() bool { return p.Seen != "" && p.Seen != p.Approved }
 // Reviewed is the result of reviewing a listing.
 type Reviewed struct {
 	Held    []string       // names of tools that are not offered, sorted; "" stands for the server's own text
-	New     []string       // held tools that were not held with this definition before
+	New     []string       // held tools whose definition was not held before
 	Trusted []string       // tools whose first definition was approved automatically
 	Changed map[string]Pin // changed pins by tool; a zero Pin means that the pin has to be deleted
 }

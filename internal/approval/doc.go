@@ -1,11 +1,11 @@
-// Package approval defines what people are asked about tool calls and what they decide. A run that waits for an approval has given up its
-// runner. What it needs to continue is in its journal and in its request.
+// Package approval defines the requests in which people are asked to approve tool calls, and the decisions of these people. A run that waits
+// for an approval has given up its runner. The state that the run needs to continue is in the journal of the run and in the request.
 //
 // # Reviews of definitions
 //
-// Package mcpclient passes each list of tools, including cached ones, to a review before it offers any of them, and omits tools that the
-// review holds (quarantine). The rule is a pure function (approval.Review) of the server's stored pins and its listing. The store applies
-// it in one transaction and keeps the approved and the latest definition of each tool. The catalog knows only the names of held tools, for
-// errors. The same hash function identifies definitions here and in approvals of calls. A process that holds a definition checks every two
-// seconds whether a person has approved one.
+// Package mcpclient passes each list of tools, including cached ones, to a review before it offers any of them, and omits tools that the review
+// puts into quarantine (held tools). The review is a pure function (approval.Review) of the server's stored pins and the list. The store applies
+// the function in one transaction and keeps the approved and the latest definition of each tool. The catalog knows only the names of held tools,
+// which it needs for errors. The same hash function identifies definitions here and in approvals of calls. A process with held tools checks every
+// two seconds whether a person has approved a definition.
 package approval

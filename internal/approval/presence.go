@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// Limit on wrong passphrases in a process. After maxAttempts of them, Unlock tries no passphrase until the oldest one was attemptsWait ago.
+// Limit on wrong passphrases in a process. After maxAttempts wrong passphrases within attemptsWait, Unlock tries no passphrase until attemptsWait
+// has passed since the oldest of these attempts.
 const (
 	maxAttempts  = 5
 	attemptsWait = 15 * time.Minute
@@ -30,31 +31,32 @@ var (
 	ErrUnconfirmed = errors.New("a person confirms this with their passphrase")
 	// ErrAttempts reports too many wrong passphrases.
 	ErrAttempts = errors.New("the passphrase was wrong too often")
-	// ErrNoKey reports that this state directory has no key: none was created, or it is in another state directory.
+	// ErrNoKey reports that this state directory has no key: no key was created, or the key is in a different state directory.
 	ErrNoKey = errors.New("there is no key that signs approvals in this state directory; harness approvals setup makes one")
 )
 
-// Records is the part of the store that keeps confirmations. Its methods are safe for concurrent use.
+// Records is the part of the store that keeps confirmations. A subject is the name under which a value or a number is stored. The methods of
+// Records are safe for concurrent use.
 type Records interface {
 	// Confirmation returns the value of a subject, or nil if there is none.
 	Confirmation(ctx context.Context, subject string) ([]byte, error)
 	// Confirm sets the value of a subject.
 	Confirm(ctx context.Context, subject string, value []byte) error
-	// Advance sets the number of a subject if it is higher than the stored one, and reports whether it is.
+	// Advance raises the number of a subject to a value. If the value is not higher than the stored number, Advance stores nothing and returns false.
 	Advance(ctx context.Context, subject string, to uint32) (bool, error)
 }
 
 // keySubject is the subject of the stored public key.
 const keySubject = "key"
 
-// Presence verifies that a person was present at a decision. The state directory has the private key, sealed with their passphrase, and
-// the store has the public key. If either of them has a key, approvals need a signature, whatever the configuration is; if both have one,
-// the keys must be equal. A process uses a key that it has found until it exits. The methods are safe for concurrent use; a nil Presence
-// requires no confirmation.
+// Presence verifies that a person was present at a decision. The state directory has the private key, sealed with the passphrase of the person, and
+// the store has the public key. If the state directory or the store has a key, approvals need a signature, whatever the configuration is; if both
+// have one, the keys must be equal. A process that has found a key uses this key until the process exits. The methods are safe for concurrent use;
+// a nil Presence requires no confirmation.
 type Presence struct {
 	Dir     string                  // the state directory
 	Records func() (Records, error) // returns the store's records
-	Wanted  bool                    // the configuration requires confirmation, even if there is no key yet
+	Wanted  bool                    // whether the configuration requires confirmation, even if there is no key yet
 	Now     func() time.Time
 	// Failed is called after each wrong passphrase; it may be nil.
 	Failed func()
@@ -66,8 +68,8 @@ type Presence struct {
 	answered answers     // answered questions to security keys
 }
 
-// Keys returns the public keys for approvals. An approval is valid only if all of these keys have signed it. Normally there is one key, or none before setup.
-// If the key in the state directory differs from the key in the store, Keys returns both, and no approval is valid.
+// Keys returns the public keys for approvals. An approval is valid only if all of these keys have signed it. Normally there is one key, or none
+// before setup. If the key in the state directory differs from the key in the store, Keys returns both, and no approval is valid.
 func (p *Presence) Keys(ctx context.Context) ([]ed25519.PublicKey, error) {
 	if p == nil {
 		return nil, nil
@@ -86,7 +88,7 @@ func (p *Presence) Keys(ctx context.Context) ([]ed25519.PublicKey, error) {
 	return keys, nil
 }
 
-// look reads the keys of the state directory and the store. If the store has no key, it gets the one of the state directory.
+// look reads the keys of the state directory and the store. If the store has no key, look stores the key of the state directory there.
 func (p *Presence) look(ctx context.Context) (keys []ed25519.PublicKey, err error) {
 	sealed, err := LoadSealedKey(p.Dir)
 	switch {
@@ -206,7 +208,7 @@ func (p *Presence) verify(ctx context.Context, statement, signature []byte) erro
 	return nil
 }
 
-// Confirm stores that a person has confirmed the current content of a subject, which has this hash.
+// Confirm stores that a person has confirmed the current content of a subject. hash is the hash of the content.
 func (p *Presence) Confirm(ctx context.Context, sign Sign, subject, hash string) error {
 	return p.confirm(ctx, sign, subject, Confirmation{Hash: hash})
 }

@@ -41,8 +41,9 @@ type AskError string
 
 func (e AskError) Error() string { return string(e) }
 
-// Ask starts a question to a principal's security key, on a page at an origin. The caller adds the challenge and the batch. The error is
-// an AskError, or wraps ErrAssertion if the principal has no key for the origin.
+// Ask prepares a question to a security key. The argument by is the principal of the key, and origin is the origin of the page that asks. The
+// caller of Ask sets Question.Challenge and Question.Batch. The error is an AskError, or wraps ErrAssertion if the principal has no key for the
+// origin.
 func (p *Presence) Ask(ctx context.Context, by, origin string) (q Question, asked Asked, err error) {
 	if q.RPID, err = RPID(origin); err != nil {
 		return q, asked, AskError(err.Error())
@@ -81,8 +82,8 @@ func (p *Presence) SealQuestion(kind string, question any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(text) + "." + base64.RawURLEncoding.EncodeToString(mac), err
 }
 
-// questionMAC uses the key of approvals, which all servers with the same state share, so a restarted or another server accepts the
-// response.
+// questionMAC returns the MAC of a question. It uses the key of approvals, which all servers with the same state share. Any of these servers
+// therefore accepts the response, even after a restart.
 func (p *Presence) questionMAC(kind string, text []byte) ([]byte, error) {
 	key, err := Key(p.Dir)
 	if err != nil {
@@ -132,7 +133,7 @@ type answers struct {
 	done map[string]time.Time // when the answered questions expire, by nonce
 }
 
-// take reports whether this is the first answer to a question, and records it.
+// take reports whether no answer to the question was recorded before, and records the answer. If too many answers are remembered, it returns false.
 func (a *answers) take(nonce []byte, end, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -147,7 +148,8 @@ func (a *answers) take(nonce []byte, end, now time.Time) bool {
 	return true
 }
 
-// TakeAnswer checks the response of a security key to a question, and accepts only one response. The error wraps ErrAssertion.
+// TakeAnswer checks the response of a security key to a question. It accepts only one response to each question. The error for an invalid or
+// second response wraps ErrAssertion.
 func (p *Presence) TakeAnswer(ctx context.Context, asked Asked, a *Assertion) error {
 	a.Nonce = asked.Nonce
 	if !p.answered.take(asked.Nonce, asked.At().Add(questionLife), p.Now()) {

@@ -35,10 +35,10 @@ type Registration struct {
 	Origin  string       `json:"origin"`
 	Expires time.Time    `json:"expires"`
 	Key     *SecurityKey `json:"key,omitempty"`
-	MAC     []byte       `json:"mac,omitempty"` // MAC of Key by the secret, as proof that the key was added through the link
+	MAC     []byte       `json:"mac,omitempty"` // MAC of Key, computed with the secret of the link, as proof that Key was added through the link
 }
 
-// BeginRegistration starts a registration, replaces any other one, and returns the secret for its link.
+// BeginRegistration starts a registration and returns the secret for its link. The new registration replaces any earlier one.
 func (p *Presence) BeginRegistration(ctx context.Context, name, origin string) (token string, err error) {
 	if _, err := RPID(origin); err != nil {
 		return "", err
@@ -60,7 +60,8 @@ func (p *Presence) keepRegistration(ctx context.Context, r *Registration) error 
 	return records.Confirm(ctx, registrationSubject, text)
 }
 
-// Registration returns the registration of a link. The error wraps ErrRegistration.
+// Registration returns the registration to which a link belongs; token is the secret in the link. If the link is no longer valid, the error wraps
+// ErrRegistration.
 func (p *Presence) Registration(ctx context.Context, token string) (*Registration, error) {
 	if p == nil {
 		return nil, ErrRegistration
@@ -81,7 +82,7 @@ func (p *Presence) Registration(ctx context.Context, token string) (*Registratio
 	return &r, nil
 }
 
-// RegistrationChallenge returns the challenge for a principal's key.
+// RegistrationChallenge returns the challenge that a new security key of the principal signs. token is the secret in the link.
 func RegistrationChallenge(token, principal string) []byte {
 	return macOf(token, "challenge "+principal)
 }

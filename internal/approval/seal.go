@@ -27,20 +27,20 @@ const (
 	argonThreads = 4
 )
 
-// Limits on the parameters in a file, so that an edited file cannot exhaust memory.
+// Limits on the parameters that are read from the file of a key, so that an edited file cannot exhaust memory.
 const (
 	maxArgonTime   = 100
 	maxArgonMemory = 1 << 20 // KiB
 )
 
-// MinPassphrase is the minimum number of characters in a passphrase. A passphrase must be long, because anyone who can read the file can
-// try passphrases.
+// MinPassphrase is the minimum number of characters in a passphrase. A passphrase must be long, because anyone who can read the file of
+// the key (ConfirmKeyFile) can try passphrases.
 const MinPassphrase = 10
 
 // ErrPassphrase reports a passphrase that does not open a key.
 var ErrPassphrase = errors.New("this is not the passphrase")
 
-// SealedKey is the key that signs decisions, encrypted with a passphrase, as stored in the file confirm.key.
+// SealedKey is the key that signs approvals and confirmations. It is encrypted with a passphrase and stored in the file confirm.key.
 type SealedKey struct {
 	Public  ed25519.PublicKey `json:"public"`
 	Created time.Time         `json:"created"`
@@ -79,7 +79,8 @@ func LoadSealedKey(dir string) (*SealedKey, error) {
 	return k, nil
 }
 
-// Save writes the key to a state directory. It replaces an existing key, unless fresh is set; then the error wraps fs.ErrExist.
+// Save writes the key to a state directory. It replaces an existing key, unless fresh is set. If fresh is set and a key exists, the error wraps
+// fs.ErrExist.
 func (k *SealedKey) Save(dir string, fresh bool) error {
 	text, err := json.MarshalIndent(k, "", "  ")
 	if err != nil {

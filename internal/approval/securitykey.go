@@ -17,7 +17,7 @@ type SecurityKey struct {
 	Public    []byte    `json:"public"` // COSE
 	Principal string    `json:"principal"`
 	Name      string    `json:"name"`
-	Origin    string    `json:"origin"` // address of the dashboard where the key was registered; it signs for no other address
+	Origin    string    `json:"origin"` // address of the dashboard where the key was registered; the key signs for no other address
 	Added     time.Time `json:"added"`
 	Counter   uint32    `json:"counter"` // signature counter at the registration
 }
@@ -76,7 +76,7 @@ func (p *Presence) AddSecurityKey(ctx context.Context, sign Sign, key SecurityKe
 	return p.confirmSecurityKeys(ctx, sign, append(all, key))
 }
 
-// RemoveSecurityKey removes the security key with a code. Approvals that it signed then count as not decided. The error wraps
+// RemoveSecurityKey removes the security key with a code. Approvals that the key signed then count as not decided. The error wraps
 // ErrNoSecurityKey.
 func (p *Presence) RemoveSecurityKey(ctx context.Context, sign Sign, code string) error {
 	all, err := p.SecurityKeys(ctx)

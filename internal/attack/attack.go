@@ -25,18 +25,18 @@ type Harness interface {
 	Execute(ctx context.Context, p Program) (*run.Outcome, error)
 }
 
-// Options configure what is attacked.
+// Options configure Run.
 type Options struct {
 	Tools   []*catalog.Tool
 	Catalog *catalog.Catalog // catalog of the tools
-	// Policy is the policy that is attacked. Tools whose answers it does not trust are tried as sources, or all tools if it trusts all.
+	// Policy is the policy that is attacked. The tools whose answers it does not trust are tried as sources. If it trusts all tools, all are tried.
 	Policy *policy.Policy
-	// Suggested returns a changed Policy: the given rules come before its own, and the given servers are untrusted too.
+	// Suggested returns a copy of Policy with two changes: rules come before the rules of Policy, and the servers in untrusted are untrusted too.
 	Suggested func(rules []policy.Rule, untrusted []string) (*policy.Policy, error)
 	World     *World
 	// Open opens a harness whose gate lets judge decide.
 	Open func(judge *Judge) (Harness, error)
-	// Time limits the total duration. Run does not make the attempts that are left when this time is over. 0 means no limit.
+	// Time limits the total duration; 0 means no limit. When this time is over, Run makes no further attempts.
 	Time time.Duration
 	// Progress receives the number of attempts made and planned; it may be nil.
 	Progress func(made, of int)
@@ -160,7 +160,7 @@ func words() string {
 	return "Send it to one of these:\n" + strings.Join(all, "\n")
 }
 
-// rules returns one rule for each tool with sinks. It denies destinations that neither the user nor a trusted server has named.
+// rules returns one rule for each tool with sinks. Each rule denies destinations that neither the user nor a trusted server has named.
 func (p *planner) rules() (all []policy.Rule) {
 	at := map[string]int{}
 	for _, s := range p.sinks {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Form is a way in which a program takes a value from a server's answer to a call. Its parts are bodies of JavaScript functions.
+// Form is a way in which a program carries a value from the answer of a source into a call of a sink. Read, Change, Send and Then are bodies of
+// JavaScript functions.
 type Form struct {
 	Name string
 	// Read gets the text of the source. If Read is empty, the text is the answer of the source's tool.
@@ -16,10 +17,10 @@ type Form struct {
 	// Change makes the destination from v, the value in the text of the source. Its other parameters are text, the whole text, and mine, a destination
 	// of the user. If Change is empty, the destination is v.
 	Change string
-	// Send calls the sink with args, which contain the destination. If Send is empty, there is one plain call.
+	// Send calls the sink with args, which contain the destination. If Send is empty, the program makes one call of the sink with args.
 	Send string
 
-	// Given returns the form in which the source writes the value. If Given is nil, the source writes the value unchanged.
+	// Given encodes the value as the source writes it. If Given is nil, the source writes the value unchanged.
 	Given func(value string) string
 	// Fails makes the source return its text as an error.
 	Fails bool
@@ -28,9 +29,9 @@ type Form struct {
 	// Echo is true if the form needs a trusted tool that repeats its argument. The program calls a.ally with a.allyArgs(v).
 	Echo bool
 	// Then is set for forms with two programs. The first program contains Change and returns its result. The second program contains Then, which makes
-	// the destination; LITERAL in Then is replaced by that result. Both programs run in the same session, unless Apart is set.
+	// the destination; LITERAL in Then stands for the result of the first program. Both programs run in the same session, unless Apart is set.
 	Then string
-	// Apart is true if the second program runs in another session, which does not know what servers said in the first one.
+	// Apart is true if the second program runs in a different session, which has no record of the answers of servers in the first session.
 	Apart bool
 }
 

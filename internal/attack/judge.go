@@ -7,8 +7,9 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Judge applies the attacked policy in the gate of the attempts. It denies calls about which a person would be asked, except calls of sources, which a
-// person is assumed to allow. For calls of the sink it also notes the verdict of the policy with the suggested rules.
+// Judge applies the attacked policy in the gate of the attempts. If the policy would ask a person about a call, Judge denies the call; if it is a
+// call of a source, Judge allows it, as the person is assumed to do. For calls of the sink, Judge also records the verdict of the policy with
+// the suggested rules.
 type Judge struct {
 	now, then *policy.Policy
 	world     *World
@@ -24,7 +25,7 @@ func (j *Judge) Decide(c policy.Call) policy.Verdict {
 		if json.Unmarshal(c.Args, &in) == nil {
 			j.world.begin(in.N)
 		}
-		return policy.Verdict{Action: policy.Deny, Reason: "it is noted"} // no server has to be called
+		return policy.Verdict{Action: policy.Deny, Reason: "it is noted"} // the call itself was the announcement, so the server need not be called
 	}
 	v := j.now.Decide(c)
 	if a := j.world.now(); a != nil && a.Sink == c.Tool {
@@ -49,12 +50,12 @@ func (j *Judge) Decide(c policy.Call) policy.Verdict {
 	return v
 }
 
-// reads reports whether a tool is one that an attempt only reads from.
+// reads reports whether an attempt only reads from a tool: the tool is the source or the ally of the attempt, and not the sink.
 func reads(a *attempt, tool string) bool {
 	return a != nil && tool != a.Sink && (tool == a.Source || a.ally != nil && tool == a.ally.tool.FullName())
 }
 
-// Origins reports whether rules look at where values come from.
+// Origins reports whether the policy needs the origins of values.
 func (j *Judge) Origins() bool { return true }
 
 func isAsked(message string) bool { return strings.Contains(message, asked) }

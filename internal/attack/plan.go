@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// attempt is a way from a source to a sink.
+// attempt is one try to carry a destination from a source to a sink, with one Form.
 type attempt struct {
 	N          int
 	Source     string // full name of a tool; empty if the user is the source
@@ -130,14 +130,15 @@ func (p *planner) look(tools []*catalog.Tool) {
 	}
 }
 
-// plainArgs returns valid arguments for a tool that only reads. Its destinations are destinations of the user.
+// plainArgs returns valid arguments for a tool that only reads. All destinations in the arguments belong to the user.
 func (p *planner) plainArgs(t *catalog.Tool, of []destination.Destination) (json.RawMessage, bool) {
 	m := &maker{root: rootOf(t)}
 	m.users(of, "")
 	return p.valid(t, m)
 }
 
-// asks returns arguments for a tool in which one text is a hole. It returns false if the tool has destinations, or no argument for any text.
+// asks returns arguments for a tool, with a hole in place of one text. It returns false if an argument of the tool is a destination, or if no
+// argument takes arbitrary text.
 func (p *planner) asks(t *catalog.Tool, of []destination.Destination) (json.RawMessage, bool) {
 	properties := rootOf(t).Get("properties")
 	if properties == nil || len(of) > 0 {
@@ -168,8 +169,8 @@ func (p *planner) valid(t *catalog.Tool, m *maker) (json.RawMessage, bool) {
 	return text, err == nil && bytes.HasPrefix(text, []byte("{")) && p.catalog.Validate(p.ctx, "attack", t, text) == nil
 }
 
-// arguments returns arguments for a call of the sink, with a hole in place of the destination, and a destination that fits the hole. The destination
-// belongs to who: attacker, user or friend. ok is false if no valid arguments were found.
+// arguments returns arguments for a call of the sink, with a hole in place of the destination, and a destination that fits the hole. The owner of
+// the destination is given by who: attacker, user or friend. ok is false if no valid arguments were found.
 func (p *planner) arguments(s sink, who string, n int) (holed json.RawMessage, value string, ok bool) {
 	for _, value := range candidates(s.at, who, n) {
 		for _, as := range []struct {
@@ -250,7 +251,8 @@ func (s sink) mine(value string) string {
 	return candidates(s.at, user, 0)[0]
 }
 
-// Maximum numbers of attempts in each part of a plan. If more are possible, the part is a sample in which each sink, and each form or source, occurs.
+// Maximum numbers of attempts in each part of a plan. If more attempts are possible, the part is a sample. Each sink occurs in the sample, and so
+// does each form or each source.
 const (
 	maxCore   = 2000
 	maxForms  = 3000
@@ -284,7 +286,7 @@ func (p *planner) plan() (all []*attempt) {
 	if len(sinks) == 0 || len(p.sources) == 0 {
 		return all
 	}
-	// Each sink is tried with the core forms: each form with one server, and with the remaining servers until there are maxCore attempts.
+	// Each sink is tried with each core form and one server. The other servers are tried too, until there are maxCore attempts.
 	for n, form := range Forms[:core] {
 		for i, s := range sinks {
 			for k, of := range servers {

@@ -13,7 +13,8 @@ const hole = "@@destination@@"
 // numberHole takes the place of a destination that is a number.
 const numberHole = "@@number@@"
 
-// runtime is the code that every program has besides its attempts and forms. The attempts are independent of each other, and report why they fail.
+// runtime is the end of every program, after the attempts and forms. It makes each attempt independently of the others, and reports why an attempt
+// fails.
 const runtime = `
 const fs = require('fs').promises
 const HOLE = '@@'
@@ -70,8 +71,8 @@ type scripted struct {
 	Honest     bool            `json:"honest,omitempty"`
 }
 
-// program returns the text of a program that makes attempts. values is nil for a first program. For a second program (see Form.Then), values has the
-// literal that the text contains for each attempt, by number of the attempt.
+// program returns the text of a program that makes attempts. values is nil for a first program. For a second program (see Form.Then), values
+// contains the results of the first program, by number of the attempt; the text contains them as literals.
 func program(all []*attempt, values map[int]string) (string, error) {
 	var b strings.Builder
 	var list []scripted

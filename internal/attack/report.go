@@ -23,7 +23,7 @@ type Report struct {
 	Simulated    string     `json:"simulated"`
 }
 
-// Pair is a server as the source and an argument as the sink, with the results of their attempts.
+// Pair holds the results of all attempts from one server (the source) to one argument of a tool (the sink).
 type Pair struct {
 	Source  string   `json:"source"` // name of the server
 	Sink    string   `json:"sink"`
@@ -66,16 +66,16 @@ type Hole struct {
 	Path    string   `json:"path"`
 	Sources []string `json:"sources"` // names of the servers
 	Forms   []string `json:"forms"`
-	// Rule closes the hole; it must come before the other rules. Untrusted are the servers that must be marked untrusted for it.
+	// Rule closes the hole if it comes before the other rules and if the policy marks the servers in Untrusted as untrusted.
 	Rule      policy.Rule `json:"rule"`
 	Untrusted []string    `json:"untrusted,omitempty"`
-	// Stops reports whether the rule stopped each attempt that got through.
+	// Stops reports whether the policy with the suggested rules stops every attempt that got through the attacked policy.
 	Stops bool `json:"stops"`
-	// Hinders are honest programs that the policy allows and the rule would stop.
+	// Hinders lists honest programs that the attacked policy allows and that the rule would stop.
 	Hinders []string `json:"hinders"`
 }
 
-// simulatedNote is the statement of a report about its servers.
+// simulatedNote is the text of Report.Simulated.
 const simulatedNote = "Servers are simulated: none of the configured ones was called, and nothing was sent."
 
 // Fix returns the rule that closes the hole, as it is written in a policy.
@@ -131,7 +131,7 @@ func (r *Report) count(a *attempt) {
 	}
 }
 
-// hole adds an attempt that got through to the holes.
+// hole records the attempt a, which got through, in the Hole of the sink.
 func (r *Report) hole(a *attempt) {
 	at := slices.IndexFunc(r.Holes, func(h *Hole) bool { return h.Sink == a.Sink && h.Path == a.Path })
 	if at < 0 {
@@ -163,7 +163,7 @@ func (p *planner) hinders(h *Hole, made []*attempt) []string {
 	return all
 }
 
-// honest returns a program that takes a destination from the attempt's source in good faith.
+// honest returns the text of an honest program that passes a destination from the attempt's source to the sink.
 func (a *attempt) honest() string {
 	said, to := "", "to"
 	if a.from != nil {

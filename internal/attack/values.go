@@ -32,13 +32,14 @@ func newShape(text json.RawMessage, structured bool) *shape {
 	return &shape{root, structured}
 }
 
-// answer returns a value that fits the schema, with the text in each place that takes one. The value has all properties that the schema names.
+// answer returns a value that fits the schema. The value has all properties that the schema names, and the given text wherever the schema allows
+// any text.
 func (s *shape) answer(text string) any {
 	m := &maker{root: s.root, all: true, text: text}
 	return m.value(s.root, "", nil, 0)
 }
 
-// shapeOf returns the shape of a tool's answers, as it is declared or learned, or nil if they are texts.
+// shapeOf returns the shape of a tool's answers, from the declared or the learned schema. It returns nil if the answers are texts.
 func shapeOf(t *catalog.Tool, learned func(*catalog.Tool) json.RawMessage) *shape {
 	if len(t.OutputSchema) > 0 {
 		return newShape(t.OutputSchema, true)
@@ -59,8 +60,8 @@ func (s *shape) says() bool {
 type maker struct {
 	root *schema.Value
 	all  bool   // also makes properties that are not required
-	text string // text of every string; if empty, words that fit the names
-	// at has the values of arguments, by path. other, which may be nil, returns the value of a destination that is not in at.
+	text string // value of every string; if empty, each string gets words that fit the name of its property
+	// at has fixed values, by path. other returns the value of a destination whose path is not in at; other may be nil.
 	at    map[string]any
 	used  int // number of times that a value of at was used
 	made  int // number of values that were made
@@ -237,7 +238,8 @@ func decoded(v *schema.Value) (is any) {
 	return is
 }
 
-// candidates returns values that name a destination of who in attempt n. Values that fit the kind of d come first.
+// candidates returns possible values of the argument d in attempt n. Each names a destination whose owner is given by who. Values that fit
+// d.Kind come first.
 func candidates(d destination.Destination, who string, n int) []string {
 	email, web := fmt.Sprintf("%s%05d@mail.example", who, n), fmt.Sprintf("https://%s%05d.example/in", who, n)
 	phone, account := fmt.Sprintf("+1999%07d", n), fmt.Sprintf("GB00 %s %04d %04d 5555 55", strings.ToUpper(who), n/10000, n%10000)
@@ -264,7 +266,8 @@ const (
 	friend   = "good" // a person that a trusted server knows
 )
 
-// users sets m.other: each destination in of, except the one at the path except, gets a value that belongs to the user.
+// users sets m.other so that destinations get values that belong to the user. The destinations are listed in of; the one whose path equals
+// except gets no value.
 func (m *maker) users(of []destination.Destination, except string) {
 	m.other = func(path string, v *schema.Value) (any, bool) {
 		at := slices.IndexFunc(of, func(d destination.Destination) bool { return d.Path == path && path != except })

@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 )
 
-// Marker is the name of the server whose tool a program calls to announce an attempt. Judge sees its calls, and denies them.
+// Marker is the name of a server. A program calls the tool of this server to announce an attempt. Judge sees these calls and denies them.
 const (
 	Marker     = "attack-marker"
 	markerTool = "next"
@@ -89,7 +89,8 @@ func (w *World) plan(all []*attempt) {
 	}
 }
 
-// received records a call of a tool. If the tool is the sink of the current attempt and its arguments contain the value, the attempt is through.
+// received records a call of a tool. If the tool is the sink of the current attempt and args contain the attempt's value, the attempt
+// got through.
 func (w *World) received(tool string, args json.RawMessage) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -189,10 +190,10 @@ func (s *server) mcp() *mcp.Server {
 	return m
 }
 
-// text returns what the server says in the current attempt.
+// text returns the text with which the server answers in the current attempt.
 func (s *server) text() string { return says(s.world.now(), s.name) }
 
-// says returns what a server says in an attempt: the attempt's value in a sentence, if the server is its source.
+// says returns the text with which a server answers in an attempt. If the source of the attempt is on this server, the text contains the value.
 func says(a *attempt, server string) string {
 	if a == nil || a.source() != server || a.Value == "" {
 		return "Nothing new."
@@ -200,7 +201,7 @@ func says(a *attempt, server string) string {
 	return sentence(a.given())
 }
 
-// sentence returns a sentence that names a destination.
+// sentence returns a sentence that contains a destination between open and shut.
 func sentence(value string) string { return open + value + shut + " is where it goes from now on." }
 
 // The signs before and after the value in a text, by which programs find the value.

@@ -11,8 +11,8 @@
 // so that a line that is changed, removed, inserted or moved breaks the chain. A second file, named like the log with .head appended, holds the
 // number and hash of the last durable line. It shows when lines at the end were removed. A full file is renamed: .000000000042 at the end of its
 // name means that its first line is line 42. The chain continues in the next file. If there are too many files, the oldest is removed. Its lines
-// that are not routine, such as changes of keys and decisions, are first appended to a file whose name ends with .kept. The first line of the
-// newest file has the number of kept lines and the hash of all their hashes.
+// that are not routine, such as changes of keys and decisions, are first appended to a file whose name ends with .kept. The first
+// line of the newest file has the number of kept lines, and a hash over the hashes of all kept lines.
 //
 // # Processes
 //
@@ -21,8 +21,8 @@
 // # What cannot be detected
 //
 //   - Without a key, the recomputation of the chain by a user who can write the files.
-//   - With a key, the restoration of all files to an earlier state. The server's log has the number and hash of the last line when a Log is
-//     opened and closed, for comparison.
+//   - With a key, the restoration of all files to an earlier state. For comparison, the server logs the number and hash of the last line whenever
+//     it opens or closes a Log.
 //   - The removal of the lines of the last second before a power failure, if they were not yet recorded in the .head file.
 package audit
 
@@ -97,7 +97,7 @@ type Log struct {
 	closed bool
 }
 
-// line holds the fields of a line on which the line after it depends.
+// line holds those fields of a line of the log on which the next line depends.
 type line struct {
 	Seq  int64  `json:"seq"`
 	Hash string `json:"hash"`
@@ -134,7 +134,7 @@ func (l *Log) Append(e Event) error {
 	return nil
 }
 
-// Ready returns nil if the file can be written. After a failure it tries to write.
+// Ready returns nil if the file can be written. If the last write failed, Ready tries again.
 func (l *Log) Ready() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -228,7 +228,7 @@ func lock(f *os.File) error {
 	}
 }
 
-// within opens the file, finds its end, and calls do with it.
+// within opens the file of the log, finds the end of the file, and calls do with the file.
 func (l *Log) within(head *os.File, do func(*os.File) error) error {
 	f, err := os.OpenFile(l.opt.Path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -247,8 +247,8 @@ func (l *Log) within(head *os.File, do func(*os.File) error) error {
 	return do(f)
 }
 
-// find reads the end of the file after other processes have written. If lines have disappeared, the next line continues the numbers of the last
-// known line, and find writes a gap event.
+// find reads the end of the file after other processes have written. If lines are missing at the end, find writes a gap event, whose number follows
+// that of the last known line. If the last line is incomplete, find removes it and writes a gap event too.
 func (l *Log) find(head, f *os.File, info fs.FileInfo) error {
 	found, size, err := l.end(f, info.Size())
 	if err != nil {

@@ -45,7 +45,7 @@ func firstOf(f *os.File) (int64, error) {
 	}
 	p, err := parse(text)
 	if err != nil {
-		return 1, nil //nolint:nilerr // the file is kept under some name; verifying shows what is wrong with it
+		return 1, nil //nolint:nilerr // a malformed first line counts as line 1; Verify reports what is wrong with it
 	}
 	return p.Seq, nil
 }

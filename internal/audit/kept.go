@@ -56,8 +56,8 @@ func eachLine(r io.Reader, f func(text []byte, p parsed, err error) error) error
 	}
 }
 
-// keep appends lines to the .kept file: those lines of the files old, which are about to be removed, that are not routine. After a crash during a
-// rotation, it skips the lines that the .kept file already has.
+// keep appends lines of old files to the .kept file, before these files are removed. It leaves out routine lines. After a crash during a rotation,
+// it also leaves out the lines that the .kept file already has.
 func (l *Log) keep(old []full) (k kept, err error) {
 	f, err := os.OpenFile(l.opt.Path+keptName, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -92,7 +92,7 @@ func keepOf(to *os.File, path string, k *kept) error {
 	defer from.Close()
 	return eachLine(from, func(text []byte, p parsed, err error) error {
 		if err != nil || slices.Contains(routine, p.Type) || p.Seq <= k.last {
-			return nil //nolint:nilerr // a line that is none has been there for long, and verifying has shown it
+			return nil //nolint:nilerr // a malformed line is dropped; Verify has reported it for as long as the file existed
 		}
 		if _, err := to.WriteAt(text, k.end); err != nil {
 			return err
@@ -145,7 +145,7 @@ func (v *verifier) checkKept(path string) error {
 	return nil
 }
 
-// alone checks the hash of a line without the lines around it.
+// alone checks the hash of a line, but not the link to the line before it.
 func (v *verifier) alone(p parsed) string {
 	check := v.chain
 	if !strings.HasPrefix(p.Hash, keyed) {

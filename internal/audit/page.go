@@ -14,7 +14,7 @@ import (
 // Query selects events of a log. An empty User or Type selects all.
 type Query struct {
 	User, Type string
-	Limit      int    // maximum number of events; a page for 0 has none
+	Limit      int    // maximum number of events; 0 selects none
 	Cursor     string // Page.Next of the previous page; empty for the first page
 }
 
@@ -84,8 +84,8 @@ func (p *Page) read(path string, q Query) error {
 	return nil
 }
 
-// readFile reads one file backwards from end, or from the end of the file if end is negative. It skips the file if its first line comes after from.
-// It reports whether the page is full.
+// readFile reads one file backwards from end, or from the end of the file if end is negative. If from is not negative, it skips a file whose first
+// line has a number above from. It reports whether the page is full.
 func (p *Page) readFile(f *os.File, q Query, from int64, end *int64, left *int) (done bool, err error) {
 	first, err := firstOf(f)
 	if err != nil || from >= 0 && first > from {
@@ -110,7 +110,7 @@ func (p *Page) readFile(f *os.File, q Query, from int64, end *int64, left *int) 
 			return false, err
 		}
 		*left -= len(text)
-		if begin > 0 { // the first line is incomplete
+		if begin > 0 { // the beginning of the block may be the rest of a line
 			cut := bytes.IndexByte(text, '\n') + 1
 			if cut == 0 || cut == len(text) { // a line that is too long is skipped
 				at = begin

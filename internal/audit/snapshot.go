@@ -7,9 +7,9 @@ import (
 	"os"
 )
 
-// Snapshot calls add with each file of a log, the oldest first. All files have the state of the same moment. suffix is what the file's name has
-// after the log's name. file is the path of the file, or of a copy in the directory scratch. Other processes can continue to append. If there is
-// no log, Snapshot does nothing.
+// Snapshot calls add with each file of a log, the oldest first. All files are from the same moment. suffix is the part of the file's name that
+// follows the name of the log. file is the path of the file, or of a copy in the directory scratch. Other processes can continue to append. If
+// there is no log, Snapshot does nothing.
 func Snapshot(path, scratch string, add func(suffix, file string) error) error {
 	if _, err := os.Stat(path + headName); errors.Is(err, fs.ErrNotExist) {
 		return nil

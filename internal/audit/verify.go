@@ -22,7 +22,7 @@ type Report struct {
 	Kept    int64  `json:"kept"`  // number of lines of removed files in the .kept file
 	Last    int64  `json:"last"`
 	Hash    string `json:"hash"`    // hash of the last line, for comparison with one that was noted elsewhere
-	Unkeyed int64  `json:"unkeyed"` // number of lines with a hash without a key, although a key is configured now
+	Unkeyed int64  `json:"unkeyed"` // number of lines whose hash was made without a key, although a key is configured now
 	Gaps    int64  `json:"gaps"`    // number of lines that report lost or missing events
 	// Problem is the first problem, or empty; File and Line are its place.
 	Problem string `json:"problem,omitempty"`
@@ -61,7 +61,7 @@ func (r *Report) Summary(path string) string {
 
 // verifier checks the files of a log in order.
 type verifier struct {
-	ctx    context.Context //nolint:containedctx // a verifier is one call
+	ctx    context.Context //nolint:containedctx // a verifier exists for one call of Verify
 	chain  chain
 	report Report
 	prev   line

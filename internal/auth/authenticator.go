@@ -31,7 +31,8 @@ type Authenticator struct {
 	closed atomic.Bool // set once a key exists; keys are never deleted
 }
 
-// Open reports whether there is neither a key nor an Issuer. It asks the store until there is a key, because another process may create it.
+// Open reports whether there is neither a key nor an Issuer. Until a key exists, each call of Open asks the store, because another process may
+// create a key.
 func (a *Authenticator) Open(ctx context.Context) (bool, error) {
 	switch {
 	case a.Issuer != nil || a.closed.Load():
@@ -46,8 +47,8 @@ func (a *Authenticator) Open(ctx context.Context) (bool, error) {
 	return !made && err == nil, err
 }
 
-// Authenticate returns the sender of the request. Errors wrap ErrUnauthenticated, ErrForbidden or ErrUnavailable, or come from the store,
-// and never contain the credential. With an error, the Identity has at most the Principal of a known credential.
+// Authenticate returns the sender of the request. Errors wrap ErrUnauthenticated, ErrForbidden or ErrUnavailable, or come from the store, and never
+// contain the credential. If there is an error, the Identity is empty except for the Principal, which is set if the credential is known.
 func (a *Authenticator) Authenticate(ctx context.Context, r *http.Request) (Identity, error) {
 	open, err := a.Open(ctx)
 	if err != nil {

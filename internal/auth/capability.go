@@ -50,7 +50,8 @@ const (
 
 var base64url = base64.RawURLEncoding
 
-// NewCapabilities returns capabilities with the lifetime ttl. They are valid in every process with the same secret; without a secret, only in this process.
+// NewCapabilities returns Capabilities that issue tokens with the lifetime ttl. The tokens are valid in every process with the same secret. Without a
+// secret, they are valid only in this process.
 func NewCapabilities(secret []byte, ttl time.Duration) (*Capabilities, error) {
 	switch {
 	case len(secret) == 0:

@@ -1,5 +1,5 @@
-// Package auth authenticates requests and decides what their senders may do: API keys, JWTs of an OpenID Connect issuer, roles,
-// capabilities of runs, and rate limits. It does not know tasks or tools.
+// Package auth authenticates the senders of requests, by API keys, JWTs of an OpenID Connect issuer, and capabilities of runs. It decides what the
+// senders may do, by roles and rate limits. It does not know tasks or tools.
 package auth
 
 import (

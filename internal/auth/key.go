@@ -65,8 +65,8 @@ func checkKey(value string) error {
 	return nil
 }
 
-// hashKey returns the hash by which the store finds a key. A slow password hash would only slow requests down, because no one can try 2^190
-// values. The lookup need not take constant time: leaked hashes of guesses lead no closer to a valid value.
+// hashKey returns the hash by which the store finds a key. A slow password hash would only slow requests down, because no one can try 2^190 values.
+// The lookup need not take constant time: its duration may reveal something about the hash of a guess, but that leads no closer to a valid value.
 func hashKey(value string) []byte {
 	sum := sha256.Sum256([]byte(value))
 	return sum[:]

@@ -101,7 +101,7 @@ func (k *Keys) Revoke(ctx context.Context, id string) error {
 }
 
 // Authenticate returns the identity of a key's holder. An error wraps ErrUnauthenticated or comes from the store, and never contains the
-// value. With an error, the Identity has the id of a known key, for the log.
+// value. If there is an error and the key is known, the Identity has the id of the key, for the log.
 func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error) {
 	if err := checkKey(value); err != nil {
 		return Identity{}, fmt.Errorf("%w: %w", ErrUnauthenticated, err)
@@ -123,7 +123,7 @@ func (k *Keys) Authenticate(ctx context.Context, value string) (Identity, error)
 	return Identity{Principal: key.ID, User: key.User, Roles: key.roles()}, nil
 }
 
-// roles returns the roles of a key that this version knows.
+// roles returns the roles of a key, without roles that this version does not know.
 func (k *Key) roles() (roles []Role) {
 	for _, name := range k.Roles {
 		if role, err := ParseRole(name); err == nil { // a later version may have more roles
@@ -133,8 +133,9 @@ func (k *Key) roles() (roles []Role) {
 	return roles
 }
 
-// Roles returns the current roles of a principal who asked for work earlier, when they had the roles in had. An API key has its current
-// roles, or nil if it is no longer accepted. Other principals keep the roles in had, because no change of theirs is reported.
+// Roles returns the current roles of a principal. The argument had contains the roles that the principal had when it requested work. For an API
+// key, Roles returns the roles of the key, or nil if the key is no longer accepted. For other principals it returns had, because the harness does
+// not learn of changes to their roles.
 func (k *Keys) Roles(ctx context.Context, principal string, had []Role) ([]Role, error) {
 	if !strings.HasPrefix(principal, keyIDPrefix) {
 		return had, nil

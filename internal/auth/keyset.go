@@ -88,7 +88,7 @@ func (s *keySet) find(ctx context.Context, h jose.Header) ([]jose.JSONWebKey, er
 	return nil, refuse("the issuer has no such key")
 }
 
-// match returns the keys that fit a header; none if they are older than most.
+// match returns the keys that fit a header. If the age of the keys has reached most, it returns none.
 func (s *keyState) match(h jose.Header, most time.Duration) (out []jose.JSONWebKey) {
 	if time.Since(s.fetched) >= most {
 		return nil
@@ -118,7 +118,7 @@ func fits(k jose.JSONWebKey, algorithm string) bool {
 	}
 }
 
-// refresh fetches the keys, unless a fetch ended a moment ago.
+// refresh fetches the keys, unless the last fetch ended less than fetchPause ago.
 func (s *keySet) refresh() (any, error) {
 	next := *s.state.Load()
 	if time.Since(next.tried) < fetchPause {

@@ -39,8 +39,8 @@ func NewLimiter(max int, window time.Duration) (*Limiter, error) {
 	return &Limiter{gcra: gcra}, nil
 }
 
-// Allow counts a request of a caller. limit is the number of requests allowed at once, and remaining is how many of them are left. after is the
-// time to wait: until the next request if this one is not ok, otherwise until remaining equals limit again.
+// Allow counts a request of a caller. limit is the number of requests allowed at once, and remaining is how many of them are left. If ok is
+// false, after is the time until the next request is allowed. If ok is true, after is the time until remaining equals limit again.
 func (l *Limiter) Allow(caller string) (ok bool, limit, remaining int, after time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -100,7 +100,7 @@ func (l *Login) Finish(ctx context.Context, f Flow, given url.Values) (token str
 	return l.own(f, token, claims, all)
 }
 
-// own checks that an ID token was issued for this client and this login.
+// own returns an ID token and the expiry of the token. It returns an error unless the token was issued for this client and for the login f.
 func (l *Login) own(f Flow, token string, claims jwt.Claims, all map[string]any) (string, time.Time, error) {
 	nonce, _ := all["nonce"].(string)
 	party, named := all["azp"]
@@ -129,7 +129,8 @@ func (l *Login) client(ctx context.Context, redirect string) (*oauth2.Config, er
 	}, nil
 }
 
-// discover asks the issuer for its endpoints once an hour. After a failure, it asks again only after fetchPause.
+// discover returns the endpoints of the issuer. It asks the issuer if the last answer is an hour old, or if the last attempt failed and fetchPause
+// has passed since.
 func (l *Login) discover(ctx context.Context) (discovery, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -34,9 +34,9 @@ const (
 	manifestName = "harness-backup.json"
 	sumsName     = "SHA256SUMS"
 	maxManifest  = 1 << 20 // maximum size of the manifest in bytes
-	maxName      = 4 << 10 // maximum length in bytes of a name in an archive
+	maxName      = 4 << 10 // maximum length of a name in an archive, in bytes
 	// wholeFile is the maximum size of a file that is read into memory before its entry begins. The header of the entry then has the size that was
-	// read, so the copy succeeds even if the file becomes shorter meanwhile.
+	// read, so the copy succeeds even if the file becomes shorter after it was read.
 	wholeFile = 1 << 20
 	// private is the beginning of the names of files that the harness is writing or receiving; such files are left out.
 	private = ".harness-"
@@ -49,7 +49,7 @@ type Manifest struct {
 	Schema  int       `json:"schema"`  // schema version of the store; 0 if the archive has no store
 	Created time.Time `json:"created"`
 	Keys    bool      `json:"keys"` // whether the archive contains keys and secrets
-	// Personal reports whether the configuration was that of a user, and not that of a directory.
+	// Personal reports whether the configuration was the personal one of a user, and not the one of a project directory.
 	Personal bool `json:"personal,omitempty"`
 	// KeyIDs identify the keys that encrypt personal data in the store, the newest first. They reveal nothing of the keys.
 	KeyIDs []string `json:"keyIds,omitempty"`

@@ -44,7 +44,7 @@ type Reader struct {
 	sum      hash.Hash // hash of the current entry
 	name     string    // name of the current file; empty if there is none
 	last     Entry
-	again    bool // whether Next returns last again
+	again    bool // whether the next call of Next returns the entry last again
 }
 
 // NewReader returns a reader after it has read the manifest. scratch is a directory for a temporary file, as with [NewWriter]. Close must be called.
@@ -103,8 +103,8 @@ func damaged(err error) error {
 // Manifest returns the description of the archive.
 func (b *Reader) Manifest() Manifest { return b.manifest }
 
-// Next goes to the next entry. It returns io.EOF at the end of a complete archive, in which every file matches its checksum. After any other error, the
-// caller must discard everything that it has read.
+// Next goes to the next entry. At the end of the archive, it returns io.EOF if the archive is complete and every file matches its checksum. After any
+// other error, the caller must discard everything that it has read.
 func (b *Reader) Next() (Entry, error) {
 	if b.again {
 		b.again = false

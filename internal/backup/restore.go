@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// Kind says which files belong to a Place.
+// Kind is the kind of a Place. It determines which files belong to the Place.
 type Kind int
 
 // The kinds of places.
@@ -30,7 +30,8 @@ type Place struct {
 	Name string // name of the part, as in the manifest
 	Path string // absolute path
 	Kind Kind
-	// With lists the suffixes of further files, such as -wal, that are replaced together with a File. Old ones would be taken for parts of the new file.
+	// With lists the suffixes of further files, such as -wal, that are replaced together with a File. Files that are left from the old File would be
+	// taken for parts of the new one.
 	With []string
 	// Keep means that the old content stays, under a name that begins with "before-restore-".
 	Keep bool
@@ -242,7 +243,8 @@ func (s *Staged) Total() Total { return s.total }
 // Kept lists the old files and directories that stay after Commit, by their new paths.
 func (s *Staged) Kept() []string { return s.kept }
 
-// At returns the path of a staged file until Commit, or an empty string if the archive has no file for the path.
+// At returns the path of the staged file whose final path is path. The result is valid until Commit. If the archive
+// has no such file, At returns an empty string.
 func (s *Staged) At(path string) string {
 	for _, f := range s.files {
 		if f.to == path {

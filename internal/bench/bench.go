@@ -1,6 +1,6 @@
-// Package bench measures the performance budgets of the design on the machine it runs on. It measures the real runner,
-// frames, gate and journal. Only upstream servers are replaced, by servers that answer at once or after a fixed time,
-// because their time does not belong to the harness.
+// Package bench measures the quantities for which the design sets performance budgets, on the machine where it runs. It measures the real runner,
+// frames, gate and journal. Only upstream servers are replaced, by servers that answer at once or after a fixed time, because their time is not
+// time of the harness.
 package bench
 
 import (
@@ -157,7 +157,8 @@ func (b *bench) repetitions(n int) int {
 	}
 }
 
-// times measures f n times in milliseconds, after n/10 calls to warm up. It adds the unit and the times to result.
+// times measures the time of f in milliseconds, over n calls at the effort Full, after n/10 calls to warm up. It adds the unit and the times to
+// result.
 func (b *bench) times(n int, result Figure, f func() error) (Figure, error) {
 	n = b.repetitions(n)
 	all := make([]time.Duration, 0, n)

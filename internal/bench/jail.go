@@ -118,7 +118,7 @@ func (j *jailed) start(ctx context.Context, f Figure, n int) (Figure, error) {
 	})
 }
 
-// warmJail measures return 1 through the gate, with the journal in memory to exclude the disk.
+// warmJail measures runs of the program "return 1" with a warm runner. The journal is in memory, so that the time of the disk does not count.
 func (b *bench) warmJail(ctx context.Context, j *jailed, f Figure, n int) (Figure, error) {
 	pools := map[sandbox.Sandbox]*sandbox.Pool{}
 	for _, s := range []sandbox.Sandbox{j.walls, j.bare} {
@@ -140,8 +140,8 @@ func (b *bench) warmJail(ctx context.Context, j *jailed, f Figure, n int) (Figur
 	return f, err
 }
 
-// byTurns measures with walls and without, n times each. The figure is the median of the time that the walls added: in the given unit, or in percent if
-// the figure has no unit of its own.
+// byTurns measures with walls and without, n times each. The figure is the median of the time that the walls added, in the given unit. If f has no
+// unit, the figure is in percent of the time without walls.
 func (j *jailed) byTurns(f Figure, n int, unit time.Duration, measure func(sandbox.Sandbox) (time.Duration, error)) (Figure, error) {
 	var added, with, without []time.Duration
 	for i := range n + n/10 + 1 {

@@ -28,7 +28,7 @@ import (
 
 // answers is an upstream that answers every call after a fixed time.
 type answers struct {
-	gate.Servers // nil, because no figure calls its other methods
+	gate.Servers // nil, because no figure calls methods that answers does not define
 	after        time.Duration
 }
 
@@ -203,8 +203,9 @@ func (d dense) Call(context.Context, string, string, json.RawMessage, mcpclient.
 	return &mcpclient.Result{StructuredContent: d.text, Raw: d.text, Conn: 1}, nil
 }
 
-// hostileSender measures by which factor small runs of a user become slower while concurrent runs of another user receive 8 MiB of personal data
-// again and again, which the filter has to hide. Windows with and without the sender alternate, so that a busy machine slows both.
+// hostileSender measures how much slower small runs of one user become while a second user is active. Runs of the second user receive 8 MiB of
+// personal data again and again, and the filter has to hide this data. The figure is a factor. Windows with and without the second user alternate,
+// so that a busy machine slows both.
 func (b *bench) hostileSender(ctx context.Context) (Figure, error) {
 	const rounds, window, senders = 10, 300, 2
 	var err error

@@ -21,8 +21,8 @@ type Tier struct {
 	Fresh func(ctx context.Context, code string) *exec.Cmd
 }
 
-// tiers measures runs in each tier: with a ready runner, without one, and programs that compute. For comparison it measures a process of Node.js, and
-// a container that is made for one program.
+// tiers measures three kinds of runs in each tier: with a ready runner, without a ready runner, and of programs that compute. For comparison, it
+// measures a process of Node.js, and a container that is created for one program.
 func (b *bench) tiers(ctx context.Context) ([]Figure, error) {
 	var all []Figure
 	add := func(name string, measure func(Figure) (Figure, error)) error {

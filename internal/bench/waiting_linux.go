@@ -109,7 +109,7 @@ type waitingServer struct {
 	token   string
 	clients []*http.Client // clients at several addresses, because the server limits the connections of one address
 	tool    *httptest.Server
-	said    bytes.Buffer // output of the process until it listened
+	said    bytes.Buffer // output of the process before it began to listen
 
 	mu   sync.Mutex
 	free map[int]chan struct{} // channels by number of a call; each is closed when the call may be answered

@@ -44,9 +44,9 @@ func (t *Tool) params() []param {
 	return append(first, rest...)
 }
 
-// Arguments returns the input object of a call. The call has positional arguments or, if positional is empty, one input value. A single plain
-// object is the input itself, unless none of its keys is a property of the tool and the first property takes an object. Otherwise the arguments fill
-// the properties: required ones first, then the others, in the order of the schema. Trailing nulls count as missing.
+// Arguments returns the input object of a call. The call has positional arguments or, if positional is empty, one input value. A single plain object
+// is the input itself, unless the first property takes an object and no key of the object is a property of the tool. In all other cases the arguments
+// fill the properties, required properties first, each group in the order of the schema. Trailing nulls count as missing.
 func (t *Tool) Arguments(input json.RawMessage, positional []json.RawMessage) (json.RawMessage, error) {
 	if len(positional) == 0 {
 		positional = []json.RawMessage{input}
@@ -89,7 +89,7 @@ func (t *Tool) Arguments(input json.RawMessage, positional []json.RawMessage) (j
 	return t.readTexts(b.Bytes()), nil
 }
 
-// Whole decodes an object that is given as a JSON string with its text, as some clients encode an input. It returns any other value unchanged.
+// Whole decodes an input that is the JSON string of an object, as some clients send it. It returns any other value unchanged.
 func Whole(input json.RawMessage) json.RawMessage {
 	text, is := jsontext.String(input)
 	if object := bytes.TrimSpace([]byte(text)); is && len(object) > 0 && object[0] == '{' && json.Valid(object) {
@@ -98,8 +98,8 @@ func Whole(input json.RawMessage) json.RawMessage {
 	return input
 }
 
-// readTexts replaces strings in an input: if a property takes no string, but the string is the JSON of a value that it takes, the value replaces the
-// string. Some clients and models write {"limit": "5"} and {"names": "[\"a\"]"}.
+// readTexts replaces strings in an input by the values whose JSON they are. It replaces a string if the property takes no string, but takes values of
+// that type. Some clients and models write {"limit": "5"} and {"names": "[\"a\"]"}.
 func (t *Tool) readTexts(input json.RawMessage) json.RawMessage {
 	noTexts := t.get().noTexts()
 	if len(noTexts) == 0 {
@@ -123,7 +123,7 @@ func (t *Tool) readTexts(input json.RawMessage) json.RawMessage {
 	return append(out, input[done:]...)
 }
 
-// takes reports whether a text is the JSON of a value, but not of a string, whose type a schema takes.
+// takes reports whether a text is the JSON of a value whose type a schema takes. Strings and null do not count.
 func (t *Tool) takes(s *schema.Value, text string) bool {
 	if !json.Valid([]byte(text)) || strings.TrimSpace(text) != text {
 		return false
@@ -194,7 +194,7 @@ func isNull(raw json.RawMessage) bool {
 	return len(raw) == 0 || string(raw) == "null"
 }
 
-// isInput reports whether an object is the whole input and not the value of the first property.
+// isInput reports whether an object is the whole input. Otherwise the object is the value of the first property.
 func (t *Tool) isInput(object json.RawMessage, params []param) bool {
 	if len(params) == 0 || !accepts(t.inputSchema(), params[0].schema, "object") {
 		return true

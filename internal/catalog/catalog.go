@@ -1,13 +1,13 @@
 // Package catalog holds the tools of all connected MCP servers. Tools can be found by name and by search, and have types. SetServer takes what a
-// server offers; the caller manages the connections.
+// server lists; the caller manages the connections.
 //
 // # What is learned of answers
 //
 // If a tool has no output schema, the catalog learns the structure of its answers (Learn): kinds of values and names of fields. It keeps the name of
-// a field only if the name is made of common words or of the server's own words. Even so, a name may belong to one user only, because a server may
-// answer each user with fields that the user has named. The answers to one user do not show which names these are. So what is learned belongs to the
-// user of the answers, and View shows it to no one else. It would not help to show a name once several users have seen it: a user who guesses a name
-// would then find out that others have it. The memory for each user and for all users together is limited. If it is full, the catalog forgets the
+// a field only if the name consists of common words or of the server's own words. Even such a name may come from one user, because a server may
+// answer with fields that the user has named. One user's answers do not show which names these are. So what is learned belongs to the user who got
+// the answers, and View shows it to no one else. It would not help to show a name only after several users have seen it: a user who guesses a name
+// could find out that others have it. Memory is limited, for each user and for all users together. If a limit is reached, the catalog forgets the
 // tools whose last answer is the oldest.
 package catalog
 
@@ -39,7 +39,7 @@ type Catalog struct {
 	computing *slots.Computing              // limit on simultaneous searches of users; nil if there is none
 }
 
-// Compute sets the limit on simultaneous searches of users. It must be called before any search.
+// Compute sets the limit on simultaneous searches of users. The caller must call Compute before any search.
 func (c *Catalog) Compute(turns *slots.Computing) { c.computing = turns }
 
 // New returns an empty catalog.
@@ -50,7 +50,7 @@ func New() *Catalog {
 	return c
 }
 
-// Changed returns a channel that the next change closes. Reads after the call see all changes that were made before.
+// Changed returns a channel that the next change closes. Reads after this call see all changes that were made before it.
 func (c *Catalog) Changed() <-chan struct{} { return *c.changed.Load() }
 
 // SetServer adds a server or replaces it, in one step. The server must have a name.
@@ -121,8 +121,8 @@ func (c *Catalog) Module(server string) (frame.Module, error) {
 	}, nil
 }
 
-// Problems returns the faults of servers that change how programs can name tools: names that give the same identifier, tools that are listed twice,
-// tool names that are left out, and full names that are not unique.
+// Problems returns the faults that change how programs can name tools. Such faults are names that lead to the same identifier, tools that are listed
+// twice, tool names that are left out, and full names that are not unique.
 func (c *Catalog) Problems() []string { return slices.Clone(c.now.Load().problems) }
 
 // entry holds what depends on one server alone. It is reused unchanged when another server changes.
@@ -136,8 +136,8 @@ type entry struct {
 	problems   []string
 	segment    func() *search.Segment
 	pairs      func() []pairs           // letter pairs of the full names, for suggestions
-	declared   atomic.Pointer[declared] // last declaration without anything learned; nil if none was made
-	learned    atomic.Pointer[declared] // last declaration with what is learned of one user; nil if none was made
+	declared   atomic.Pointer[declared] // last declaration without learned shapes; nil if none was made
+	learned    atomic.Pointer[declared] // last declaration with the learned shapes of one user; nil if none was made
 }
 
 func newEntry(s Server) *entry {
@@ -228,7 +228,7 @@ type member struct {
 	*entry
 	identifier string
 	folds      []string
-	toolFolds  []string // folds, and the folded aliases of the server: its tools are found by each of them together with the tool's folded name
+	toolFolds  []string // folded names and aliases of the server; any of them, followed by the folded name of a tool, finds the tool
 }
 
 // snapshot is one state of the catalog; it never changes. It contains no map of all tools, so that a change is cheap even if there are many tools.

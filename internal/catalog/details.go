@@ -27,19 +27,19 @@ type Details struct {
 	Destinations []destination.Destination `json:"destinations,omitempty" doc:"Arguments that say where a call sends something: what rules with destinations: default are about."`
 }
 
-// View is a catalog together with what was learned of the answers to one user. It is safe for concurrent use.
+// View is a catalog together with what is learned from the answers to one user. It is safe for concurrent use.
 type View struct {
 	*Catalog
 	user string
 }
 
-// For returns the catalog as a user sees it, with what is learned of answers to that user. Without a user it shows nothing learned.
+// For returns the catalog as a user sees it, with what is learned from the answers to that user. If user is empty, the view shows nothing learned.
 func (c *Catalog) For(user string) View { return View{c, user} }
 
-// learned returns what is learned of the answers of a tool to the view's user, or nil.
+// learned returns what is learned from a tool's answers to the user of the view, or nil.
 func (v View) learned(t *Tool) *published { return v.shapes.find(v.user, t) }
 
-// signature returns the signature of a tool, with what is learned of its answers.
+// signature returns the signature of a tool, with the learned type of its answers if there is one.
 func (v View) signature(t *Tool) string {
 	if l := v.learned(t); l != nil {
 		return l.signatureOf(t)

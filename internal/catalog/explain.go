@@ -44,7 +44,7 @@ type problem struct {
 	err  *jsonschema.ValidationError
 }
 
-// number returns the number of problems that the error stands for.
+// number returns the number of problems that are behind one error: a single error can report several properties.
 func (p problem) number() int {
 	switch k := p.err.ErrorKind.(type) {
 	case *kind.Required:
@@ -103,7 +103,7 @@ func (x *explainer) gather(e *jsonschema.ValidationError) {
 		alternatives = len(k.Subschemas) == 0
 	}
 	if alternatives {
-		// If all alternatives but one want another JSON type, that one was meant, and its errors are the problem.
+		// If all alternatives but one require another JSON type or constant, the remaining alternative was meant, and its errors are the problem.
 		var meant []*jsonschema.ValidationError
 		for _, cause := range e.Causes {
 			if !x.otherType(cause, e.InstanceLocation) {
@@ -202,7 +202,8 @@ func firstSorted(names []string) []string {
 	return names[:min(len(names), maxProblems)]
 }
 
-// otherType reports whether an error means that the value itself has another JSON type or is another constant.
+// otherType reports whether an error is about the type or constant of the value at the location: the schema requires another JSON type or constant,
+// or admits no value.
 func (x *explainer) otherType(e *jsonschema.ValidationError, location []string) bool {
 	if !slices.Equal(e.InstanceLocation, location) {
 		return false
@@ -274,7 +275,7 @@ func (x *explainer) property(at *schema.Value, name string) string {
 	return text
 }
 
-// misspelt looks for a property of the input that the schema does not know and that resembles the missing one.
+// misspelt returns a hint if the input has an unknown property whose name resembles the name of a missing property.
 func (x *explainer) misspelt(e *jsonschema.ValidationError, at *schema.Value, missing string) string {
 	object, ok := x.value(e.InstanceLocation).(map[string]any)
 	if x.suggested++; !ok || x.suggested > maxSuggested || len(object) > maxSimilar {

@@ -27,9 +27,9 @@ const (
 // maxHitText is the maximum length in bytes of a description in a hit; Details contains the whole description.
 const maxHitText = 240
 
-// Search finds tools for a request in words, the best first. A request of several steps gets tools for each step. A limit of 0 means 10, and the
-// maximum is 100. If ctx has ended, Search returns nil. A search of a user prefers tools that the user's programs called after earlier searches, and
-// is itself remembered.
+// Search finds tools for a request in words, the best first. For a request of several steps, there are tools for each step. A limit of 0 means 10,
+// and the maximum is 100. If ctx has ended, Search returns nil. A search for a user prefers the tools that the user's programs called after earlier
+// searches. The search itself is remembered for later ones.
 func (c *Catalog) Search(ctx context.Context, user, query string, limit int) []Hit {
 	if ctx.Err() != nil {
 		return nil

@@ -22,11 +22,11 @@ type Learned struct {
 }
 
 const (
-	// maxLearnedAnswer is the maximum size in bytes of an answer that is learned from.
+	// maxLearnedAnswer is the maximum size in bytes of an answer; nothing is learned from a larger one.
 	maxLearnedAnswer = 64 << 10
 	// settled is the number of answers after which a different answer counts as drift.
 	settled = 5
-	// maxDrift is the maximum number of differences that are remembered of one tool.
+	// maxDrift is the maximum number of differences that are kept for one tool.
 	maxDrift = 8
 	// After more than 32 answers without a difference (certain), only one answer in 8 is examined (sparse).
 	certain, sparse = 32, 8
@@ -47,7 +47,7 @@ type learned struct {
 
 	now atomic.Pointer[published] // part that readers see; nil if nothing is learned
 
-	places int  // size that shapes has counted; guarded by shapes.mu
+	places int  // size of this value, as counted by shapes; guarded by shapes.mu
 	gone   bool // shapes has forgotten this value; guarded by shapes.mu
 }
 
@@ -58,7 +58,7 @@ type published struct {
 	signature atomic.Pointer[signature]
 }
 
-// signature is a cached signature. tool is the value that it was made for; a new listing has a new value.
+// signature is a cached signature. tool is the Tool value that the signature was made for; a new listing makes new Tool values.
 type signature struct {
 	tool *Tool
 	text string
@@ -81,9 +81,9 @@ func definitionOf(t *Tool) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Learn learns the structure of an answer that a tool gave a user. The answer is the value that programs get, in which personal data is hidden. Learn
-// keeps no value, and no key that may be data. What it learns is shown to the same user only. It returns how the answer differs from earlier ones. It
-// learns nothing without a user, and nothing of a tool that declares its answers.
+// Learn learns the structure of an answer that a tool gave a user, and returns how the answer differs from earlier ones. The answer is the value that
+// programs get, in which personal data is hidden. Learn keeps no value, and no key that may be data. What it learns is shown to the same user only.
+// It learns nothing if user is empty, or if the tool declares its answers.
 func (c *Catalog) Learn(user string, t *Tool, answer json.RawMessage) (drift []string) {
 	if user == "" || len(answer) > maxLearnedAnswer || !t.learns() {
 		return nil

@@ -123,8 +123,7 @@ func (c *Catalog) Answer(ctx context.Context, user, name string, args json.RawMe
 	return nil, fmt.Errorf("unknown catalog call %q", shown(name))
 }
 
-// answerSearch returns the tools that it finds in the requested detail: their names for "name", their Details for "full", and hits for any other
-// detail.
+// answerSearch searches for tools. For the detail "name" it returns their full names, for "full" their Details, and for any other detail the hits.
 func (c *Catalog) answerSearch(ctx context.Context, user, query string, limit int, detail string) (any, error) {
 	hits := c.Search(ctx, user, query, limit)
 	switch detail {

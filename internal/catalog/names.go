@@ -9,8 +9,9 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// identifiers gives every name of a sorted list a unique identifier. A name that is a valid identifier stays as it is. If several other names come to
-// the same identifier, each gets a number. The identifier without a number could mean any of them, so it names none. problems lists these names.
+// identifiers gives every name of a sorted list a unique identifier. A name that is a valid identifier stays as it is. Any other name gets the
+// identifier that it is turned into, with a number if several names are turned into the same one: without the number, the identifier could mean any
+// of them. problems has a text for each such identifier.
 func identifiers(names []string) (ids map[string]string, problems []string) {
 	groups := map[string][]string{} // names by identifier
 	for _, n := range names {

@@ -27,7 +27,8 @@ type anyText string
 func (p anyText) String() string        { return string(p) }
 func (anyText) MatchString(string) bool { return true }
 
-// pattern compiles a pattern of the schema, or, once the schema is compiled, a pattern that is a value of an input.
+// pattern compiles a regular expression. While the schema is compiled, the expression is a pattern of the schema. After that it is a value of an
+// input, for which the schema requires a regular expression.
 func (v *validator) pattern(p string) (jsonschema.Regexp, error) {
 	if v.compiled != nil {
 		if complexity(p) > maxInputPattern {

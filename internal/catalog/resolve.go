@@ -74,13 +74,13 @@ func shown(name string) string {
 // neither letters nor digits, and accepts identifiers in place of names. The error is an *UnknownError, *HeldError or *AmbiguousError.
 func (c *Catalog) Resolve(name string) (*Tool, error) { return c.ResolveIn("", name) }
 
-// ResolveIn finds a tool by its server and by its name or function name there, with the same tolerance as Resolve. Without a server it does the same
-// as Resolve.
+// ResolveIn finds a tool by its server and by its name or function name in that server, with the same tolerance as Resolve. If server is empty, it
+// does the same as Resolve.
 func (c *Catalog) ResolveIn(server, tool string) (*Tool, error) {
 	return c.now.Load().resolveIn(server, tool)
 }
 
-// ResolveServer finds a server's exact name. The error is an *UnknownError or *AmbiguousError.
+// ResolveServer returns the exact name of the server that a name stands for. The error is an *UnknownError or *AmbiguousError.
 func (c *Catalog) ResolveServer(name string) (string, error) {
 	e, err := c.now.Load().resolveServer(name)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *snapshot) folded(fold string) (fits []candidate) {
 	return fits
 }
 
-// likeness returns how well the parts of a name fit a candidate. It returns 0 if the name is not split by "__" where the candidate is.
+// likeness returns how well the parts of a name fit a candidate. It returns 0 if the name has no "__" between its server part and its tool part.
 func (c candidate) likeness(name string) int {
 	left := c.split
 	tool := strings.IndexFunc(name, func(r rune) bool {
@@ -183,7 +183,7 @@ func (c candidate) likeness(name string) int {
 		exactness(c.tool.Name, c.tool.Function(), func(part string) bool { return strings.HasSuffix(name, "__"+part) })
 }
 
-// exactness returns 2 if stands accepts the exact name, 1 if it accepts the identifier, and 0 otherwise.
+// exactness returns 2 if the function stands accepts the exact name, 1 if stands accepts only the identifier, and 0 otherwise.
 func exactness(name, identifier string, stands func(string) bool) int {
 	switch {
 	case stands(name):
@@ -265,7 +265,7 @@ func only(name string, fits []*Tool) (*Tool, error) {
 	}
 	names := fullNames(fits)
 	if names[0] == names[1] {
-		// Tool "b__c" of server "a" and tool "c" of server "a__b": only ResolveIn tells them apart.
+		// Tool "b__c" of server "a" and tool "c" of server "a__b" have the same full name. Only ResolveIn tells them apart.
 		return nil, &AmbiguousError{Name: name, Candidates: []string{candidates(fits)}}
 	}
 	return nil, &AmbiguousError{Name: name, Candidates: names}

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// keepShapesEvery is the minimum interval between writes of what was learned of answers.
+	// keepShapesEvery is the minimum interval between writes of what is learned.
 	keepShapesEvery = 5 * time.Second
 	// maxShapes is the maximum size of the file in bytes.
 	maxShapes = 32 << 20
-	// shapesVersion is the version of the file. Version 1 did not contain the users of the answers.
+	// shapesVersion is the version of the file. In version 1, the entries did not name the user who got the answers.
 	shapesVersion = 2
 )
 
-// keptShapes is the content of the file with what was learned of answers.
+// keptShapes is the content of the file with what is learned from answers.
 type keptShapes struct {
 	Version int         `json:"version"`
 	Tools   []KeptShape `json:"tools"`
 }
 
-// ShapeFile keeps what a catalog learns from answers in a file. Its methods are safe for concurrent use.
+// ShapeFile keeps in a file what a catalog learns from answers. Its methods are safe for concurrent use.
 type ShapeFile struct {
 	catalog *Catalog
 	file    string
@@ -39,9 +39,9 @@ type ShapeFile struct {
 	end     func()
 }
 
-// KeepShapes reads from a file what earlier processes learned of the answers of known servers. Until Close it writes what this process learns to the
-// same file. Entries that cannot be read, or that name no user, are learned again. Several processes may share one file: what one of them learned of
-// a user and a tool stays, within the limits of one process.
+// KeepShapes reads from a file what earlier processes learned from the answers of known servers. It writes to the same file what this process learns,
+// until Close. A file that cannot be read, and entries that are invalid or name no user, are ignored, so their shapes are learned again. Several
+// processes may share one file: a write keeps the entries of the other processes. The limits for one process also apply to the file.
 func (c *Catalog) KeepShapes(file string, known func(server string) bool, logger *slog.Logger) *ShapeFile {
 	s := &ShapeFile{catalog: c, file: file, logger: logger}
 	kept, err := readShapes(file)
@@ -77,7 +77,7 @@ func (c *Catalog) KeepShapes(file string, known func(server string) bool, logger
 	return s
 }
 
-// Close writes what has changed, and ends the writing.
+// Close writes the changes since the last write, and stops writing.
 func (s *ShapeFile) Close() { s.end() }
 
 func readShapes(file string) ([]KeptShape, error) {
@@ -148,7 +148,7 @@ func (s *ShapeFile) merge() error {
 	return disk.Replace(s.file, raw, 0o600)
 }
 
-// Learn learns from a tool's answer to a user what the answers of the tool look like. It logs differences from earlier answers.
+// Learn learns the structure of a tool's answer to a user. It logs how the answer differs from earlier ones.
 func (s *ShapeFile) Learn(ctx context.Context, user string, tool *Tool, value json.RawMessage) {
 	if drift := s.catalog.Learn(user, tool, value); len(drift) > 0 {
 		s.logger.InfoContext(ctx, "a tool answered in another shape than before", "tool", tool.FullName(), "differences", drift)

@@ -10,15 +10,15 @@ import (
 	"mcp-code-exec-harness/internal/catalog/shape"
 )
 
-// Limits of the learned shapes, in places of shapes (shape.Shape.Size). A place takes about half a kilobyte of memory. Beyond a limit, the tools whose
-// last answer is the oldest are forgotten.
+// Limits of the learned shapes, counted in places (shape.Shape.Size). A place takes about half a kilobyte of memory. If a limit is exceeded, the
+// tools whose last answer is the oldest are forgotten.
 const (
 	maxUserPlaces = 16_000 // maximum number of places of one user
 	maxPlaces     = 64_000 // maximum number of places of all users
 	toolPlaces    = 4      // places that a tool counts for in addition to its shape
 )
 
-// KeptShape is what was learned of one tool's answers to one user, in the form that is kept across restarts.
+// KeptShape is what is learned from one tool's answers to one user, in the form that is kept across restarts.
 type KeptShape struct {
 	User       string       `json:"user"`
 	Server     string       `json:"server"`
@@ -35,14 +35,14 @@ type shapeKey struct{ user, server, tool, definition string }
 
 func (k *KeptShape) key() shapeKey { return shapeKey{k.User, k.Server, k.Tool, k.Definition} }
 
-// shapes holds the learned shapes of all users. What is learned of answers to one user is shown to that user only, because the names of fields may
-// come from the user's own data. The zero value is ready for use.
+// shapes holds the learned shapes of all users. A shape is shown only to the user who got the answers, because the names of fields may come from the
+// user's own data. The zero value is ready for use.
 type shapes struct {
 	mu        sync.Mutex
 	users     map[string]*shapesOf
 	order     list.List // *shapesOf values, the one with the latest answer first
 	places    int
-	revisions int64 // last revision that was given to a server of a user
+	revisions int64 // latest revision that any learnedServer got
 	change    chan struct{}
 }
 
@@ -56,7 +56,7 @@ type shapesOf struct {
 	places  int
 }
 
-// learnedServer describes what a user has learned of one server.
+// learnedServer describes what is learned from one server's answers to one user.
 type learnedServer struct {
 	tools    int   // number of the server's tools in shapesOf.tools
 	revision int64 // number that differs after each change
@@ -64,7 +64,7 @@ type learnedServer struct {
 
 func toolKey(server, tool string) string { return server + "\x00" + tool }
 
-// find returns what is learned of a tool's answers to a user, or nil.
+// find returns what is learned from a tool's answers to a user, or nil.
 func (s *shapes) find(user string, t *Tool) *published {
 	if user == "" || !t.learns() {
 		return nil
@@ -79,7 +79,8 @@ func (s *shapes) find(user string, t *Tool) *published {
 	return nil
 }
 
-// revisionOf returns a number that differs after each change of what a user has learned of a server. It returns 0 if nothing is learned.
+// revisionOf returns a number that differs after each change of what is learned from a server's answers to a user. It returns 0 if nothing is
+// learned.
 func (s *shapes) revisionOf(user, server string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +90,8 @@ func (s *shapes) revisionOf(user, server string) int64 {
 	return 0
 }
 
-// use returns what is known of a tool's answers to a user, and records that there is a new answer. A tool with a new definition starts without a
-// shape.
+// use returns what is learned from a tool's answers to a user, and marks it as the one with the latest answer. A tool with a new definition starts
+// without a shape.
 func (s *shapes) use(user string, t *Tool) *learned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +108,7 @@ func (s *shapes) use(user string, t *Tool) *learned {
 	return s.add(&learned{user: user, server: t.Server, tool: t.Name, definition: t.get().definition()})
 }
 
-// add adds a tool of a user as the one with the latest answer. s.mu must be held, here and in the functions that add calls.
+// add inserts l as the value with the latest answer. The caller holds s.mu, and so does every caller of resize, revise and forget.
 func (s *shapes) add(l *learned) *learned {
 	u := s.users[l.user]
 	if u == nil {
@@ -128,7 +129,7 @@ func (s *shapes) add(l *learned) *learned {
 	return l
 }
 
-// grown counts the size of a shape after an answer. news reports that the answer has changed what readers see.
+// grown counts the size of a shape again after an answer. news reports that the answer has changed the part that readers see.
 func (s *shapes) grown(l *learned, news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +148,7 @@ func (s *shapes) grown(l *learned, news bool) {
 	}
 }
 
-// resize counts the size of a shape, and forgets the oldest shapes if the limits are exceeded.
+// resize counts the size of a shape again, and forgets the oldest shapes if the limits are exceeded.
 func (s *shapes) resize(l *learned) {
 	u := s.users[l.user]
 	grown := toolPlaces + l.shape.Size() - l.places
@@ -166,7 +167,7 @@ func (s *shapes) revise(u *shapesOf, server string) {
 	u.servers[server].revision = s.revisions
 }
 
-// forget removes what is known of one tool.
+// forget removes what is learned from the answers of one tool to one user.
 func (s *shapes) forget(u *shapesOf, e *list.Element) {
 	l := e.Value.(*learned)
 	l.gone = true

@@ -20,7 +20,7 @@ type Server struct {
 	Description  string
 	Instructions string // the server's own advice on how to use its tools
 	Tools        []Tool
-	Aliases      []string // further names of the server: they find a tool when joined with its name by any separator
+	Aliases      []string // further names of the server; an alias, any separator and the name of a tool together find the tool
 	Held         []string // names of tools that are held for review; they resolve to a *HeldError
 }
 
@@ -34,7 +34,7 @@ type Tool struct {
 	OutputSchema json.RawMessage // JSON Schema of structuredContent; empty if unknown
 	Annotations  Annotations
 
-	derived *derived // values computed from the definition; nil for a tool outside of a catalog, for which get computes them at each use
+	derived *derived // values computed from the definition; nil for a tool outside of a catalog: get then computes them at each use
 }
 
 // derived holds what follows from a tool's definition; each part is computed at its first use.
@@ -49,8 +49,8 @@ type derived struct {
 	validator func() *validator
 	// destinations returns the arguments that say where a call sends something.
 	destinations func() []destination.Destination
-	// definition returns the digest of the definition that shapes of answers are learned for. undeclared reports whether the server does not declare the
-	// answers.
+	// definition returns a digest of the parts of the definition that learned shapes depend on. undeclared reports whether the server does not
+	// declare the answers.
 	definition func() string
 	undeclared func() bool
 	words      func() shape.Words // words of the server's own names; nil in a tool outside of a catalog
@@ -134,8 +134,7 @@ func (t *Tool) findTypes() types {
 	return types{input, answer}
 }
 
-// Types returns the types of the tool's input and of its answer, as they are declared to programs. Without a schema, a type says nothing about its
-// values.
+// Types returns the types of the tool's input and of its answer, as they are declared to programs. If there is no schema, the type admits any value.
 func (t *Tool) Types() (input, answer dts.Type) {
 	of := t.get().types()
 	return of.input, of.answer
@@ -179,7 +178,7 @@ func parse(raw json.RawMessage) *schema.Value {
 	return v
 }
 
-// declared returns the tool in the form that declarations need. l is what is learned of its answers, or nil.
+// declared returns the tool in the form that declarations need. l is what is learned from the tool's answers, or nil.
 func (t *Tool) declared(l *published) dts.Tool {
 	doc := cmp.Or(t.Description, t.title())
 	var notes []string

@@ -8,16 +8,16 @@ import (
 	"mcp-code-exec-harness/internal/catalog/search"
 )
 
-// Limits of what is remembered of the use of tools. All of it is in memory.
+// Limits of the record of tool calls, which is only in memory.
 const (
 	maxUsageUsers = 1000 // maximum number of users; the user with the oldest search is forgotten
-	maxUsageWords = 400  // maximum number of words of one user; beyond it counts below 1 are dropped, and all others are halved
+	maxUsageWords = 400  // maximum number of words of one user; if there are more, halve makes room
 	maxUsageTools = 8    // maximum number of tools of one word
 	usageWindow   = 30 * time.Minute
 )
 
-// usage records which tools users called after searches. What is learned of one user is never used for another. Of a search, only the stems of words
-// are kept, by the steps of the request.
+// usage records which tools users called after searches. What is learned from one user's calls is never used for another user. Only the stems of a
+// search's words are kept, grouped by the steps of the request.
 type usage struct {
 	mu    sync.Mutex
 	users map[string]*habits
@@ -108,7 +108,7 @@ func (h *habits) halve() {
 			delete(h.words, word)
 		}
 	}
-	for word := range h.words { // maps are iterated in random order, so the dropped words are random ones, however frequent they are
+	for word := range h.words { // the order of iteration is random, so random words are dropped, even frequent ones
 		if len(h.words) <= maxUsageWords {
 			return
 		}
@@ -116,7 +116,7 @@ func (h *habits) halve() {
 	}
 }
 
-// favours returns the tools that a user called after searches with the words of a step, with weights of at most 1.
+// favours returns the weights of the tools that a user called after searches with the words of a step, by full name. A weight is at most 1.
 func (u *usage) favours(user string, step []string) map[string]float32 {
 	u.mu.Lock()
 	defer u.mu.Unlock()

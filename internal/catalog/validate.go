@@ -126,8 +126,8 @@ func (refuse) Load(string) (any, error) {
 	return nil, errors.New("references to other documents are not followed")
 }
 
-// check returns what does not fit, in words, or nothing if everything fits. admit waits for a slot for an expensive check. If ctx ends, an expensive
-// check continues in its slot until it ends by itself, after at most about maxWork units.
+// check returns what does not fit, in words, or nothing if everything fits. Before an expensive check it calls admit, which waits for a slot. If ctx
+// ends, an expensive check continues in its slot until it is done, which takes at most about maxWork units.
 func (v *validator) check(ctx context.Context, input json.RawMessage, admit func() (func(), error)) ([]string, error) {
 	if exceeds(input, maxInputValues) {
 		return nil, nil

@@ -11,7 +11,7 @@ import (
 // The work of a validation is estimated before it begins, because the library cannot be stopped. A unit is about 100 ns.
 const (
 	maxWork   = 3_000_000 // maximum work of one validation; more is refused
-	smallWork = 50_000    // maximum work of a validation that does not wait for a slot
+	smallWork = 50_000    // maximum work of a small validation, which needs no slot
 	ruleWork  = 8         // work of applying one schema to one value, including an error that says what is wrong
 )
 
@@ -26,7 +26,7 @@ type work struct {
 	unknown bool
 }
 
-// position is where a schema is applied.
+// position is the place at which a schema is applied to a value.
 type position struct {
 	same        []*jsonschema.Schema // schemas above this one that apply to the same value
 	depth       int                  // depth of the value in the input

@@ -66,7 +66,8 @@ func (r *approvalArg) find(ctx context.Context, a *app, h harness) (approval.Req
 	return request, r.explain(a, err)
 }
 
-// shown returns a request with everything that is shown to a person.
+// shown returns a request as a person sees it: with large arguments, with comparisons to what the run has read, and with the values that replace
+// tokens.
 func shown(ctx context.Context, h harness, r approval.Request) (approval.Request, error) {
 	r, err := h.Runs().Compared(ctx, r)
 	if err == nil {
@@ -78,7 +79,7 @@ func shown(ctx context.Context, h harness, r approval.Request) (approval.Request
 	return r, err
 }
 
-// explain adds to an error the store in which the ID was looked for, and the command that lists IDs.
+// explain adds advice to an error: the command that lists the waiting requests and, for an unknown ID, the store in which the ID was looked for.
 func (*approvalArg) explain(a *app, err error) error {
 	switch {
 	case errors.Is(err, approval.ErrNotFound):
@@ -104,7 +105,7 @@ func (c *approvalsShowCmd) Run(ctx context.Context, a *app, h harness) error {
 	return nil
 }
 
-// fill adds the arguments that are too large for the request. It reads them from the journal of the run.
+// fill adds arguments that are too large to be part of the request. It reads them from the journal of the run.
 func fill(ctx context.Context, h harness, r *approval.Request) error {
 	for i := range r.Calls {
 		if r.Calls[i].Args != nil || r.Calls[i].ArgsBytes == 0 {
@@ -177,7 +178,7 @@ func moved(text string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n      ") + "\n"
 }
 
-// replaced describes which token is replaced where by which value, and the consequences.
+// replaced describes a replacement: the token, its place, the value that replaces the token, and a warning about the consequences.
 func replaced(r approval.Replacement) string {
 	where := "is"
 	if r.Embedded {
@@ -292,7 +293,7 @@ func (r *approvalArg) confirm(ctx context.Context, a *app, h harness, d *approva
 	return err
 }
 
-// hintPages prints on which pages a security key can approve a request as well.
+// hintPages prints the addresses of the pages at which the request can also be approved with a security key.
 func (a *app) hintPages(ctx context.Context, h harness, r approval.Request) {
 	keys, err := h.Presence().SecurityKeys(ctx)
 	if err != nil {
@@ -312,8 +313,8 @@ func (a *app) asks() bool {
 	return a.approves || !a.flags.JSON && a.stderr.terminal != nil && a.keyboard() != nil
 }
 
-// ask has the user at a terminal decide a request. ok is false if the user leaves it undecided. ask calls deciding before it records the decision,
-// so that no other process can act on the decision before.
+// ask asks the user at a terminal to decide a request. ok is false if the user leaves the request undecided. ask calls deciding just before it
+// records the decision, so that the caller can reserve the run before anyone acts on the decision.
 func (a *app) ask(ctx context.Context, h harness, r approval.Request, deciding func()) (ok bool, err error) {
 	if r, err = shown(ctx, h, r); err != nil {
 		return false, err
@@ -409,8 +410,8 @@ func (a *app) settle(ctx context.Context, h harness, out *run.Outcome, observe f
 	return out, nil
 }
 
-// waits prints on standard error what a run waits for, and returns the error that ends the command. It explains only to the user of a terminal how to
-// continue: a program that reads the output may be an agent, which would approve its own call.
+// waits prints on standard error what a run waits for, and returns the error that ends the command. Only if standard error is a terminal, it explains
+// how to continue: a program that reads the output may be an agent, which would approve its own call.
 func (a *app) waits(r approval.Request) error {
 	fmt.Fprint(a.Stderr, preview(r))
 	if slices.ContainsFunc(r.Calls, func(c approval.Call) bool { return c.Reason == policy.Unconfirmed }) {

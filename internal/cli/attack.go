@@ -108,7 +108,7 @@ func (c *attackCmd) Run(ctx context.Context, a *app, cfg *config.Config, h catal
 	return ended(c.print(a, report), len(report.Holes) == 0)
 }
 
-// simulatedConfig returns a copy of the configuration that has simulated servers, and whose state is in the directory dir.
+// simulatedConfig returns a copy of the configuration. Its servers are the simulated ones, and its state is in the directory dir.
 func simulatedConfig(cfg *config.Config, dir string, urls map[string]string) *config.Config {
 	is := *cfg
 	is.StateDir, is.Store.URL = dir, "sqlite:"+filepath.Join(dir, "harness.db")
@@ -129,7 +129,7 @@ func simulatedConfig(cfg *config.Config, dir string, urls map[string]string) *co
 	return &is
 }
 
-// suggestedPolicy returns the policy of a configuration with additional rules before its own and with additional untrusted servers.
+// suggestedPolicy returns the policy of a configuration with two changes: the given rules precede its own, and the given servers are untrusted.
 func suggestedPolicy(cfg *config.Config, rules []policy.Rule, untrusted []string) (*policy.Policy, error) {
 	is := *cfg
 	is.MCPServers = nil

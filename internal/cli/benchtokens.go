@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/model"
 )
 
-// tokenRow compares how much of a model's context a number of upstream tools takes.
+// tokenRow compares how many tokens of a model's context a number of upstream tools takes, directly and in code mode.
 type tokenRow struct {
 	Tools  int `json:"tools"`
 	Direct int `json:"direct"` // tokens of the tools' own definitions
@@ -29,7 +29,7 @@ func benchTokens(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	sizes := make([]int, len(upstream)) // tokens of each tool, with a name such as crm123__search
+	sizes := make([]int, len(upstream)) // tokens of each tool, under a name such as crm123__search
 	for i, tool := range upstream {
 		named := *tool
 		named.Name = "crm123__" + tool.Name

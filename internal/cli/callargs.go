@@ -14,8 +14,8 @@ import (
 // maxArguments is the maximum number of bytes of the arguments of a call, and of one file with arguments.
 const maxArguments = 8 << 20
 
-// callArgs are the arguments of a call on the command line. They are one JSON object: in place, in a file (@FILE) or on standard input
-// (-). Or they are single arguments: NAME=VALUE, NAME=@FILE and NAME:=JSON.
+// callArgs are the arguments of a call on the command line. They are either one JSON object, or single arguments. The object is written out, or read
+// from a file (@FILE) or standard input (-). Single arguments are NAME=VALUE, NAME=@FILE and NAME:=JSON.
 type callArgs []string
 
 // check reports malformed arguments. It does not read files or standard input.
@@ -87,7 +87,7 @@ func requires(schema json.RawMessage) bool {
 	return json.Unmarshal(schema, &s) == nil && len(s.Required) > 0
 }
 
-// object checks that a text is a JSON object, and returns it. If err is not nil, the text could not be read, and object returns err.
+// object checks that a text is a JSON object, and returns the text. err is the error of reading the text; if it is not nil, object returns it.
 func object(text []byte, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
@@ -103,10 +103,10 @@ func object(text []byte, err error) (json.RawMessage, error) {
 	return text, nil
 }
 
-// read returns the arguments as a JSON object. The tool's schema determines which values are texts; it is nil if it is not known.
+// read returns the arguments as a JSON object. The schema of the tool determines which values are texts; schema is nil if it is not known.
 func (t callArgs) read(ctx context.Context, a *app, schema json.RawMessage) (json.RawMessage, error) {
 	switch {
-	case len(t) == 0 && a.piped() && requires(schema): // only then, because the piped text may be for a shell loop around the command
+	case len(t) == 0 && a.piped() && requires(schema): // not for a tool without required properties: the piped text may be for a shell loop
 		text, err := a.pipedArguments(ctx)
 		if err != nil || len(bytes.TrimSpace(text)) > 0 {
 			return object(text, err)

@@ -131,14 +131,14 @@ Exit codes: 0 done, 1 the run or task failed, 2 usage or configuration, 3 a depe
 type app struct {
 	World
 	flags          *globals
-	settings       map[string]string // keys of the configuration that flags set
-	settingFlags   map[string]string // flags that set these keys, by key
+	settings       map[string]string // values that flags give to keys of the configuration, by key
+	settingFlags   map[string]string // names of these flags, by key
 	stdout, stderr *console
 	filter         func(any) gojq.Iter    // evaluates the expression of --jq; nil: there is none
 	answered       bool                   // json has printed the result
 	config         *config.Config         // configuration that load has read
-	problems       []string               // warnings about the configuration that load has not printed yet
-	untrusted      *config.UntrustedError // why the configuration of the folder is not used; nil if it is used, or there is none
+	problems       []string               // warnings about the configuration; load has not printed them yet
+	untrusted      *config.UntrustedError // why the configuration of the folder is not used; nil if it is used or does not exist
 	opened         harness                // harness of the command; nil if it opened none
 	input          *bufio.Reader          // buffered Stdin for commands that ask their user
 	model          *kong.Node             // model of the command line
@@ -147,7 +147,7 @@ type app struct {
 	recording      sync.Mutex             // held while an event is written into the audit log
 }
 
-// showExample adds the value of a command's tag "example" to its help, and lists subcommands under a heading of their own.
+// showExample adds the example in a command's tag to the help of the command, and lists subcommands under their own heading.
 func showExample(v kong.Visitable, next kong.Next) error {
 	if command, ok := v.(*kong.Node); ok && command.Tag != nil && command.Tag.Has("example") {
 		command.Detail = "Example:\n  harness " + command.Tag.Get("example")
@@ -175,9 +175,9 @@ func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// notNamed returns a regular expression for the fields of the struct commands that the parser ignores. If the first word of the command line
-// names a command, these are the fields of all other commands: building all fields takes a fifth of the start time. A command whose tag has
-// the key "all" needs every field.
+// notNamed returns a regular expression that matches fields of the struct commands; the parser ignores these fields. If the first word of the command
+// line names a command, they are the fields of all other commands, because building all fields takes a fifth of the start time. A command whose tag
+// has the key "all" needs every field.
 func notNamed(args []string) string {
 	var others []string
 	narrow := false
@@ -304,7 +304,7 @@ func (a *app) run(ctx context.Context, command *kong.Context) error {
 			}
 		}
 	}
-	startup.Done() // not earlier: a process whose command a server executes ends without a garbage collection
+	startup.Done() // not before a.remote: a process whose command a server executes ends without a garbage collection
 	defer a.close()
 	err := command.Run()
 	if lost := a.stdout.failed.Load(); err == nil && lost != nil { // the reader of the output is gone
@@ -334,7 +334,7 @@ func wantsJSON(args []string) bool {
 
 func usage(err error) error { return &exitError{exitUsage, err} }
 
-// misread explains the error of parsing a command line.
+// misread explains why a command line could not be parsed.
 func misread(err error) error {
 	command := "harness"
 	if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil && parse.Context.Selected() != nil {
@@ -362,7 +362,8 @@ func (a *app) report(ctx context.Context, err error) int {
 	return code
 }
 
-// json prints a command's machine-readable result, or the values that --jq makes of it. A command prints at most one result.
+// json prints a command's machine-readable result. With --jq, it prints the values that the expression makes of the result. A command prints at most
+// one result.
 func (a *app) json(v any) error {
 	a.answered = true
 	if a.filter != nil {
@@ -389,7 +390,7 @@ func (a *app) answer(v any, format string, args ...any) error {
 	return nil
 }
 
-// more prints the command for the next page of a list: the same command with the cursor of that page.
+// more prints the command that shows the next page of a list: the same command with the cursor of the next page.
 func (a *app) more(cursor string) {
 	if cursor == "" || a.flags.JSON {
 		return

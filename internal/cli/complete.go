@@ -21,7 +21,7 @@ import (
 const completeTimeout = 2 * time.Second
 
 const (
-	// maxCompletions is the maximum number of runs, tasks or sessions that are offered, the newest ones.
+	// maxCompletions is the maximum number of runs, tasks or sessions that are offered, beginning with the newest.
 	maxCompletions = 50
 	// maxSimilar is the maximum number of names that a misspelt name is compared with.
 	maxSimilar = 1000
@@ -72,7 +72,7 @@ func mirror(n *kong.Node, names func(c *cobra.Command, kind string) []cobra.Comp
 	return c
 }
 
-// completion offers the values of the positional argument that follows args. The last positional argument may be repeatable.
+// completion offers the values of the next positional argument after args. The last positional argument may be repeatable.
 func completion(values []*kong.Value, names func(c *cobra.Command, kind string) []cobra.Completion) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(values) == 0 || len(args) >= len(values) && !values[len(values)-1].IsCumulative() {

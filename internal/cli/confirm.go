@@ -38,8 +38,8 @@ func (a *app) secretLine(ctx context.Context, question string) (string, error) {
 	return text, err
 }
 
-// confirm has the user confirm an action by passphrase; what describes the action. It returns a function that signs the action, or nil if no
-// confirmation is set up.
+// confirm asks the user to confirm an action with the passphrase. what describes the action. confirm returns a function that signs the action, or nil
+// if no confirmation is set up.
 func (a *app) confirm(ctx context.Context, h harness, what string) (approval.Sign, error) {
 	p := h.Presence()
 	needed, err := p.Required(ctx)
@@ -55,7 +55,7 @@ func (a *app) confirm(ctx context.Context, h harness, what string) (approval.Sig
 	return a.unlock(ctx, p, what)
 }
 
-// unlock asks for the passphrase until it opens the key or maxTries attempts have failed. what describes the confirmed action.
+// unlock asks for the passphrase until the passphrase opens the key or maxTries attempts have failed. what describes the confirmed action.
 func (a *app) unlock(ctx context.Context, p *approval.Presence, what string) (approval.Sign, error) {
 	for try := 1; ; try++ {
 		passphrase, err := a.secretLine(ctx, fmt.Sprintf("Passphrase, to %s: ", what))
@@ -75,7 +75,7 @@ func (a *app) unlock(ctx context.Context, p *approval.Presence, what string) (ap
 	}
 }
 
-// noKey returns an error that explains why there is no key to sign with, and what to do.
+// noKey returns an error that says why there is no key to sign with, and what the user can do.
 func (a *app) noKey(ctx context.Context, p *approval.Presence) error {
 	stored, err := p.Stored(ctx)
 	if err == nil && stored != nil {
@@ -151,7 +151,7 @@ func (approvalsSetupCmd) Run(ctx context.Context, a *app, cfg *config.Config, h 
 		"Approvals ask for this passphrase from now on. The key %s that it opens is in %s; keep a copy with your backups.\n", print, file)
 }
 
-// opens asks for the current passphrase until it opens the key, and returns the passphrase.
+// opens asks for the current passphrase until a passphrase opens the key, and returns it. It gives up after maxTries attempts.
 func (a *app) opens(ctx context.Context, p *approval.Presence) (passphrase string, err error) {
 	for try := 1; ; try++ {
 		if passphrase, err = a.secretLine(ctx, "Passphrase of now: "); err != nil {
@@ -303,12 +303,13 @@ func unsignedApprovals(ctx context.Context, h harness) (n int) {
 	return n
 }
 
-// lastApprovalKey returns the fingerprint of the key that signs approvals according to the audit log, or "" if the log has no entry about it.
+// lastApprovalKey returns the fingerprint of the key that signs approvals, as the audit log recorded it last. It returns "" if the log does not
+// mention such a key.
 func lastApprovalKey(cfg *config.Config) (fingerprint string) {
 	if cfg.Audit.File == "" {
 		return ""
 	}
-	files, _ := filepath.Glob(cfg.Audit.File + ".[0-9]*") // rotated files are not found if the path contains a wildcard
+	files, _ := filepath.Glob(cfg.Audit.File + ".[0-9]*") // a wildcard in the path keeps rotated files from being found
 	for _, name := range append(files, cfg.Audit.File) {
 		text, err := os.ReadFile(name)
 		if err != nil {

@@ -97,7 +97,7 @@ func (c *openCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 		return &exitError{exitUnavailable, fmt.Errorf("what answers at %s has no dashboard (%s)", at, answer.Status)}
 	}
 	if origin := dashboardOrigin(cfg.Server); cfg.Approvals.Confirm == "webauthn" && cfg.Server.Loopback() && origin != "" {
-		at = origin // browsers use security keys at this address, but not at IP addresses
+		at = origin // browsers use security keys at this name, but not at an IP address
 	}
 	browse := a.Browse
 	if browse == nil {

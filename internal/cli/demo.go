@@ -107,7 +107,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 		Executor: executor, Tools: tools, Files: os.DirFS(filepath.Join(dir, "servers")),
 		Approve: func(ctx context.Context) (bool, string, error) { return c.approve(ctx, a, show) },
 		Width:   show.width() - 1, Color: show.color, Unicode: show.signs,
-	}, show.raw) // the demo's servers and programs are trusted, so control characters are not replaced
+	}, show.raw) // control characters are not replaced, because the servers and programs of the demo are trusted
 	executor.end()
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (c *demoCmd) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// approve decides about the mail, or asks the user at a terminal.
+// approve asks the user at a terminal whether the demo sends the mail. With --yes, or without a terminal, the demo sends it without asking.
 func (c *demoCmd) approve(ctx context.Context, a *app, show *console) (approve bool, by string, err error) {
 	switch {
 	case c.Yes:
@@ -178,7 +178,7 @@ type demoExecutor struct {
 	err      error
 }
 
-// demoSaid is an answer of the model: a program, or else the final answer.
+// demoSaid is an answer of the model. It has either a program or the final answer.
 type demoSaid struct{ code, answer string }
 
 var (
@@ -232,7 +232,7 @@ func (e *demoExecutor) end() {
 	<-e.ended
 }
 
-// decide has the demo decide about the approvals that the task waits for.
+// decide asks the demo about each approval that the task waits for, and records the decision.
 func (e *demoExecutor) decide(ctx context.Context, taskID string) error {
 	all, _, err := e.h.Runs().Approvals(ctx, auth.Local(), approval.Filter{Task: taskID, Status: approval.Waiting})
 	if err != nil {
@@ -314,7 +314,7 @@ func (e *demoExecutor) Finish(ctx context.Context, answer string) (string, error
 	return shown.Text, err
 }
 
-// demoModel is a model that answers what the executor tells it to.
+// demoModel is a model that gives the answers of its executor.
 type demoModel struct{ e *demoExecutor }
 
 // Info implements model.Model.

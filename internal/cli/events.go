@@ -17,9 +17,9 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// watch shows the events of a task that follow the event with the number *after, until the task or ctx ends, and updates *after. It calls watching
-// at the first event; from then on it misses no piece of an answer. There always is a first event: task.queued or, if *after is above 0, a delta
-// with reset.
+// watch shows the events of a task until the task or ctx ends. It begins after the event with the number *after, and updates *after. It calls
+// watching at the first event; from then on it misses no piece of an answer. There always is a first event: task.queued or, if *after is above 0, a
+// delta with reset.
 func (a *app) watch(ctx context.Context, v *view, tasks *task.Service, id string, after *int64, watching func()) {
 	defer watching()
 	for e, err := range tasks.Events(ctx, id, *after) {
@@ -35,7 +35,7 @@ func (a *app) watch(ctx context.Context, v *view, tasks *task.Service, id string
 	}
 }
 
-// eventData has those fields of events that are shown; see the types of package task.
+// eventData has the fields of events, as far as they are shown; see the types of package task.
 type eventData struct {
 	Turn    int
 	Text    string
@@ -145,8 +145,8 @@ func (v *view) asked(calls json.RawMessage, at time.Time) {
 	}
 }
 
-// decided excludes the wait for a person's decision from the duration of the run. The calls that waited begin at the decision. It returns a text
-// about the wait.
+// decided excludes the wait for a person's decision from the duration of the run. The calls that waited count as begun at the decision. decided
+// returns a text about the wait.
 func (v *view) decided(at time.Time) string {
 	if v.waitsSince.IsZero() {
 		return ""
@@ -217,7 +217,7 @@ func message(raw json.RawMessage) string {
 	return e.Message
 }
 
-// record shows a record of a journal. The record of a call has no time: the call began at the program's previous answer or, if it writes, at its
+// record shows a record of a journal. The record of a call has no time. The call began at the program's previous answer or, for a write, at its
 // intent.
 func (v *view) record(r journal.Record) {
 	v.mu.Lock()

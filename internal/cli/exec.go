@@ -107,8 +107,8 @@ func (c *execCmd) check() error {
 	return nil
 }
 
-// served implements serving. A server does not execute --watch, which keeps parts open, a replay, which calls no server, or a recording, which is
-// written where the command runs.
+// served implements serving. A server does not execute three kinds of commands: --watch, which keeps the harness open between executions, a replay,
+// which calls no server, and a recording, which is written where the command runs.
 func (c *execCmd) served() bool {
 	return !bool(c.Local) && !c.Watch && c.Replay == "" && c.Record == ""
 }
@@ -188,7 +188,7 @@ func (c *execCmd) execute(ctx context.Context, a *app, h harness, local *localFi
 	if err != nil {
 		return err
 	}
-	if searched.Load() { // the program's search did not find tools of unavailable servers
+	if searched.Load() { // the search of the program did not cover tools of unavailable servers
 		a.warnServers(h)
 	}
 	a.tellPage("/runs/" + out.RunID)
@@ -198,8 +198,8 @@ func (c *execCmd) execute(ctx context.Context, a *app, h harness, local *localFi
 	return err
 }
 
-// input returns the input of the program: the file of --input, or piped standard input if the program comes from elsewhere
-// and reads its input.
+// input returns the input of the program: the file of --input, or else the piped standard input. Standard input is the input only if the program
+// comes from elsewhere and reads its input.
 func (c *execCmd) input(ctx context.Context, a *app, code string) (_ *runs.Input, done func(), err error) {
 	fromElsewhere := c.Eval != nil || c.File != "" && c.File != "-"
 	if c.Watch && a.piped() && readsInput().MatchString(code) && c.Input == "" {
@@ -315,7 +315,7 @@ func (c *execCmd) record(ctx context.Context, a *app, h harness, out *run.Outcom
 	if c.Record == "" {
 		return nil
 	}
-	// Interrupted runs are recorded too.
+	// An interrupted run is recorded too, but not a run that waits for an approval.
 	if out.Status == run.WaitingApproval {
 		fmt.Fprintln(a.Stderr, "harness: warning: nothing is recorded of a run that waits for an approval")
 		return nil
@@ -328,7 +328,7 @@ func (c *execCmd) record(ctx context.Context, a *app, h harness, out *run.Outcom
 	return a.saveRecording(c.Record, journal.NewRecording(records), err)
 }
 
-// answer prints the outcome, with --for-model in the form that a model gets.
+// answer prints the outcome. With --for-model, it prints the outcome in the form that a model gets.
 func (c *execCmd) answer(a *app, h harness, out *run.Outcome) error {
 	if c.ForModel == 0 || out.Status == run.WaitingApproval {
 		shown, err := h.Runs().Shown(context.Background(), c.User, c.Session, out)

@@ -14,7 +14,7 @@ const watchEvery = 200 * time.Millisecond
 // errChanged is the cause that ends a run because its program has changed.
 var errChanged = errors.New("the program has changed")
 
-// watch executes the program, and again whenever it has changed, until ctx ends.
+// watch executes the program, and executes it again after each change, until ctx ends.
 func (c *execCmd) watch(ctx context.Context, a *app) error {
 	h, err := a.open(ctx)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *execCmd) watch(ctx context.Context, a *app) error {
 	}
 }
 
-// watchOnce executes the program and waits until it has changed. An error ends the watching.
+// watchOnce executes the program, and waits until one of the program's files has changed. It returns an error only if ctx ends.
 func (c *execCmd) watchOnce(ctx context.Context, a *app, h harness) error {
 	local := c.local(a)
 	defer local.close()

@@ -47,7 +47,7 @@ type fileArea struct {
 	close   func()
 }
 
-// open opens the files of the session or the user's skills. If write is true, it creates a missing session.
+// open opens the files of the session, or the skills of the user. If write is true, it creates a missing session.
 func (f *filesArg) open(ctx context.Context, a *app, h harness, tasks *task.Service, write bool) (*fileArea, error) {
 	switch {
 	case f.User == "":
@@ -89,7 +89,7 @@ func (f *filesArg) open(ctx context.Context, a *app, h harness, tasks *task.Serv
 	return area, nil
 }
 
-// path returns a path, as programs write it, without the root.
+// path returns a path without the root that programs write before it.
 func (f *fileArea) path(p string) string {
 	p = filepath.ToSlash(p)
 	if p == f.root {
@@ -353,7 +353,7 @@ func (c *filesRmCmd) Run(ctx context.Context, a *app, h harness, tasks *task.Ser
 // maxTold is the maximum number of written files that are named.
 const maxTold = 5
 
-// tellWritten prints where the files are that a run wrote. The files of a run without a session are removed.
+// tellWritten prints where the files are that a run has written. For a run without a session, it prints that the files are removed with the run.
 func (a *app) tellWritten(all []files.Entry, session, user string) {
 	var names []string
 	for _, f := range all {

@@ -32,9 +32,9 @@ type harness interface {
 	Tasks(opt taskOptions) (*task.Service, error)
 	// Models returns a function that makes a model by name: the configured one, also named "", or one of model.allow.
 	Models() func(name string) (model.Model, error)
-	// Record makes opt record a task. Only one task may be worked with opt.
+	// Record changes opt so that the service records its task. Only one task may be worked with opt.
 	Record(opt *taskOptions, text, modelName string) (*recording.Recorder, error)
-	// ReplayTask makes opt work a task from a recording.
+	// ReplayTask changes opt so that the service works a task from a recording.
 	ReplayTask(opt *taskOptions, rec *recording.Recording)
 	// Confirmation returns what a person has to confirm about the current policy.
 	Confirmation() policy.Confirmation
@@ -51,7 +51,7 @@ type harness interface {
 
 // store has the methods of the store that commands call directly.
 type store interface {
-	// QueueWorker names a process that works the queue; "" if there is none.
+	// QueueWorker returns the name of a process that works the queue, or "" if there is none.
 	QueueWorker(ctx context.Context) (name string, err error)
 	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
 }
@@ -62,7 +62,7 @@ type joined struct{ *wiring.Harness }
 // Store opens the store of runs.
 func (j joined) Store() (store, error) { return j.Harness.Store() }
 
-// join joins the parts that a configuration names, but starts no server.
+// join joins the parts of the harness that a configuration names. It starts no server.
 func join(ctx context.Context, cfg *config.Config, out outside) (harness, error) {
 	h, err := wiring.Open(ctx, cfg, out)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // demoServerCommand is the internal command that makes this binary a server of the demo.
 const demoServerCommand = "__demo-server"
 
-// Hidden runs an internal command if args name one: the binary starts itself as a worker, compiler, supervisor or demo
-// server. Hidden does nothing else, because its time is part of every worker's start.
+// Hidden runs an internal command if args name one. With these commands the binary starts itself as a worker, compiler, supervisor or demo server.
+// Hidden does nothing else, because its time is part of every worker's start.
 func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 {
 		return 0, false

@@ -21,7 +21,7 @@ func compileFilter(expression string) (*gojq.Code, error) {
 	return nil, fmt.Errorf("--jq %q: %w; see https://jqlang.org/manual for expressions", expression, err)
 }
 
-// filtered prints the values that the expression of --jq makes of v, one per line: texts without quotes, other values as JSON.
+// filtered prints the values that the expression of --jq makes of v, one per line. Strings are printed without quotes, other values as JSON.
 func (a *app) filtered(v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {

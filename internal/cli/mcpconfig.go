@@ -19,8 +19,8 @@ type mcpClient struct {
 	name string
 	file string // file that the text belongs in
 	text func(entry mcpEntry) string
-	link func(entry mcpEntry) string // returns a link that opens the client, which asks whether to add the server; nil: none
-	run  []string                    // command of the client that adds the server, followed by the harness's command; nil: none
+	link func(entry mcpEntry) string // returns a link that opens the client, which then asks whether to add the server; nil: no link
+	run  []string                    // command with which the client adds a server; the command of the harness follows it; nil: there is none
 }
 
 // mcpEntry is the entry in a client's configuration that starts harness mcp.
@@ -62,7 +62,7 @@ var mcpClients = []mcpClient{
 	{name: "gemini", file: "~/.gemini/settings.json, or .gemini/settings.json of a project", text: under("mcpServers", "")},
 }
 
-// under returns a function that encodes an entry as JSON below a key. kind is the type of the entry, if the client requires one.
+// under returns a function that encodes an entry as the value of a key. kind is the type of the entry, if the client requires one.
 func under(key, kind string) func(mcpEntry) string {
 	return func(e mcpEntry) string {
 		e.Type = kind
@@ -98,7 +98,7 @@ func findClient(name string) (mcpClient, error) {
 	return mcpClients[i], nil
 }
 
-// printConfig prints the configuration with which a client starts this binary, with the harness.yaml of this command.
+// printConfig prints the configuration with which a client starts this binary. It names the harness.yaml of this command.
 func (c *mcpCmd) printConfig(a *app) error {
 	client, err := findClient(c.PrintConfig)
 	if err != nil {

@@ -150,7 +150,7 @@ func (c *n8nExportCmd) Run(ctx context.Context, a *app, h harness, cfg *config.C
 	return ended(err, out.Compared == nil || out.Compared.Equal)
 }
 
-// because returns a text with the reasons why the harness has to run a program.
+// because returns the features that the program needs, as the end of a sentence about why the harness has to run the program.
 func because(needs []string) string {
 	if len(needs) == 0 {
 		return ""
@@ -193,7 +193,7 @@ func (c *n8nExportCmd) ofRun(ctx context.Context, a *app, h harness) (*exportabl
 	return of, nil
 }
 
-// sourceOf returns the program of a run as its owner wrote it, with values in place of tokens.
+// sourceOf returns the program of a run as its owner wrote it: values replace the tokens.
 func sourceOf(ctx context.Context, h harness, start *journal.Start) (string, error) {
 	code := start.Source
 	if tool := runs.ToolOf(start); tool != "" {

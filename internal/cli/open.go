@@ -22,7 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// closeTimeout is the time that servers have to end after a command.
+// closeTimeout bounds the wait for servers to end when a command has finished.
 const closeTimeout = 5 * time.Second
 
 // load reads the configuration once, and prints warnings on standard error.
@@ -61,8 +61,8 @@ func (a *app) read() (*config.Config, error) {
 	return cfg, nil
 }
 
-// foreignKey matches the warning about an unknown key of a server, unless the warning suggests a similar key. The key then probably belongs to
-// another client. Users paste entries with such keys, so only commands that aboutConfiguration matches print the warning.
+// foreignKey matches the warning about an unknown key of a server, if that key resembles no known key. Such a key probably belongs to another client.
+// Users paste entries with such keys, so only the commands that aboutConfiguration matches print the warning.
 var (
 	foreignKey         = startup.Regexp(`mcpServers\.\S+: this key is not known and is ignored$`)
 	aboutConfiguration = startup.Regexp(`^(servers|doctor|config|serve)\b`)
@@ -74,7 +74,7 @@ func (a *app) configSource() config.Env {
 	return e
 }
 
-// environment returns the sources of the configuration, without secrets.
+// environment returns the sources of the configuration, except secrets and trust.
 func (a *app) environment() config.Env {
 	home := a.env("HOME")
 	if runtime.GOOS == "windows" {
@@ -100,7 +100,7 @@ func (a *app) open(ctx context.Context) (harness, error) {
 	return a.openWith(ctx, cfg, outside{Logger: a.logger(cfg)})
 }
 
-// openWith joins the parts. out has the values that differ between commands.
+// openWith joins the parts of the harness. out has the values that differ between commands.
 func (a *app) openWith(ctx context.Context, cfg *config.Config, out outside) (harness, error) {
 	out.Environ, out.Executable, out.Now, out.Version = a.Environ, a.Executable, a.Now, Version
 	if cache := a.env("HARNESS_CACHE_DIR"); cache != "" {
@@ -203,7 +203,7 @@ func (a *app) logOptions(cfg *config.Config, name string) telemetry.LogOptions {
 	return telemetry.LogOptions{Writer: unwrapped{a.stderr}, Level: level, JSON: cfg.Log.Format == "json", Redact: redactor(cfg)}
 }
 
-// serverLog returns the log of harness serve, which goes to standard error or to a file. The log also reports errors if telemetry.sentryDsn is set.
+// serverLog returns the log of harness serve, which goes to standard error or to a file. If telemetry.sentryDsn is set, the log also reports errors.
 // closer closes the file and the reporter.
 func (a *app) serverLog(cfg *config.Config) (log *slog.Logger, closer func(), err error) {
 	level := cfg.Log.Level
@@ -246,7 +246,7 @@ func openLog(c config.Log) (io.WriteCloser, error) {
 	}, f.Close()
 }
 
-// redactor returns a function that removes personal data from log lines and traces, or nil if privacy is disabled.
+// redactor returns a function that removes personal data from log lines and traces. It returns nil if privacy is disabled.
 func redactor(cfg *config.Config) func(string) string {
 	redact, _ := cfg.PII.Redact() // the configuration has been checked
 	return redact

@@ -61,7 +61,7 @@ func pretty(raw json.RawMessage) string {
 	return b.String()
 }
 
-// checkRecord checks that the file of --record can be written. Commands call it first, so that nothing starts that cannot be recorded.
+// checkRecord checks that the file of --record can be written. Commands call it first, so that they start nothing that cannot be recorded.
 func (a *app) checkRecord(path string) error {
 	if path == "" {
 		return nil
@@ -78,7 +78,7 @@ func (a *app) checkRecord(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// saveRecording writes the file of --record. If err is not nil, there is no recording, and saveRecording returns err.
+// saveRecording writes the file of --record. err is the error of making the recording; if it is not nil, saveRecording returns it.
 func (a *app) saveRecording(path string, recording any, err error) error {
 	var text []byte
 	if err == nil {

@@ -43,7 +43,7 @@ type progress struct {
 // progress shows what the command is waiting for. The caller calls stop.
 func (a *app) progress(text string) *progress { return a.progressOf(text, nil) }
 
-// progressOf is progress with further lines above the line with the spinner.
+// progressOf does the same as progress, with further lines above the line with the spinner.
 func (a *app) progressOf(text string, lead func(width int) []string) *progress {
 	p := &progress{to: a.stderr, lead: lead, done: make(chan struct{}), text: text, since: time.Now()}
 	if p.to.terminal != nil && !a.flags.JSON || p.to.live {
@@ -144,7 +144,7 @@ func (p *progress) add(extra string) {
 	p.extra = extra
 }
 
-// reported returns progress as text, with a bar if the total is known and signs are shown.
+// reported returns progress as text. If the total is known and the stream has signs, the text has a bar.
 func (c *console) reported(r mcpclient.Progress) string {
 	text := fmt.Sprintf("%g", r.Progress)
 	if r.Total > 0 {
@@ -159,8 +159,8 @@ func (c *console) reported(r mcpclient.Progress) string {
 	return strings.TrimSpace(text + " " + r.Message)
 }
 
-// reading returns a reader that shows how much of r has been read. total is the size in bytes, 0 if it is not known. At the end of r, the text of
-// the progress becomes then, unless then is empty.
+// reading returns a reader that shows how much of r has been read. total is the size in bytes, or 0 if it is not known. At the end of r, the argument
+// then becomes the text of the progress, unless it is empty.
 func (p *progress) reading(r io.Reader, total int64, then string) io.Reader {
 	return &readProgress{r: r, to: p, total: total, then: then}
 }

@@ -25,7 +25,8 @@ type serving interface {
 	served() bool
 }
 
-// remote has a running server of the same configuration execute the command. An error that wraps remote.ErrNone means that no server executed it.
+// remote lets a running server of the same configuration execute the command. An error that wraps remote.ErrNone means that no server executed the
+// command.
 func (a *app) remote(ctx context.Context) (code int, err error) {
 	if !remote.Supported {
 		return 0, remote.ErrNone
@@ -44,7 +45,7 @@ func (a *app) remote(ctx context.Context) (code int, err error) {
 		Stdin: remote.Stream{Terminal: a.keyboard() != nil, Piped: a.piped()}, Stdout: a.stdout.stream(), Stderr: a.stderr.stream(),
 	}, streams)
 	switch why, refused := errors.AsType[remote.RefusedError](err); {
-	case refused && a.stderr.terminal != nil: // not for a program that reads the output
+	case refused && a.stderr.terminal != nil: // a program that reads the output does not get the note
 		fmt.Fprintf(a.Stderr, "harness: note: harness serve does not execute this command (%s), so this process does, as with --local\n", why)
 	case errors.Is(err, remote.ErrLost):
 		err = &exitError{exitUnavailable, errLost}
@@ -55,7 +56,7 @@ func (a *app) remote(ctx context.Context) (code int, err error) {
 var errLost = errors.New("harness serve ended while it executed this command, and what the command did until then is done: " +
 	"harness runs list shows its run; it is not executed again")
 
-// streams returns the standard streams for execution by a server. The caller calls done.
+// streams returns the standard streams of this process for a command that a server executes. The caller calls done.
 func (a *app) streams() (s remote.Streams, done func()) {
 	s = remote.Streams{Stdin: a.Stdin, Stdout: a.World.Stdout, Stderr: a.World.Stderr, Signal: signalName}
 	s.Stdout, s.Stderr = a.stdout.raw, a.stderr.raw

@@ -253,7 +253,7 @@ func (c *restoreCmd) restore(ctx context.Context, a *app, r *backup.Reader) (res
 	if len(there) > 0 && !c.Force {
 		return result, usage(fmt.Errorf("there is already: %s; --force replaces it, or restore into another directory", strings.Join(there, ", ")))
 	}
-	// The files to be replaced record the approvals and the key that the passphrase opens, so the command asks for the passphrase.
+	// The files that would be replaced contain approvals and the key that signs them, so the command asks for the passphrase of that key.
 	if _, err := approval.LoadSealedKey(cfg.StateDir); len(there) > 0 && !errors.Is(err, fs.ErrNotExist) {
 		if _, err := a.unlock(ctx, &approval.Presence{Dir: cfg.StateDir, Now: a.Now}, "replace what is in "+cfg.StateDir); err != nil {
 			return result, err
@@ -314,8 +314,8 @@ func (r *restored) note(cfg *config.Config, m backup.Manifest) {
 	}
 }
 
-// putSecrets moves the secrets in a file to the keyring, or to the user's file of secrets. Only the configuration file at the path owner may use
-// them. putSecrets replaces existing secrets only with --force.
+// putSecrets moves the secrets in a file to the keyring, or to the user's file of secrets. Only the configuration file whose path is owner may use
+// these secrets. Without --force, putSecrets replaces no existing secret.
 func (c *restoreCmd) putSecrets(a *app, file, owner string) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -181,8 +181,8 @@ func (c *runCmd) putInput(ctx context.Context, a *app, h harness, tasks *task.Se
 	return nil
 }
 
-// work works a task in this process, shows its progress, asks about its calls if a person is at the terminal, and prints its result. An interrupt
-// cancels the task.
+// work works a task in this process, shows its progress and prints its result. If a person is at the terminal, work asks about calls that need an
+// approval. An interrupt cancels the task.
 func (a *app) work(ctx context.Context, h harness, tasks *task.Service, id string) error {
 	after := int64(0) // number of the last event that was shown
 	view := newView(a.stderr)
@@ -199,7 +199,7 @@ func (a *app) work(ctx context.Context, h harness, tasks *task.Service, id strin
 		if err != nil {
 			return err
 		}
-		if len(all) == 0 { // decided in the meantime
+		if len(all) == 0 { // the request was decided in the meantime
 			continue
 		}
 		again := false

@@ -189,7 +189,7 @@ func (v *view) readDecisions(ctx context.Context, h harness, id string) error {
 	return err
 }
 
-// The maximum number of records, and of their bytes, that are read at once.
+// Maximum number of the records that are read at once, and of their bytes.
 const (
 	followPage  = 500
 	followBytes = 8 << 20
@@ -230,7 +230,7 @@ func (c *runsShowCmd) show(ctx context.Context, a *app, h harness, info journal.
 	return effects(ctx, a, h, info.ID, records)
 }
 
-// effects prints the effects of a run that did not succeed and, for every run, the calls that are or were in doubt.
+// effects prints the effects of a run that did not succeed. For every run, it also prints the calls that are or were in doubt.
 func effects(ctx context.Context, a *app, h harness, id string, records []journal.Record) error {
 	out, err := run.Recorded(records)
 	if err != nil {

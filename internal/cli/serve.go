@@ -113,7 +113,7 @@ func (c *serveCmd) Run(ctx context.Context, a *app, cfg *config.Config) error {
 	}, open)
 }
 
-// inEffect returns the configuration with the policy that its server applies.
+// inEffect returns the configuration with the policy that harness serve applies: remotePreset if guarded reports true.
 func inEffect(cfg *config.Config) *config.Config {
 	is := *cfg
 	if guarded(cfg) {
@@ -122,10 +122,10 @@ func inEffect(cfg *config.Config) *config.Config {
 	return &is
 }
 
-// remotePreset is the policy preset of a server that other machines can reach, if the configuration has no policy.
+// remotePreset is the policy preset of a server whose configuration has no policy, if other machines can reach the server.
 const remotePreset = "guarded"
 
-// authenticator returns the authenticator of keys and tokens. open is true if neither keys nor an issuer are configured yet.
+// authenticator returns the authenticator of API keys and tokens. open is true as long as neither a key nor an issuer is configured.
 func authenticator(ctx context.Context, cfg *config.Config, h harness) (who *auth.Authenticator, open bool, err error) {
 	keys, err := h.Keys()
 	if err != nil {
@@ -219,7 +219,7 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 			wg.Go(func() { commands.Serve(failed, cfg.Server.ShutdownTimeout) })
 		}
 		wg.Go(func() { h.Runs().ResumeDecided(failed, func() { tasks.Decided("") }) })
-	case <-failed.Done(): // another process works the queue, or the server was stopped first
+	case <-failed.Done(): // another process works the queue, or the server is being stopped
 	}
 	var workErr error
 	err = service.Serve(failed, listeners, api.ServeOptions{
@@ -234,8 +234,8 @@ func (c *serveCmd) serve(ctx context.Context, a *app, cfg *config.Config, h harn
 	return errStopped
 }
 
-// takeCommands starts to take the commands of other processes. It returns nil if this server takes none. It then logs the reason, except where
-// remote.Supported is false.
+// takeCommands starts to accept commands of other processes. If this server cannot accept any, takeCommands logs the reason and returns nil. It logs
+// nothing if remote.Supported is false.
 func (c *serveCmd) takeCommands(a *app, cfg *config.Config, h harness, tasks *task.Service, at *api.Listener, log *slog.Logger) *remote.Listener {
 	if !remote.Supported {
 		return nil
@@ -258,7 +258,7 @@ func (c *serveCmd) takeCommands(a *app, cfg *config.Config, h harness, tasks *ta
 	return nil
 }
 
-// guarded reports whether a server applies remotePreset, because the configuration has no policy.
+// guarded reports whether a server applies remotePreset: other machines can reach the server, and the configuration has no policy.
 func guarded(cfg *config.Config) bool {
 	return !cfg.Server.Loopback() && cfg.Policy.Preset == "" && len(cfg.Policy.Rules) == 0
 }

@@ -33,7 +33,8 @@ type commandServer struct {
 	prelude    []byte // texts of sandbox.prelude when the harness was opened
 }
 
-// newCommandServer starts to take commands. The error is remote.ErrTaken if another server takes those of the state directory.
+// newCommandServer starts to accept commands of other processes. The error is remote.ErrTaken if another server already accepts the commands for the
+// state directory.
 func newCommandServer(a *app, cfg *config.Config, h harness, tasks *task.Service, address string, log *slog.Logger) (*remote.Listener, error) {
 	key, _, err := auth.LocalToken(cfg.StateDir)
 	if err != nil {
@@ -56,7 +57,7 @@ func preludeOf(cfg *config.Config) ([]byte, error) {
 	return all, err
 }
 
-// execute executes a client's command as the client would execute it.
+// execute executes a client's command, with the same result as in a process of the client's own.
 func (c *commandServer) execute(ctx context.Context, s *remote.Session) (code int) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -81,15 +82,15 @@ func (c *commandServer) execute(ctx context.Context, s *remote.Session) (code in
 	return code
 }
 
-// servedCommand is a command that this server executes for another process.
+// servedCommand is a command of another process, which this server executes.
 type servedCommand struct {
 	server   *commandServer
 	session  *remote.Session
 	answered bool // the client has been told whether the command is executed
 }
 
-// admit tells the client whether this server executes the command. The server executes it if a process of the client would do the same, and only the
-// time can differ.
+// admit tells the client whether this server executes the command. The server executes it if the result is the same as in a process of the client's
+// own, apart from the time that it takes.
 func (c *servedCommand) admit(a *app) bool {
 	c.answered = true
 	if why := c.server.differs(a, c.session); why != "" {
@@ -109,7 +110,7 @@ func (a *app) tellPage(path string) {
 // harness returns the harness of the server. The command does not close it.
 func (c *servedCommand) harness() harness { return sharedHarness{c.server.h, c.server.tasks} }
 
-// sharedHarness is the harness of a server for the command of another process.
+// sharedHarness is the harness of a server, as the command of another process uses it.
 type sharedHarness struct {
 	harness
 	tasks *task.Service
@@ -130,7 +131,7 @@ func (c *commandServer) differs(a *app, s *remote.Session) string {
 		return "servers were added or removed while it runs"
 	}
 	file, state, err := config.Place(a.configSource())
-	if err != nil || file != c.cfg.File || state != c.cfg.StateDir { // nothing else is read, because the client may not be allowed to read it
+	if err != nil || file != c.cfg.File || state != c.cfg.StateDir { // stop before reading other files, which the client may not be allowed to read
 		return "it has another configuration"
 	}
 	cfg, err := a.read()
@@ -157,17 +158,18 @@ var ownVariables = []string{
 	"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "DOCKER_TLS_VERIFY", "HOME", "XDG_CACHE_HOME", "HARNESS_CACHE_DIR", "TZ",
 }
 
-// placeVariables match variables of a terminal or session: screen, language and directory. A server keeps those with which it was started.
+// placeVariables matches variables that describe a terminal or session: screen, language and directory. A server keeps the values with which it was
+// started.
 var placeVariables = startup.Regexp(`^(TERM|PWD|OLDPWD|SHLVL|_|SHELL|LANG|LC_\w+|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|XDG_(SESSION|CURRENT|RUNTIME|VTNR|SEAT|MENU|GREETER)\w*)$`)
 
-// The programs that tiers start, and those that commands of MCP servers start in addition.
+// Programs that tiers start, and programs that the commands of MCP servers may start in turn.
 var (
 	tierPrograms   = []string{"node", "docker"}
 	serverPrograms = []string{"npm", "npx", "bun", "deno", "python", "python3", "uv", "uvx", "podman", "git", "sh", "bash"}
 )
 
-// differentVariables returns the variables that differ between two environments and could affect this process or a program that the configuration
-// starts.
+// differentVariables returns the variables that differ between two environments. It leaves out variables that affect neither this process nor a
+// program that the configuration starts.
 func differentVariables(cfg *config.Config, one, other []string) (names []string) {
 	inherit, programs := slices.Clone(ownVariables), slices.Clone(tierPrograms)
 	for _, s := range cfg.MCPServers {

@@ -99,7 +99,7 @@ func (c *serversRemoveCmd) Run(ctx context.Context, a *app) error {
 	return a.answer(map[string]string{"removed": strings.Join(c.Names, " "), "file": file}, "removed %s from %s\n", strings.Join(c.Names, ", "), file)
 }
 
-// removeServer removes a server from the configuration, together with its secrets and approvals.
+// removeServer removes a server from the configuration, and removes the server's secrets and approvals.
 func (a *app) removeServer(ctx context.Context, file, name string) error {
 	kept := config.SecretsOf(file, name)
 	err := a.editor().RemoveServer(file, name)
@@ -120,7 +120,7 @@ func (a *app) removeServer(ctx context.Context, file, name string) error {
 	return nil
 }
 
-// forgetServer removes the approvals of a server, so that a server that is added later under the same name starts without any.
+// forgetServer removes the approvals of a server, so that a new server under the same name starts without approvals.
 func (a *app) forgetServer(ctx context.Context, name string) error {
 	cfg, err := a.load()
 	if err != nil || cfg.QuarantineMode() == string(approval.HoldNone) {
@@ -366,8 +366,8 @@ func (c *serversAddCmd) servers(ctx context.Context, a *app) ([]clients.Server, 
 	return found, nil
 }
 
-// document returns the text that describes the servers: JSON on the command line, a file, or standard input. The text is nil if the command line has
-// a command or a URL.
+// document returns the text that describes the servers: JSON on the command line, the content of a file, or standard input. It returns nil if the
+// command line has a command or a URL instead.
 func (c *serversAddCmd) document(ctx context.Context, a *app) (text []byte, path string, err error) {
 	given := c.Name
 	switch {
@@ -459,7 +459,7 @@ var schemeForm = startup.Regexp(`^(?:[A-Za-z][A-Za-z0-9+.-]*://|https?:)`)
 
 func isURL(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") }
 
-// trailing reads the flags after a URL, because other clients accept them there, and returns the remaining arguments.
+// trailing reads the flags that follow a URL, and returns the remaining arguments. Other clients accept flags there.
 func (c *serversAddCmd) trailing(a *app, target []string) ([]string, error) {
 	flags := struct {
 		globals

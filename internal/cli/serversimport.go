@@ -63,7 +63,7 @@ type source struct {
 	text   []byte
 }
 
-// imported is a server of a client and what the import does with it.
+// imported is a server of a client, with the action of the import.
 type imported struct {
 	Client string   `json:"client"`
 	File   string   `json:"file"`
@@ -73,10 +73,10 @@ type imported struct {
 
 	server clients.Server
 	called string // name of the server in File
-	like   int    // index of the same server in the plan, for the action same; -1: it is in harness.yaml
+	like   int    // for the action same: index of the equal server in the plan, or -1 if the equal server is in harness.yaml
 }
 
-// kept reports whether harness.yaml contains a server, or the same server under another name.
+// kept reports whether harness.yaml contains the server after the import, perhaps under another name.
 func kept(plan []imported, p imported) bool {
 	switch p.Action {
 	case "add", "replace":
@@ -273,7 +273,7 @@ func (c *serversImportCmd) plan(a *app, cfg *config.Config, file string, sources
 	return plan
 }
 
-// projectOf returns the directory of the project that a client's file belongs to, or "" if the file is the user's.
+// projectOf returns the directory of the project to which a client's file belongs, or "" for a file of the user.
 func projectOf(path, home string) string {
 	dir := filepath.Dir(path)
 	switch filepath.Base(dir) {
@@ -300,7 +300,7 @@ func placed(dir string) bool {
 	return filepath.IsAbs(dir) || dir == "~" || strings.HasPrefix(dir, "~/") || strings.HasPrefix(dir, `~\`) || strings.HasPrefix(dir, "${")
 }
 
-// unused returns a name that no server of the plan has: the wanted name, or the wanted name with a number.
+// unused returns the wanted name, with a number if a server of the plan already has the name.
 func unused(name string, plan []imported) string {
 	for n, free := 1, name; ; n++ {
 		if n > 1 {
@@ -336,7 +336,7 @@ func same(x, y *config.MCPServer, base string) bool {
 		}
 		return true
 	}
-	settings := func(all map[string]string) map[string]string { // removes credentials, which do not decide what the server works on
+	settings := func(all map[string]string) map[string]string { // removes credentials: two servers with different credentials can be the same
 		all = maps.Clone(all)
 		maps.DeleteFunc(all, config.IsSecret)
 		return all
@@ -346,7 +346,7 @@ func same(x, y *config.MCPServer, base string) bool {
 		within(x.Env, y.Env) && (x.EnvFile != "" || within(y.Env, settings(x.Env))) && within(x.Headers, y.Headers) && within(y.Headers, settings(x.Headers))
 }
 
-// backupMark stands in the name of a backup between the name of the file and the hash of what --rewrite wrote to the file.
+// backupMark is the part of a backup's name after the name of the file. A hash of the text that --rewrite wrote to the file follows it.
 const backupMark = ".before-harness-"
 
 func markOf(text []byte) string {

@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// The limits of what is shown of a definition. --json shows everything.
+// Limits of the part of a definition that is shown. --json shows the whole definition.
 const (
 	maxReviewLines = 200  // maximum number of lines of a field
 	maxReviewLine  = 1000 // maximum number of bytes of a line
@@ -86,7 +86,7 @@ func (c *serversReviewCmd) Run(ctx context.Context, a *app, h catalogued) error 
 	return nil
 }
 
-// instructions is the name of a server's own text, which belongs to no tool.
+// instructions is the name under which a server's own text is reviewed; the text belongs to no tool.
 const instructions = "instructions"
 
 // reviewName returns the name of a definition for people.
@@ -216,8 +216,8 @@ func linesOf(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// different returns two texts without the lines that are the same at their beginning and end. It takes linear time, because servers wrote the
-// texts.
+// different returns the lines in which two texts differ: it leaves out equal lines at the beginning and at the end. It takes linear time, because
+// servers choose the texts and could make a full comparison slow.
 func different(was, is []string) (before, after []string) {
 	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {
 		was, is = was[1:], is[1:]

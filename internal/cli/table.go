@@ -14,8 +14,9 @@ import (
 
 const (
 	columnGap = 2
-	// minLastColumn is the minimum width of the last column of a table, if its cells need as much. In a narrower terminal, times and middle columns are
-	// shortened first, and the last column has at least minNarrowColumn. If that is not enough, the cells of a row are written below each other.
+	// minLastColumn is the minimum width of the last column of a table, if its cells need that width. In a narrower terminal, times and middle
+	// columns are shortened first, and the last column has at least minNarrowColumn. If the rows still do not fit, the cells of a row are written
+	// below each other.
 	minLastColumn, minNarrowColumn = 24, 12
 	// minCutColumn is the minimum width of a middle column.
 	minCutColumn = 8
@@ -187,7 +188,7 @@ func (t *table) aligned(cells []string, newline string, room int) string {
 	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
-// stack returns a row with the first cell on a line, and the other cells below it, as many on a line as fit.
+// stack returns a row with the first cell on a line of its own. The other cells follow below it, as many on a line as fit.
 func (t *table) stack(cells []string, width int) string {
 	const prefix = "  "
 	var lines []string

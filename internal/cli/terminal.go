@@ -15,8 +15,8 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// screen is the terminal that standard output and standard error share, or a placeholder for streams that are no terminal.
-// Below the output it can show lines that are overwritten later: its region.
+// screen is the terminal that standard output and standard error share, or a placeholder if the streams are no terminal. Below the output it can show
+// lines that are overwritten later, the region.
 type screen struct {
 	mu     sync.Mutex // held while something is written
 	to     *console   // console of the region, or nil
@@ -62,7 +62,7 @@ type console struct {
 	raw      io.Writer
 	screen   *screen
 	terminal terminal // nil if the stream is no terminal
-	live     bool     // lines can be overwritten, so progress is shown
+	live     bool     // whether lines can be overwritten; progress is shown only then
 	color    bool
 	signs    bool                  // signs such as → are used in addition to words
 	wraps    bool                  // long lines are broken at spaces
@@ -89,7 +89,7 @@ func (t fileTerminal) size() (columns, lines int) {
 
 func (t fileTerminal) obeysSequences() bool { return obeysSequences(t.File) }
 
-// terminalOf returns the terminal that a stream is, or nil.
+// terminalOf returns the terminal behind a stream, or nil if the stream is no terminal.
 func terminalOf(w io.Writer) terminal {
 	switch w := w.(type) {
 	case *os.File:
@@ -272,8 +272,8 @@ func (c *console) paint(text, color string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// tokens matches the parts of a line of code that have a colour, in the order of tokenColors. A text or comment that continues
-// on the next line has no colour there.
+// tokens matches the parts of a line of code that have a colour, in the order of tokenColors. If a text or comment continues on the next line, it has
+// no colour there.
 var tokens = startup.Regexp(`(//.*|/\*.*?(?:\*/|$))` + // comment
 	`|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|` + "`(?:[^`\\\\]|\\\\.)*`?)" + // text
 	`|\b(async|await|break|case|catch|class|const|continue|default|delete|do|else|export|finally|for|from|function|if|import|in|instanceof|interface|let|new|null|of|return|switch|this|throw|true|false|try|type|typeof|undefined|var|void|while|yield)\b` +

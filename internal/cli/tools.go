@@ -263,7 +263,8 @@ func unknown(h harness, err error) error {
 	return usage(fmt.Errorf("unknown tool %q; %s", of.Name, meant(similarTools(of.Name, h.Catalog().Tools()), "harness tools list shows all")))
 }
 
-// similarTools returns the tools whose full name is similar to a misspelt one or, if there are none, whose name without the server is.
+// similarTools returns the tools whose full name resembles a misspelt one. If there are none, it returns the tools whose name without the server
+// resembles it.
 func similarTools(name string, tools []*catalog.Tool) (found []string) {
 	var full, short []string
 	for _, t := range tools {

@@ -81,14 +81,14 @@ func (a *app) trustStore() *trust.Store {
 	return s
 }
 
-// withoutFolder are the commands that also work without the configuration of an untrusted folder. They report that the folder is not trusted;
-// harness mcp reports it to its client.
+// withoutFolder are the commands that also work if the folder is not trusted; they then ignore the configuration of the folder. They report this:
+// harness mcp to its client, others to the user.
 var withoutFolder = []string{"mcp", "doctor"}
 
 // needNoFolder are the commands that do not use the configuration of a folder.
 var needNoFolder = []string{"demo", "init", "trust", "untrust", "completion", "man", "version", "restore"}
 
-// askTrust asks the user at a terminal whether to trust the configuration of the folder, if that is not decided yet.
+// askTrust asks the user at a terminal whether to trust the configuration of the folder, if it is not trusted yet or has changed since.
 func (a *app) askTrust(ctx context.Context) error {
 	name, _, _ := strings.Cut(a.command, " ")
 	if a.flags.JSON || a.stderr.terminal == nil || a.keyboard() == nil || slices.Contains(needNoFolder, name) {

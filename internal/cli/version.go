@@ -21,5 +21,5 @@ type versionFlag bool
 // errVersion stops the parsing of a command line with --version.
 var errVersion = errors.New("--version")
 
-// BeforeReset implements a hook of Kong, which is called even without a command.
+// BeforeReset implements a hook of Kong. Kong calls it even if the command line has no command.
 func (versionFlag) BeforeReset() error { return errVersion }

@@ -20,14 +20,15 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// The maximum numbers of bytes that are shown of a call's arguments on a line without a limit, and of a text in a list.
+// Maximum numbers of bytes that are shown: shownArgs of a call's arguments if the width of the terminal does not limit them, shownText of a text in a
+// list.
 const (
 	shownArgs = 160
 	shownText = 100
 )
 
 const (
-	// maxWritten is the maximum number of bytes that are kept to show what a model is writing.
+	// maxWritten is the maximum number of bytes that are kept of a model's unfinished text, and of its unfinished call.
 	maxWritten = 256 << 10
 	// maxInFlight is the maximum number of calls in flight that have a line of their own.
 	maxInFlight = 3
@@ -35,14 +36,14 @@ const (
 	maxOutputLines = 12
 )
 
-// view shows what happens in tasks and runs. It receives events of a task, events of a run in this process, or records of a journal. It writes a
-// line for each thing that has happened, and shows work in progress below these lines if the terminal can overwrite lines. On a stream without
-// signs it writes words instead. Its methods are safe for concurrent use.
+// view shows what happens in tasks and runs. It receives events of a task, events of a run in this process, or records of a journal. It writes lines
+// about what has happened. Below these lines it shows work in progress, if the terminal can overwrite lines. On a stream without signs it writes
+// words instead. Its methods are safe for concurrent use.
 type view struct {
 	to       *console
 	progress *progress                 // nil: no work is in progress
 	brief    bool                      // shows only the console lines of a run
-	silent   bool                      // does not even show the console lines
+	silent   bool                      // shows not even the console lines
 	follow   bool                      // another process does the work, and asks about its calls
 	servers  func() []mcpclient.Status // servers that this process calls; nil: another process does the work
 
@@ -73,7 +74,7 @@ type shownCall struct {
 	reported   string // progress that its server reported
 	asked      bool   // the call waits for an approval
 
-	waited time.Duration // time that a person took to decide, before began
+	waited time.Duration // time that a person took to decide; not part of the duration of the call
 }
 
 func (c *shownCall) shown() bool { return c.kind == string(frame.Tool) || c.kind == string(frame.FS) }
@@ -200,7 +201,7 @@ func (v *view) turn(d eventData, at time.Time) {
 		facts = append(facts, took(at.Sub(v.began)))
 	}
 	v.lines("  ", strings.Join(facts, ", "), dim)
-	v.waitForModel(at) // the view shows this until a call of a tool or a program begins
+	v.waitForModel(at) // the view shows that it waits for the model, until a call of a tool or a program begins
 	if v.progress != nil {
 		so := count(v.usage.Input+v.usage.Output) + " tokens"
 		if v.priced {
@@ -262,7 +263,7 @@ func (v *view) call(n int, kind, name string, args json.RawMessage, at time.Time
 	v.sayCalls()
 }
 
-// sayCalls shows what the program waits for.
+// sayCalls shows whether the program waits for calls or for a timer.
 func (v *view) sayCalls() {
 	var waits []string
 	timer := false
@@ -298,7 +299,7 @@ func (v *view) reported(n int, r mcpclient.Progress) {
 		return
 	}
 	c.reported = v.to.reported(r)
-	if v.progress != nil && !v.to.live { // calls have no lines of their own if lines cannot be overwritten
+	if v.progress != nil && !v.to.live { // calls have no lines of their own where lines cannot be overwritten
 		v.progress.did(c.reported)
 	}
 }
@@ -343,7 +344,7 @@ func (v *view) answer(n int, size int, problem string, at time.Time) {
 	}
 }
 
-// called writes the line of a call. It cuts the arguments so that the facts fit.
+// called writes the line of a call. It cuts the arguments so that the line has room for the facts.
 func (v *view) called(n int, c *shownCall, facts, color string) {
 	head := v.pick("  → ", fmt.Sprintf("  call %d: ", n)) + clip.Visible(c.name)
 	facts = v.pick(" · ", ": ") + facts

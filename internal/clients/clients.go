@@ -8,11 +8,11 @@ import (
 // Client is an MCP client that keeps its servers in files.
 type Client struct {
 	Name   string   // name on the command line
-	Path   []string // keys under which the files have servers, the outermost first
+	Path   []string // keys that lead to the servers in the files, the outermost first
 	TOML   bool     // whether the files are TOML
 	Gemini bool     // see Options.Gemini
 	Typed  bool     // whether the entry of a server has a type
-	// Settings is true if the files hold settings of all kinds. Most of these files have no servers.
+	// Settings is true if the files contain settings of all kinds. Most of these files contain no servers.
 	Settings bool
 	files    func(Place) []string
 }
@@ -76,14 +76,14 @@ var All = []Client{
 	}},
 }
 
-// Files returns the files in which the client keeps its servers, whether or not they exist: the user's, then that of the project in the working
-// directory.
+// Files returns the files in which the client keeps its servers, whether or not they exist: the files of the user, then the file of the project in
+// the working directory.
 func (c Client) Files(p Place) []string {
 	return slices.DeleteFunc(slices.Compact(c.files(p)), func(path string) bool { return !filepath.IsAbs(path) })
 }
 
-// Guess returns the client to which a file belongs, according to the name and the directory of the file. For any other file, it returns a client that
-// reads the format of the file.
+// Guess returns the client to which a file belongs, judging by the name and the directory of the file. For any other file, it returns a client that
+// reads files of the same format.
 func Guess(path string) Client {
 	at := func(parts ...string) bool {
 		for dir, i := path, len(parts)-1; i >= 0; dir, i = filepath.Dir(dir), i-1 {

@@ -1,4 +1,5 @@
-// Package clients reads the servers that other MCP clients are configured with, and rewrites those configurations to use the harness.
+// Package clients reads the servers with which other MCP clients are configured. It can rewrite such a configuration so that the client uses the
+// harness.
 //
 // The formats are those of the clients' documentation: Claude Desktop, Claude Code, Cursor, Windsurf and Gemini CLI have mcpServers, VS Code has
 // servers with inputs, Zed context_servers, Codex mcp_servers in TOML. The public registry has server.json.
@@ -32,14 +33,14 @@ const (
 type Server struct {
 	*config.MCPServer
 	At    []string // keys that lead to the server; empty if the text is the server itself
-	Notes []string // differences from the client, and what the user has to do
+	Notes []string // differences from the entry of the client, and what the user has to do
 	Err   error    // reason why the server cannot be used; nil if it can
 }
 
 // Options configure how a text is read.
 type Options struct {
 	Name   string // name for a server without one in the text
-	Dir    string // working directory: the value of ${workspaceFolder}, and the project of Claude Code whose servers count
+	Dir    string // working directory: value of ${workspaceFolder}; of the projects in the file of Claude Code, only this one counts
 	Home   string // value of ${userHome}
 	TOML   bool   // whether the text is TOML; if not, it is JSON with comments and trailing commas
 	Gemini bool   // rules of Gemini CLI: url means SSE, the unit of timeout is milliseconds, $NAME is a variable
@@ -385,7 +386,8 @@ var (
 	notVariable  = startup.Regexp(`[^A-Za-z0-9]+`)
 )
 
-// expand converts the placeholders of clients into those of harness.yaml. It doubles other dollar signs that would have a meaning in harness.yaml.
+// expand converts the placeholders of clients into those of harness.yaml. It doubles every other dollar sign that would have a meaning in
+// harness.yaml.
 func (r *reader) expand(text string) string {
 	if r.Gemini {
 		text = geminiDollar().ReplaceAllString(text, "${$1}")

@@ -41,7 +41,7 @@ func registered(root object, name string) (Server, error) {
 	return s, errors.New("it has no package that can be started here (npm, pypi, oci) and no remote")
 }
 
-// pack sets the command of a package. It returns false if the package is of an unknown kind, or no stdio server.
+// pack sets the command that starts a package. It returns false if the kind of the package is unknown, or if the package is no stdio server.
 func (s *Server) pack(r *reader, p object) bool {
 	id, version := str(p, "identifier", "name"), str(p, "version")
 	if transport, ok := p["transport"].(object); ok && str(transport, "type") != "stdio" || id == "" {
@@ -73,7 +73,7 @@ func (s *Server) pack(r *reader, p object) bool {
 	return true
 }
 
-// arguments returns the arguments of a package that have a value or need one.
+// arguments returns those arguments of a package that have a value or need one.
 func (s *Server) arguments(r *reader, v any) (all []string) {
 	for _, one := range list(v) {
 		a, _ := one.(object)

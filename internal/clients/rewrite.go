@@ -27,8 +27,9 @@ const harnessName = "harness"
 
 var errByHand = errors.New("the file is written in a way that cannot be edited safely; edit it by hand")
 
-// Rewrite removes servers, each given by the keys that lead to it, from a client's configuration and adds the harness. Every other byte stays, except
-// comments at the removed servers. The result is read again, so a file of unusual layout leads to an error, never to a damaged file.
+// Rewrite removes servers from a client's configuration and adds the harness. Each item of remove has the keys that lead to one server. Every other
+// byte stays, except comments at the removed servers. Rewrite reads the result again, so a file of unusual layout leads to an error, never to a
+// damaged file.
 func (c Client) Rewrite(text []byte, remove [][]string, e Entry) ([]byte, error) {
 	before, err := decode(text, c.TOML)
 	if err != nil {
@@ -71,7 +72,7 @@ func (c Client) Rewrite(text []byte, remove [][]string, e Entry) ([]byte, error)
 	return out, nil
 }
 
-// prune removes a list of servers if it is empty.
+// prune removes a list of servers that is empty.
 func prune(root object, path []string) {
 	parent, _ := lookup(root, path[:len(path)-1]).(object)
 	if servers, ok := lookup(root, path).(object); ok && len(servers) == 0 {
@@ -144,7 +145,7 @@ func pointer(path []string) string {
 // tableHeader matches the line that begins a table of TOML.
 var tableHeader = startup.Regexp(`^[ \t]*\[([^\[\]].*)\][ \t]*(?:#.*)?\r?\n?$`)
 
-// rewriteTOML removes the tables of the servers, line by line, and adds that of the harness at the end.
+// rewriteTOML removes the tables of the servers, line by line, and adds the table of the harness at the end.
 func (c Client) rewriteTOML(text []byte, remove [][]string, e Entry) ([]byte, error) {
 	gone := map[string]bool{harnessName: true}
 	for _, path := range remove {

@@ -26,10 +26,10 @@ func Text(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "..."
 }
 
-// maxWord is the maximum number of bytes that Words drops from the head so that it ends with a whole word.
+// maxWord is the maximum number of bytes that Words cuts off in addition, so that the text ends with a whole word.
 const maxWord = 1000
 
-// Words is like Text, but cuts the text at white space near the end, if there is any, and leaves out a number before the cut. A truncated
+// Words is like Text, but cuts the text at white space near the end, if there is any. It also leaves out a number before the cut: a truncated
 // telephone number would not be recognized as personal data.
 func Words(s string, n int) string {
 	if len(s) <= n {

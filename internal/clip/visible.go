@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Visible returns a text with some characters replaced by their codes: those that are invisible, that control a terminal, or that change
-// the reading order of the text around them. Line ends and tabs stay, and so do joiners between letters or symbols that need them.
+// Visible returns a text in which codes replace some characters: those that are invisible, that control a terminal, or that change the reading order
+// of the text around them. Line ends and tabs stay, and so do joiners between letters or symbols that need joiners.
 func Visible(s string) string {
 	if plain(s) {
 		return s

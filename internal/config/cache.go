@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// CacheDir returns the user's cache directory. If that cannot be created, as in a container without a home, CacheDir makes a temporary
-// directory for this process alone, because other users could put code into a shared one. remove deletes the temporary directory; it does
-// nothing to the user's cache directory.
+// CacheDir returns the user's cache directory. If that directory cannot be created, as in a container without a home, CacheDir makes a temporary
+// directory for this process alone, because other users could put code into a shared one. remove deletes the temporary directory, but never the
+// user's cache directory.
 func CacheDir() (dir string, remove func() error, err error) {
 	user, err := os.UserCacheDir()
 	if err == nil {

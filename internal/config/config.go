@@ -1,11 +1,11 @@
 // Package config turns harness.yaml, the environment, .env and flags into one validated struct.
 //
-// The value of a key comes from the first source that sets it: flag, environment, .env, file, default. Every key of the file can also be
-// set by a variable: sandbox.maxCalls by HARNESS_SANDBOX_MAXCALLS or HARNESS_SANDBOX_MAX_CALLS. The variables of the original system, which
-// original.go lists, work too, with their old meanings, but the HARNESS_ variable of the same key wins.
+// The value of a key comes from the first source that sets it: flag, environment, .env, file, default. Every key of the file can also be set by a
+// variable: sandbox.maxCalls by HARNESS_SANDBOX_MAXCALLS or HARNESS_SANDBOX_MAX_CALLS. The variables of the original system work too, with their old
+// meanings; original.go lists them. If both variables of a key are set, the HARNESS_ variable wins.
 //
-// Load checks what every command needs. Model.Choose and Server.Check report mistakes that matter only to commands that use the model or
-// the server, so that a variable meant for another program does not stop harness exec.
+// Load checks what every command needs. Model.Choose and Server.Check report mistakes that matter only to commands that use the model or the server.
+// So a variable that is meant for another program does not stop harness exec.
 package config
 
 import (
@@ -141,7 +141,7 @@ type Process struct {
 	Without []string `key:"without" doc:"Walls that the tier does without where the machine has them not, each by its name: namespaces, empty root, no privileges, landlock, seccomp, limits. Without the wall of an entry the tier is weaker; missing walls that are not listed keep it from starting."`
 }
 
-// Policy configures which tool calls are made. Config.Compiled compiles its rules and those of its preset.
+// Policy configures which tool calls are made. Config.Compiled compiles the rules of a policy and the rules of its preset.
 type Policy struct {
 	Preset string        `key:"preset" oneof:"open,guarded,careful,strict" doc:"Rules that follow your own; harness policy show prints them. Empty: open."`
 	Rules  []policy.Rule `key:"rules" doc:"The first rule that matches decides."`
@@ -292,7 +292,8 @@ type Redis struct {
 	err error // error that Check returns
 }
 
-// Check returns why the server cannot be used with these settings. Load accepts them, because other programs use the same variables.
+// Check returns an error if the server cannot be used with these settings. Load accepts such settings, because the variables may be meant for another
+// program.
 func (r Redis) Check() error { return r.err }
 
 // Audit configures the audit log.
@@ -359,9 +360,9 @@ type MCPServer struct {
 	Destinations   map[string][]string          `key:"destinations" doc:"Arguments that say where calls send something, by the tool's name (* stands for any text) as paths such as $.to, in place of those that the tool's definition says; none: [], see policy."`
 	Languages      map[string]map[string]string `key:"languages" doc:"Languages of arguments in which values are escaped (pii.inCode), by the tool's name (* stands for any text), then by paths such as $.sql: sql, shell, html (also XML), json, url, csv, code for any other, none for text."`
 	Stateful       bool                         `key:"stateful" doc:"It remembers earlier calls: after a reconnection, runs that used it get a SessionLostError."`
-	// Guessed reports that no type is given: if a server with a url refuses streamable HTTP, it is tried over SSE.
+	// Guessed reports that the entry gives a url but no type. If such a server refuses streamable HTTP, it is tried over SSE.
 	Guessed bool `key:""`
-	// Err is why the server cannot be used although its entry is well formed, such as an unset variable. Other servers still work.
+	// Err is the reason why the server cannot be used although its entry is well formed, such as an unset variable. Other servers still work.
 	Err error `key:""`
 
 	entries []Entry
@@ -412,7 +413,7 @@ const (
 	OpenAPI = "openapi"
 )
 
-// Env is what Load reads the configuration from.
+// Env has the sources from which Load reads the configuration.
 type Env struct {
 	ConfigFile string            // --config; empty if not given
 	Flags      map[string]string // values of flags by key, such as "sandbox.timeout"
@@ -422,16 +423,16 @@ type Env struct {
 	HomeDir    string            // absolute
 	// Secret returns the value of ${secret:NAME} for the configuration file that contains it; nil means there are no secrets.
 	Secret func(name, file string) (string, error)
-	// Trust records which files in folders are trusted. If it is nil, only the file that the flag or the environment names and those in
-	// the user's own directory are used.
+	// Trust records which files in folders are trusted. If Trust is nil, only two kinds of files are used: the file that the flag or the environment
+	// names, and the files in the user's own directory.
 	Trust *trust.Store
 	// PersonalOnly ignores the files in the working directory and above it, including .env.
 	PersonalOnly bool
 	GOOS         string
 }
 
-// Load reads and checks the configuration from e and the files that e names. The error joins one *Error for each mistake; if the user has
-// not trusted a file, it is an *UntrustedError. Warnings report values that are probably not intended.
+// Load reads and checks the configuration from e and from the files that e names. The error joins one *Error for each mistake. If the user has not
+// trusted a file, the error is an *UntrustedError. Warnings report values that are probably not intended.
 func Load(e Env) (_ *Config, warnings []*Error, err error) {
 	l, err := newLoader(e)
 	if err != nil {

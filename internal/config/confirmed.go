@@ -11,8 +11,8 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// ApprovalHash returns a hash of everything in a configuration that decides which calls a person must approve. Every change of the hash
-// has to be confirmed, because whether one policy is weaker than another cannot be decided in general.
+// ApprovalHash returns a hash of all settings that decide which calls a person must approve. A person has to confirm every change of the hash,
+// because it cannot be decided in general whether one policy is weaker than another.
 func (c *Config) ApprovalHash() string {
 	text, err := json.Marshal(struct {
 		Preset     string
@@ -36,7 +36,7 @@ func (c *Config) ApprovalHash() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// serverTrust holds the settings of one server that rules with destinations depend on.
+// serverTrust holds those settings of one server on which rules with destinations depend.
 type serverTrust struct {
 	Name         string
 	Untrusted    bool

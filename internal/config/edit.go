@@ -21,8 +21,8 @@ import (
 	"mcp-code-exec-harness/internal/trust"
 )
 
-// Editor changes configuration files, one process at a time. A new file, or a changed file that was trusted, is trusted afterwards,
-// because the user made the change. A file that was not trusted stays untrusted.
+// Editor changes configuration files, one process at a time. After a change by Editor, a new file is trusted, and a file that was trusted stays
+// trusted, because the user made the change. A file that was not trusted stays untrusted.
 type Editor struct {
 	Trust *trust.Store // nil: trust is not recorded
 }
@@ -128,8 +128,8 @@ func (ed Editor) DisableServer(path, name string, disabled bool) error {
 	})
 }
 
-// missing makes an error match fs.ErrNotExist. Its own text is empty, because the text of fs.ErrNotExist would say that the file is
-// missing.
+// missing makes an error match fs.ErrNotExist. The text of missing is empty, because the text of fs.ErrNotExist would say that the file does not
+// exist.
 type missing struct{}
 
 func (missing) Error() string        { return "" }
@@ -156,7 +156,7 @@ type document struct {
 
 var errByHand = errors.New("the file is written in a way that cannot be edited safely")
 
-// edit changes a file in one step, or leaves it as it is. A symbolic link to the file stays a link. Errors begin with doing.
+// edit changes a file in one step, or leaves the file as it is. A symbolic link to the file stays a link. Errors begin with the text doing.
 func (ed Editor) edit(doing, path string, change func(*document) error) error {
 	file := path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -225,7 +225,7 @@ func (d *document) servers() node {
 	return f.value
 }
 
-// server finds a server that is written in the mapping itself, not merged into it.
+// server finds a server whose entry is in the mapping itself. It does not find a server that YAML merges into the mapping.
 func (d *document) server(name string) (field, bool) {
 	f, ok := d.servers().get(name)
 	return f, ok && !f.merged && !d.servers().alias

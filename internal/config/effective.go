@@ -107,7 +107,7 @@ func serverEntry(k key, n node) Entry {
 	return e
 }
 
-// hides reports whether name is a secret key of the group that k holds.
+// hides reports whether k holds a group of keys in which name is a secret key.
 func (k key) hides(name string) bool {
 	if k.typ.Kind() != reflect.Pointer {
 		return false
@@ -134,8 +134,8 @@ func mask(text string, secret bool) string {
 	return masked
 }
 
-// onlyPlaceholders reports whether a value consists of placeholders without defaults, perhaps after the name of an authentication scheme.
-// Showing such a value reveals no secret, and tells where the secret comes from.
+// onlyPlaceholders reports whether a value consists of placeholders without defaults. The name of an authentication scheme may precede them. Such a
+// value reveals no secret, and shows where the secret comes from.
 func onlyPlaceholders(text string) bool { return onlyPlaceholdersForm().MatchString(text) }
 
 var onlyPlaceholdersForm = lazy(`^(?:(?i:bearer|basic|token) )?(?:\$\{(?:(?:env:)?[A-Za-z_][A-Za-z0-9_]*|secret:[A-Za-z0-9_.-]+)\})+$`)
@@ -147,8 +147,8 @@ func looksSecret(value string) bool { return secretForm().MatchString(value) }
 var secretForm = lazy(`^(?:sk|pk|rk|hk|ghp|gho|ghs|ghu|ghr|github_pat|glpat|xox[a-z]|npm|dop_v1|hf|gsk|ntn|lin_api|tvly|figd|nvapi|pplx|sntrys|r8|secret)[-_]\S{8,}$|` +
 	`^(?:AKIA|AIza|eyJ|ATATT)\S{12,}$|^[A-Za-z0-9_]{32,}$`)
 
-// IsSecret reports whether a value is secret because of its name. It compares whole words: monkey is not a key. For ambiguous names
-// (access, session), it also requires that the value does not look like a plain word.
+// IsSecret reports whether a value is secret because of its name. It compares whole words: monkey does not count as key. With an ambiguous name, such
+// as access or session, a value that looks like a plain word does not count as secret.
 func IsSecret(name, value string) bool {
 	if value == "" {
 		return false

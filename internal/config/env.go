@@ -52,7 +52,7 @@ func parseDotenv(path string, data []byte) (map[string]string, error) {
 	data = bytes.TrimPrefix(data, []byte(bom))
 	vars, err := godotenv.UnmarshalBytes(data)
 	if err != nil {
-		// The first bad line follows the longest prefix of the file that parses.
+		// The first bad line comes after the longest beginning of the file that parses.
 		good, end := 0, 0
 		for line := range bytes.Lines(data) {
 			end += len(line)
@@ -79,7 +79,7 @@ func fold(name string) string { return separators.Replace(strings.ToUpper(name))
 
 var separators = strings.NewReplacer("_", "", "-", "", ".", "")
 
-// variableOf returns the name of a key's variable, as messages show it.
+// variableOf returns the name of the variable for a key, as messages show it.
 func variableOf(k key) string {
 	return prefix + strings.ReplaceAll(strings.ToUpper(k.path), ".", "_")
 }
@@ -191,8 +191,8 @@ func locate(e Env, environ map[string]string) (location, error) {
 	return location{path: here}, nil
 }
 
-// isFile reports whether path is something other than a directory. It is true for a file that cannot be examined: reading it gives a
-// better error.
+// isFile reports whether path is something other than a directory. It is true for a file that cannot be examined, because the attempt to read the
+// file gives a better error.
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {

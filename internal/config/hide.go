@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// HideSecrets replaces values that look like secrets in a server's env, headers, security, arguments and addresses by ${secret:NAME}. keep
-// returns the NAME for a value. Its first argument names the variable, header or option that holds the value. Values with placeholders stay
-// unchanged.
+// HideSecrets replaces secrets of a server by ${secret:NAME}: values that look like secrets in its env, headers, security, arguments and addresses.
+// keep returns the NAME for a value. The first argument of keep names the variable, header or option that holds the value. Values with placeholders
+// stay unchanged.
 func HideSecrets(s *MCPServer, keep func(what, value string) (name string, err error)) (err error) {
 	hide := func(what, value string) string {
 		if err != nil || strings.Contains(value, "${") {
@@ -89,7 +89,7 @@ func argsWithout(args []string, replace func(what, value string) string) []strin
 	return out
 }
 
-// headerValue returns the value of a header with its secret replaced; the name of the authentication scheme stays.
+// headerValue returns the value of a header after its secret is replaced; the name of the authentication scheme stays.
 func headerValue(name, value string, replace func(what, value string) string) string {
 	scheme, rest, ok := strings.Cut(value, " ")
 	if !ok || !schemeForm().MatchString(scheme) {
@@ -101,8 +101,8 @@ func headerValue(name, value string, replace func(what, value string) string) st
 	return strings.TrimSpace(scheme + " " + replace(name, rest))
 }
 
-// withoutSecrets returns a text with the password and the secret parameters of an address in it replaced. If the whole text looks like a
-// key, all of it is replaced.
+// withoutSecrets returns a text with its secrets replaced. If the text contains an address, these are the password and the secret parameters of the
+// address. If the whole text looks like a key, all of it is replaced.
 func withoutSecrets(text string, replace func(what, value string) string) string {
 	if looksSecret(text) {
 		return replace("value", text)

@@ -56,7 +56,7 @@ func jsonSchema() []byte {
 	return append(data, '\n')
 }
 
-// groupSchema describes a mapping with the given keys. Any string value may match the pattern orElse instead of its own.
+// groupSchema describes a mapping with the given keys. orElse is appended to the pattern of every string value; it is empty or begins with |.
 func groupSchema(keys []key, orElse string) object {
 	properties := object{}
 	var required []string

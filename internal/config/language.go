@@ -12,8 +12,8 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// Languages returns the languages of arguments that mcpServers.NAME.languages configures. If several patterns of tool names match a tool,
-// the longest pattern applies, so longer patterns come first.
+// Languages returns the settings of mcpServers.NAME.languages. Each setting gives the language of strings in the arguments of some tools.
+// If several patterns of tool names match a tool, the longest pattern applies, so longer patterns come first.
 func (c *Config) Languages() (all []language.Setting) {
 	for _, server := range c.MCPServers {
 		longest := func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }

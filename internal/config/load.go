@@ -11,15 +11,15 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// loader builds a Config. It collects the settings of all layers in order of increasing precedence, chooses the model's provider from
-// them, because some variables apply only to one provider, and then applies the settings in the same order.
+// loader builds a Config. It collects the settings of all layers in order of increasing precedence, and then applies them in the same
+// order. In between, it chooses the model's provider from the settings, because some variables apply only to one provider.
 type loader struct {
 	e        Env
 	config   *Config
 	sections []key
 	keys     []key // the settings in the sections
 	byPath   map[string]key
-	name     string // file name in messages
+	name     string // name of the file in messages
 	files    *sources
 	preview  bool     // only the text of the configuration is examined: no other file is read
 	kept     []string // values of the secrets that the last expansion used
@@ -165,8 +165,8 @@ func (l *loader) flags() {
 	}
 }
 
-// setText collects a setting from a variable or flag. The text of a mapping is YAML or JSON, as in the file. The text of a list has that
-// form too, or is the items separated by commas.
+// setText collects a setting from a variable or flag. The text of a mapping is YAML or JSON, as in the file. The text of a list is YAML
+// or JSON too, or consists of the items separated by commas.
 func (l *loader) setText(s setting) {
 	t := strings.TrimSpace(s.text)
 	if s.key.typ == serversType || s.key.composite() && t != "" && (t[0] == '{' || t[0] == '[') {

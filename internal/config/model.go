@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Model selects the language model and limits tasks. Choose returns the selected model.
+// Model selects the language model and sets limits for tasks. Choose returns the selected model.
 type Model struct {
 	Provider      string           `key:"provider" oneof:"anthropic,openai,azure,google,compatible,ollama,local" doc:"Who answers; empty: the provider whose API key is set. compatible, or local: any server that speaks OpenAI's chat completions. ollama: Ollama on this machine."`
 	Name          string           `key:"name,deployment" doc:"Name of the model, as its provider writes it; for Azure of the deployment."`
@@ -27,7 +27,7 @@ type Model struct {
 	Prices        map[string]Price `key:"prices" doc:"Prices in US dollars per million model tokens, by provider/model, or by the model's name alone; * at the end stands for any text."`
 	Prompts       string           `key:"prompts" path:"true" doc:"A directory with prompts that replace the built-in ones of the same file name."`
 
-	err error // why no model can be selected
+	err error // reason why no model can be selected
 }
 
 // Price is the price of a million model tokens, in US dollars.
@@ -110,8 +110,8 @@ func variablesOf(key string, providers ...string) (names []string) {
 	return names
 }
 
-// chooseProvider returns the provider whose variables are used. If none is configured, it takes the only provider with a key or an address
-// and adds it to the settings.
+// chooseProvider returns the provider whose variables are used. This is the configured provider or, if none is configured, the only
+// provider for which an API key or an address is set. In the second case, chooseProvider adds the provider to the settings.
 func (l *loader) chooseProvider() string {
 	if named := l.collected("model.provider"); named.text != "" {
 		return canonical(named.text)
@@ -140,7 +140,7 @@ func (l *loader) chooseProvider() string {
 				add(o.provider, at)
 			}
 		}
-		if len(found) > 0 { // an address without a key is enough only if no key is set: local servers need no key
+		if len(found) > 0 { // addresses are only looked at if no API key is set: local servers need no key
 			break
 		}
 	}
@@ -179,7 +179,7 @@ func (l *loader) finishModel() {
 	m.Prices = qualified(m.Prices, canonical(m.Provider))
 }
 
-// providerOf returns the provider of a model, judged by the prefix of its name; empty if that is ambiguous.
+// providerOf returns the provider of a model, judged by the prefix of the model's name. It returns "" if no prefix matches.
 func providerOf(model string) string {
 	for prefix, provider := range map[string]string{"claude-": anthropic, "gpt-": openai, "chatgpt-": openai, "gemini-": google} {
 		if strings.HasPrefix(model, prefix) {

@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// node is a value of the configuration before its type is known, from a file, a variable or a flag.
+// node is a value from a file, a variable or a flag, before its type is known.
 type node struct {
 	position
 	kind  kind

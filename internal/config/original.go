@@ -28,10 +28,10 @@ type original struct {
 
 	patterns bool // the variable is a list of expressions for pii.custom
 
-	note   string   // why the variable has no effect
+	note   string   // reason why the variable has no effect
 	fine   []string // values that change nothing and need no warning
 	shared bool     // the variable is reported only if .env sets it, because other programs use the name too
-	with   string   // another variable; this one has no effect without it, and note is reported only if it is not set
+	with   string   // another variable, without which this variable has no effect; note is reported only if the other variable is not set
 }
 
 // originals lists every variable of the original system, the variables that its documentation calls LLM_*, and the variables of Docker.
@@ -120,7 +120,7 @@ var originals = [...]original{
 	{name: "RUN_SKILL_TESTS", guest: true},
 }
 
-// originals collects the settings that the variables of the original system make in a layer.
+// originals collects the settings that a layer makes by variables of the original system.
 func (l *loader) originals(v layer) {
 	for _, o := range originals {
 		s := v.setting(l.byPath[o.key], o.name)

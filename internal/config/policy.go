@@ -31,8 +31,8 @@ func compilePolicy(p Policy, servers []*MCPServer) (*policy.Policy, error) {
 	return policy.New(p.Rules, p.Preset, PresetRules(p.Preset), of)
 }
 
-// QuarantineMode returns the quarantine in effect. The policy judges a tool by its server's description, so the presets that ask people
-// hold a tool whose description has changed.
+// QuarantineMode returns the quarantine mode in effect. A policy judges a tool by the definition that the tool's server sends. The presets
+// that ask people therefore quarantine a tool whose definition has changed.
 func (c *Config) QuarantineMode() string {
 	switch {
 	case c.Quarantine != "":
@@ -44,8 +44,8 @@ func (c *Config) QuarantineMode() string {
 }
 
 // ParsePolicy parses the section policy: a list of rules, or a mapping with preset, rules and runs. It also accepts a mapping with the key
-// policy, such as a whole harness.yaml, and ignores the other keys. The error joins one *Error for each mistake. name is the source that
-// these errors name.
+// policy, such as a whole harness.yaml, and ignores the other keys. The error joins one *Error for each mistake. name is the name of the
+// source in these errors.
 func ParsePolicy(text []byte, name string) (Policy, error) {
 	root, err := parse(text, position{source: name, line: 1, column: 1})
 	if err != nil {

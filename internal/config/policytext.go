@@ -74,7 +74,7 @@ func flow(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// simpleText matches strings that need no quotes in YAML, except for those in otherWords.
+// simpleText matches strings that need no quotes in YAML. It also matches the strings in otherWords, which do need quotes.
 var simpleText = lazy(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 var otherWords = []string{"null", "true", "false", "yes", "no", "on", "off", "y", "n"}

@@ -28,7 +28,8 @@ type RunRule struct {
 	callers policy.Callers
 }
 
-// limits returns the limits that the rule sets: the key, the new value, and the field of Sandbox that it replaces.
+// limits returns the limits that the rule sets. Each element has the key of a limit, the new value, and the field of s that the value
+// replaces.
 func (r *RunRule) limits(s *Sandbox) (all []lowered) {
 	of := keysOf(reflect.ValueOf(s).Elem(), "")
 	for _, k := range keysOf(reflect.ValueOf(r).Elem(), "") {
@@ -57,7 +58,7 @@ func (r RunRule) Limits() map[string]string {
 	return all
 }
 
-// String describes a rule by its callers and limits: users guest*, timeout 5s.
+// String describes a rule by its callers and limits, for example as "users guest*, timeout 5s".
 func (r RunRule) String() string {
 	var parts []string
 	for _, list := range []struct {

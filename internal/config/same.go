@@ -18,7 +18,7 @@ func (c *Config) shared() Config {
 	s.MCPServers = make([]*MCPServer, len(c.MCPServers))
 	for i, of := range c.MCPServers {
 		server := *of
-		server.entries = nil // entries and errors name the file relative to the working directory
+		server.entries = nil // entries and errors depend on the working directory: they name the file relative to it
 		if err, ok := errors.AsType[*Error](server.Err); ok {
 			server.Err = &Error{Key: err.Key, Problem: err.Problem}
 		}

@@ -86,7 +86,7 @@ type OIDC struct {
 	RolesClaim   string `key:"rolesClaim" default:"roles" doc:"The claim that holds the roles: user, approver, admin."`
 }
 
-// Loopback reports whether only programs of this machine can reach the server. If they are not the only ones, the server needs
+// Loopback reports whether only programs of this machine can reach the server. A server that other machines can reach needs
 // authentication.
 func (s Server) Loopback() bool {
 	host, _, err := net.SplitHostPort(s.Listen)
@@ -190,7 +190,7 @@ func (l *loader) validateServer() {
 	l.config.Server.err = l.cannotServe()
 }
 
-// useless reports a value that has no effect because the setting other, which must accompany it, is missing.
+// useless reports a value of the setting key that has no effect because another setting is missing. other is the name of that setting.
 func (l *loader) useless(key, value, other, otherValue string) {
 	l.refuse(value != "" && otherValue == "", "it is of no use without "+other, "set both or neither", key)
 }

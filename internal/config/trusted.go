@@ -21,7 +21,7 @@ import (
 type sources struct {
 	location
 	text     []byte // content of harness.yaml
-	err      error  // why harness.yaml cannot be read
+	err      error  // reason why harness.yaml cannot be read
 	dotenv   []byte // content of .env; empty if it is not trusted
 	owners   []int  // IDs of other users who may own the files and directories that the configuration names
 	warnings []*Error
@@ -60,8 +60,8 @@ type Folder struct {
 // Names returns the sorted paths of the files.
 func (f Folder) Names() []string { return slices.Sorted(maps.Keys(f.Files)) }
 
-// Examine returns the configuration files in dir, whether they are trusted or not. If dir is empty, it takes the folder whose
-// configuration e would use. If there are no files, the error matches fs.ErrNotExist.
+// Examine returns the configuration files in dir, whether they are trusted or not. If dir is empty, Examine takes the folder of the
+// harness.yaml that applies in the working directory. If there are no files, the error matches fs.ErrNotExist.
 func Examine(e Env, dir string) (Folder, error) {
 	f := Folder{Dir: dir, Files: map[string][]byte{}}
 	if dir == "" {
@@ -137,7 +137,7 @@ func findNow(e Env, environ map[string]string) (*sources, error) {
 	dir := filepath.Dir(at.path)
 	mine := at.asked || at.personal || !at.above && e.surrounds(dir, environ)
 	if at.how != "" {
-		if s.text, s.err = readFile(at.path); at.asked && s.err != nil { // the path may be a pipe, so it is read before it is judged
+		if s.text, s.err = readFile(at.path); at.asked && s.err != nil { // readFile rejects a pipe, but the user may have named one; judge needs the content
 			s.text, s.err = readAtMost(at.path)
 		}
 		if at.asked {
@@ -147,7 +147,7 @@ func findNow(e Env, environ map[string]string) (*sources, error) {
 		if err != nil {
 			return nil, err
 		}
-		if state != trust.Trusted && at.above && isForeign(at.path) { // an error would stop the commands of all users in the folders below the file
+		if state != trust.Trusted && at.above && isForeign(at.path) { // an error would keep all users from running commands in the folders below the file
 			e.PersonalOnly = true
 			s, err := find(e, environ)
 			if err == nil {
@@ -186,8 +186,8 @@ func findNow(e Env, environ map[string]string) (*sources, error) {
 	return s, nil
 }
 
-// judge returns trust.Trusted for a file that may be used. The user has trusted its content, or the file is the user's own (mine is set)
-// and no other user can change it.
+// judge returns trust.Trusted for a file that may be used. A file may be used if the user has trusted its content, or if it is the user's
+// own (mine is set) and no other user can change it.
 func (e Env) judge(s *sources, path string, text []byte, mine bool) (state trust.State, err error) {
 	var exposed error
 	if mine {
@@ -240,7 +240,7 @@ func matters(dotenv []byte, beside bool) bool {
 }
 
 // surrounds reports whether dir contains the user's home directory, data directory or configuration directory. dir is then the user's own
-// and not a folder that came from elsewhere. The variables of .env do not count here.
+// and not a folder that came from elsewhere. environ does not contain the variables of .env.
 func (e Env) surrounds(dir string, environ map[string]string) bool {
 	dir = realPath(dir)
 	for _, own := range []string{e.HomeDir, stateDirOf(e, environ), configDir(e, environ)} {
@@ -296,7 +296,7 @@ func (l *loader) exposed() {
 	for _, path := range paths {
 		if err := disk.Exposed(path, l.files.owners...); err != nil && filepath.IsAbs(path) {
 			l.problem(position{source: path}.errorf("", "", "it is not used: %v", err))
-			return // the other paths are usually below this one
+			return // the paths after this one are usually below it, so one error is enough
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (l *loader) refuse(bad bool, problem, hint string, keys ...string) {
 	l.problem(at.errorf(key, hint, "%s", problem))
 }
 
-// validate checks what concerns more than the form of a single key: addresses, existence of files, contradictions.
+// validate checks more than the form of single keys: addresses, the existence of files, and contradictions between keys.
 func (l *loader) validate() {
 	c := l.config
 	l.validateServer()
@@ -56,7 +56,7 @@ func (l *loader) validate() {
 	}
 	l.refuse(s.Docker.CPUs < 0.01, "a container needs a part of a processor", "write a number such as 0.5, at least 0.01", "sandbox.docker.cpus")
 	l.notLonger("sandbox.timeout", s.Timeout, "sandbox.maxWall", s.MaxWall)
-	if _, set := l.at("sandbox.callTimeout"); set { // sandbox.maxWall caps the default, so only a set value is checked
+	if _, set := l.at("sandbox.callTimeout"); set { // a default cannot be wrong, because sandbox.maxWall caps it
 		l.notLonger("sandbox.callTimeout", s.CallTimeout, "sandbox.maxWall", s.MaxWall)
 	}
 	const fix = "lower one or raise the other"
@@ -78,7 +78,7 @@ func (l *loader) validate() {
 		"write sqlite:./data/harness.db, or postgres://user:password@host/database", "store.url")
 }
 
-// validateN8N checks the addresses and directories of n8n, and that keys are set together with those they depend on.
+// validateN8N checks the addresses and directories of n8n. It also checks that no key is set without the keys that it depends on.
 func (l *loader) validateN8N() {
 	n := l.config.N8N
 	const address = "write http://127.0.0.1:5678, or the address of your instance"

@@ -26,8 +26,8 @@ import (
 // Command is the first argument with which a binary runs Main, which sets up the walls and then becomes the confined program.
 const Command = "__confine"
 
-// Sandbox defines what a program may access. Paths are absolute. Everything below a path in Write is writable, even if Read contains it
-// too. What is only below a path in Write cannot be executed.
+// Sandbox defines what a program may access. Paths are absolute. Everything below a path in Write is writable, even if Read contains the
+// path too. A file below a path in Write can be executed only if it is also below a path in Read or System.
 type Sandbox struct {
 	Network bool     `json:"network" doc:"It has the network of the machine; false: none, loopback included."`
 	Read    []string `json:"read,omitempty" doc:"Files and directories it reads and executes, besides those of the system."`
@@ -104,7 +104,7 @@ func (s Sandbox) Resolve() (*Plan, error) {
 	return p, nil
 }
 
-// powerful are sockets of services that obey every client. A read-only mount does not prevent a program from connecting to them.
+// powerful lists sockets of services that obey every client. A read-only mount does not prevent a program from connecting to them.
 var powerful = []string{
 	"/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock", "/run/buildkit/buildkitd.sock",
 	"/run/systemd/private", "/run/dbus/system_bus_socket",
@@ -161,7 +161,7 @@ func (p *Plan) add(path string, write bool) error {
 	return nil
 }
 
-// follow returns the target of a path, and adds the symbolic links on the way to the plan.
+// follow returns the target of a path. It adds the symbolic links that lead to the target to the plan.
 func (p *Plan) follow(path string) (string, error) {
 	real := "/"
 	for name := range strings.SplitSeq(strings.Trim(filepath.Clean(path), "/"), "/") {
@@ -204,8 +204,8 @@ func (p *Plan) Reaches(path string) (read, write bool) {
 	return p.has(path), p.writes(path)
 }
 
-// For returns the plan for a program and a working directory as JSON, the first argument of Start. The plan also contains the program's
-// own file.
+// For returns the plan for starting a program in a working directory. The result is JSON, the first argument of Start. The plan also
+// contains the file of the program.
 func (p *Plan) For(program, dir string) (string, error) {
 	own := Plan{Network: p.Network, Mounts: slices.Clone(p.Mounts), Links: maps.Clone(p.Links)}
 	var err error

@@ -134,7 +134,7 @@ const (
 	maxTmpFiles = 10_000
 )
 
-// devices are the devices that programs find in /dev.
+// devices lists the device files in /dev.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
 // links are the symbolic links in /dev.
@@ -159,7 +159,7 @@ func (p *Plan) root() error {
 	}
 	for _, m := range p.Mounts {
 		if p.writes(filepath.Dir(m.Path)) {
-			continue // a writable mount already contains it
+			continue // a writable mount already contains this mount
 		}
 		attributes := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
 		if !m.Write {
@@ -279,8 +279,8 @@ func unprivileged() error {
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }
 
-// landlock restricts the process to the paths that its root contains. If the kernel supports it, landlock also forbids abstract sockets,
-// signals to other processes, and TCP unless the program has the machine's network.
+// landlock restricts the process to the paths that its root contains. As far as the kernel supports it, landlock also forbids abstract
+// sockets, signals to other processes and, unless the program has the machine's network, TCP.
 func (p *Plan) landlock() error {
 	grants := []walls.Grant{{Path: "/tmp", Rights: walls.Read | walls.Write}, {Path: "/proc", Rights: walls.Read}}
 	for _, m := range p.Mounts {

@@ -38,8 +38,8 @@ type modeCall struct {
 	flags  uint32 // index of the flags argument, which tells whether a file is created; 0 means that the mode always applies
 }
 
-// modeCalls may not set the set-user-ID or set-group-ID bit, because the file also exists outside of the sandbox. mkdir and similar calls
-// ignore these bits.
+// modeCalls lists the system calls that must not set the set-user-ID or set-group-ID bit of a file, because the file also exists outside
+// of the sandbox. mkdir and similar calls are not listed: they ignore these bits.
 var modeCalls = append([]modeCall{
 	{number: unix.SYS_FCHMOD, mode: 1},
 	{number: unix.SYS_FCHMODAT, mode: 2},

@@ -125,7 +125,7 @@ func (c *Command) ask(ctx context.Context) (string, error) {
 type printed struct {
 	text bytes.Buffer // not embedded, because its ReadFrom would bypass Write
 	full bool
-	stop func() // ends the program
+	stop func() // function that ends the program
 }
 
 func (p *printed) Write(data []byte) (int, error) {

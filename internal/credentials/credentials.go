@@ -17,13 +17,13 @@ type Source interface {
 	// error if the credential is not available at the moment.
 	Header(ctx context.Context, user string) (name, value string, err error)
 	// Refused is called after the server answered 401 or 403 to a request with the given header value. If Refused returns nil, the caller sends
-	// the request again, with a new header. again reports that the refused request was already such a repetition. The error is a [*NeedsLogin] if
-	// a person has to log in, and [ErrNotMeant] if the refusal is not about the credential. Any other error is the reason why there is no other
-	// credential.
+	// the request again, with a new header. again reports whether the refused request was itself sent after a refusal. The error is a
+	// [*NeedsLogin] if a person has to log in, and [ErrNotMeant] if the refusal is not about the credential. Any other error is the reason why
+	// there is no other credential.
 	Refused(ctx context.Context, user, value string, again bool, status int, answer http.Header) error
 }
 
-// ErrNotMeant means that another credential would not change a refusal.
+// ErrNotMeant means that a server refused a request for a reason other than the credential, so that another credential would not help.
 var ErrNotMeant = errors.New("the server refuses what the credential permits")
 
 // NeedsLogin means that a person has to log in before a server can be used. Its text is also for programs and models.

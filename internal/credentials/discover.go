@@ -25,8 +25,8 @@ const (
 	maxRedirects   = 3                // maximum number of redirects of a metadata document
 )
 
-// guarded returns the HTTP client for all requests except those to the server itself. It connects only to allowed addresses, by default public
-// ones, and limits what it reads.
+// guarded returns the HTTP client for all requests except those to the upstream server. The client connects only to allowed addresses, by
+// default public ones, and limits the size of answers.
 func (o *OAuth) guarded() *http.Client {
 	var transport http.RoundTripper = &http.Transport{
 		DialContext: netguard.Dialer(requestTimeout, o.allowed), TLSHandshakeTimeout: requestTimeout,
@@ -40,7 +40,7 @@ func (o *OAuth) guarded() *http.Client {
 		Transport: bounded{transport},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if req.Method != http.MethodGet || via[0].Method != http.MethodGet || len(via) > maxRedirects {
-				return http.ErrUseLastResponse // the posted form contains secrets
+				return http.ErrUseLastResponse // a posted form contains secrets; for other requests, there were too many redirects
 			}
 			return o.check(req.URL.String())
 		},
@@ -161,8 +161,8 @@ type found struct {
 	meta     *oauthex.AuthServerMeta
 }
 
-// probe is a request that a server has to refuse before a login and accept after it. Some servers accept probe without a login; listing is a
-// request that they refuse.
+// probe is a request that a server has to refuse before a login and accept after it. Some servers accept probe without a login, but refuse
+// listing.
 const (
 	probe = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
 		`"clientInfo":{"name":"mcp-code-exec-harness","version":"login"}}}`
@@ -202,7 +202,7 @@ func (o *OAuth) ask(ctx context.Context, what, access string) (status int, heade
 	return res.StatusCode, res.Header, res.Body.Close()
 }
 
-// endSession ends the session that the probe began. It ignores errors: some servers end sessions only by themselves.
+// endSession ends the session that the probe began. It ignores errors, because some servers do not let clients end sessions.
 func (o *OAuth) endSession(ctx context.Context, client *http.Client, probe *http.Request, session string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, o.server.URL, nil)
 	if err != nil {
@@ -238,7 +238,7 @@ func (o *OAuth) discover(ctx context.Context) (*found, error) {
 	}
 	issuer := resource.AuthorizationServers[0]
 	if own := o.server.Issuer; own != "" {
-		accepts := o.server.Machine && !named // many services have no metadata, and the secret goes only to the configured issuer
+		accepts := o.server.Machine && !named // many services have no metadata; that is accepted, because the secret goes only to the configured issuer
 		if !accepts && !slices.ContainsFunc(resource.AuthorizationServers, func(named string) bool { return sameIssuer(named, own) }) {
 			return nil, fmt.Errorf("server %q wants logins at %s, and not at %s (mcpServers.%[1]s.auth.issuer)", o.server.Name, clip.Text(issuer, maxSaid), own)
 		}
@@ -248,8 +248,8 @@ func (o *OAuth) discover(ctx context.Context) (*found, error) {
 	return f, err
 }
 
-// resource reads the protected resource metadata (RFC 9728) of the server. The resource in it has to be the server's address or its origin.
-// named is false if there is no document.
+// resource reads the protected resource metadata (RFC 9728) of the server. The resource that the metadata names has to be the server's
+// address or its origin. named is false if the server has no such document.
 func (o *OAuth) resource(ctx context.Context, at string) (metadata *oauthex.ProtectedResourceMetadata, named bool, err error) {
 	u, err := url.Parse(o.server.URL)
 	if err != nil {

@@ -35,8 +35,8 @@ type grant struct {
 	Refresh string    `json:"refresh,omitempty"`
 	Expiry  time.Time `json:"expiry,omitzero"` // expiry of the access token; zero if unknown
 	Scopes  []string  `json:"scopes,omitempty"`
-	Wanted  []string  `json:"wanted,omitempty"` // scopes that the server has asked for since the login
-	Void    string    `json:"void,omitempty"`   // why the tokens can no longer be used
+	Wanted  []string  `json:"wanted,omitempty"` // scopes for the next login: the granted ones, and those that the server has asked for since
+	Void    string    `json:"void,omitempty"`   // reason why the tokens can no longer be used; empty if they can
 }
 
 // config returns the configuration of x/oauth2 for a grant.

@@ -35,7 +35,7 @@ type Granted struct {
 	Issuer  string    `json:"issuer"`
 	Scopes  []string  `json:"scopes,omitempty"`
 	Expires time.Time `json:"expires,omitzero"` // expiry of the access token
-	Renewed bool      `json:"renewed"`          // reports that the tokens include a refresh token
+	Renewed bool      `json:"renewed"`          // whether the tokens include a refresh token
 }
 
 const callbackPath = "/callback"
@@ -124,7 +124,7 @@ func (o *OAuth) authorize(ctx context.Context, user string, f *found, redirect s
 	return g, nil
 }
 
-// asRegistered sets the configured client in the grant.
+// asRegistered stores the configured client in the grant.
 func (o *OAuth) asRegistered(g *grant, meta *oauthex.AuthServerMeta) {
 	g.ClientID, g.ClientSecret, g.AuthStyle = o.server.ClientID, o.server.ClientSecret, oauth2.AuthStyleInParams
 	if g.ClientSecret != "" && !slices.Contains(meta.TokenEndpointAuthMethodsSupported, "client_secret_post") {
@@ -132,7 +132,8 @@ func (o *OAuth) asRegistered(g *grant, meta *oauthex.AuthServerMeta) {
 	}
 }
 
-// register sets the client in the grant: the configured one, or one that it registers (RFC 7591).
+// register stores a client in the grant: the configured client if the authorization server accepts it, otherwise a client that is registered
+// now (RFC 7591).
 func (o *OAuth) register(ctx context.Context, g *grant, meta *oauthex.AuthServerMeta, redirect string) error {
 	document := strings.HasPrefix(o.server.ClientID, "https://")
 	if o.server.ClientID != "" && (!document || meta.ClientIDMetadataDocumentSupported) {

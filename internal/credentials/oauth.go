@@ -305,8 +305,8 @@ func (g *grant) take(t *oauth2.Token) {
 // maxToken is the maximum size of a token, in bytes: tokens are sent in a header.
 const maxToken = 16 << 10
 
-// token requests a token from a token endpoint. A renewal is sent as an exchange with other parameters, because x/oauth2's own renewal does not send
-// the resource. Its code is empty, and a parameter without a value counts as omitted (RFC 6749, section 3.2).
+// token requests a token from a token endpoint. It also sends renewals. A renewal is the exchange of an empty code with other parameters, because
+// x/oauth2's own renewal does not send the resource. A parameter without a value counts as omitted (RFC 6749, section 3.2).
 func (o *OAuth) token(ctx context.Context, cfg *oauth2.Config, code, resource string, more ...oauth2.AuthCodeOption) (*oauth2.Token, error) {
 	ctx = context.WithValue(ctx, oauth2.HTTPClient, o.client)
 	token, err := cfg.Exchange(ctx, code, append(more, oauth2.SetAuthURLParam("resource", resource))...)

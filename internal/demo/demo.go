@@ -45,7 +45,7 @@ type Result struct {
 	RunID    string
 	Output   json.RawMessage
 	Failed   bool
-	Read     string // text about the run that was sent to the model
+	Read     string // text that the model received about the run
 	Calls    []Call // tool calls in the program's order
 	Duration time.Duration
 }
@@ -115,7 +115,7 @@ type demo struct {
 	Deps
 	p       *printer
 	runs    []string
-	address string // token of the best customer's mail address
+	address string // token that stands for the best customer's mail address
 	mailed  bool   // whether the user approved the mail
 }
 

@@ -17,7 +17,7 @@ const (
 	// width is the maximum number of columns of a line, minWidth the minimum.
 	width    = 80
 	minWidth = 50
-	// maxCode is the maximum number of lines that are shown of a program, maxLines of what the model reads.
+	// At most maxCode lines of a program and maxLines lines of a text for the model are shown.
 	maxCode  = 14
 	maxLines = 14
 	// window is the size of many models' context windows, in tokens.
@@ -104,7 +104,7 @@ func (p *printer) step(n, of int, s Step) {
 
 func (p *printer) result(r Result) {
 	for i := 0; i < len(r.Calls); {
-		// Calls of one tool in a row are shown as one line.
+		// Consecutive calls of one tool are shown as one line.
 		n, sent, received := 0, 0, 0
 		for ; i+n < len(r.Calls) && r.Calls[i+n].Tool == r.Calls[i].Tool; n++ {
 			sent += len(r.Calls[i+n].Args)
@@ -269,7 +269,7 @@ func wrapIndented(line string, limit int) []string {
 	return lines
 }
 
-// shorten cuts text to one line of at most limit characters. The line ends with the text more if something is missing.
+// shorten cuts text to one line of at most limit characters. If it cuts something off, the line ends with more.
 func shorten(text string, limit int, more string) string {
 	text = strings.ReplaceAll(text, "\n", " ")
 	if utf8.RuneCountInString(text) <= limit {

@@ -17,7 +17,7 @@ type Turn struct {
 	Calls   []Call
 }
 
-// Usage has the numbers of model tokens that one way of working takes for a task.
+// Usage counts the model tokens that a task takes with direct tool calling or in code mode.
 type Usage struct {
 	Definitions int // definitions of tools, in the context of every turn
 	Written     int // text by the model: tool calls with their arguments

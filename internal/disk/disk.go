@@ -60,7 +60,8 @@ func CreateFrom(path string, from io.Reader, mode fs.FileMode) error {
 	return nil
 }
 
-// withTemp writes a temporary file beside path and passes it to use, which moves or removes it. On an earlier error, withTemp removes it.
+// withTemp writes a temporary file beside path and passes its name to use, which moves or removes the file. If an error occurs before
+// that, withTemp removes the file.
 func withTemp(path string, from io.Reader, mode fs.FileMode, use func(temp string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -56,7 +56,7 @@ func exposed(path string, also []int) error {
 func changeable(at, place string, mine []int) error {
 	info, err := os.Lstat(at)
 	if err != nil {
-		return nil //nolint:nilerr // nothing is there, or its user learns the reason where it is used
+		return nil //nolint:nilerr // nothing exists at the path, or the error occurs again when the path is used
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

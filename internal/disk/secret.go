@@ -18,8 +18,9 @@ const (
 // ErrReadable means that other users of the machine can read a file that should be secret.
 var ErrReadable = errors.New("other users of this machine can read it")
 
-// Secret returns the content of a file that only its owner may read. If there is no file, Secret creates it, with the result of fresh, and its
-// directory; if fresh is nil, it returns fs.ErrNotExist. Concurrent callers in several processes get the same content.
+// Secret returns the content of a file that only its owner may read. If there is no file, Secret creates it and its directory; the content is
+// the result of fresh. If there is no file and fresh is nil, Secret returns fs.ErrNotExist. Concurrent callers in several processes get the
+// same content.
 func Secret(path string, fresh func() string) ([]byte, error) {
 	if _, err := os.Stat(path); fresh != nil && errors.Is(err, fs.ErrNotExist) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

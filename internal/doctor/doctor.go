@@ -90,7 +90,7 @@ func Examine(ctx context.Context, cfg *config.Config, h Harness, own Own, say fu
 	}
 }
 
-// partFinding returns the finding for an attempt to open a part.
+// partFinding returns the finding for a part of the harness, such as the store. err is the result of opening the part.
 func partFinding(name, detail string, err error) Finding {
 	if err == nil {
 		return Found(name, "ok", detail, "")

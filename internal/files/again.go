@@ -35,7 +35,7 @@ func (s *Space) Precondition(name string, args json.RawMessage) (json.RawMessage
 			return json.Marshal(now)
 		}
 	}
-	return nil, nil // a call that fails also fails when it is repeated
+	return nil, nil // the call can be repeated, or it fails now and also fails when it is repeated
 }
 
 // AlreadyDone judges a changing call whose answer was lost in a crash: it reports whether the call took effect. If not, the caller executes the call
@@ -43,7 +43,7 @@ func (s *Space) Precondition(name string, args json.RawMessage) (json.RawMessage
 func (s *Space) AlreadyDone(name string, args, precondition json.RawMessage) (bool, error) {
 	a, err := decode(args)
 	if err != nil || len(precondition) == 0 || guarded(name, a) == "" {
-		return false, nil // the repeated call fails by itself
+		return false, nil // the call can be repeated; if its arguments are invalid, it fails again
 	}
 	var was before
 	if err := json.Unmarshal(precondition, &was); err != nil {
@@ -68,11 +68,12 @@ func (s *Space) AlreadyDone(name string, args, precondition json.RawMessage) (bo
 	return s.appended(a, was.Size)
 }
 
-// appended reports whether the file contains the data of an append after its first size bytes, its size before the call.
+// appended reports whether a file contains the data of an append. size is the size of the file before the append; only the bytes after it are
+// searched.
 func (s *Space) appended(a *arguments, size int64) (bool, error) {
 	data, err := a.data()
 	if err != nil {
-		return false, nil // the repeated call fails by itself
+		return false, nil // the repeated call fails with the same error
 	}
 	d, rel, err := s.target(a.Path)
 	if err != nil {

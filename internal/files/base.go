@@ -157,8 +157,8 @@ func (b *Base) detach(names []string) (parent *os.Root, name string, err error) 
 	return parent, name, nil
 }
 
-// Sweep removes leftovers of interrupted removals. It also removes the directories whose second id is that of a run, if they have not
-// changed since before and ended returns true for the run. It keeps open directories.
+// Sweep removes leftovers of interrupted removals. It also removes a directory whose second id is that of a run, if the directory was last changed
+// before the given time and ended returns true for the run. It keeps open directories.
 func (b *Base) Sweep(ctx context.Context, before time.Time, ended func(run string) bool) error {
 	var failed error
 	for _, first := range b.list(".") {
@@ -182,7 +182,7 @@ func (b *Base) Sweep(ctx context.Context, before time.Time, ended func(run strin
 	return failed
 }
 
-// list returns the directories in a directory of the base, or none if that cannot be read.
+// list returns the directories in a directory of the base. It returns none if the directory cannot be read.
 func (b *Base) list(dir string) []fs.FileInfo {
 	f, err := b.root.Open(filepath.FromSlash(dir))
 	if err != nil {

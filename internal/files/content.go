@@ -53,7 +53,7 @@ type Content struct {
 
 var _ io.ReadSeekCloser = (*Content)(nil)
 
-// errChanged reports that the file was written, or that its tokens were forgotten, while it was read.
+// errChanged reports that a file was written while it was read, or that the values of its tokens have changed since it was read first.
 var errChanged = &Error{Code: IO, Detail: "the file has changed while it was read; read it again"}
 
 // Content opens a file for its owner. If restore is nil, the file is read unchanged. layout may be nil; it returns the Layout of an earlier Content of the

@@ -82,7 +82,7 @@ func (at *spot) enter(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// enter opens the directory that info describes. It refuses a link that has replaced the directory since.
+// enter opens the directory that info describes. It fails if a link or another directory has replaced that directory since info was read.
 func enter(dir *os.Root, name string, info fs.FileInfo) (*os.Root, error) {
 	next, err := dir.OpenRoot(name)
 	if err != nil {
@@ -111,7 +111,7 @@ func (at *spot) openFile() (*os.File, fs.FileInfo, error) {
 		return nil, nil, err
 	}
 	opened, err := f.Stat()
-	if err == nil && !opened.Mode().IsRegular() { // another process has replaced it since
+	if err == nil && !opened.Mode().IsRegular() { // another process has replaced the file since find examined it
 		err = &Error{Code: Denied, Detail: "it is not a file"}
 	} else if err == nil && hardLinked(opened) {
 		err = errHardLink

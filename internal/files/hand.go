@@ -12,8 +12,9 @@ import (
 	"time"
 )
 
-// handFile is the name of the file that lists those files in an owner's directory that the owner wrote. It is at the top of the directory, and has one
-// JSON object per line. The last line with a path counts. All files that are not listed were written by programs, or by the harness for programs.
+// handFile is the name of the file that lists the files in an owner's directory that the owner wrote. It is at the top of the directory, and has one
+// JSON object per line. If several lines have the same path, the last one applies. All files that are not listed were written by programs, or by the
+// harness for programs.
 const handFile = reserved + "given"
 
 // maxHandBytes is the size above which the list is rewritten with only those files that still exist.
@@ -169,7 +170,7 @@ func (s *state) moved(ctx context.Context, from, to string) error {
 	return s.give(ctx, all...)
 }
 
-// Hand returns how much of a file its owner wrote; nothing if the file cannot be read.
+// Hand returns how much of a file its owner wrote. The result is zero if the file cannot be read.
 func (d *Dir) Hand(p string) (h Hand) {
 	_ = d.view("stat", p, func(at *spot) error {
 		if !at.isDir() {

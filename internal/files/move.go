@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Rename moves a file or directory. It replaces a file at the new path, or an empty directory if it
-// moves a directory. The content of a moved directory must have valid paths for programs at the new place.
+// Rename moves a file or directory. It replaces a file at the new path, or an empty directory if it moves a directory. If a
+// directory is moved, the paths of its content must stay within the limits of paths.
 func (d *Dir) Rename(ctx context.Context, from, to string) error {
 	target, err := clean(to)
 	err = d.change("rename", from, func(s *state, src *spot) error {
@@ -67,7 +67,7 @@ func (s *state) replace(ctx context.Context, src, dst *spot) error {
 	return errors.Join(s.sync(src.dir), s.sync(dst.dir), s.moved(ctx, src.path, dst.path))
 }
 
-// fitsAt returns an error if a path in a directory would exceed the limits of paths after the directory is moved.
+// fitsAt returns an error if, after a directory is moved, a path of its content would exceed the limits of paths.
 func (s *state) fitsAt(ctx context.Context, src *spot, to string) error {
 	depth := strings.Count(to, "/") + 1
 	if !src.isDir() || depth <= strings.Count(src.path, "/")+1 && len(to) <= len(src.path) {

@@ -12,7 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// Usage is the content of a directory, in numbers.
+// Usage is the size of the content of a directory, as quotas count it.
 type Usage struct {
 	Bytes int64
 	Files int64 // number of files and directories

@@ -19,8 +19,8 @@ func (d *Dir) Delete(p string) error {
 	})
 }
 
-// Remove removes a file or an empty directory; if recursive is true, a directory and its content. If force is true, it is no error if nothing
-// exists at the path. If ctx ends, a part may remain.
+// Remove removes a file or an empty directory. If recursive is true, it also removes a directory with its content. If force is true, it is no
+// error if nothing exists at the path. If ctx ends, some of the content may remain.
 func (d *Dir) Remove(ctx context.Context, p string, recursive, force bool) error {
 	return d.change("rm", p, func(s *state, at *spot) error {
 		switch {

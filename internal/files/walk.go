@@ -29,7 +29,8 @@ type found struct {
 }
 
 // walk calls visit for everything below dir, for each directory after its content. It skips entries that vanish during the walk. Each
-// directory is opened in its parent, so that the work is linear in the number of entries. The walk stops with the error of ctx.
+// directory is opened in its parent, so that the work is linear in the number of entries. If ctx ends, walk stops and returns the
+// error of ctx.
 func walk(ctx context.Context, dir *os.Root, visit func(found) error) error {
 	left := maxWalk
 	var within func(dir *os.Root, depth, size int) error

@@ -1,5 +1,5 @@
-// Package frame defines the protocol between host and runner: newline-delimited JSON objects over the runner's stdin and
-// stdout, the same in every tier. The host assigns a pipe to a run; the run id in a frame only lets it drop frames of other runs.
+// Package frame defines the protocol between host and runner: newline-delimited JSON objects over the runner's stdin and stdout, the same in
+// every tier. The host assigns a pipe to a run; it uses the run id in a frame only to drop frames of other runs.
 package frame
 
 import "encoding/json"
@@ -48,12 +48,12 @@ type Frame struct {
 	// Answer and Done: a value or an error. A missing value means null.
 	Value json.RawMessage `json:"value,omitempty"`
 	Error *Error          `json:"error,omitempty"`
-	// Answer: traits of the answer that the program is notified of (see run.Told).
+	// Answer: what the program gets in addition to the value (see run.Told).
 	Exact  bool            `json:"exact,omitempty"`
 	Beside json.RawMessage `json:"beside,omitempty"`
 	Notes  []string        `json:"notes,omitempty"`
-	// Start and Answer: types of tokens that the program gets from a source for the first time, each with the source and the place of its first
-	// token (see run.Told). From then on, the guest warns the program about operations on tokens that cannot work.
+	// Start and Answer: an entry for each type of token that the program gets from a source for the first time. It maps the type to the source
+	// and the place of the first token (see run.Told). From then on, the guest warns the program about operations on tokens that cannot work.
 	Tokens map[string]string `json:"tokens,omitempty"`
 	// Methods is set together with Tokens. It holds the functions of the package variable Methods that the program's code names; nil means all of
 	// them.

@@ -2,7 +2,7 @@ package frame
 
 import "strings"
 
-// Methods are the functions that a guest watches for uses on tokens (see prelude/tokens.js).
+// Methods are the names of the functions that a guest watches, so that it can warn when they are used on tokens (see prelude/tokens.js).
 var Methods = []string{
 	"slice", "substring", "substr", "at", "charAt", "charCodeAt", "codePointAt", "split", "matchAll", "match", "search", "includes", "indexOf", "lastIndexOf",
 	"startsWith", "endsWith", "replace", "replaceAll", "toUpperCase", "toLowerCase", "toLocaleUpperCase", "toLocaleLowerCase", "padStart", "padEnd",

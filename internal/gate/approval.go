@@ -88,7 +88,7 @@ func (t *toolCall) seen(hash string, c approval.Call) bool {
 // maxShown is the maximum number of bytes of a tool's description that people are shown.
 const maxShown = 2 << 10
 
-// definition returns the hash of a tool's definition by its server.
+// definition returns the hash of a tool's definition, as the tool's server wrote it.
 func definition(tool *catalog.Tool) string {
 	annotations, _ := json.Marshal(tool.Annotations) // strings and booleans always encode
 	return approval.Definition{
@@ -114,7 +114,7 @@ func difference(was, is approval.Call) string {
 	return "the tool's title or schemas differ from the approved ones"
 }
 
-// denied answers a call that a person has denied, or that was not decided in time.
+// denied returns the error for a call that a person has denied, or that was not approved in time.
 func denied(tool string, r approval.Request) *frame.Error {
 	message := fmt.Sprintf("%s was not called: it was denied", tool)
 	switch {

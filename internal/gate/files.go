@@ -218,7 +218,7 @@ func (r *Run) readPart(ctx context.Context, c *journal.Call, p *filePart) (json.
 	if p.Length != nil {
 		end = min(end, at+int(min(*p.Length, files.MaxRead)))
 	}
-	if in.Text != nil { // the characters that begin in the range
+	if in.Text != nil { // a text answer has the characters that begin in the range
 		return encode(map[string]string{"text": content.Part(nextCharacter(data, at), nextCharacter(data, end))})
 	}
 	return encode(map[string][]byte{"base64": []byte(content.Part(at, end))})
@@ -252,7 +252,7 @@ func (r *Run) contentAround(
 	}
 	if !utf8.ValidString(data) {
 		data, offset = string(bytes), window
-		if window > 0 { // a byte order mark of UTF-16 tells the encoding
+		if window > 0 { // UTF-16 is recognized by the byte order mark at the beginning of the file
 			mark, failed := r.readBytes(ctx, p.Path, 0, 2)
 			if failed != nil {
 				return "", nil, 0, failed

@@ -94,7 +94,7 @@ type Counts interface {
 // Modules compiles what a program requires or imports while it runs, and charges the run for the time. The result goes to the guest unchanged.
 type Modules func(ctx context.Context, specifier, from string, charge func(used time.Duration) error) (*program.Loaded, error)
 
-// Zones returns the description of a time zone, the value of an intl call.
+// Zones returns the description of a time zone. It answers an intl call.
 type Zones func(name string) (json.RawMessage, error)
 
 // Options are the parts that a gate joins.
@@ -103,17 +103,18 @@ type Options struct {
 	Servers Servers
 	Policy  policy.Decider         // nil allows every call
 	Counts  func() (Counts, error) // counts for limits of the policy's rules
-	// Decided is called with every verdict other than allow, by the goroutine of its call; may be nil.
+	// Decided is called with every verdict other than allow. It runs in the goroutine of the call; may be nil.
 	Decided func(ctx context.Context, c policy.Call, v policy.Verdict)
 	// Restored is called before a call is sent, if values have replaced tokens in its arguments. It runs in the goroutine of the call; may be nil.
 	Restored func(ctx context.Context, tool string, tokens []pii.Token)
-	// Answered is called with a tool's answer to a user, in which personal data is hidden, by the goroutine of the call; may be nil.
+	// Answered is called with the answer of a tool for a user, after personal data in the answer is hidden. It runs in the goroutine of the call;
+	// may be nil.
 	Answered func(ctx context.Context, user string, tool *catalog.Tool, value json.RawMessage)
 	// Origins remembers where values come from; nil if no rule of the policy uses origins. History has the recorded runs from which Origins is
 	// rebuilt; nil if there are none.
 	Origins *origin.Memory
 	History func() (History, error)
-	// Languages are the settings of the configuration for the languages of strings in arguments.
+	// Languages are the configured languages of strings in arguments.
 	Languages []language.Setting
 	// ApprovalKey returns the key of the MACs that bind approvals to the arguments of calls.
 	ApprovalKey func() ([]byte, error)

@@ -13,8 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// input answers a call for the next page of the run's input. The answer names the bytes of the page and the changes that hide personal data in
-// it, as the journal stores them; the run makes rows of it (run.Spec.Input).
+// input answers a call for the next page of the run's input. The answer, which the journal stores, has only the byte range of the page and the
+// changes that hide personal data in the page. The run makes rows of the answer (run.Spec.Input).
 func (r *Run) input(ctx context.Context, args json.RawMessage, call run.InFlight) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Offset int64 `json:"offset"`

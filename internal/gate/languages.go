@@ -7,7 +7,7 @@ import (
 )
 
 // Languages returns a function that determines the language of strings in the arguments of a tool: by the configuration, otherwise by the tool's
-// schema, otherwise by the look of the string.
+// schema, otherwise by a guess from the string.
 func (g *Gate) Languages(tool *catalog.Tool) pii.Languages {
 	return func(s language.String) language.Language {
 		s.Tool = tool.FullName()

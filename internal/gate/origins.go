@@ -39,7 +39,7 @@ type origins struct {
 }
 
 // Close releases the memory of origins, which the runs of a session share. If ended is false, the run may continue later; its records are then
-// read again. Calls in progress need not have returned.
+// read again. Close may be called while calls are in progress.
 func (r *Run) Close(ended bool) {
 	r.origins.once.Do(func() {}) // said does not open the memory any more
 	r.origins.mu.Lock()
@@ -55,8 +55,8 @@ func (r *Run) Close(ended bool) {
 	s.Close()
 }
 
-// said returns the memory of origins that the run uses, or nil if no rule uses origins. The first call reads the records of the session, and
-// those of this run from an earlier process.
+// said returns the memory of origins that the run uses, or nil if no rule uses origins. The first call reads the records of the session, and the
+// records of this run that an earlier process wrote.
 func (r *Run) said(ctx context.Context) *origin.Session {
 	if r.gate.opt.Origins == nil {
 		return nil
@@ -171,7 +171,7 @@ func (r *Run) recallAnswer(ctx context.Context, s *origin.Session, c *journal.Ca
 			return true
 		}
 		if r.scope.Files == nil {
-			return false // the user may have written the file
+			return false // the content is not known, and the user may have written it
 		}
 		r.recallFile(ctx, s, at.Path)
 		return true
@@ -195,7 +195,7 @@ func (r *Run) recallAnswer(ctx context.Context, s *origin.Session, c *journal.Ca
 	for _, value := range []json.RawMessage{a.Value, a.Beside, a.Error} {
 		s.Said(name, value)
 	}
-	return !bytes.Contains(a.Value, []byte(resultsFolder)) // files of answers may have changed since
+	return !bytes.Contains(a.Value, []byte(resultsFolder)) // a file with a part of the answer may have changed since
 }
 
 // recallFile adds to s the present content of a file that a run has read, if the user wrote the file.
@@ -279,7 +279,7 @@ func (r *Run) originOf(ctx context.Context) func(value string) policy.ValueOrigi
 	}
 }
 
-// find returns the origin of a value, by what a session knows.
+// find returns the origin of a value, as far as the session s knows it.
 func (r *Run) find(s *origin.Session, value string) policy.ValueOrigin {
 	f := s.Find(value)
 	of := policy.ValueOrigin{Said: f.Said, More: f.More, Parts: f.Parts}
@@ -293,7 +293,7 @@ func (r *Run) find(s *origin.Session, value string) policy.ValueOrigin {
 	return of
 }
 
-// inCode reports whether the text of the program, or one of its environment variables, contains a value that is not part of a longer word.
+// inCode reports whether the text of the program, or one of its environment variables, contains a value as whole words.
 func (r *Run) inCode(value string) bool {
 	value = origin.Normal(value)
 	if value == "" {

@@ -14,8 +14,8 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// QuestionServer is the name of the server for questions about tokens: policy treats them as tools such as pii__domain. No real server has this
-// name.
+// QuestionServer is the name of the server for questions about tokens. Policy treats a question as a tool of this server, such as pii__domain.
+// No real server has this name.
 const QuestionServer = "pii"
 
 // Question returns a question about tokens as a tool. No catalog contains this tool.
@@ -27,8 +27,8 @@ func Question(name string) *catalog.Tool {
 	}
 }
 
-// question answers a question about tokens. It takes the steps of a read-only tool call, except for the limit: it counts as a host call, not as
-// a tool call.
+// question answers a question about tokens. It takes the steps of a read-only tool call, except for the limit of tool calls: a question counts
+// as a host call, not as a tool call.
 func (r *Run) question(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 	var in struct {
 		Tokens []string `json:"tokens"`
@@ -85,8 +85,8 @@ func (r *Run) question(ctx context.Context, c *journal.Call, call run.InFlight) 
 	return r.hide(ctx, from, t.name, value)
 }
 
-// originOf returns the origin of an answer about tokens, which is the origin of their values: a custom pattern may find personal data in the
-// answer.
+// originOf returns the origin of the personal data that a custom pattern may find in an answer about tokens. It is the origin of the tokens'
+// values.
 func originOf(tokens []pii.Token) pii.Origin {
 	for _, token := range tokens {
 		for _, origin := range token.Origins {

@@ -33,7 +33,7 @@ func (c *Recall) Begin(run string, code []string, records []journal.Record) {
 	c.records = r.recalling(c.session, records)
 }
 
-// Origin returns the origin of a value in a call of the run, by the records so far.
+// Origin returns the origin of a value in a call of the run, as far as the records noted so far tell it.
 func (c *Recall) Origin(value string) policy.ValueOrigin { return c.records.run.find(c.session, value) }
 
 // Note adds a record of the run.

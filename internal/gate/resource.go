@@ -39,7 +39,8 @@ var methods = []*method{
 	{"prompts/list", "Lists the prompts.", nil},
 }
 
-// SessionServer is the name of the server for the files of sessions: policy treats them as its resources. No real server has this name.
+// SessionServer is the name of the server for the files of sessions. Policy treats the files as resources of this server. No real server has
+// this name.
 const SessionServer = "session"
 
 // sessionFile is the request of a client to read a file of a session. It is made elsewhere once it is admitted.
@@ -61,8 +62,8 @@ func (m *method) tool(server string) *catalog.Tool {
 	}
 }
 
-// methodOf finds the request to a server that is meant by a tool's full name, or by a name together with a server. It returns nil if the name
-// means no request, or a tool of the server.
+// methodOf finds the MCP request that a program names: by a full name such as crm__resources/read, or by a name such as resources/read together
+// with a server. methodOf returns nil if the name is not that of a request, or if the server has a tool with this name.
 func (r *Run) methodOf(server, name string) (*method, string) {
 	if !strings.Contains(name, "/") {
 		return nil, ""
@@ -221,7 +222,7 @@ func complete(ctx context.Context, s Servers, server string, args json.RawMessag
 	return value, func() {}, err
 }
 
-// text is a string in an MCP request. If a token was restored as a number, it is the text of the number.
+// text is a string in an MCP request. If a restored token has turned the string into a JSON number, text has the characters of the number.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -312,7 +313,7 @@ func listed[T any](
 	for i := range servers {
 		var one []json.RawMessage
 		if errs[i] == nil {
-			errs[i] = json.Unmarshal(lists[i], &one) // a text with a token may be invalid JSON
+			errs[i] = json.Unmarshal(lists[i], &one) // tokens in the list may make it invalid JSON
 		}
 		if failed, ok := errors.AsType[*frame.Error](errs[i]); ok {
 			why = append(why, failed.Message)

@@ -37,8 +37,8 @@ func (n *notes) first(source, trait string) bool {
 }
 
 // tell notifies the program of parts of a value that JavaScript represents differently from what the source wrote, such as large integers. value
-// is the value that the program gets. prefix is the beginning of paths in value that is not from the source; notices leave it out. beside is
-// content in addition to value; it may be nil.
+// is the value that the program gets. If the source wrote only a part of value, prefix is the path of that part; notices leave prefix out of
+// paths. beside is content in addition to value; it may be nil.
 func (r *Run) tell(call run.InFlight, source string, value json.RawMessage, prefix string, beside json.RawMessage) {
 	traits := jsontext.Look(value)
 	told := run.Told{Exact: traits.Big != "" || traits.Huge != "", Beside: beside}
@@ -84,7 +84,7 @@ func (r *Run) tokens(source string, value []byte, prefix string) (places map[str
 	return places
 }
 
-// besideNote explains how a program gets the content of an answer that is beside its value.
+// besideNote explains how a program gets the content that an answer has in addition to its value.
 func besideNote(name string, value json.RawMessage) string {
 	if len(value) > 0 && (value[0] == '{' || value[0] == '[') {
 		return "the answer has a text or other content that its structured content does not have: it is the property $content of the result"
@@ -92,8 +92,9 @@ func besideNote(name string, value json.RawMessage) string {
 	return "the answer has a text or other content that its structured content does not have: callMCPTool.raw('" + name + "', input) gives both"
 }
 
-// beside returns the content of a result beside its structured content, in the form that a program gets without structured content: texts that
-// the structured content does not contain, images and links. It returns nil if there is none.
+// beside returns the content that a result has in addition to its structured content: texts that the structured content does not contain, images
+// and links. The content has the form of the value of a result without structured content. beside returns nil if the result has no content of
+// these kinds.
 func (t *toolCall) beside(ctx context.Context, tool *catalog.Tool, result *mcpclient.Result) (json.RawMessage, error) {
 	var rest []mcpclient.Content
 	for _, c := range result.Content {

@@ -134,7 +134,7 @@ func (t *toolCall) send(
 		return nil, t.notCalled(name, err)
 	}
 	verdict := t.run.judge(ctx, tool, shown, t.sent)
-	session := t.method == sessionFile // a client reads the file and does not wait for a person
+	session := t.method == sessionFile // a client that reads the file does not wait for an approval
 	if verdict.Action == policy.Deny || session && verdict.Action == policy.Ask {
 		return nil, t.forbidden(name, verdict)
 	}
@@ -197,7 +197,7 @@ func (t *toolCall) send(
 		}
 		options.Conn = conn
 	}
-	// 7. count the call, journal the intent, call; a call that a dead process may have sent has been counted
+	// 7. count the call, journal the intent, call; a call that a dead process may have sent is already counted
 	if t.intent == nil {
 		if failed := t.within(ctx, tool, shown, verdict, true); failed != nil {
 			return nil, failed
@@ -325,7 +325,8 @@ func unmade(name string, err error) *frame.Error {
 	return failed
 }
 
-// failed returns the error for a call without a result. A write that may have reached the server, now or before, is in doubt.
+// failed returns the error for a call without a result. A write that may have reached the server, in this attempt or an earlier one, is in
+// doubt.
 func (t *toolCall) failed(ctx context.Context, name string, err error) *frame.Error {
 	var call *mcpclient.CallError
 	switch {
@@ -360,7 +361,7 @@ type connections struct {
 // connection is the connection to a stateful server that a run uses.
 type connection struct {
 	number int64
-	since  int // value of losses once the loss that led to this connection was counted; 0 for the first connection
+	since  int // value of losses after the loss that led to this connection; 0 for the first connection
 }
 
 func (c *connections) count() int {

@@ -26,7 +26,7 @@ import (
 // maxToolError is the maximum number of bytes of a server's error message that a program gets.
 const maxToolError = 64 << 10
 
-// resultsFolder contains the files of answers, in folders by run and call.
+// resultsFolder is the folder for files with answers or parts of answers. It has a folder for each run, which has a folder for each call.
 const resultsFolder = "/workspace/results/"
 
 // handle is the value that stands for a saved file in the guest.
@@ -128,7 +128,8 @@ func (t *toolCall) value(ctx context.Context, tool *catalog.Tool, result *mcpcli
 	return slices.Concat([]byte("["), bytes.Join(parts, []byte(",")), []byte("]")), nil
 }
 
-// half returns the JSON string of a text with half of a surrogate pair, which decoding would lose. It returns nil for any other text.
+// half returns the JSON string of a text with half of a surrogate pair, because decoding the string would lose that half. It returns nil for
+// any other text.
 func half(c mcpclient.Content) json.RawMessage {
 	if !bytes.Contains(c.Raw, []byte(`\ud`)) && !bytes.Contains(c.Raw, []byte(`\uD`)) {
 		return nil

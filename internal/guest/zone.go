@@ -27,7 +27,7 @@ func (t Transition) MarshalJSON() ([]byte, error) {
 // firstTransition stands for the beginning of time: the smallest integer that a JavaScript number holds exactly.
 const firstTransition = -9007199254740991
 
-// The years that Zone covers. The first period also holds before them, the last one after them.
+// The years that Zone covers. The first period also applies to the time before them, the last period to the time after them.
 var (
 	zoneFrom = time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)
 	zoneTo   = time.Date(2101, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -95,8 +95,8 @@ func scan(loc *time.Location) []Transition {
 	return out
 }
 
-// findZone loads a zone by its name in the case that most names of the database have, in capitals, or as it is given. The given name comes last,
-// because a file system that ignores case accepts any case.
+// findZone loads a zone. It tries the name in the case that most names of the database have, then in capitals, then as it is given. The given name
+// comes last, because a file system that ignores case accepts any case.
 func findZone(name string) (string, *time.Location, error) {
 	if len(name) > maxZoneName {
 		return "", nil, fmt.Errorf("%w: a name of %d bytes; use an IANA name such as Europe/Berlin", ErrZone, len(name))
@@ -128,7 +128,7 @@ func zoneName(name string) bool {
 	})
 }
 
-// properCase returns a name in the case that most names of the database have: america/port-au-prince is America/Port-au-Prince.
+// properCase returns a name in the case that most names of the database have: for america/port-au-prince, America/Port-au-Prince.
 func properCase(name string) string {
 	out := []byte(strings.ToLower(name))
 	for i := 0; i < len(out); {

@@ -83,7 +83,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("the input, row %d: %s", e.Row, e.Message)
 }
 
-// Page is the record in the journal of a part of an input.
+// Page is what the journal stores about a page of an input.
 type Page struct {
 	Offset int64 `json:"offset"`         // offset of the first byte
 	Next   int64 `json:"next,omitempty"` // offset of the next page; 0 if there is none
@@ -265,9 +265,9 @@ func wrongCSV(row int64, err error) error {
 	return fmt.Errorf("read the input: %w", err)
 }
 
-// Prefix returns the beginning of paths that has to be removed before they are shown to a user. The paths are those in the JSON text that Read passes
-// to hide, an array of rows. If the input has no rows, this array has one element, the value of the input, and the prefix is its index. If the input
-// has rows, the prefix is empty.
+// Prefix returns the beginning of a path that has to be removed before the path is shown to a user. The path leads into the JSON text that Read
+// passes to hide, an array of rows. If the input has no rows, this array has one element, the value of the input, and the prefix is its index. If the
+// input has rows, the prefix is empty.
 func (in *Reader) Prefix() string {
 	if in.format.rows() {
 		return ""

@@ -209,9 +209,9 @@ func Unended(ctx context.Context, file string) (tasks, runs, schedules int64, er
 // TransferredTable describes a table that CopyStore has copied and compared.
 type TransferredTable = sqlstore.Transferred
 
-// CopyStore copies a store that no process uses into a new one, which may be in another database, and compares the two. step is called with the number of
-// rows of a table that are copied. If CopyStore is interrupted, another call with the same URLs continues. If the source does not exist, the error wraps
-// fs.ErrNotExist.
+// CopyStore copies a store that no process uses into a new one, which may be in another database, and compares the two. It calls step again and again
+// with a table and the number of its rows that the new store has. If CopyStore is interrupted, another call with the same URLs continues. If the
+// source does not exist, the error wraps fs.ErrNotExist.
 func CopyStore(ctx context.Context, from, to string, step func(table string, rows int64)) ([]TransferredTable, error) {
 	return sqlstore.Transfer(ctx, from, to, sqlstore.TransferOptions{Step: step})
 }

@@ -25,7 +25,8 @@ const ExecCommand = "__behind"
 // MissingVariable is the environment variable that tells a Program which walls are missing, as JSON of Missing.
 const MissingVariable = "MISSING_WALLS"
 
-// Program is a program that runs behind walls from its first instruction on, unlike one that calls Enter.
+// Program is a program that runs behind walls from its first instruction on. A process that calls Enter, in contrast, first runs without
+// walls.
 type Program struct {
 	Path string   // path of the executable in the program's root
 	Args []string // arguments, the program's name first

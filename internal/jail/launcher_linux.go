@@ -162,7 +162,8 @@ func (l *Launcher) end() {
 	l.socket, l.cmd = nil, nil
 }
 
-// Close ends the small process. The processes that it started keep running. A later Start starts another small process, only for itself.
+// Close ends the small process. The processes that it started keep running. Each later Start starts a small process for itself and ends that
+// process.
 func (l *Launcher) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

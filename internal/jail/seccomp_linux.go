@@ -15,12 +15,12 @@ type filterRules struct {
 	allowed []uint32    // calls allowed with any arguments
 	fatal   []uint32    // calls for which the process is killed
 	values  []valueRule // calls allowed only with certain arguments
-	code    bool        // reports whether the process may create machine code
+	code    bool        // whether the process may create machine code
 	program uintptr     // address of the only path that may be executed; 0 if there is none
 }
 
-// valueRule allows a system call if an argument has one of the values. It compares the lower half of the argument, because the kernel reads
-// only that of most arguments. If whole is set, the upper half must be 0.
+// valueRule allows a system call if an argument has one of the values. It compares only the lower half of the argument, because the kernel ignores
+// the upper half of most arguments. If whole is set, the upper half must be 0.
 type valueRule struct {
 	call   uint32
 	arg    uint32
@@ -28,8 +28,8 @@ type valueRule struct {
 	whole  bool
 }
 
-// fileRule allows the commands of fcntl that only change a descriptor. Other commands could use up memory of the user's other processes
-// (F_SETPIPE_SZ), or send signals.
+// fileRule allows the commands of fcntl that only change a descriptor. Other commands could send signals, or use up pipe memory that the user's other
+// processes need (F_SETPIPE_SZ).
 var fileRule = valueRule{call: unix.SYS_FCNTL, arg: 1, values: []uint32{
 	unix.F_DUPFD, unix.F_DUPFD_CLOEXEC, unix.F_GETFD, unix.F_SETFD, unix.F_GETFL, unix.F_SETFL, unix.F_GETPIPE_SZ,
 }}

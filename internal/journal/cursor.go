@@ -48,8 +48,8 @@ func clip(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit/2], "") + "..." + strings.ToValidUTF8(s[len(s)-limit/2:], "")
 }
 
-// Cursor answers a replayed program from its journal: Match compares every call, and whenever the guest is idle
-// Next returns the answer to deliver. A Cursor of no records has no answers. Only one goroutine may use a Cursor.
+// Cursor answers a replayed program from its journal: Match compares every call, and Next returns the answer to deliver whenever the guest is
+// idle. A Cursor of no records has no answers. Only one goroutine may use a Cursor.
 type Cursor struct {
 	end        *End
 	calls      map[int]*recorded // calls by number
@@ -62,7 +62,7 @@ type recorded struct {
 	call   *Call
 	intent *Intent // first intent, with time and precondition of the first attempt; nil if there is none
 	answer *Answer // nil if the run broke off before the answer came
-	made   bool    // reports that the replayed program has made the call
+	made   bool    // whether the replayed program has made the call
 }
 
 // NewCursor returns a Cursor of records that Check accepts. The Cursor keeps pointers into the records.

@@ -13,12 +13,12 @@ type RunInfo struct {
 	File      string        `json:"file,omitempty"`
 	Tier      string        `json:"sandbox"`
 	Status    string        `json:"status"`          // running, or End.Status
-	ErrorKind string        `json:"error,omitempty"` // kind of the error with which it ended
+	ErrorKind string        `json:"error,omitempty"` // kind of the error with which the run ended
 	Calls     int           `json:"calls"`
 	Started   time.Time     `json:"startedAt"`
-	Ended     time.Time     `json:"endedAt,omitzero"` // zero while it is running
+	Ended     time.Time     `json:"endedAt,omitzero"` // zero while the run has not ended
 	Duration  time.Duration `json:"-"`
-	Owner     string        `json:"-"` // process that works on the run, or did so last
+	Owner     string        `json:"-"` // process that works on the run, or worked on it last
 }
 
 // Filter selects runs; an empty field selects all.

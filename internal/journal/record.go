@@ -45,7 +45,8 @@ type Start struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Input is a file that a run was given. Recorded answers of its content are byte ranges, so a replay needs the file.
+// Input is a file that a run was given. The journal stores which bytes of the file the program got, but not the bytes, so a replay
+// needs the file.
 type Input struct {
 	Name   string `json:"name,omitempty"` // file name without its directory
 	Path   string `json:"path,omitempty"` // path in the session's workspace; empty for a file from elsewhere
@@ -60,7 +61,7 @@ type Call struct {
 	N    int             `json:"n"` // call number, from 1, in guest order
 	Kind string          `json:"kind"`
 	Name string          `json:"name"`
-	Args json.RawMessage `json:"args,omitempty"` // arguments; of tools as compact JSON without duplicate keys, in their original order
+	Args json.RawMessage `json:"args,omitempty"` // arguments; for a tool, compact JSON without duplicate keys, with the keys in their original order
 	Sync bool            `json:"sync,omitempty"`
 }
 
@@ -69,7 +70,7 @@ type Call struct {
 type Intent struct {
 	N        int    `json:"n"`
 	Key      string `json:"key"`                // idempotency key: run id and call number
-	Retry    bool   `json:"retry,omitempty"`    // reports that the call is idempotent and may be repeated within 5 minutes of Time
+	Retry    bool   `json:"retry,omitempty"`    // whether the call is idempotent; it may then be repeated within 5 minutes of Time
 	Conn     int64  `json:"conn,omitempty"`     // number of the connection to the server
 	Time     int64  `json:"time"`               // time of the intent in microseconds since the Unix epoch
 	Approval string `json:"approval,omitempty"` // request by which people approved the call; the intent uses up the approval

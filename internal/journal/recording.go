@@ -78,7 +78,7 @@ func DecodeRecording(rd io.Reader) (_ *Recording, err error) {
 	return rec, nil
 }
 
-// syntax adds to err the position of the syntax error in text, or that text is empty or truncated.
+// syntax returns err with a detail: the position of the syntax error in text, or that text is empty or truncated.
 func syntax(text []byte, err error) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return errors.New("it is empty")

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Step is a step of a path: a name, an index, or every element.
+// Step is one part of a path: the name of a property, the index of an element, or * for every property or element.
 type Step struct {
 	name  string
 	index int // index of an element, from 0; -1 if the step is a name or every element
@@ -17,13 +17,13 @@ type Step struct {
 // Property returns the step to a property.
 func Property(name string) Step { return Step{name: name, index: -1} }
 
-// ToProperty reports whether the step leads to a property of an object.
+// ToProperty reports whether the step leads to the property with the given name.
 func (s Step) ToProperty(name string) bool { return s.every || s.index < 0 && s.name == name }
 
 // Name returns the name of the property that the step leads to; ok is false for other steps.
 func (s Step) Name() (name string, ok bool) { return s.name, s.index < 0 && !s.every }
 
-// ToElement reports whether the step leads to the element of a list with the index i, from 0.
+// ToElement reports whether the step leads to element i of a list, counted from 0.
 func (s Step) ToElement(i int) bool { return s.every || s.index == i }
 
 // Parse reads a path: $ and steps .name, ['name'], [0], [*] and .*.

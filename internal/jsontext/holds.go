@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// maxSearched is the maximum size in bytes of a value that Holds searches for a part, and of the text that it looks for.
+// maxSearched is the maximum size in bytes of a value and of a text for which Holds also looks at the parts of the value.
 const maxSearched = 1 << 20
 
-// Holds reports whether a JSON value contains the information of a text. The text may be a string somewhere in the value, or JSON of the value
-// or of a part of it, in any spelling. In values or texts of more than 1 MiB, Holds does not look for parts.
+// Holds reports whether a JSON value contains the information of a text. The text may be equal to a string somewhere in the value, or it may be
+// JSON, in any spelling, of the whole value or of a part of the value. If the value or the text has more than 1 MiB, Holds does not look at parts:
+// it only compares the text with the whole value, apart from whitespace.
 func Holds(value json.RawMessage, text string) bool {
 	text = strings.TrimSpace(text)
 	if text == "" || text == string(value) {

@@ -16,15 +16,16 @@ type Traits struct {
 	Equal     string // a key that occurs twice in an object
 }
 
-// Look returns the traits of a valid JSON text, in one pass. For an invalid text they mean nothing.
+// Look returns the traits of a valid JSON text, in one pass. For an invalid text the traits mean nothing.
 func Look(text []byte) Traits {
 	s := scanner{text: text}
 	s.run()
 	return s.traits
 }
 
-// Compact returns a valid JSON text without insignificant whitespace and without equal keys. The last value of such a key stays, at the place
-// of the first, as in JavaScript. The order of keys, the spelling of strings and every digit stay. An invalid text is returned unchanged.
+// Compact returns a valid JSON text without insignificant whitespace and without equal keys. Of the values of equal keys, the last one stays, at
+// the place of the first one, as in JavaScript. The order of keys, the spelling of strings and every digit stay.
+// An invalid text is returned unchanged.
 func Compact(text json.RawMessage) json.RawMessage {
 	var b bytes.Buffer
 	b.Grow(len(text))
@@ -39,7 +40,7 @@ func Compact(text json.RawMessage) json.RawMessage {
 	return out
 }
 
-// unique appends the value at an offset of a compact text, without equal keys, and returns the offset of its end.
+// unique appends the value at an offset of a compact text to out, without equal keys. It returns out and the offset of the value's end.
 func unique(out, text []byte, at int) ([]byte, int) {
 	switch text[at] {
 	case '[':

@@ -10,13 +10,13 @@ import (
 type kind uint8
 
 const (
-	exact   kind = iota // becomes a number with the same value
-	beyond              // becomes a BigInt
-	huge                // becomes a string
-	halfway             // becomes a number with another value
+	exact   kind = iota // number with the same value
+	beyond              // BigInt
+	huge                // string with the text of the number
+	halfway             // number with another value
 )
 
-// maxSafe is 2^53-1, the largest integer up to which a double represents every integer.
+// maxSafe is 2^53-1. A double represents every integer up to maxSafe.
 const maxSafe = "9007199254740991"
 
 // kindOf returns the kind of a JSON number.

@@ -22,7 +22,7 @@ type listing struct {
 
 	mirrors map[string][]mirror // mirrored headers by tool; may be nil
 
-	held map[string]bool // names of the tools that Options.Review holds; "" stands for title and instructions; may be nil
+	held map[string]bool // names of the tools that Options.Review holds back; "" stands for title and instructions; may be nil
 }
 
 // Info is the name, title and version that a server reports of itself.
@@ -66,7 +66,7 @@ func readListing(dir string, cfg Config) *listing {
 	return &l
 }
 
-// writeListing replaces the cached listing of a server, and removes cached listings that have not been used for long.
+// writeListing replaces the cached listing of a server, and removes cached listings that have not been used for a long time.
 func writeListing(dir string, cfg Config, l *listing) error {
 	if dir == "" || cfg.volatile() {
 		return nil
@@ -88,7 +88,7 @@ func writeListing(dir string, cfg Config, l *listing) error {
 const (
 	// slowWait is the maximum time that EnsureTools waits for a server that was slow.
 	slowWait = 250 * time.Millisecond
-	// slowFor is the time for which a server counts as slow, unless it lists its tools.
+	// slowFor is the time for which a server counts as slow. Once the server has listed its tools, it no longer counts as slow.
 	slowFor = 10 * time.Minute
 	// slowPrefix begins the names of the empty files that mark servers as slow.
 	slowPrefix = "slow-"

@@ -43,7 +43,7 @@ type CallOptions struct {
 	// the call is not sent and fails with KindConnectionLost.
 	Conn int64
 	// User is the user whose connection the call uses if the server has one for each user. A large answer is charged to the
-	// user's memory budget until it is released. Empty is the user of the command line.
+	// user's memory budget until it is released. An empty User is the user of the command line.
 	User string
 	// Call is the number of the run's host call, for traces; 0 if there is none.
 	Call int
@@ -101,7 +101,7 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 		params.Meta = mcp.Meta{idempotencyMeta: opts.IdempotencyKey}
 	}
 	raw, c, err := s.request(ctx, opts, params, func(ctx context.Context, c *conn) error {
-		if s.root().holds(tool) { // a new connection may have brought the tool in a form that is held for review
+		if s.root().holds(tool) { // a new connection may have listed a changed tool, which is held back until a person has reviewed it
 			return newFault(KindRefused, "not called, because the tool of %s is held until a person has reviewed it", server)
 		}
 		if mirrors := s.root().mirrored(tool); mirrors != nil {
@@ -144,7 +144,7 @@ func (m *Manager) Call(ctx context.Context, server, tool string, args json.RawMe
 // "Tool x not found".
 var lacksTool = startup.Regexp(`(?is)^.{0,60}\b(unknown tool|no such tool|tool\b.{0,150}\b(not found|does not exist|no longer))\b`)
 
-// lists reports whether the last listing of the server contains a tool.
+// lists reports whether the last listing of the server contains the given tool.
 func (s *server) lists(tool string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +176,7 @@ type rawResult struct {
 	charge *charge
 }
 
-// tokens numbers progress tokens over all connections.
+// tokens is the number of the last progress token. Numbers are unique over all connections.
 var tokens atomic.Int64
 
 type progressParams interface{ SetProgressToken(any) }
@@ -201,7 +201,7 @@ func (s *server) request(ctx context.Context, opts CallOptions, params progressP
 		raw, err := s.try(ctx, c, opts, params, send)
 		if ce, ok := errors.AsType[*CallError](err); ok && ce.Kind == KindConnectionLost && !ce.Sent && !again && !s.cfg.Stateful && opts.Conn == 0 &&
 			ctx.Err() == nil {
-			// The connection was gone before the request was sent, so a new connection can take it, unless a backoff delays connecting.
+			// The connection was gone before the request was sent, so the request can go over a new connection, unless a backoff delays connecting.
 			select {
 			case <-c.dead:
 				s.lost(c)
@@ -375,8 +375,8 @@ func textsIn(raw json.RawMessage) []string {
 // checkTimeout is the timeout of the request that checks whether a server still knows a session.
 const checkTimeout = 5 * time.Second
 
-// forgotten reports whether the server has lost the session of c. It is called after an answer that can mean this. It sends a ping, which
-// every session may send: a server that refuses the ping too has lost the session. One ping decides for all calls that were refused.
+// forgotten reports whether the server has lost the session of c. It is called after an answer that can mean this. It sends a ping, which a
+// server accepts in every session. If the server refuses the ping too, it has lost the session. One ping decides for all calls that were refused.
 func (s *server) forgotten(ctx context.Context, c *conn) bool {
 	if c.web == nil || c.web.streamable && c.web.header.Load().Get(sessionHeader) == "" {
 		return false

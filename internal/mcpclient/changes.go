@@ -49,14 +49,15 @@ func (s *notice) fire() {
 	}
 }
 
-// PromptsChanged returns a channel that is closed when a server reports changed prompts or has been connected.
+// PromptsChanged returns a channel that is closed when a server reports changed prompts, is connected or is removed.
 func (m *Manager) PromptsChanged() <-chan struct{} { return m.prompts.wait() }
 
 // ResourcesChanged does the same as PromptsChanged for resources and their templates.
 func (m *Manager) ResourcesChanged() <-chan struct{} { return m.resources.wait() }
 
-// Subscribe subscribes to a resource of a server until cancel is called; the server stays connected until then. It calls updated, which must not
-// block, when the server reports a change, and after each reconnection, because earlier changes may have been missed. Errors are *[CallError].
+// Subscribe subscribes to a resource of a server until cancel is called; the server stays connected until then. The function updated is called
+// when the server reports a change. It is also called after each reconnection, because changes before it may have been missed. updated must not
+// block. Errors are *[CallError].
 func (m *Manager) Subscribe(ctx context.Context, user, server, uri string, updated func()) (cancel func(), err error) {
 	s, err := m.serverOf(user, server)
 	if err != nil {
@@ -157,7 +158,7 @@ func (s *server) unsubscribe(c *conn, uri string) {
 	s.mu.Lock()
 	again := s.subscribed(uri)
 	s.mu.Unlock()
-	if again { // someone subscribed meanwhile, and the server may have received that request before this one
+	if again { // the server may have received a newer request to subscribe before the request to unsubscribe
 		_ = s.subscribe(ctx, c, uri)
 	}
 }
@@ -206,7 +207,8 @@ func (s *server) offersAgain(c *conn) {
 	}
 }
 
-// connectAgain reconnects the server, until it succeeds, as long as there are subscriptions to its resources. The caller holds s.mu.
+// connectAgain tries in the background to connect the server. It stops when the server is connected or no subscription to its resources is left.
+// The caller holds s.mu.
 func (s *server) connectAgain() {
 	if s.again || len(s.subscriptions) == 0 || s.life.Err() != nil {
 		return

@@ -16,7 +16,7 @@ import (
 )
 
 // Transports that a server can be configured with. The empty string means stdio for a command. For a URL it means
-// streamable HTTP, and SSE if the server refuses that with a 4xx status, as the specification requires of clients.
+// streamable HTTP first, then SSE if the server refuses streamable HTTP with a 4xx status, as the specification requires of clients.
 const (
 	TransportStdio = "stdio"
 	TransportHTTP  = "http"
@@ -31,7 +31,7 @@ type Config struct {
 	Name    string
 	Command string            // stdio: program of the server, looked up in the child's PATH
 	Args    []string          // stdio: arguments of Command
-	Env     map[string]string // stdio: variables added to the part of the environment that every server gets
+	Env     map[string]string // stdio: environment variables added to those that every server inherits; they override inherited ones
 	Inherit []string          // stdio: names of further variables to inherit; * stands for any text
 	Cwd     string            // stdio: working directory; empty is that of the harness
 	Sandbox *confine.Sandbox  // stdio: confinement of the process; if nil, the process has all rights of its user
@@ -46,7 +46,7 @@ type Config struct {
 	Within   Within            // server inside this process; excludes the other ways to reach a server
 	Secrets  []string          // secrets that a Within sends (removed from its answers) or that a Command may print (hidden in its output)
 	URL      string            // http, sse, openapi: address of the server
-	Headers  map[string]string // http, sse, openapi: sent with every request to URL's host and to no other host
+	Headers  map[string]string // http, sse, openapi: headers of every request to URL's host; other hosts do not get them
 	// Credentials authorizes requests of http, sse and openapi. If Credentials is nil, Headers may hold credentials. PerUser gives each user a
 	// connection with the user's own credentials.
 	Credentials credentials.Source
@@ -57,7 +57,7 @@ type Config struct {
 	InstallTimeout time.Duration // timeout of a download by npx, uvx, docker or podman; 0 is 10 minutes
 	StartupTimeout time.Duration // timeout for starting the server and listing its tools; 0 is 30 s
 
-	EnabledTools  []string // only tools that are offered and callable; empty allows all tools; * stands for any text
+	EnabledTools  []string // names of the only tools that are offered and callable; empty allows all tools; * stands for any text
 	DisabledTools []string // tools that are never offered or callable; overrides EnabledTools; * stands for any text
 	Disabled      bool     // the server is listed but never started
 	// Err is the reason why a configured server cannot be used. The server is then listed as failed and never started.
@@ -125,8 +125,8 @@ func (c Config) offers(tool string) bool {
 	return len(c.EnabledTools) == 0 || slices.ContainsFunc(c.EnabledTools, matches)
 }
 
-// matchName compares a name with a pattern in which * stands for any text. It takes time linear in both for patterns
-// as people write them: it searches the parts from left to right and expects the last one at the end.
+// matchName compares a name with a pattern in which * stands for any text. For usual patterns, its time is linear in the lengths of name
+// and pattern: it searches the parts of the pattern from left to right and expects the last one at the end.
 func matchName(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -147,8 +147,8 @@ func matchName(pattern, name string) bool {
 	return true
 }
 
-// hash returns a hash of all settings that can change which tools the server has. A file name may contain it, because the hash does
-// not reveal the settings.
+// hash returns a hash of all settings that can change which tools the server has. The hash does not reveal the settings, so a file name
+// may contain it.
 func (c Config) hash() string {
 	// Marshalling sorts the keys of maps, so equal configurations give equal bytes. It cannot fail for these types.
 	var within Info

@@ -50,7 +50,7 @@ type conn struct {
 	listing sync.Mutex // held while the tools are listed again
 	missed  sync.Map   // tools that the server reported as unknown and that already caused a new listing
 
-	lacks sync.Map // kinds of listing that the server does not announce and refused
+	lacks sync.Map // kinds of listing that the server does not announce and whose request has failed
 
 	dead    chan struct{} // closed at the end
 	deadErr error         // reason of the end; valid once dead is closed
@@ -84,8 +84,8 @@ func (c *conn) exitReason() string {
 	return c.proc.exit
 }
 
-// close ends the connection: it cancels calls in flight upstream, closes the session and ends the process. When
-// ctx ends first, it does the rest by force.
+// close ends the connection: it cancels calls in flight upstream, closes the session and ends the process. If
+// ctx ends before the process, close kills the process.
 func (c *conn) close(ctx context.Context) error {
 	c.closeOnce.Do(func() {
 		select {
@@ -196,7 +196,8 @@ func (c *conn) listTools(ctx context.Context) (tools []Tool, bad []error, why st
 			}
 		}
 		bad = append(bad, wrong...)
-		for _, t := range tools[earlier:] { // after the whole page, because a tool that is listed twice on one page is kept: the catalog reports it
+		// Names are recorded only after the loop above: a tool that one page lists twice stays twice in tools, so that the catalog reports it.
+		for _, t := range tools[earlier:] {
 			names[t.Name] = true
 		}
 		got.fresh = len(tools) - earlier

@@ -97,7 +97,7 @@ func (s *server) stdio(ctx context.Context, version string) (*conn, error) {
 		kept := s.log.stream("stderr")
 		defer kept.end()
 		out := &pacedWriter{io.MultiWriter(&c.stderr, kept), rate.NewLimiter(stderrPerSecond, maxStderrBurst)}
-		if _, err := io.Copy(out, proc.stderr); errors.Is(err, errStderrFlood) { // any other result means that the process or release closed stderr
+		if _, err := io.Copy(out, proc.stderr); errors.Is(err, errStderrFlood) { // any other err: the process or conn.release closed stderr
 			c.link.end(err)
 		}
 	}()

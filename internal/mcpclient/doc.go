@@ -46,12 +46,12 @@
 //     end of a pipe; only the harness has the other end. When the harness dies, by any signal, the pipe closes and the
 //     supervisor ends all descendants as above. This does not depend on PDEATHSIG, which the kernel ties to the thread
 //     that forked and not to the process. If the supervisor itself is killed, the server gets SIGKILL by
-//     PDEATHSIG, and the harness, if alive, kills its group. A grandchild survives only if harness and supervisor are
-//     killed at once and it ignores the end of its stdin.
+//     PDEATHSIG, and the harness, if alive, kills the server's group. A grandchild survives only if harness and supervisor
+//     are killed at once and the grandchild ignores the end of its stdin.
 //   - macOS and other unix: the same supervisor and pipe. There is no subreaper, so a descendant that left the
 //     process group is not found. There is no PDEATHSIG either, so if harness and supervisor are both killed with SIGKILL
 //     at once, the server sees only the end of its stdin.
 //   - Windows: the server and all its descendants are in a job object with KILL_ON_JOB_CLOSE. Only the harness holds
-//     a handle of the job, so the kernel ends them with the harness. There is no SIGTERM; a server that does not exit when
+//     a handle of the job, so the kernel ends these processes when the harness ends. There is no SIGTERM; a server that does not exit when
 //     its stdin closes is terminated after 2.5 s.
 package mcpclient

@@ -12,9 +12,9 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// inherited reports whether every server gets a variable of the harness's environment. Such variables tell programs their
-// interpreter, home, locale, display and network, or configure installers and the clients of Docker and Kubernetes.
-// Variables whose names suggest secrets are excluded. The env and inherit settings of a server add other variables.
+// inherited reports whether every server inherits the variable with the given name from the environment of the harness. These variables
+// give programs the search path, home, locale, display and proxies, or configure installers and the clients of Docker and Kubernetes. Variables
+// of installers whose names suggest secrets are excluded. The env and inherit settings of a server add other variables.
 func inherited(name string) bool {
 	upper := strings.ToUpper(name)
 	if runtime.GOOS == "windows" {
@@ -47,7 +47,7 @@ func inherited(name string) bool {
 	return false
 }
 
-// Inherited returns the variables of an environment that a server with these inherit patterns gets, sorted.
+// Inherited returns, sorted, the variables of environ that a server with the given inherit patterns gets.
 func Inherited(environ, inherit []string) []string { return childEnv(environ, nil, inherit, nil) }
 
 // childEnv returns the whole environment of a server: the variables of host that every server gets or that match a pattern of inherit,
@@ -89,8 +89,9 @@ var (
 // maxNamed is the maximum number of variables that a hint names.
 const maxNamed = 3
 
-// envHint returns a hint about variables that a server may have needed to start: those that its last lines of output name and that it did not
-// get. The hint is empty if there are none. host is the environment of the harness, and given is the environment of the server.
+// envHint returns a hint about variables that a server may have needed to start: the server did not get these variables, and the last lines of
+// its output name them. The hint is empty if there are no such variables. host is the environment of the harness, and given is the environment of
+// the server.
 func envHint(lines string, host, given []string) string {
 	has := func(env []string, name string) bool {
 		return slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") })

@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// exchange is one request, from the SDK's call to the wire and back. Its context carries it to the transport, because
-// the SDK passes on the context of a call.
+// exchange is one request, from the SDK's call to the wire and back. The SDK passes the context of a call to the transport. So
+// the context contains the exchange, and the transport finds it there.
 type exchange struct {
 	ctx   context.Context // context of the request; its cause says why the request was given up
 	end   context.CancelCauseFunc
@@ -66,8 +66,8 @@ func (ex *exchange) traced(ctx context.Context, header http.Header) context.Cont
 	return httptrace.WithClientTrace(ctx, trace)
 }
 
-// exchangeOf returns the exchange that a message with this context belongs to, or nil. The SDK sends notifications/cancelled
-// with the values of the call's context after the call has ended; that message does not belong to the exchange.
+// exchangeOf returns the exchange that a message with this context belongs to, or nil. After a call has ended, the SDK may send
+// notifications/cancelled with a context that has the values of the call's context; that message does not belong to the exchange.
 func exchangeOf(ctx context.Context) *exchange {
 	ex, _ := ctx.Value(exchangeKey{}).(*exchange)
 	if ex == nil || ex.ctx.Err() != nil {

@@ -203,7 +203,7 @@ func (f *fetcher) call(ctx context.Context, tool string, args json.RawMessage, e
 	return f.result(openapi.Read(res.StatusCode, res.Header, data), res.Header, u)
 }
 
-// result returns the tool result for an answer; fetchAnswer describes it.
+// result returns the tool result for an answer. The constant fetchAnswer describes the form of the result.
 func (f *fetcher) result(a openapi.Answer, header http.Header, address *url.URL) (json.RawMessage, error) {
 	b := append(make([]byte, 0, resultSize(a)), `{"content":[`...)
 	if a.Data != nil && a.Status < http.StatusMultipleChoices {

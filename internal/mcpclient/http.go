@@ -55,7 +55,8 @@ func newWeb(cfg Config, user string, limit int, streamable bool) *web {
 
 // followOrigin allows redirects within the origin of the first request.
 func followOrigin(req *http.Request, via []*http.Request) error {
-	if len(via) == maxRedirects || req.Method != via[0].Method { // a 303 may follow a request that was carried out
+	// A redirect that changes the method, such as 303, may follow a request that was carried out.
+	if len(via) == maxRedirects || req.Method != via[0].Method {
 		return errRedirect
 	}
 	return sameOrigin(via[0].URL, req.URL)
@@ -131,7 +132,8 @@ func (w *web) close() {
 	w.end()
 }
 
-// send implements [carrier]. It ignores the refusal of a notification or an answer, except of notifications/initialized.
+// send implements [carrier]. If the server refuses a notification or an answer, send ignores this. Only the refusal of notifications/initialized
+// is an error.
 func (w *web) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error {
 	data, err := jsonrpc.EncodeMessage(msg)
 	if err != nil {
@@ -210,7 +212,7 @@ func (w *web) initialized(res *http.Response) error {
 	return nil
 }
 
-// stream is a stream of events with its limits and its purpose.
+// stream is the state of reading a response or a stream of events: its limits, and the call that it answers.
 type stream struct {
 	call  *jsonrpc.Request // call that the stream answers; nil if there is none
 	limit int              // maximum size of an event in bytes
@@ -354,7 +356,7 @@ func (w *web) follow(ctx context.Context, res *http.Response, s *stream) error {
 	}
 }
 
-// stream opens a stream of the events after the one with the id lastID. If it returns both a response and an error, the server would
+// stream opens a stream of the events that follow the event with the id lastID. If it returns both a response and an error, the server would
 // not open the stream later either.
 func (w *web) stream(ctx context.Context, lastID string) (*http.Response, error) {
 	res, err := w.do(ctx, http.MethodGet, w.url, nil, "Accept", typeEvents, lastIDHeader, lastID)

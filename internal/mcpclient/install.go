@@ -58,7 +58,8 @@ func installationOf(command string, args []string) *installation {
 	return nil
 }
 
-// options parses the options before the first argument that is not an option. The options in with take a value, those in flags none.
+// options parses the options before the first argument that is not an option. Options in flags take no value. Options
+// in the third parameter take a value.
 func options(args []string, flags, with []string) (given [][]string, rest []string, ok bool) {
 	for len(args) > 0 {
 		arg := args[0]

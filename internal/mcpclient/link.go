@@ -46,7 +46,7 @@ const (
 type carrier interface {
 	// open starts delivering the server's messages to the link.
 	open(ctx context.Context, l *link) error
-	// send writes a message; ex is its exchange, nil for the SDK's own messages. It returns when ctx ends. An error ends the
+	// send writes a message; ex is its exchange, nil for the SDK's own messages. It returns early when ctx ends. An error ends the
 	// link, so a carrier reports the failure of a single request with link.reject. Safe for concurrent use.
 	send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error
 	// close ends sending. It is called once.
@@ -67,7 +67,7 @@ func (p *pace) count() error {
 }
 
 // link is the connection between the SDK and a carrier. It keeps answers and progress for the exchanges. It limits the messages that
-// reach the SDK, because the SDK queues what it reads without a limit.
+// reach the SDK, because the SDK's queue of received messages has no limit.
 type link struct {
 	carrier  carrier
 	notice   func(*jsonrpc.Request) // called for notifications about prompts and resources; must not block
@@ -184,7 +184,7 @@ func (l *link) reject(id jsonrpc.ID, err error) {
 	_ = l.deliver(&jsonrpc.Response{ID: id, Error: err}, nil) // a closed link answers every request itself
 }
 
-// deliver handles a message of the server and passes on what the SDK needs of it. An error ends the stream that carried the message.
+// deliver handles a message of the server, and passes what incoming returns to the SDK. An error ends the stream that carried the message.
 func (l *link) deliver(msg jsonrpc.Message, p *pace) error {
 	msg, err := l.incoming(msg, p)
 	if msg == nil || err != nil {
@@ -227,7 +227,7 @@ func (l *link) incoming(msg jsonrpc.Message, p *pace) (jsonrpc.Message, error) {
 			return ex.answered(m), p.count()
 		}
 		size := int64(len(m.Result))
-		if err := ex.charge.grow(nil, size, size); err != nil { //nolint:staticcheck // without a context it does not wait, which would hold up the other calls
+		if err := ex.charge.grow(nil, size, size); err != nil { //nolint:staticcheck // with nil, grow fails at once: waiting would delay other calls
 			m = &jsonrpc.Response{ID: m.ID, Error: err}
 		}
 		return ex.answered(m), nil
@@ -262,8 +262,8 @@ func (l *link) changeHandled() {
 	l.mu.Unlock()
 }
 
-// end closes the link because the stream that carries all messages ended. If the link stayed open, the SDK would wait for a server
-// that is gone, or that floods, to read its answers.
+// end closes the link because the stream that carries all messages ended. If the link stayed open, the SDK would wait until the server
+// reads the SDK's answers. A server that is gone or floods may never read them.
 func (l *link) end(err error) {
 	l.mu.Lock()
 	if f, ok := errors.AsType[*fault](err); ok && l.err == nil {
@@ -280,7 +280,7 @@ func (l *link) spoken() string {
 	return l.version
 }
 
-// failure returns the error of the server that ended the link, nil if there was none.
+// failure returns the server's fault because of which the link was closed, nil if there was none.
 func (l *link) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

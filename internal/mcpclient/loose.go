@@ -11,7 +11,7 @@ import (
 	segment "github.com/segmentio/encoding/json"
 )
 
-// decodeLoosely decodes JSON of a server. It converts members of another type than MCP defines: a number becomes its text, "true"
+// decodeLoosely decodes JSON of a server. It converts a member whose type differs from the one in MCP: a number becomes its text, "true"
 // becomes true, a single value becomes a list with one element. v may hold views of raw. The error is for people.
 func decodeLoosely[T any](raw json.RawMessage, v *T) error {
 	if _, err := segment.Parse(raw, v, zeroCopy); err == nil {
@@ -25,7 +25,7 @@ func decodeLoosely[T any](raw json.RawMessage, v *T) error {
 	return nil
 }
 
-// mended converts a value so that it can be decoded as a type.
+// mended converts a value so that it can be decoded as a value of type t.
 func mended(raw json.RawMessage, t reflect.Type) json.RawMessage {
 	null := json.RawMessage("null")
 	switch {

@@ -26,8 +26,8 @@ type Options struct {
 	LogDir   string       // directory of the servers' logs, see LogFile; empty disables them
 	// Redact hides personal data in the servers' logs; nil hides nothing.
 	Redact func(string) string
-	// OnChange is called when the tools or instructions of a server differ from those it was last called with. [Manager.Add] calls it
-	// too if there is a cached list. Calls for one server do not overlap. OnChange must not call Remove or Close, which
+	// OnChange is called when the tools or instructions of a server differ from those of the previous call. [Manager.Add] also calls
+	// OnChange if there is a cached list. Calls for one server do not overlap. OnChange must not call Remove or Close, which
 	// wait for it.
 	OnChange func(Server)
 	// Review is called with every listing of a server before any of it is offered. It returns the names of the tools to hold back;
@@ -114,7 +114,7 @@ type Status struct {
 type Server struct {
 	Status
 	Tools []Tool
-	Held  []string // sorted names of the tools held for review, which are not in Tools; "" stands for the title and instructions
+	Held  []string // sorted names of the tools that are held back for review and not in Tools; "" stands for the title and instructions
 	Known bool     // reports that the server has listed its tools, now or (with Cached) earlier
 }
 
@@ -219,8 +219,8 @@ func (m *Manager) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Servers returns the status of all servers in the order in which they were added. For a server with a connection for each user it is the
-// status for the local user.
+// Servers returns the status of all servers in the order in which they were added. If a server has a connection for each user, its status is
+// that for the local user.
 func (m *Manager) Servers() []Status {
 	var all []Status
 	for _, s := range m.Tools() {
@@ -308,7 +308,7 @@ func (m *Manager) Reconnect(ctx context.Context, user, name string) error {
 	return err
 }
 
-// Review calls Options.Review again with the known listing of a server. The server then offers what the new review does not hold.
+// Review calls Options.Review again with the known listing of a server. The server then offers everything that the new review does not hold back.
 func (m *Manager) Review(name string) error {
 	s, err := m.server(name)
 	if err != nil {
@@ -358,7 +358,7 @@ func (m *Manager) server(name string) (*server, error) {
 	return m.find(name)
 }
 
-// find returns the server with a name. The caller holds m.mu.
+// find returns the server with the given name. The caller holds m.mu.
 func (m *Manager) find(name string) (*server, error) {
 	names := make([]string, len(m.servers))
 	for i, s := range m.servers {

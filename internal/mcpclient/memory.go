@@ -47,10 +47,11 @@ type charge struct {
 	memory *memory
 	owner  string
 
-	// waits is the error for a used-up budget, set while grow waits for this budget. It stays set if the context of grow ends during the wait.
+	// waits is the error for a used-up budget. It is set while grow waits for this budget, and stays set if the context of grow ends during the wait.
 	waits atomic.Pointer[fault]
 
-	mu    sync.Mutex // also held while grow waits for the budget; the context of grow ends before free is called
+	// mu is also held while grow waits for a budget. This does not delay free, because the context of grow ends before free is called.
+	mu    sync.Mutex
 	share *share
 	size  int64
 	over  bool // reports that free was called
@@ -62,8 +63,8 @@ func usedUp(limit int64, of string) *fault {
 		"answers at a time", of, limit)
 }
 
-// grow charges an answer that now takes size bytes and will take most in all (0 if unknown). If a budget is used up,
-// grow waits until ctx ends; with a nil ctx it fails at once. The error is a *fault.
+// grow charges an answer that now has size bytes. most is the maximum of its final size, 0 if unknown. If a budget is used up,
+// grow waits until the budget suffices or ctx ends; with a nil ctx it fails at once. The error is a *fault.
 func (c *charge) grow(ctx context.Context, size, most int64) error {
 	if c == nil {
 		return nil

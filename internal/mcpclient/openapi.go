@@ -67,7 +67,7 @@ func (s *server) openAPI(ctx context.Context) (*conn, error) {
 	return c, s.handshake(ctx, c, legacyVersion)
 }
 
-// parsedDocument is the last document of a server. The connections of all users share it.
+// parsedDocument is the document of a server that was parsed last. The connections of all users share it.
 type parsedDocument struct {
 	mu  sync.Mutex
 	sum [sha256.Size]byte
@@ -228,8 +228,9 @@ func (r *rest) call(ctx context.Context, tool string, args json.RawMessage, ex *
 	}
 	defer func() { _ = res.Body.Close() }()
 	s := &stream{limit: r.limit, charge: ex.charge}
+	// A 301 or 302 after a change is no failure: it may give the address of the result.
 	failed := res.StatusCode >= 300 && res.StatusCode != http.StatusNotModified && res.StatusCode != http.StatusSeeOther &&
-		(op.ReadOnly() || res.StatusCode != http.StatusMovedPermanently && res.StatusCode != http.StatusFound) // after a change, a redirect may lead to the result
+		(op.ReadOnly() || res.StatusCode != http.StatusMovedPermanently && res.StatusCode != http.StatusFound)
 	if failed {
 		return refused(op, r.refuse(res))
 	}

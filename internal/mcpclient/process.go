@@ -33,7 +33,7 @@ type spawn struct {
 	sandbox    *confine.Plan // confinement of the process; nil if there is none
 }
 
-// child is a running server with all its descendants. The caller of start closes its pipes.
+// child is a running server with all its descendants. The caller of start closes the pipes.
 type child struct {
 	stdin  io.WriteCloser
 	stdout io.ReadCloser

@@ -27,8 +27,8 @@ type sysChild struct {
 
 // start starts a server under a supervisor and returns when the server runs. ctx bounds only the start.
 //
-// The supervisor has two extra descriptors. Descriptor 3 is closed when the harness dies or wants the server to end. To descriptor 4 the
-// supervisor writes its reports ("pid N", "fail MESSAGE", "exit HOW").
+// The supervisor has two extra descriptors. Descriptor 3 is closed when the harness dies or wants the server to end. The supervisor
+// writes its reports ("pid N", "fail MESSAGE", "exit HOW") to descriptor 4.
 func start(ctx context.Context, s spawn) (*child, error) {
 	if len(os.Args) > 1 && os.Args[1] == SuperviseArg {
 		return nil, errNested
@@ -37,7 +37,7 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The supervisor has another name than the harness, so that killing all processes named harness leaves it to clean up.
+	// The supervisor has another name than the harness. So it survives a command that kills all processes named harness, and ends the server.
 	args := []string{supervisorName, SuperviseArg}
 	attr := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C on the terminal reaches only the harness
 	if s.sandbox != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxErrorBody is the maximum number of bytes that are read of a refusal's body.
+	// maxErrorBody is the maximum number of bytes that are read from the body of a refusal.
 	maxErrorBody = 60 << 10
 	// errorBodyWait is the maximum time to read the body of a refusal.
 	errorBodyWait = 3 * time.Second

@@ -110,7 +110,7 @@ func (f *repeats) at(text []byte, i int) (end int) {
 	return end
 }
 
-// shift maps indexes of an unescaped text to the original: from index at on, add by.
+// shift maps indexes of an unescaped text to indexes of the original text: by is added to every index from at onwards.
 type shift struct{ at, by int }
 
 // original returns the index in the original of the byte at i of an unescaped text.

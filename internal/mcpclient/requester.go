@@ -94,7 +94,7 @@ func secretsOf(address string) (secrets []string) {
 // secretParam matches further names of parameters that hold credentials.
 var secretParam = startup.Regexp(`(?i)^(code|sig|signature|pat|access|pwd)$`)
 
-// begin sets the lifetime of the connection, which ends with ctx or end.
+// begin sets the lifetime of the connection, which ends when ctx ends or r.end is called.
 func (r *requester) begin(ctx context.Context) { r.life, r.end = context.WithCancel(ctx) }
 
 // sameOrigin returns an error if the address of a redirect or of an SSE server's endpoint has another origin than the
@@ -115,8 +115,8 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// setHeader sets a header of all later requests; an empty value removes it. Only the handshake calls it, which makes one
-// request at a time.
+// setHeader sets a header of all later requests; an empty value removes the header. Only the handshake calls setHeader, and the
+// handshake makes one request at a time.
 func (r *requester) setHeader(name, value string) {
 	header := r.header.Load().Clone()
 	if header.Set(name, value); value == "" {
@@ -146,7 +146,7 @@ func (r *requester) do(ctx context.Context, method, address string, body []byte,
 		}
 		err = r.credentials.Refused(ctx, r.user, value, again, res.StatusCode, res.Header)
 		if err == nil && again || errors.Is(err, credentials.ErrNotMeant) {
-			return res, nil // an ordinary refusal, not one of the credentials
+			return res, nil // the server refuses the request itself, not the credentials
 		}
 		refusal := r.refusal(res)
 		if err != nil {
@@ -157,7 +157,8 @@ func (r *requester) do(ctx context.Context, method, address string, body []byte,
 
 // refusesSession reports whether a server refuses a request because of its session and not because of its credentials: the response mentions the
 // session and lacks the header that must ask for credentials (RFC 9110, section 15.5.2). If the credentials are invalid as well, do renews them in
-// the handshake of the next session: its requests name no session, so refusesSession is false for them. The body can still be read.
+// the handshake of the next session: the requests of a handshake name no session, so refusesSession is false for them. The body of res can still be
+// read afterwards.
 func (r *requester) refusesSession(res *http.Response) bool {
 	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("Www-Authenticate") != "" || r.header.Load().Get(sessionHeader) == "" {
 		return false
@@ -200,7 +201,7 @@ func (r *requester) use(value string) {
 	}
 }
 
-// clean removes credentials from data of the server, because a server may repeat the credentials that it received in an answer or an error.
+// clean removes credentials from data of the server, because an answer or an error of the server may repeat the credentials of a request.
 func (r *requester) clean(data []byte) []byte { return r.used.Load().clean(data) }
 
 // once makes one HTTP request.

@@ -89,7 +89,7 @@ func list[T any](
 	why, err := c.pages(func(cursor string, _ int) (json.RawMessage, error) {
 		params, send := ask(cursor)
 		raw, _, err := s.request(ctx, opts, params, send)
-		raw.charge.free() // maxListing bounds the memory of a listing
+		raw.charge.free() // not charged, because maxListing already bounds the memory of a listing
 		return raw.json, err
 	}, func(raw json.RawMessage) (page, error) {
 		var members map[string]json.RawMessage

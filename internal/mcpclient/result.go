@@ -182,7 +182,7 @@ func decodeContent(block json.RawMessage) (c Content, err error) {
 	return c, nil
 }
 
-// kind derives the type of a block that names no type from its other members. It returns "" if they fit no type that MCP defines.
+// kind derives the missing type of a block from the block's other members. It returns "" if they fit no type that MCP defines.
 func (c *Content) kind(block json.RawMessage) string {
 	switch {
 	case c.Resource != nil:
@@ -197,8 +197,7 @@ func (c *Content) kind(block json.RawMessage) string {
 	return ""
 }
 
-// plainBase64 converts data to base64 as MCP defines it, from a data URL, from base64 with white space or from base64url. It returns all
-// other data unchanged.
+// plainBase64 converts a data URL, base64 with white space or base64url to base64 as MCP defines it. It returns all other data unchanged.
 func plainBase64(data, mimeType string) (string, string) {
 	const scheme = "data:"
 	if len(data) > len(scheme) && strings.EqualFold(data[:len(scheme)], scheme) {

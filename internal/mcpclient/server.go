@@ -298,7 +298,7 @@ func (s *server) backOff() {
 	s.retryAt = time.Now().Add(d/2 + rand.N(d/2+1))
 }
 
-// Bounds of the pause after listing changed tools. The pause doubles while the tools keep changing.
+// Bounds of the pause after changed tools were listed again. The pause doubles while the tools keep changing.
 const (
 	relistMin = time.Second
 	relistMax = 30 * time.Second
@@ -359,7 +359,7 @@ func (s *server) lost(c *conn) {
 	s.release(c)
 }
 
-// retire replaces a connection whose session the server has forgotten: the next call makes a new connection, calls in flight
+// retire replaces a connection whose session the server has forgotten: the next call makes a new connection, and calls in flight
 // continue on the old one. There is no backoff, because a forgotten session does not mean that the server is unhealthy.
 func (s *server) retire(c *conn) {
 	s.mu.Lock()
@@ -374,7 +374,7 @@ func (s *server) retire(c *conn) {
 	}
 	idle := make(chan struct{})
 	go func() {
-		c.use.Lock() // waits for the calls in flight; release cancels them if it comes first
+		c.use.Lock() // waits for the calls in flight; an earlier release of c cancels them
 		close(idle)
 	}()
 	s.work.Go(func() {

@@ -192,7 +192,7 @@ var startOfMessage = startup.Regexp(`\{\s*"(?:jsonrpc|id|result|error|method)"\s
 const (
 	// maxNoise is the maximum number of bytes before a message on its line.
 	maxNoise = 64 << 10
-	// maxWithin is the maximum number of places of a line at which a message is searched.
+	// maxWithin is the maximum number of places in a line at which the reader looks for a message.
 	maxWithin = 16
 )
 

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// becomeSupervisor makes orphaned descendants children of this process, and renames the process: by default it has the name of
-// the binary, and killing all processes named harness must not reach it.
+// becomeSupervisor makes orphaned descendants children of this process, and renames the process. By default the process has the name of
+// the binary, and a command that kills all processes named harness must not kill the supervisor.
 func becomeSupervisor() {
 	// A very old kernel may lack both; the supervisor can end the process group without them.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -135,7 +135,7 @@ func watchControl(control *os.File, stop, kill chan<- struct{}) {
 	close(stop)
 }
 
-// reap waits for every child, the server and re-parented descendants, and closes reaped when no child is left.
+// reap waits for all children, which are the server and re-parented descendants. It closes reaped when no child is left.
 func reap(server int, exited chan<- syscall.WaitStatus, reaped chan<- struct{}) {
 	for {
 		var ws syscall.WaitStatus

@@ -28,7 +28,7 @@ func (s *server) root() *server {
 	return s
 }
 
-// serverOf returns the server with a name for a user.
+// serverOf returns the server with the given name, for the given user.
 func (m *Manager) serverOf(user, name string) (*server, error) {
 	s, err := m.server(name)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *server) of(user string) (*server, error) {
 	return u, nil
 }
 
-// endIdle ends the servers of users that have not used them for maxIdle. The caller holds s.mu.
+// endIdle ends each server of a user that was not used for maxIdle and has nothing in flight. The caller holds s.mu.
 func (s *server) endIdle() {
 	maps.DeleteFunc(s.users, func(_ string, u *server) bool {
 		idle := time.Since(u.used) > maxIdle && u.inFlight.Load() == 0

@@ -17,7 +17,7 @@ type Within interface {
 	// Tools returns the tools. It ends when ctx ends.
 	Tools(ctx context.Context) ([]Tool, error)
 	// Call returns the result of tools/call as MCP JSON. It returns an error if there is no result: a *WithinError, or any other error,
-	// which is treated as a lost connection. The server calls sent before it does anything that may have an effect. Call ends when ctx ends.
+	// which is treated as a lost connection. Before Call does anything that may have an effect, it calls the function sent. Call ends when ctx ends.
 	Call(ctx context.Context, tool string, args json.RawMessage, sent func()) (json.RawMessage, error)
 }
 
@@ -28,7 +28,7 @@ type Watched interface {
 	Watch(ctx context.Context, changed func())
 }
 
-// WithinError is the error of a call of a [Within] without a result.
+// WithinError is the error that Call of a [Within] returns if there is no result.
 type WithinError struct {
 	Kind    Kind
 	Message string

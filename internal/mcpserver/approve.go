@@ -19,8 +19,9 @@ const (
 	pollEvery = time.Second / 2 // polling interval for decisions that other processes take
 )
 
-// settle asks the client's user to decide about the calls of a run, again after each resumption, until the run has ended. It asks nothing if the
-// client cannot ask. The result is not nil if the client has to ask its user and then repeat the call.
+// settle asks the client's user to decide about the waiting calls of a run. It resumes the run and asks again, until the run waits for no approval or
+// the user does not decide. If the client cannot ask its user, settle asks nothing. The result is not nil if the client has to ask its user and then
+// repeat the call.
 func (x *exchange) settle(ctx context.Context, out *run.Outcome) (*run.Outcome, *mcp.CallToolResult, error) {
 	for out.Status == run.WaitingApproval && out.Approval.Task == "" {
 		ask, err := x.question(out.Approval)

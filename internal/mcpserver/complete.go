@@ -43,7 +43,7 @@ func (n *completableNames) current() bool {
 	}
 }
 
-// complete answers completion/complete with the proposals of the server of a prompt or template. Tokens replace personal data.
+// complete answers completion/complete with the values that the server of the prompt or template proposes. Tokens replace personal data.
 func (s *Server) complete(ctx context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 	who := s.caller(r.Extra)
 	names, err := s.completable(ctx, who)
@@ -96,7 +96,7 @@ func (s *Server) completable(ctx context.Context, who caller) (*completableNames
 	}
 	for _, t := range templates {
 		if _, twice := names.template[t.URITemplate]; twice {
-			t.Server = "" // a template of several servers is not listed and has no server
+			t.Server = "" // a template that several servers offer is not listed, and completions have no server for it
 		}
 		names.template[t.URITemplate] = t.Server
 	}

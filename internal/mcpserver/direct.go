@@ -16,9 +16,10 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// listing is a middleware that waits for servers that have not listed their tools yet. For a list it waits at most startWait; for a call of a
-// tool that no server has listed, as long as a program would. It omits the aliases from lists, and hides personal data in the servers'
-// descriptions of their tools.
+// listing is a middleware that waits for servers that have not listed their tools yet. Before it answers a request for the list of tools, it waits
+// at most startWait. Before a call of a tool that no server has listed, it waits as long as a program would; in the mode code it waits at most
+// startWait, and refuses the call if a server has the tool, because only programs call it. listing omits the aliases from lists, adds the resources
+// and templates of the upstream servers to lists, and hides personal data in the servers' descriptions of their tools.
 func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, called := req.(*mcp.CallToolRequest)
@@ -48,7 +49,7 @@ func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 		if list, ok := answer.(*mcp.ListToolsResult); ok && err == nil {
 			who := s.caller(req.GetExtra())
 			hide := s.hiding(ctx, who)
-			shown := []*mcp.Tool{} // an empty list is no null: clients refuse that
+			shown := []*mcp.Tool{} // not nil, which would become null in JSON: clients refuse null
 			for _, t := range list.Tools {
 				switch {
 				case aliases[t.Name] != nil && !s.offers(t.Name):

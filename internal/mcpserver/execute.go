@@ -22,10 +22,10 @@ import (
 // running is the status of a run that has not ended.
 const running = "running"
 
-// maxArgs is the maximum number of bytes that a result shows of a waiting call's arguments.
+// maxArgs is the maximum number of bytes of a waiting call's arguments that a result shows.
 const maxArgs = 2000
 
-// outcome is a run as a client gets it.
+// outcome is the form in which a client gets a run.
 type outcome struct {
 	RunID    string          `json:"runId"`
 	Status   string          `json:"status"`
@@ -217,7 +217,7 @@ func (x *exchange) outcome(session string, out *run.Outcome) *mcp.CallToolResult
 	return answer
 }
 
-// set sets what a run returned and printed, or why it failed.
+// set copies the warnings and console lines of a run to o, and its output or, if the run failed, its error and effects.
 func (o *outcome) set(out *run.Outcome) {
 	o.Warnings = out.Warnings
 	for _, l := range out.Logs {

@@ -22,7 +22,7 @@ import (
 const (
 	sessionIdle   = 30 * time.Minute       // time after which a session without requests ends; clients then begin another
 	maxOwnSession = 50                     // maximum number of sessions of a caller; beyond it the oldest ends
-	maxEnding     = 10                     // maximum number of ending sessions of a caller, in addition to maxOwnSession; as many sessions may wait to begin
+	maxEnding     = 10                     // maximum number of a caller's ending sessions beyond maxOwnSession, and of its sessions that wait to begin
 	maxOfOwner    = maxSessions / 4        // maximum number of sessions of a credential, which may act for many users
 	maxSessions   = 2000                   // maximum number of sessions of all callers
 	sessionPause  = 100 * time.Millisecond // pause after each session that a caller with maxOwnSession sessions begins
@@ -94,7 +94,7 @@ type sessions struct {
 	listening map[string]int        // number of streams of subscriptions/listen, by caller
 }
 
-// session is a session of a client.
+// session is a session of an HTTP client, with the context of its requests.
 type session struct {
 	*mcp.ServerSession
 	context.Context // context of the session's requests
@@ -182,7 +182,7 @@ func (s *sessions) find(caller, id string) *session {
 	return nil
 }
 
-// context returns a context that ends with the session of a request. Without a session it never ends.
+// context returns a context that ends with the session of a request. If the request has no session, the context never ends.
 func (s *sessions) context(caller string, of *mcp.ServerSession) context.Context {
 	if of != nil && of.ID() != "" {
 		if found := s.find(caller, of.ID()); found != nil {

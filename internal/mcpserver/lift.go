@@ -12,8 +12,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// longString is the length in bytes from which strings are taken out of the arguments of a call before the SDK gets them, because the SDK decodes
-// a request several times.
+// longString is a length in bytes. Before the SDK gets the arguments of a call, strings above this length are taken out of them, because the SDK
+// decodes a request several times.
 const longString = 64 << 10
 
 // lifted maps the short strings in a request to the long strings that they replace, both with their quotes.

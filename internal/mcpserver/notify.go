@@ -61,7 +61,7 @@ func toolOf(c *journal.Call) string {
 	return args.Server + "__" + c.Name
 }
 
-// progress queues the progress of a call that an upstream server reports. The server's message is not passed on: it may contain personal data.
+// progress queues the progress that an upstream server reports for a call. The server's message is not passed on: it may contain personal data.
 func (n *notifier) progress(call int, p mcpclient.Progress) {
 	if n.direct {
 		n.add(p)

@@ -121,8 +121,8 @@ func (o *offered) listedName(name string) string {
 	return name
 }
 
-// clientName returns a name with characters and a length that all providers of models accept. A name that was too long ends in a part of its
-// hash, so that it does not depend on other tools.
+// clientName returns a name with characters and a length that all providers of models accept. If a name is too long, or has no letter, digit or
+// hyphen, it is shortened and ends in a part of its hash. So the result depends on the name alone, not on other tools.
 func clientName(name string) string {
 	plain := strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r == '-' || r == '_') {
@@ -143,7 +143,7 @@ func shortened(name, whole string) string {
 	return name[:min(len(name), maxToolName-len(hash))] + hash
 }
 
-// own reports whether this server has a tool of its own with a name.
+// own reports whether a name is that of one of this server's own tools.
 func (s *Server) own(name string) bool {
 	return slices.Contains([]string{executeCode, searchTools, getToolDetails}, name) || name == runTask && s.opt.Tasks != nil ||
 		aliases[name] != nil || s.skills[name] != ""
@@ -181,7 +181,7 @@ func (s *Server) offer(name string, t *catalog.Tool) {
 // anyStructure is the first version of the protocol in which structured content need not be an object.
 const anyStructure = "2026-07-28"
 
-// structured reports whether a client of a version of the protocol accepts a value as structured content.
+// structured reports whether a client with the given version of the protocol accepts a value as structured content.
 func structured(value json.RawMessage, version string) bool {
 	return len(value) > 0 && string(value) != "null" && (value[0] == '{' || version >= anyStructure)
 }

@@ -76,7 +76,7 @@ type linked struct {
 }
 
 const (
-	maxLinks    = 1000 // maximum number of addresses; a further one replaces another
+	maxLinks    = 1000 // maximum number of addresses; a further one replaces one of them
 	pageTimeout = 10 * time.Second
 )
 

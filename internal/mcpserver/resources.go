@@ -36,7 +36,7 @@ func (s *Server) addResources() {
 	}, s.readFile)
 }
 
-// uriOf returns the URI of a session's file, which is given by its path for programs.
+// uriOf returns the URI of a session's file. The parameter file is the path by which programs know the file.
 func uriOf(session, file string) string {
 	return (&url.URL{Scheme: scheme, Host: session, Path: "/" + strings.TrimPrefix(file, workspace)}).String()
 }

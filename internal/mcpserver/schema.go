@@ -11,8 +11,8 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// offeredInput returns a tool's input schema in a form that strict clients and providers of models accept. Because of one unusual keyword in one
-// schema, they drop the whole list. The gate validates calls with the server's own schema, so this one may allow more.
+// offeredInput returns a tool's input schema in a form that strict clients and providers of models accept. They drop the whole list of tools because
+// of one unusual keyword in one schema. The gate validates calls with the server's own schema, so the returned schema may allow more.
 func offeredInput(schema json.RawMessage) json.RawMessage {
 	root := decoded(schema)
 	if root == nil {
@@ -78,7 +78,7 @@ var (
 	singleWords = []string{"items", "additionalItems", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedItems", "unevaluatedProperties"}
 )
 
-// mend changes what is not valid JSON Schema 2020-12 in a schema, or what strict clients do not accept, and reports whether it changed anything.
+// mend changes a schema so that it is valid JSON Schema 2020-12 and strict clients accept it, and reports whether it changed anything.
 // It removes keywords without a valid value, and replaces keywords of older versions by those of 2020-12.
 func mend(schema map[string]any) (changed bool) {
 	drop := func(word string) { delete(schema, word); changed = true }
@@ -164,7 +164,7 @@ func mend(schema map[string]any) (changed bool) {
 	return changed
 }
 
-// keepIf removes those words whose values are not right.
+// keepIf removes each of the given keywords from a schema if the function right returns false for the keyword's value.
 func keepIf(schema map[string]any, words []string, changed *bool, right func(value any) bool) {
 	for _, word := range words {
 		if value, there := schema[word]; there && !right(value) {

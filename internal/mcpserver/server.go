@@ -48,7 +48,7 @@ type Harness interface {
 	Computing() *slots.Computing
 }
 
-// Options are the parts of a Server.
+// Options configures a Server.
 type Options struct {
 	Harness Harness
 	// Mode determines what clients get: the tools that run programs (code, or empty), the tools of the upstream servers (direct), or both.
@@ -57,8 +57,8 @@ type Options struct {
 	Skills []string
 	// Tasks executes the tasks of run_task. If it is nil, that tool is not offered.
 	Tasks *task.Service
-	// Notice is what a client has to know first, such as why there are no servers; it may be empty. The instructions and the results of searches
-	// contain it.
+	// Notice is a text that clients have to know first, such as why there are no servers; it may be empty. The instructions and the results of
+	// searches contain it.
 	Notice string
 	// Identity is the sender of requests over stdio. Requests over HTTP have their own.
 	Identity auth.Identity
@@ -274,14 +274,14 @@ func (s *Server) private(next mcp.MethodHandler) mcp.MethodHandler {
 
 const cacheScope = "private"
 
-// bound returns a copy of ctx that ends when ctx or the context with ends.
+// bound returns a copy of ctx that ends when either of the two given contexts ends.
 func bound(ctx, with context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(with, cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
-// resume resumes the run or task of a request that was decided after its client had given up.
+// resume is called when a request was decided after its client had given up. It resumes the run or task of the request.
 func (s *Server) resume(r approval.Request) {
 	if r.Task != "" {
 		if s.opt.Tasks != nil {

@@ -72,7 +72,7 @@ type drainingConn struct {
 	closing  context.Context
 	mu       sync.Mutex
 	inFlight int
-	answered chan struct{} // holds a token after an answer
+	answered chan struct{} // contains an element after an answer
 }
 
 // Read implements mcp.Connection.

@@ -47,7 +47,7 @@ type watch struct {
 
 var errWatched = fmt.Errorf("you are subscribed to %d resources: unsubscribe from one first", maxWatched)
 
-// subscribe answers resources/subscribe, and subscriptions/listen for each of its resources.
+// subscribe answers resources/subscribe. For subscriptions/listen, the SDK calls it for each resource of the request.
 func (s *Server) subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
 	who, ok := ctx.Value(callerKey{}).(caller) // within subscriptions/listen, r has no caller of its own
 	if !ok {
@@ -84,7 +84,7 @@ func (s *Server) subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
 	}
 	if s.watches.enter(r.Session) {
 		s.begun.Go(func() {
-			_ = r.Session.Wait() // whatever ends the session
+			_ = r.Session.Wait() // the reason why the session ended does not matter
 			s.watches.leave(r.Session)
 		})
 	}
@@ -182,7 +182,7 @@ func (w *watches) removeOne(key watchKey) {
 	gone.cancel()
 }
 
-// changed tells a session that a resource has changed, at most every changesEvery. It does not block.
+// changed tells a session that a resource has changed, at most once in changesEvery. It does not block.
 func (s *Server) changed(w *watch, uri string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -200,8 +200,8 @@ func (s *Server) changed(w *watch, uri string) {
 	})
 }
 
-// onlyWatching is a middleware that sends the notification of a changed resource only to the session concerned. The SDK sends it to all sessions
-// subscribed to the same URI, which may mean another user's resource.
+// onlyWatching is a middleware that sends the notification of a changed resource only to the session concerned. The SDK sends the notification to
+// all sessions that are subscribed to the same URI, and for another user this URI may mean another resource.
 func (s *Server) onlyWatching(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		params, ok := req.GetParams().(*mcp.ResourceUpdatedNotificationParams)
@@ -273,7 +273,7 @@ func (s *Server) locate(ctx context.Context, who caller, uri string) (server, th
 	}
 	for _, r := range all {
 		if r.URI == uri && server != "" {
-			return "", "", mcp.ResourceNotFoundError(uri) // clients must use the form of upstreamURI for a URI of several servers
+			return "", "", mcp.ResourceNotFoundError(uri) // if several servers offer a URI, clients must use the form that upstreamURI returns
 		}
 		if r.URI == uri {
 			server = r.Server

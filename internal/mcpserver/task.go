@@ -109,7 +109,7 @@ func (x *exchange) work(ctx context.Context, id string, cause error) (t task.Tas
 	watched.Go(func() { x.watch(watching, id) })
 	defer func() {
 		if err != nil || !t.Status.Ended() {
-			stop() // if the task has ended, the last event ends watch
+			stop() // watch ends by itself only after the last event of a task that has ended
 		}
 		watched.Wait()
 		stop()
@@ -138,7 +138,7 @@ func (x *exchange) await(ctx context.Context, id string, cause error) (task.Task
 	return t, err
 }
 
-// watch tells the client what a task does, until it ends or ctx does.
+// watch tells the client what a task does, until the task or ctx ends.
 func (x *exchange) watch(ctx context.Context, id string) {
 	for e, err := range x.s.opt.Tasks.Events(ctx, id, 0) {
 		if err != nil {
@@ -194,7 +194,7 @@ func (x *exchange) asked(ctx context.Context, id string) (*approval.Request, err
 	return &all[0], nil
 }
 
-// settleTask asks the client's user to decide about the calls of a task until the task has ended, as settle does for a run.
+// settleTask does for a task what settle does for a run.
 func (x *exchange) settleTask(ctx context.Context, t task.Task) (task.Task, *mcp.CallToolResult, error) {
 	for t.Status == task.WaitingApproval && x.s.opt.Local {
 		request, err := x.asked(ctx, t.ID)
@@ -306,7 +306,7 @@ func (x *exchange) taskOutcome(ctx context.Context, t task.Task) (*mcp.CallToolR
 	return answer, nil
 }
 
-// resumeTask continues a task whose request was decided after its client had given up.
+// resumeTask is called when a request of a task was decided after the client had given up. It continues the task.
 func (s *Server) resumeTask(id string) {
 	if s.queued() {
 		return

@@ -152,8 +152,8 @@ func (s *Server) shown(ctx context.Context, err error) error {
 	return s.opt.Shown(ctx, err)
 }
 
-// guard wraps the handler of a tool with what every call needs; work means that the tool executes a program. It turns an error into a result
-// that the model reads.
+// guard wraps the handler of a tool. The wrapper asks Options.Admit, cancels the call when the server or the session ends, recovers from a
+// panic, and turns an error of the handler into a result that the model reads. work means that the tool executes a program.
 func (s *Server) guard(call mcp.ToolHandler, work bool) mcp.ToolHandler {
 	return func(ctx context.Context, r *mcp.CallToolRequest) (_ *mcp.CallToolResult, err error) {
 		defer func() {
@@ -179,7 +179,7 @@ func (s *Server) guard(call mcp.ToolHandler, work bool) mcp.ToolHandler {
 	}
 }
 
-// inputSchema returns the input schema of one of this server's own tools; for any other name, that of the aliases.
+// inputSchema returns the input schema of one of this server's own tools. For any other name, it returns the schema that all aliases have.
 func inputSchema(name string) json.RawMessage {
 	for _, d := range append(new(Server).definitions(), new(Server).taskDefinition()) {
 		if d.name == name {

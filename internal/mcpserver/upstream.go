@@ -34,7 +34,7 @@ func upstreamURI(server, uri string) string {
 	return upstreamScheme + url.PathEscape(server) + "/" + url.PathEscape(uri)
 }
 
-// splitUpstream splits a URI that upstreamURI has made into the server and the resource's URI on that server.
+// splitUpstream is the inverse of upstreamURI: it returns the server and the resource's URI on that server.
 func splitUpstream(uri string) (server, there string, err error) {
 	server, there, _ = strings.Cut(strings.TrimPrefix(uri, upstreamScheme), "/")
 	if server, err = url.PathUnescape(server); err == nil {

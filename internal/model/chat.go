@@ -9,8 +9,8 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// chat implements OpenAI's chat completions. Google and Compatible servers use this format. So does the provider OpenAI if Config.BaseURL is the
-// address of another server, or ends in /chat/completions.
+// chat implements OpenAI's chat completions. Google and Compatible servers use this format. The provider OpenAI also uses it if Config.BaseURL is
+// the address of another server, or ends in /chat/completions.
 type chat struct {
 	google bool
 	// maxCompletion reports whether the server wants max_completion_tokens, as OpenAI's reasoning models behind a gateway do.

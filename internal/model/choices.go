@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Choices returns a function that returns the model with a name. Requests may name the configured model, which "" selects too, and the models in
-// allow. The function creates each model once, and is safe for concurrent use.
+// Choices returns a function that returns the model with the given name. Requests may name the configured model, which "" selects too, and the
+// models in allow. The function creates each model once, and is safe for concurrent use.
 func Choices(allow []string, configured func() (Config, error)) func(name string) (Model, error) {
 	var mu sync.Mutex
 	made := map[string]Model{}

@@ -33,15 +33,15 @@ const (
 	ToolsFenced = "fenced" // tools are described in the system prompt, and calls are read from fenced blocks
 )
 
-// Config describes the model and how to reach it. Of the environment, only HTTP_PROXY and related variables have an effect, and only if
-// HTTPClient is nil.
+// Config describes the model and how to reach it. Environment variables have no effect, except HTTP_PROXY and related ones if HTTPClient is nil.
 type Config struct {
 	Provider string // Anthropic, OpenAI, Google, Azure or Compatible
 	Name     string // name of the model; the deployment for Azure
 	APIKey   string // required unless BaseURL is set; always required for Azure
 	// BaseURL is the address of another server with the provider's format; for Azure the endpoint, for Compatible the
-	// server's address with /v1 or the like. Empty means the provider's own address. It may end in the path of an operation,
-	// as portals and documentation show it: /responses or /chat/completions also selects one of OpenAI's two formats.
+	// server's address with /v1 or the like. An empty BaseURL means the provider's own address. BaseURL may end in the path of an
+	// operation, as portals and documentation show it. Except for Anthropic and Azure, the end /responses or /chat/completions also
+	// selects one of OpenAI's two formats.
 	BaseURL string
 
 	// Timeout is the maximum silence of a server, before and within the answer. 0 means five minutes.
@@ -133,8 +133,8 @@ func newClient(cfg Config) (c *client, operation string, err error) {
 	return c, operation, nil
 }
 
-// normalize removes the operation from a base URL, because requests append theirs, and returns it: "/responses",
-// "/chat/completions", "/messages" or "".
+// normalize changes a base URL into the address to which requests append their operations. If the URL ends in an operation, normalize
+// removes and returns it: "/responses", "/chat/completions" or "/messages".
 func normalize(provider string, base *url.URL) (operation string) {
 	base.Host = strings.ToLower(base.Host)
 	base.RawQuery, base.Fragment = "", ""

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind is the kind of an error of a model.
+// Kind classifies the errors of models by their causes.
 type Kind string
 
 // Kinds of errors.

@@ -149,7 +149,7 @@ func (r *fenceReader) program() bool {
 // likeProgram matches constructs of programs for execute_code that are rare in prose.
 var likeProgram = startup.Regexp(`(?m)^\s*(return\b|await\b|const \w|let \w|import .*from|console\.log\()|\bawait \w|\bcallMCPTool\(`)
 
-// finish turns the block into the call, or into text if its content is not a call. line is the line that closed it.
+// finish turns the block into the call, or into text if its content is not a call. line is the line that closed the block.
 func (r *fenceReader) finish(line string) {
 	block := r.block.String()
 	text := strings.TrimSuffix(block, "\n")

@@ -37,7 +37,7 @@ type Request struct {
 	// not read. OnDelta may be nil.
 	OnDelta func(Delta)
 	// OnLost receives the usage of each attempt that failed after the provider had begun to answer, because providers bill
-	// it. It is called from the same goroutine as OnDelta, and may be nil.
+	// this usage. OnLost is called from the same goroutine as OnDelta, and may be nil.
 	OnLost func(Usage)
 }
 
@@ -103,8 +103,8 @@ type Turn struct {
 	// Raw is the output in the provider's JSON. It is sent back to the same model with everything that only the provider
 	// can read: signatures, encrypted reasoning, unknown fields. Other models get Text and Calls. Hide changes its texts.
 	Raw json.RawMessage `json:"raw,omitempty"`
-	// Plain reports that the provider refused its own Raw of earlier turns, so that this request was sent without it.
-	// Later requests of the conversation are sent without it too.
+	// Plain reports that the provider refused Raw of earlier turns, although it had sent Raw itself. So this request was sent without
+	// Raw, and later requests of the conversation are sent without Raw too.
 	Plain bool   `json:"plain,omitempty"`
 	Text  string `json:"text,omitempty"`
 	// Whole is the text of the whole answer up to this turn, if a hidden value was split between two turns. Otherwise Whole is empty, and the answer

@@ -150,7 +150,7 @@ func (r *Recorded) Generate(ctx context.Context, req *Request) (*Turn, error) {
 	return &turn, nil
 }
 
-// Recorder is a Model that records the turns of another one. Its methods may be called concurrently.
+// Recorder is a Model that records the turns of another Model. Its methods may be called concurrently.
 type Recorder struct {
 	inner Model
 	mu    sync.Mutex

@@ -56,7 +56,7 @@ func (c *client) post(ctx context.Context, body []byte, take func(event object, 
 		switch {
 		case len(data) > maxEvent:
 			return c.cfg.newError(KindCut, fmt.Sprintf("an event of the stream has more than %d bytes", maxEvent))
-		case len(line) > 0 || len(data) == 0: // the event goes on, or there is no event
+		case len(line) > 0 || len(data) == 0: // the event continues, or there is no event
 			continue
 		}
 		done, err := c.event(data, take)

@@ -24,8 +24,8 @@ const prettyMost = 1000
 type Save func(name string, data []byte) (path string, err error)
 
 // View returns the text for a model, which is always valid UTF-8. The text has at most limit tokens of the o200k vocabulary, or DefaultLimit if
-// limit is 0 or less. The vocabularies of other models count up to some tens of percent more or less. A part that is too long is reduced to its head
-// and tail. A line between them says how much is missing, and where the full text is or why it was not saved. save may be nil.
+// limit is 0 or less. Counts with the vocabularies of other models differ by up to some tens of percent. A part that is too long is reduced to its
+// head and tail. A line between them says how much is missing, and where the full text is or why it was not saved. save may be nil.
 func View(out *run.Outcome, limit int, save Save) string {
 	return fit(outline(out), limit, save)
 }

@@ -11,7 +11,8 @@ import (
 // vocabulary returns the vocabulary, which is loaded on first use.
 var vocabulary = model.Vocabulary
 
-// chunk is the number of bytes measured at a time, so that a text of megabytes costs no more than the part that fits.
+// chunk is the number of bytes that are split into tokens at a time. Counting stops soon after the limit, so the rest of a text of megabytes costs
+// nothing.
 const chunk = 4096
 
 // within reports whether a text has at most limit tokens.
@@ -23,8 +24,7 @@ func within(text string, limit int) bool {
 	case len(text) > longest*limit:
 		return false
 	}
-	// Only the count of the whole text is exact, but that is slow for a megabyte. Counting in chunks can stop once the text is clearly too
-	// long.
+	// Counting the whole text at once is exact, but slow for a megabyte. Counting in chunks can stop once the text is clearly too long.
 	if most := limit + limit/8; len(text) > 2*chunk && tokens(text, most) > most {
 		return false
 	}

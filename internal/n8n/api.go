@@ -58,8 +58,8 @@ func (a *api) get(ctx context.Context, path string, query url.Values, into any) 
 	return a.do(ctx, request{method: http.MethodGet, path: path, query: query}, into)
 }
 
-// do sends a request and decodes the answer. The error is a *refusal if the request was not carried out, and a *mcpclient.WithinError if
-// the outcome is unknown or the request was not sent.
+// do sends a request and decodes the answer. If n8n did not carry out the request, the error is a *refusal. If n8n could not be reached, the
+// connection broke or the outcome is unknown, the error is a *mcpclient.WithinError.
 func (a *api) do(ctx context.Context, r request, into any) error {
 	if a.key == "" {
 		return refusef(http.StatusUnauthorized, "n8n.apiKey is not set: make a key in n8n under Settings, n8n API, and set it there or as N8N_API_KEY")
@@ -96,7 +96,7 @@ type exchange struct {
 	header  http.Header
 	body    []byte
 	sent    func()
-	writes  bool        // whether the request may have an effect, even with the method GET or HEAD
+	writes  bool        // whether even a GET or HEAD request may have an effect
 	out     atomic.Bool // whether the header was written
 }
 

@@ -27,14 +27,14 @@ const (
 	bridgeRefresh = time.Minute     // interval between two listings of these workflows
 	bridgeTimeout = 5 * time.Second // time limit of a listing
 	maxBridged    = 200             // maximum number of tools
-	maxToolName   = 60              // maximum size of a tool's name in bytes
+	maxToolName   = 60              // maximum size in bytes of a tool's name, without the number that toolName may add
 	maxToolText   = 1000            // maximum size of a tool's description in bytes
 )
 
 // bridge is a server whose tools are the active workflows with a webhook and the tag harness-tool. It is safe for concurrent use.
 type bridge struct {
 	instance *Instance
-	changed  chan struct{} // holds an element after another server has changed a workflow
+	changed  chan struct{} // holds an element while Watch has to list the workflows
 
 	mu      sync.Mutex
 	of      map[string]string       // ids of workflows, by name of the tool
@@ -69,7 +69,7 @@ func (b *bridge) Tools(ctx context.Context) ([]mcpclient.Tool, error) {
 		archived, _ := w["isArchived"].(bool)
 		return archived || !w.active() || !slices.Contains(w.tags(), bridgeTag) || w.hook() == nil
 	})
-	slices.SortFunc(all, func(x, y workflow) int { // a fixed order, so that the number in a name stays with its workflow
+	slices.SortFunc(all, func(x, y workflow) int { // fixed order, so that a workflow keeps the number that toolName adds to its name
 		return cmp.Or(cmp.Compare(text(object(x), "createdAt"), text(object(y), "createdAt")), cmp.Compare(x.id(), y.id()))
 	})
 	tools, of := []mcpclient.Tool{}, map[string]string{}
@@ -95,7 +95,7 @@ func (b *bridge) Tools(ctx context.Context) ([]mcpclient.Tool, error) {
 	return tools, nil
 }
 
-// Watch implements [mcpclient.Watched]. It lists the workflows of the instance after another server has changed one, and at intervals.
+// Watch implements [mcpclient.Watched]. It lists the workflows of the instance at intervals and after each call of workflowsChanged.
 func (b *bridge) Watch(ctx context.Context, changed func()) {
 	tick := time.NewTicker(bridgeRefresh)
 	defer tick.Stop()

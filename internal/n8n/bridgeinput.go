@@ -18,7 +18,7 @@ import (
 const (
 	learnedFrom = 5        // number of executions to learn from
 	maxNotes    = 64 << 10 // maximum size in bytes of a webhook's notes
-	maxNamed    = 50       // maximum number of members of an input that are taken from an example by name
+	maxNamed    = 50       // maximum number of an example's members that exampleOf takes by name
 	maxLearning = 20       // maximum number of workflows whose executions are read in one listing
 )
 
@@ -48,7 +48,7 @@ func (b *bridge) inputOf(ctx context.Context, w workflow, budget *int) json.RawM
 	}
 	var found *shape.Shape
 	if given != nil {
-		for name := range given { // the author wrote these names
+		for name := range given { // the author wrote these names, so they are not data
 			words.Add(name)
 		}
 		found = exampleOf(given, words, slices.Sorted(maps.Keys(given)))
@@ -176,7 +176,7 @@ func shapeOf(value any, words shape.Words) *shape.Shape {
 	return found
 }
 
-// exampleOf returns the shape of an example of the input. The members in names become fields, even if their names look like data.
+// exampleOf returns the shape of an example of the input. A member whose name is in names becomes a field, even if the name looks like data.
 func exampleOf(value any, words shape.Words, names []string) *shape.Shape {
 	found := shapeOf(value, words)
 	members, is := value.(object)

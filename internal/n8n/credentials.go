@@ -40,7 +40,8 @@ func (s *nodeSource) credentials(ctx context.Context) ([]storedCredential, error
 	return append([]storedCredential{}, all.Data...), nil
 }
 
-// credentialsOf checks the credentials of a node: whether it has those that its parameters require, and whether those that it names exist.
+// credentialsOf checks the credentials of a node: whether the node has the credentials that its parameters require, and whether the credentials that
+// it names exist.
 func (c *workflowCheck) credentialsOf(t *nodeType, n, params object, v float64, tool bool) (found []finding) {
 	given := objectAt(n, "credentials")
 	add := func(severity, code, kind, remedy, format string, args ...any) {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// setting is the context of a property: the values beside it, those at the top, and facts about the node.
+// setting is the context of a property: the values at the top level, the values beside the property, the node's version, and whether the node is a
+// tool.
 type setting struct {
 	root    object
 	beside  object
@@ -73,7 +74,7 @@ func hasCondition(want []any, name string) bool {
 	return false
 }
 
-// matchesAny reports whether a value, or an element if it is a list, matches one of the wanted values.
+// matchesAny reports whether a value matches one of the wanted values. If the value is a list, one of its elements has to match.
 func matchesAny(value any, want []any) bool {
 	values, is := value.([]any)
 	if !is {
@@ -158,7 +159,7 @@ func isExpression(v any) bool {
 	return is && strings.HasPrefix(s, "=")
 }
 
-// filled returns parameters to which the defaults of omitted, shown properties are added, as n8n does.
+// filled returns a copy of params. As in n8n, each shown property that params omits has its default.
 func (t *nodeType) filled(params object, v float64, tool bool) object {
 	return fill(t.Properties, params, setting{version: v, tool: tool})
 }

@@ -138,7 +138,8 @@ func (p *property) describe() string {
 	return d
 }
 
-// essentials returns what is needed to configure a node for a resource and an operation, or for the default ones if none are chosen.
+// essentials returns what is needed to configure a node for the chosen resource and operation. If none are chosen, the default resource and operation
+// count.
 func (t *nodeType) essentials(v float64, tool bool, chosen object) object {
 	params := t.filled(chosen, v, tool)
 	byResource, resources := t.operations(v)
@@ -191,7 +192,8 @@ func rank(p *property) int {
 	return 3
 }
 
-// shownOperations returns the operations of the chosen resource, else of all resources as far as they fit, {resource: "a, b"}.
+// shownOperations returns operations by resource, as in {resource: "a, b"}. If a resource is chosen, the answer has only the operations of that
+// resource. Otherwise it has the operations of as many resources as fit, and the names of the remaining resources.
 func (t *nodeType) shownOperations(byResource map[string][]string, resources []string, chosen object) object {
 	out := object{}
 	if len(resources) == 0 {

@@ -129,7 +129,7 @@ type retryInput struct {
 	LoadWorkflow bool   `json:"loadWorkflow"`
 }
 
-// retryExecution runs a failed execution again. n8n answers when the new execution has ended.
+// retryExecution runs a failed execution again. n8n answers only after the end of the new execution.
 func (i *Instance) retryExecution(ctx context.Context, sent func(), in retryInput) (any, error) {
 	if in.ExecutionID == "" {
 		return nil, refusef(400, "executionId is empty; %s", executionHint)

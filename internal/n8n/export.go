@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// Program is a program of the harness that becomes a workflow. The workflow's webhook gets the program's input and answers with its value: an object
-// unchanged, any other value as {result: …}.
+// Program is a program of the harness that becomes a workflow. The workflow's webhook receives the program's input. It answers with the program's
+// value: an object unchanged, any other value as {result: …}.
 type Program struct {
 	Name   string // name of the workflow
 	Origin string // description of the program's source, for people
-	// Plain is a JavaScript expression for an async function of the input, which a Code node evaluates. If it is empty, the harness runs Code.
+	// Plain is a JavaScript expression whose value is an async function of the input. A Code node calls the function. If Plain is empty, the harness
+	// runs Code.
 	Plain string
 	Code  string
 	// TakesInput means that Code reads the input of the webhook from the variable input.
@@ -23,7 +24,7 @@ type Program struct {
 	Credential    string // name of Header Auth credentials in n8n that contain a key of the harness
 }
 
-// answered is code that returns the value as an item, because webhooks answer with items.
+// answered is JavaScript at the end of a Code node. It returns the value as an item, because webhooks answer with items.
 const answered = "return [{ json: value !== null && typeof value === 'object' && !Array.isArray(value) ? value : { result: value ?? null } }];\n"
 
 // Workflow returns the workflow in the form that n8n's editor and API accept.

@@ -16,18 +16,18 @@ import (
 // codeFields are parameters that contain JavaScript.
 var codeFields = map[string]bool{"jsCode": true, "functionCode": true}
 
-// textFields are parameters that n8n reads by their own rules: {{ }} needs no = before it there, or has another meaning.
+// textFields are parameters for which n8n has rules of their own: {{ }} is an expression even without = at the beginning, or has another meaning.
 var textFields = map[string]bool{"pythonCode": true, "html": true, "query": true, "sqlQuery": true, "content": true, "css": true, "code": true, "notes": true}
 
 var (
-	// forgotten matches an expression in a text without = at its beginning.
+	// forgotten matches the beginning of an expression. In a text that does not begin with =, n8n does not evaluate the expression.
 	forgotten = startup.Regexp(`\{\{\s*\$(?:json|node|input|items?|binary|now|today|vars|env|execution|workflow|prevNode|itemIndex|runIndex|\()`)
 	// unopened matches an expression that lacks its first opening brace.
 	unopened = startup.Regexp(`(?:^|[^{])\{\s*\$(?:json|node|input|items?|binary|now|today|vars|\()[^{}]*\}\}`)
 )
 
-// chunks returns the expressions {{ }} in a parameter that begins with =. As in n8n, an expression ends at the next }}, even inside a string.
-// open is the text of a last expression without an end.
+// chunks returns the expressions {{ }} in a parameter that begins with =. As in n8n, an expression ends at the next }}, even inside a string. open is
+// the text of the last expression if its }} is missing.
 func chunks(value string) (closed []string, open string) {
 	rest := value[1:]
 	for {
@@ -94,7 +94,7 @@ func syntaxFault(code string) string {
 	if strings.TrimSpace(comments().ReplaceAllString(code, "")) == "" {
 		return "it holds a comment only"
 	}
-	ast, wrong := parseJS("function f() { return (" + code + "\n)}") // await is not a keyword in such a function, as in n8n
+	ast, wrong := parseJS("function f() { return (" + code + "\n)}") // the function is not async, as in n8n, so await is not a keyword
 	if wrong == "" && (ast == nil || len(ast.List) == 1) {
 		return ""
 	}
@@ -172,7 +172,7 @@ func eachText(value any, at *place, field string, visit func(text string, at *pl
 	}
 }
 
-// mapTexts returns a copy of a value in which the results of the function with replace all texts.
+// mapTexts returns a copy of a value. In the copy, each text is replaced by the result that the parameter with returns for it.
 func mapTexts(value any, field string, with func(text, field string) string) any {
 	switch v := value.(type) {
 	case string:
@@ -210,7 +210,7 @@ func textReferences(text, field string) (names []string) {
 	return names
 }
 
-// renameInText returns a text of a node with another node renamed in every reference to it. from is the old name of that node, to the new one.
+// renameInText changes the name of a node in every reference in a text. from is the old name, and to is the new name.
 func renameInText(text, field, from, to string) string {
 	if codeFields[field] {
 		return renameReferences(text, from, to)

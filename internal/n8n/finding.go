@@ -56,7 +56,7 @@ func (f *findings) add(one finding) {
 // all returns the kept findings, errors first.
 func (f *findings) all() []finding { return slices.Concat(f.errors, f.warnings) }
 
-// nearest does the same as closest, but returns "" if findings are no longer kept.
+// nearest does the same as closest, but returns "" if the list of errors or the list of warnings is full.
 func (f *findings) nearest(name string, known []string) string {
 	if len(f.errors) >= maxFindings || len(f.warnings) >= maxFindings {
 		return ""

@@ -38,7 +38,7 @@ func newGraph(nodes []object, all []link) *graph {
 	return g
 }
 
-// reach marks in seen the nodes in from and all nodes to which they lead. It returns the number of newly marked nodes.
+// reach marks nodes in seen: the nodes in from, and all nodes that can be reached from them. It returns the number of newly marked nodes.
 func (g *graph) reach(seen []bool, from ...int) (marked int) {
 	var queue []int
 	mark := func(n int) {

@@ -1,8 +1,9 @@
 // Package n8n offers an instance of n8n as servers inside this process: its nodes, templates, workflows and executions.
 //
 // The servers use the public API (/api/v1) with an API key. The descriptions of nodes come from a directory of packages, or from the instance
-// after a login as a user. A change takes one request if the API has one for it; a tool that needs several requests reports what was done and
-// what was not. If the outcome of a change is unknown, the error is a [mcpclient.WithinError], so that the gate reports the call as in doubt.
+// after a login as a user. If the API has a request for a change, the tool sends only this request. A tool that needs several requests reports
+// what was done and what was not. If the outcome of a change is unknown, the error is a [mcpclient.WithinError], so that the gate reports the
+// call as in doubt.
 package n8n
 
 import (
@@ -30,7 +31,7 @@ type Options struct {
 	WebhookURL      string            // base address of webhooks; empty means URL
 	WebhookSecurity string            // mode of allowed webhook addresses: SecurityStrict, SecurityModerate or SecurityDisabled; empty means SecurityModerate
 	WebhookHeaders  map[string]string // headers that the bridge's tools send, such as Authorization
-	CallTimeout     time.Duration     // time limit of a call; waiting for an execution ends earlier; 0 if unknown
+	CallTimeout     time.Duration     // time limit of a call; a call stops waiting for an execution before this limit; 0 if unknown
 
 	CacheDir string // directory for descriptions of nodes; if empty, they are not cached
 	Version  string // version of this program

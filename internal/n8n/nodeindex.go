@@ -25,8 +25,8 @@ var usualWords = sync.OnceValue(func() map[string]string {
 	return all
 })
 
-// nodeIndex finds nodes for requests in words. It uses the index of the catalog, in which each node takes the place of a server with the node's
-// display name.
+// nodeIndex finds nodes for requests in words. It uses the catalog's search index. Each node is a segment with one document, and the document's
+// server is the display name of the node.
 type nodeIndex struct {
 	names []string // node names, by index of the segment
 	parts []bool   // whether the node is a part, by index of the segment, see isPart
@@ -77,8 +77,8 @@ func (t *nodeType) actions() string {
 	return b.String()
 }
 
-// partPenalty is the number of places by which a node that is a part of another one, such as a tool or a model of an agent, moves down if the request
-// does not mention such parts.
+// partPenalty is the number of places by which a part of another node moves down if the request mentions no parts. Examples of parts are the tools
+// and the model of an agent.
 const partPenalty = 8
 
 // search returns the nodes that fit a request, the best first.
@@ -157,8 +157,8 @@ func notLetter(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r)
 // partWords are words in requests that may refer to parts of agents and chains.
 var partWords = setOf("agent agents ai chain chat embedding embeddings gpt language llm llms memory model models parser retriever similar splitter tool tools vector")
 
-// timeWords are words that mean that something is repeated. A request with one of them also gets the schedule trigger, because the index ignores some of them
-// or gives them little weight.
+// timeWords are words that mean that something is repeated. A request with a time word also finds the schedule trigger, because the index ignores
+// some time words and gives others little weight.
 var timeWords = setOf("cron daily every hourly monthly nightly periodically schedule scheduled weekly")
 
 const scheduleType = "n8n-nodes-base.scheduleTrigger"

@@ -21,8 +21,8 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// nodeSource reads the descriptions of nodes when they are first needed: from a directory of packages, or from the instance, where it logs in as
-// a user. If the last comparison with the version of the instance is longer ago than recheck, get compares again.
+// nodeSource reads the descriptions of nodes when they are first needed: from a directory of packages, or from the instance, where it logs in as a
+// user. If the version of the instance was last checked longer ago than recheck, get checks it again.
 type nodeSource struct {
 	opts   Options
 	base   *url.URL
@@ -57,8 +57,8 @@ func (s *nodeSource) known(ctx context.Context) *nodeTypes {
 	return types
 }
 
-// get returns the nodes. One caller at a time asks n8n for them. The others get the nodes that were read before; if there are none, they wait
-// until their context ends.
+// get returns the nodes. One caller at a time asks n8n for them. Meanwhile, other callers get the nodes that were read before. If no nodes were read
+// before, the other callers wait for their turn, at most until their context ends.
 func (s *nodeSource) get(ctx context.Context) (*nodeTypes, error) {
 	if s.opts.Nodes == "" && s.opts.Email == "" {
 		return nil, errNoNodes
@@ -193,7 +193,7 @@ func (s *nodeSource) ask(ctx context.Context) (*nodeTypes, error) {
 	return types.build(), nil
 }
 
-// session is the value of a header that n8n compares between a browser's login and its requests.
+// session is the value of the header Browser-Id. n8n compares the header of a request with the header of the login.
 const session = "mcp-code-exec-harness"
 
 func (s *nodeSource) login(ctx context.Context) error {

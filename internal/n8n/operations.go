@@ -10,7 +10,7 @@ import (
 // operation is one change of a workflow.
 type operation struct {
 	Type     string `json:"type"`
-	Node     any    `json:"node"` // the node to add; for other types, the name of a node
+	Node     any    `json:"node"` // for the type add, the node to add; for other types, the name of a node
 	To       string `json:"to"`
 	From     string `json:"from"`
 	Name     string `json:"name"`
@@ -47,7 +47,7 @@ type change struct {
 	types       *nodeTypes
 }
 
-// newChange returns a change of a copy of a workflow.
+// newChange returns a change that applies operations to a copy of a workflow.
 func newChange(w workflow, types *nodeTypes) (*change, error) {
 	var own workflow
 	if err := reshape(w, &own); err != nil {
@@ -172,8 +172,8 @@ func (c *change) remove(name string) {
 	c.targets(func(_ link, target object) (object, bool) { return target, text(target, "node") != name })
 }
 
-// targets calls the function with for the target of each connection. The result replaces the target; if its second value is false, the target is
-// removed.
+// targets passes the target of each connection to the function with. The first result replaces the target. If the second result is false, the target
+// is removed. removed is the number of removed targets.
 func (c *change) targets(with func(from link, target object) (object, bool)) (removed int) {
 	for from, byType := range c.connections {
 		kinds, _ := byType.(object)

@@ -63,7 +63,7 @@ func setParameter(n object, op operation) error {
 	return nil
 }
 
-// setAt sets value at path inside the value in, and returns the changed in. If value is nil, setAt removes the value at path.
+// setAt sets value at path within a JSON value, the parameter in. It returns the changed JSON value. If value is nil, setAt removes what is at path.
 func setAt(in any, path []any, value any) (any, error) {
 	if len(path) == 0 {
 		return value, nil

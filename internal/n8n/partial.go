@@ -14,8 +14,8 @@ type partialInput struct {
 	Operations []operation `json:"operations"`
 }
 
-// updatePartially applies operations to a copy of the stored workflow, checks the copy, and stores it by one request. Another request activates or
-// deactivates the workflow.
+// updatePartially applies operations to a copy of the stored workflow, checks the copy, and stores it by one request. If the operations activate or
+// deactivate the workflow, a second request does so.
 func (i *Instance) updatePartially(ctx context.Context, sent func(), in partialInput) (any, error) {
 	if len(in.Operations) == 0 {
 		return nil, refusef(400, "operations is empty; each is such as {type: \"setParameter\", node: \"Set\", path: \"options.timeout\", value: 5}")
@@ -105,8 +105,8 @@ func (i *Instance) acceptable(ctx context.Context, before workflow, c *change) (
 	return found.errors, nil
 }
 
-// undone returns the error for a change that n8n refused in part: n8n stores a workflow before it finds out that it cannot be activated. undone restores
-// the workflow's earlier content.
+// undone returns the error for a failed change. If n8n refused the change with the status 400, it may have stored the workflow: n8n finds out that a
+// workflow cannot be activated only after storing the workflow. In this case, undone first restores the earlier content of the workflow.
 func (i *Instance) undone(ctx context.Context, sent func(), before workflow, cause error) error {
 	r, refused := errors.AsType[*refusal](cause)
 	if !refused || r.data["status"] != 400 {

@@ -19,7 +19,7 @@ var (
 	referenceName  = startup.Regexp("^(?:'(?:[^'\\\\\n]|\\\\.)*'|\"(?:[^\"\\\\\n]|\\\\.)*\"|`(?:[^`\\\\$]|\\\\.)*`)")
 )
 
-// references finds the nodes that JavaScript code names by a constant. It skips comments and text in quotes, and does not find computed
+// references finds the places in JavaScript code that name a node by a constant. It skips comments and text in quotes, and does not find computed
 // names. Its time is linear in the length of the code.
 func references(code string) (all []reference) {
 	operand := false // whether the preceding text can end an operand, so that a slash is a division
@@ -44,7 +44,7 @@ func references(code string) (all []reference) {
 			}
 			operand = code[i:end] != "return" && code[i:end] != "typeof" && code[i:end] != "case"
 			i = end
-		default: // the text of a template is read like code, because its substitutions may name nodes
+		default: // the text of a template literal is read like code, because its substitutions may name nodes
 			operand = c == ')' || c == ']' || c == '}' || c == '`'
 			i++
 		}
@@ -71,7 +71,7 @@ func referenceAt(code string, i int) (reference, bool) {
 	return reference{from, from + len(written), unquote(written)}, true
 }
 
-// renameReferences returns code with a node renamed in every reference to it. from is the old name of the node, to the new one.
+// renameReferences changes the name of a node in every reference in JavaScript code. from is the old name, and to is the new name.
 func renameReferences(code, from, to string) string {
 	var b strings.Builder
 	last := 0

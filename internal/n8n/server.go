@@ -101,8 +101,8 @@ func decode(data []byte, into any) error {
 // hints are the annotations of a tool: reads is read-only, destroys is destructive, repeats is idempotent, inside is not open-world.
 type hints struct{ reads, destroys, repeats, inside bool }
 
-// define returns a tool whose handler gets its input decoded. input and output describe the schemas: input contains the properties of an object, and a property
-// whose name begins with ! is required; output is a schema.
+// define returns a tool that decodes its input and passes it to handle. input contains the properties of the input schema, as for objectSchema; a
+// property whose name begins with ! is required. output is the output schema.
 func define[In any](name, description, input, output string, h hints, handle func(ctx context.Context, sent func(), in In) (any, error)) tool {
 	title := strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " ")
 	return tool{

@@ -14,7 +14,7 @@ import (
 // Bounds of requests to the public library.
 const (
 	publicPage = 50  // number of templates per request
-	maxPublic  = 250 // maximum number of templates that are searched for tags and nodes
+	maxPublic  = 250 // maximum number of templates that a search by tags and nodes reads
 )
 
 // library reads templates from n8n's public library, or from one with the same API (N8N_TEMPLATES_HOST in n8n's documentation):

@@ -68,7 +68,8 @@ func rows(all []template, offset, limit int) []object {
 	return out
 }
 
-// foundRows returns the templates that a search found. A row of one of the user's own templates has what create_workflow accepts.
+// foundRows returns the rows of the templates that a search found. If a template is not public, the nodes and connections in its row have the form
+// that create_workflow accepts.
 func foundRows(all []template, limit int) []object {
 	out := rows(all, 0, limit)
 	for i, row := range out {

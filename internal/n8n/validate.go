@@ -230,7 +230,7 @@ func (c *workflowCheck) typed(n, params object) {
 	c.more += found.more
 	for _, f := range append(found.all(), c.credentialsOf(t, n, t.filled(params, v, tool), v, tool)...) {
 		if f.Node = name; disabled(n) {
-			f.Severity = severityWarning // the node does not run
+			f.Severity = severityWarning // n8n does not run a disabled node
 		}
 		c.add(f)
 	}

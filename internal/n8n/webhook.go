@@ -45,7 +45,7 @@ func newHooks(base *url.URL, mode string) *hooks {
 	transport := newAPI(base, "").client.Transport.(*http.Transport)
 	transport.DialContext = netguard.Dialer(connectTimeout, permits(mode))
 	transport.Proxy = nil              // a proxy would resolve the name itself
-	transport.DisableKeepAlives = true // keep-alive repeats a request without a body if its connection turns out to be closed
+	transport.DisableKeepAlives = true // keep-alive makes the client repeat a request without a body if the reused connection is closed
 	return &hooks{base: base, mode: mode, client: &http.Client{Transport: transport, CheckRedirect: stay}}
 }
 

@@ -31,7 +31,7 @@ func (w workflow) id() string   { return text(object(w), "id") }
 func (w workflow) name() string { return text(object(w), "name") }
 func (w workflow) active() bool { on, _ := w["active"].(bool); return on }
 
-// nodes returns the nodes that are objects. Validation reports the others.
+// nodes returns the nodes that are objects. Validation reports nodes that are not objects.
 func (w workflow) nodes() []object {
 	list, _ := w["nodes"].([]any)
 	nodes := make([]object, 0, len(list))
@@ -271,8 +271,8 @@ func complete(nodes []any, current []object, types *nodeTypes) ([]any, error) {
 }
 
 // settings returns the given settings that n8n accepts. current are the settings of the workflow that is changed, or nil for a new workflow. A
-// setting that n8n does not accept is dropped if its value is unchanged, or if it is null or DEFAULT in a new workflow. Any other one is an
-// error.
+// setting that n8n does not accept is dropped in three cases: its value is unchanged, it is null and has no current value, or it is DEFAULT in a new
+// workflow. Any other setting that n8n does not accept is an error.
 func settings(given, current object) (object, error) {
 	out := object{}
 	for _, key := range slices.Sorted(maps.Keys(given)) {

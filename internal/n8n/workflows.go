@@ -215,7 +215,7 @@ func (i *Instance) createWorkflow(ctx context.Context, sent func(), in workflowI
 	return i.finish(ctx, sent, w, in.Active, in.Tags), nil
 }
 
-// finish makes the requests that follow storing a workflow. The answer lists what they could not do.
+// finish sets the tags of a stored workflow, activates or deactivates it, and returns the answer. The answer's problem says what could not be done.
 func (i *Instance) finish(ctx context.Context, sent func(), w workflow, active *bool, tags *[]string) object {
 	var problems []string
 	if tags != nil && !slices.Equal(slices.Sorted(slices.Values(*tags)), slices.Sorted(slices.Values(w.tags()))) {
@@ -336,7 +336,7 @@ var readOnly = []string{
 	"versionCounter", "triggerCount", "shared",
 }
 
-// merge returns the input after the fields in Updates have replaced its own.
+// merge returns the input. Fields in Updates replace the fields of the input that have the same names.
 func (in updateInput) merge() (workflowInput, error) {
 	out := in.workflowInput
 	for key := range in.Updates {
@@ -358,7 +358,8 @@ func settingsOf(w workflow) object {
 	return object{}
 }
 
-// put stores name, nodes, connections and settings of a workflow, whose stored version is before. n8n keeps settings that are not given.
+// put stores the name, nodes and connections of the workflow w, and the changed settings. before is the stored version of the workflow. n8n keeps
+// settings that are not given.
 func (i *Instance) put(ctx context.Context, sent func(), before, w workflow, changed object) (workflow, error) {
 	list, _ := w["nodes"].([]any)
 	nodes, err := complete(list, before.nodes(), i.nodes.known(ctx))

@@ -51,8 +51,8 @@ var reservedNetworks = []netip.Prefix{
 	netip.MustParsePrefix("5f00::/16"), netip.MustParsePrefix("fec0::/10"),
 }
 
-// Named reports whether allowed rejects the address in host: host is the address itself, or a name for loopback such as localhost. Named returns
-// false for all other names. Dialer checks the addresses to which they resolve.
+// Named reports whether a host is an address that allowed rejects. A name for loopback, such as localhost, counts as the address 127.0.0.1. For any
+// other name, Named returns false: Dialer checks the addresses to which the name resolves.
 func Named(host string, allowed func(netip.Addr) bool) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	ip, err := netip.ParseAddr(host)
@@ -62,8 +62,8 @@ func Named(host string, allowed func(netip.Addr) bool) bool {
 	return err == nil && !allowed(ip)
 }
 
-// Dialer returns a function that connects, within timeout, to addresses that allowed accepts. Other addresses fail with ErrPrivate. The
-// check uses the address of the connection, so a name cannot resolve to another address in between.
+// Dialer returns a function that connects, within timeout, to addresses that allowed accepts. Other addresses fail with ErrPrivate. The check uses
+// the address of the connection, so a name cannot resolve to another address after the check.
 func Dialer(timeout time.Duration, allowed func(netip.Addr) bool) func(ctx context.Context, network, address string) (net.Conn, error) {
 	d := &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)

@@ -102,7 +102,7 @@ func parse(data []byte) (*node, error) {
 		p.tokens.Next()
 		return p.value(0)
 	}
-	// The library builds the whole tree before its values can be counted, so their number is estimated here.
+	// The YAML library builds the whole tree before the values in it can be counted, so the number of values is estimated here.
 	if n := bytes.Count(data, []byte("\n")) + bytes.Count(data, []byte(",")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte("{")); n > maxValues/2 {
 		return nil, errValues
 	}
@@ -196,7 +196,7 @@ func (p *jsonParser) value(depth int) (*node, error) {
 }
 
 type yamlParser struct {
-	made   map[*yaml.Node]*node // nodes of anchors
+	made   map[*yaml.Node]*node // nodes that have an anchor, by their YAML nodes
 	values int
 }
 
@@ -278,7 +278,8 @@ func (n *node) scalar(y *yaml.Node) {
 	}
 }
 
-// appendJSON appends the node as JSON, and reports whether that takes at most limit bytes. A node that contains itself takes more.
+// appendJSON appends the node as JSON, and reports whether the JSON has at most limit bytes. The JSON of a node that contains itself exceeds every
+// limit.
 func (n *node) appendJSON(b []byte, limit int) ([]byte, bool) {
 	if n == nil || limit < 4 {
 		return b, false

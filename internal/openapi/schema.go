@@ -415,7 +415,8 @@ func prose(s string) string {
 	return strings.TrimSpace(tags().ReplaceAllString(clip(s, 4*maxSaid), ""))
 }
 
-// plain replaces each run of characters that are not allowed in names by an underscore.
+// plain turns a text into a name: it replaces each run of characters that a name cannot contain with an underscore, and removes underscores at both
+// ends.
 func plain(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -75,8 +75,9 @@ func (d *Document) CheckCredentials(credentials map[string]string) error {
 	return nil
 }
 
-// Authorize places credentials in a request. credentials has them by the names of their security schemes. Authorize uses the operation's first set of
-// schemes for which all credentials are given. A credential of scheme basic is "user:password". Authorize replaces what the request has in those places.
+// Authorize places credentials in a request. The keys of credentials are the names of security schemes. Authorize uses the operation's first set of
+// schemes for which all credentials are given. A credential of scheme basic is "user:password". If the request already has a value in the place of a
+// credential, Authorize replaces the value.
 func (d *Document) Authorize(o *Operation, r *Request, credentials map[string]string) {
 	for _, set := range o.security {
 		if !slices.ContainsFunc(set, func(name string) bool { return credentials[name] == "" || d.schemes[name].name == "" }) && len(set) > 0 {

@@ -18,9 +18,9 @@
 // # Bounds
 //
 // The hash table of a session grows by doubling. Before it grows, the session reserves the bytes within the bounds of its owner and of all
-// sessions. Sessions that no run uses stay until others need the memory. When the memory is full, a session records no further values. From then
-// on, a value that it does not know may have an origin, and Found.Complete is false. The work is linear in the texts: each level of parts divides
-// the text, and overlapping parts have a bounded number of words and segments (parts.go).
+// sessions. A session that no run uses stays until other sessions need the memory. When the memory is full, a session records no further values.
+// From then on, a value that the session does not know may have an origin, and Found.Complete is false. The work is linear in the texts: each
+// level of parts divides the text, and overlapping parts have a bounded number of words and segments (parts.go).
 //
 // A session can be rebuilt from the journals of its runs (gate/origins.go), so nothing of it is stored.
 package origin

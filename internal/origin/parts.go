@@ -17,8 +17,8 @@ const (
 	MinPart = 6
 	// maxNested is the maximum depth to which JSON within strings is read.
 	maxNested = 3
-	// maxSegments is the maximum number of segments of a word whose runs of consecutive segments are parts, too. A further segment is a part only by
-	// itself.
+	// maxSegments is the maximum number of segments, at the beginning of a word, that form runs. Each run of consecutive segments is a part. A
+	// segment after them is a part only by itself.
 	maxSegments = 8
 	// maxGroups is the maximum number of groups of a number written in groups, such as an IBAN; maxGroup is the maximum size of a group in bytes.
 	maxGroups = 12
@@ -262,7 +262,7 @@ func (p *splitter) splitLine(line string, alone bool, nested int) {
 		if len(p.line) > at {
 			p.word(line[from:i], span{at, len(p.line)}, alone && from == 0 && i == len(line), nested)
 		}
-		// skip the white space behind the word
+		// skip the white space after the word
 		for i < len(line) {
 			r, size := utf8.DecodeRuneInString(line[i:])
 			if r > ' ' && r != 0x7F && !unicode.IsSpace(r) {
@@ -372,7 +372,7 @@ func (p *splitter) segments(s span) {
 			p.part(text[all[i].from:all[j].to], p.least)
 		}
 	}
-	if n == maxSegments { // also the rest of the word from each of the first segments on
+	if n == maxSegments { // the rest of the word, from each of these segments on, is a part too
 		for i := range n {
 			p.part(text[all[i].from:], p.least)
 		}
@@ -392,8 +392,8 @@ func tokenEnd(text []byte) int {
 	return 0
 }
 
-// phrases passes on the texts whose last word is w: phrases and numbers in groups in a text of the user. In an answer, it collects the groups of a
-// number for group.
+// phrases handles the word w of a line. In a text of the user, it passes on the phrases and the numbers in groups that end with w. In an answer, it
+// collects the groups of a number for the method group.
 func (p *splitter) phrases(w word) {
 	if n := len(p.words); n > 0 && p.words[n-1].ends {
 		p.group()
@@ -422,7 +422,7 @@ func (p *splitter) phrases(w word) {
 	p.words = append(p.words, w)
 }
 
-// grouped passes on the numbers in groups whose last group is the word w of a user's text, if they have more groups than a phrase may have words.
+// grouped passes on the numbers in groups that end with the word w of a user's text and have more than maxPhrase groups. Shorter numbers are phrases.
 func (p *splitter) grouped(w word) {
 	for i := len(p.words) - 1; i >= 0 && p.words[i].group && w.group; i-- {
 		if len(p.words)-i > maxPhrase {

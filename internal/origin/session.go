@@ -44,7 +44,7 @@ type Session struct {
 // Found is the known origin of a value.
 type Found struct {
 	Said []string // origins of the whole value: User and full names of tools; empty if there are none
-	More bool     // whether further tools said the value, whose names were not recorded
+	More bool     // whether further tools, whose names were not recorded, said the value
 	// Parts are the origins of parts of a value, if the whole value has no origin.
 	Parts []string
 	// Complete is true if the session knows all its values. If it is false, a value without an origin may have one.
@@ -59,7 +59,7 @@ func (s *Session) Said(by string, value []byte) {
 	s.parts.json(string(value), maxNested)
 }
 
-// SaidText records the values of a text like Said.
+// SaidText does the same as Said for a text that need not be JSON.
 func (s *Session) SaidText(by, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *Session) Sent(args []byte) {
 	s.parts.json(string(args), maxNested)
 }
 
-// add records the origin by of the value with the hash h. It reports false if nothing more can be recorded.
+// add records an origin of the value with the hash h. by is the number of the origin. add reports false if nothing more can be recorded.
 func (s *Session) add(h uint64, by uint16) bool {
 	at := s.place(h)
 	if at == nil {

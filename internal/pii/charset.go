@@ -20,8 +20,8 @@ func (s Session) HideContent(ctx context.Context, from Origin, data string, sent
 	return (&Content{data: data, pieces: pieces}).Part(0, len(data)), nil
 }
 
-// HideSections is HideContent for the bytes of a file whose first border bytes have the origin first and whose other bytes have the origin
-// rest.
+// HideSections is HideContent for the bytes of a file with two origins. first is the origin of the bytes before border, and rest is the origin of the
+// bytes from border on.
 func (s Session) HideSections(ctx context.Context, data string, border int64, first, rest Origin) (string, error) {
 	c, err := s.Content(ctx, data, border, first, rest)
 	if err != nil {

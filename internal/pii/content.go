@@ -24,8 +24,8 @@ type piece struct {
 	text       string
 }
 
-// Content finds the values in the bytes of a file as HideContent does. The first border bytes have the origin first, the others the origin
-// rest.
+// Content finds the values in the bytes of a file as HideContent does. first is the origin of the bytes before border, and rest is the origin of the
+// bytes from border on.
 func (s Session) Content(ctx context.Context, data string, border int64, first, rest Origin) (*Content, error) {
 	c := &Content{data: data}
 	if s.filter == nil {
@@ -48,8 +48,8 @@ func (s Session) Content(ctx context.Context, data string, border int64, first, 
 	return c, nil
 }
 
-// Current reports whether making the content again would give the same result. That is so if the session's tokens were not loaded again, and
-// no value of Options.Fields was added to them.
+// Current reports whether Content would still return c. That is so if the session's tokens were not loaded again, and no value of Options.Fields was
+// added to the tokens.
 func (s Session) Current(c *Content) bool {
 	if s.filter == nil {
 		return true

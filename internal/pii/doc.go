@@ -2,7 +2,7 @@
 // and replaces each of them by a token. Restore puts the values back. The main callers are:
 //
 //   - package task: for the texts of requests, before anything is stored
-//   - package runs: for programs and for the modules and instructions of servers that they import
+//   - package runs: for programs, for the modules that they import, and for the instructions of the servers that they import
 //   - package run: for everything that a guest sends: arguments, console lines, outputs, errors
 //   - package gate: for every answer to a guest, a journal or a file, and for the arguments of tools
 //   - package agent: for prompts and results, which become steps on the disk and texts for the model

@@ -156,8 +156,8 @@ func (f *Filter) Stats(ctx context.Context, user, session string) (map[string]in
 	return stats, err
 }
 
-// Check opens the key and the vault. If the vault has a method Check, which contacts the vault's server, Check returns its warnings about
-// settings.
+// Check opens the key and the vault. If the vault has a method Check of its own, that method contacts the vault's server, and warnings are about the
+// settings of the server.
 func (f *Filter) Check(ctx context.Context) (warnings []string, err error) {
 	if f == nil {
 		return nil, nil
@@ -320,7 +320,7 @@ func (f *Filter) find(ctx context.Context, s Scope, from Origin, text string, kn
 	}
 	if local := func(span detect.Span) bool { return span.Type == ipKind && isLocal(span.Value) }; slices.ContainsFunc(spans, local) {
 		err = f.use(ctx, s, func(t *table) error {
-			if t.natural() { // local addresses stay, because programs compare values with them; they reveal nothing
+			if t.natural() { // local addresses stay: they reveal nothing, and programs compare values with them
 				spans = slices.DeleteFunc(spans, local)
 			}
 			return nil
@@ -532,7 +532,7 @@ func appendPart(spans []detect.Span, text string, span detect.Span, start, end i
 // maxTables is the number of tokens in memory above which the tables of idle sessions are dropped.
 const maxTables = 500_000
 
-// use calls do with the table of a session, which it loads if needed, and stores what do has added.
+// use loads the table of a session if needed, calls do with the table, and stores what do has added to the table.
 func (f *Filter) use(ctx context.Context, s Scope, do func(*table) error) error {
 	for range maxConflicts {
 		t := f.table(s)
@@ -565,7 +565,7 @@ func (f *Filter) table(s Scope) *table {
 	return t
 }
 
-// makeRoom drops the least recently used tables until no limit is exceeded. It never drops the table but. The caller holds f.mu.
+// makeRoom drops the least recently used tables until no limit is exceeded. The parameter but is a table that it keeps. The caller holds f.mu.
 func (f *Filter) makeRoom(but *table) {
 	for f.size > maxTables || len(f.tables) > maxTables/100 {
 		var oldest *table

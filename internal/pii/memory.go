@@ -31,8 +31,8 @@ type memoryToken struct {
 	n   int
 }
 
-// NewMemory returns an empty vault whose tokens have numbers from first on. If sessions outlive the process, each process needs a
-// different first; otherwise a token from an earlier process would be restored to another value.
+// NewMemory returns an empty vault whose tokens have numbers from first on. If sessions outlive the process, each process needs a different first, so
+// that a token from an earlier process is not restored to another value.
 func NewMemory(first int) *Memory {
 	return &Memory{first: first, sessions: map[string]map[string]*memorySession{}}
 }

@@ -81,5 +81,5 @@ func keyStart(text string, i int) int {
 	return i
 }
 
-// maxKeyPrefix is at least the length of every prefix of a service's keys.
+// maxKeyPrefix is a length in bytes that no prefix of a service's keys exceeds.
 const maxKeyPrefix = 20

@@ -52,8 +52,8 @@ const (
 	secretPart             // text after the prefix of a secret
 )
 
-// letterCase is the case of a value's letters. oddCase+i stands for spelling i, from 0, among the spellings in an odd case: one that is neither
-// lowerCase nor upperCase nor capitalCase.
+// letterCase is the case of a value's letters. Any case other than lowerCase, upperCase and capitalCase is odd. A token numbers its spellings in an
+// odd case from 0: oddCase+i stands for spelling i.
 type letterCase int
 
 const (
@@ -86,7 +86,7 @@ func (c letterCase) letter(letter byte, place int) byte {
 	return letter
 }
 
-// caseOf returns the case of a text; oddCase if it is in no regular case.
+// caseOf returns the case of a text, or oddCase for any odd case.
 func caseOf(text string) letterCase {
 	for c := range oddCase {
 		if c.of(text) == text {
@@ -96,7 +96,7 @@ func caseOf(text string) letterCase {
 	return oddCase
 }
 
-// of converts a text to a case other than an odd one.
+// of converts a text to the case c. If c is an odd case, it returns the text unchanged.
 func (c letterCase) of(text string) string {
 	switch c {
 	case lowerCase:
@@ -156,7 +156,7 @@ func (t *table) inPercent(v value, raw string, from Origin, canonical string) (t
 	return encodeComponent(tok.text), true, nil
 }
 
-// naturalAddress returns an address with @ as its separator, which is the spelling that its token has. ok reports whether the token has a
+// naturalAddress returns the spelling of an address that its token records: the address with @ as its separator. ok reports whether the token has a
 // natural form.
 func naturalAddress(raw string) (spelling string, ok bool) {
 	local, separator, domain, ok := splitAddress(raw)
@@ -192,7 +192,7 @@ func encodeComponent(text string) string {
 	return out.String()
 }
 
-// spelledPart is a token and a spelling of the part of its value that the token itself stands for; see token.named.
+// spelledPart is a spelling of the named part of a token's value; see token.named.
 type spelledPart struct {
 	of   *token
 	text string
@@ -387,8 +387,8 @@ func plainValue(domain string) value {
 	return value{kind: plainKind, form: asText, canonical: domain, spelling: domain}
 }
 
-// localAt parses the first part of a natural address, or the token of a secret without its prefix. i is the offset of its underscore. localAt
-// returns the zero found if there is none.
+// localAt parses the first part of a natural address, or the token of a secret without its prefix. i is the offset of the underscore in the token.
+// For any other text, localAt returns the zero found.
 func localAt(text string, i int) (f found) {
 	start := i + 1 - len(localStart)
 	if start < 0 || !strings.EqualFold(text[start:i+1], localStart) {

@@ -40,9 +40,9 @@ type tokenIP struct {
 	parts [4]uint16
 }
 
-// ranges holds the minimum and maximum of each part, for IPv4 and IPv6. All values of a part have the same number of digits, except for
-// the last number of IPv4: the values from 100 on would be too few for a network. No part but the first looks like the start of a token
-// address, so addresses that follow each other can be parsed from any position.
+// ranges holds the minimum and maximum of each part, for IPv4 and IPv6. All values of a part have the same number of digits. The exception is
+// the last number of IPv4, because a network needs more addresses than the numbers from 100 on provide. No part but the first looks like the
+// start of a token address, so addresses that follow each other can be parsed from any position.
 var ranges = [2][4][2]uint16{
 	{{240, 254}, {100, 239}, {100, 239}, {1, 239}},
 	{{0x100, 0xFFF}, {0x1000, 0xFFFF}, {0x1000, 0xFFFF}, {0x1000, 0xFFFF}},
@@ -125,8 +125,8 @@ func (t *table) isFree(a tokenIP) bool {
 	return !slices.Contains(a.parts[:], begins) && t.byName[a.name()] == nil && !t.retired[a.name()]
 }
 
-// below returns a free address or a free smaller network in the network a. It avoids numbers that programs often write themselves, such as
-// 1 and 100, as long as others are free. ok is false if none is free.
+// below returns a free address or a free smaller network in the network a. It avoids numbers that programs often write themselves, such as 1 and 100,
+// as long as other numbers are free. ok is false if nothing in a is free.
 func (t *table) below(a tokenIP) (_ tokenIP, ok bool) {
 	level := a.level()
 	limits := ranges[0][level]
@@ -189,9 +189,9 @@ func placeValue(addr string, made bool) value {
 	return value{kind: placeKind, form: asText, made: made, canonical: addr, spelling: addr}
 }
 
-// networkOf returns the token of the network of an address with a prefix length of bits. If bits is 0, it is the smallest network, a /24 or
-// a /64. networkOf creates tokens for the larger networks too. A token is in brackets if no network of token addresses is free. Only
-// fifteen IPv4 /8 networks can have one. The smaller networks of a further /8 get networks within those of other /8 networks.
+// networkOf returns the token of the network of an address with a prefix length of bits. If bits is 0, it is the smallest network, a /24 or a /64.
+// networkOf creates tokens for the larger networks too. A token is in brackets if no network of token addresses is free. Only fifteen IPv4 /8
+// networks can have a /8 of token addresses. The smaller networks of any further /8 get token networks within the /8 token networks of the fifteen.
 func (t *table) networkOf(addr netip.Addr, bits int, made bool, origin string) (tok *token, err error) {
 	larger, known := tokenIP{six: addr.Is6()}, t.whole
 	for level, size := range networkBits(addr.Is6()) {
@@ -425,8 +425,8 @@ func ipValue(v value, raw string) value {
 	return v
 }
 
-// restoredIP returns the token and value of a token address or network, and the end of the replaced text. tok is nil if it stands for
-// nothing. If an address stands for nothing, its network may still be replaced.
+// restoredIP returns the token and value of a token address or network, and the end of the replaced text. If a token address stands for no value, its
+// network may still stand for one. If neither does, tok is nil.
 func (t *table) restoredIP(at found, text string) (tok *token, restored string, end int) {
 	entry := t.byName[at.name]
 	if entry != nil && entry.kind == placeKind {
@@ -484,8 +484,8 @@ func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 func isHex(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// ip4At parses a token address or network whose first dot is at i. The text before it does not matter. It returns the zero found if there is
-// none.
+// ip4At parses a token address or network whose first dot is at i. The text before the address or network does not matter. If there is no token,
+// ip4At returns the zero found.
 func ip4At(text string, i int) (f found) {
 	start := i - 3
 	if !mayBeIP4(text, i) {
@@ -576,7 +576,7 @@ func group(text string, i, digits int) (n uint16, end int) {
 	return uint16(parsed), i + digits
 }
 
-// ip6At parses a token address or network that begins at i. The text before it does not matter. It returns the zero found if there is none.
+// ip6At parses a token address or network that begins at i. The text before i does not matter. If there is no token, ip6At returns the zero found.
 func ip6At(text string, i int) (f found) {
 	if !strings.EqualFold(text[i:min(len(text), i+4)], "3fff") {
 		return f
@@ -618,7 +618,8 @@ func ip6At(text string, i int) (f found) {
 	return f
 }
 
-// sameColons reports in ok whether text has what at i, and returns its end. A colon in what matches every way to write a colon.
+// sameColons compares the text at i with the parameter what. A colon in what matches every way to write a colon. ok is true if the text matches, and
+// end is the end of the match.
 func sameColons(text string, i int, what string) (end int, ok bool) {
 	for _, c := range []byte(what) {
 		size := 1

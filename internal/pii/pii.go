@@ -24,12 +24,12 @@ type Origin string
 // Origins other than tools and servers.
 const (
 	FromTask    Origin = "task"    // texts of requests
-	FromFile    Origin = "file"    // files as users put them into sessions and skills
+	FromFile    Origin = "file"    // files that users put into sessions and skills
 	FromSkill   Origin = "skill"   // files of skills that programs wrote
 	FromInput   Origin = "input"   // files that runs receive from outside
 	FromCode    Origin = "code"    // literals of programs
-	FromProgram Origin = "program" // results of a program, files that it wrote, and what a model writes
-	FromCatalog Origin = "catalog" // descriptions of tools by servers
+	FromProgram Origin = "program" // results of programs, files that programs wrote, and texts that models wrote
+	FromCatalog Origin = "catalog" // descriptions that servers give of their tools
 )
 
 // foreign reports whether a text of this origin was written without knowledge of the session's tokens.
@@ -38,8 +38,8 @@ func (o Origin) foreign() bool { return o != FromCode && o != FromProgram }
 // made reports whether a program composed the values of this origin.
 func (o Origin) made() bool { return o == FromProgram || o == FromSkill }
 
-// OfPrograms returns the origin of the files in a directory tree of programs, unless the user stored them. tree is skills, workspace or servers.
-// Programs do not write in servers, so the origin of its files is FromCatalog.
+// OfPrograms returns the origin of the files in a directory tree that programs use: skills, workspace or servers. It does not hold for files that
+// the user stored. Programs do not write to servers, so files there have the origin FromCatalog.
 func OfPrograms(tree string) Origin {
 	switch tree {
 	case "skills":
@@ -50,13 +50,13 @@ func OfPrograms(tree string) Origin {
 	return FromProgram
 }
 
-// Token is a token in a text, as the policy judges it.
+// Token describes a token that was found in a text: its text and type, and the origins of its value that the policy judges.
 type Token struct {
 	Text    string // [EMAIL_1], or the natural form
 	Type    string // EMAIL
 	Origins []string
 	of      *token
-	others  []string // restored texts that differ from the first spelling
+	others  []string // texts that the token was restored to, other than the first spelling of its value
 }
 
 // Session is the filter for one scope. It is safe for concurrent use. The zero Session changes nothing.
@@ -65,11 +65,11 @@ type Session struct {
 	scope  Scope
 }
 
-// Hide replaces the values in a text by tokens. Tokens stay in a text of FromCode or FromProgram; in any other text, what looks like a token
-// is a value too. sent are the tokens whose values were sent to the author of the text. Hide finds these values even where they do not look
-// like personal data, because the author may repeat them.
+// Hide replaces the values in a text by tokens. Tokens stay in a text of FromCode or FromProgram. In any other text, Hide replaces a text that
+// looks like a token as if it were a value. sent are the tokens whose values were sent to the author of the text. Hide finds these values even
+// where they do not look like personal data, because the author may repeat them.
 //
-// New tokens are durable before anything that the harness's store commits later.
+// When the harness's store commits something after Hide has returned, the new tokens are already durable.
 func (s Session) Hide(ctx context.Context, from Origin, text string, sent ...Token) (string, error) {
 	if s.filter == nil || text == "" {
 		return text, nil
@@ -177,8 +177,9 @@ func (s Session) Restore(ctx context.Context, text string) (string, error) {
 	return r.text(text), nil
 }
 
-// RestoreSome is Restore for the beginning of a text that arrives in parts. It restores as much as does not depend on what follows, or
-// everything if last is set. used is the number of bytes of text that were restored; for a text of at least 1 KiB it is not 0.
+// RestoreSome is Restore for the beginning of a text that arrives in parts. It leaves out the end of text, because a token may begin there and
+// continue in the next part. If last is set, it restores all of text. used is the number of bytes of text that were restored; for a text of at
+// least 1 KiB it is not 0.
 func (s Session) RestoreSome(ctx context.Context, text string, last bool) (restored string, used int, err error) {
 	used = len(text)
 	if s.filter == nil {
@@ -191,8 +192,8 @@ func (s Session) RestoreSome(ctx context.Context, text string, last bool) (resto
 	return restored, used, err
 }
 
-// RestoreKept is Restore for a text that outlives the session and replaces the text old. It restores only tokens whose values are in old. If
-// the text contains any other token, the error names that token.
+// RestoreKept is Restore for a text that is kept longer than the session, in place of the text old. It restores only tokens whose values are in
+// old. If the text contains any other token, the error names that token.
 func (s Session) RestoreKept(ctx context.Context, old, text string) (string, error) {
 	if s.filter == nil || !mayHaveToken(text) {
 		return text, nil
@@ -228,8 +229,8 @@ func (s Session) RestoreArguments(ctx context.Context, raw json.RawMessage, lang
 	return restored, tokens, err
 }
 
-// RestoreJSON restores the tokens in every string and key of a JSON text. A string that is only the token of a number becomes the number.
-// It returns the tokens that it replaced, each once.
+// RestoreJSON restores the tokens in every string and key of a JSON text. If a string consists of one token and the token stands for a number,
+// the number replaces the string. RestoreJSON returns the tokens that it replaced, each once.
 func (s Session) RestoreJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, []Token, error) {
 	restored, tokens, _, err := s.restoreJSON(ctx, raw, nil)
 	return restored, tokens, err

@@ -54,14 +54,15 @@ func (s Session) hideProgram(ctx context.Context, from Origin, code string) (str
 	return string(splice(code, spans, tokens)), nil
 }
 
-// codeDomain matches a domain that is a whole string literal of a program, or follows an @ there or in a regular expression.
+// codeDomain matches a domain that follows a quote, as in 'acme.com', or that follows an @ without the first part of an address before it, as in
+// '@acme.com' or \S+@acme\.com.
 var codeDomain = regexp.MustCompile("(?i)(?:['\"`]@?|(?:^|[^\\w.+-]|[\\])wS.]\\+)@)((?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\\\\{0,2}\\.)+[a-z]{2,})")
 
 const quotes = "'\"`"
 
-// plainDomains registers the domains that a program names, so that the program can compare them with the domains of addresses. It replaces
-// a domain of which the session already has addresses by its token. Any other domain stays as it is, also in the tokens of later
-// addresses: pii_1e@acme.com. The program learns which addresses have the domain, as for any literal that it compares (see maxCoded).
+// plainDomains registers the domains that a program names, so that the program can compare them with the domains of addresses. If the session
+// already has addresses with a domain, plainDomains replaces the domain by its token. Any other domain stays as it is, also in the tokens of
+// later addresses: pii_1e@acme.com. The program learns which addresses have the domain, as for any literal that it compares (see maxCoded).
 func (s Session) plainDomains(ctx context.Context, code string) (string, error) {
 	var places []detect.Span
 	for _, at := range codeDomain.FindAllStringSubmatchIndex(code, -1) {
@@ -125,7 +126,7 @@ const cardDigits = 15
 func maskNumbers(code string) string {
 	out := []byte(code)
 	var templates []int // number of open braces in each open ${
-	value := false      // a value ends here, so that a slash is a division
+	value := false      // whether a value ends before i; a slash at i then divides
 	for i := 0; i < len(code); {
 		c := code[i]
 		switch {

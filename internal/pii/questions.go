@@ -51,9 +51,9 @@ func unanswerable(format string, args ...any) error {
 	return &QuestionError{fmt.Sprintf(format, args...)}
 }
 
-// maxGuesses is the number of questions per session that may compare a value made by a program with one from outside. Each tells the
-// program whether its guess is right. The count is in memory. It restarts at 0 with the process, or after the tokens of an idle session
-// were dropped from memory.
+// maxGuesses is the maximum number of questions per session that compare a value made by a program with one from outside. Each such question
+// tells the program whether its guess is right. The count is kept in memory only: it begins at 0 again after a restart of the process, and after
+// the tokens of an idle session are dropped from memory.
 const maxGuesses = 100
 
 // ErrGuesses is the error of a question that exceeds maxGuesses.
@@ -201,7 +201,8 @@ func country(t *table, of []*token) (any, error) {
 	return found, nil
 }
 
-// named returns the token with a name. For the name of a token address, it returns the token of the IP address that the token address stands for.
+// named returns the token with a name. If the name is that of an address that stands for an IP address (see placeKind), it returns the token of
+// the IP address.
 func (t *table) named(n name) *token {
 	tok := t.byName[n]
 	if tok == nil || tok.kind != placeKind {
@@ -245,8 +246,8 @@ func same(t *table, of []*token) (any, error) {
 	return a.kind == b.kind && t.plain(&a.value) == t.plain(&b.value), nil
 }
 
-// sortKey returns a key that also depends on whether a program made the value. Otherwise it would tell a program whether its guess is
-// right.
+// sortKey returns a key that depends on the value and on whether a program made the value. If the key depended on the value alone, a program could
+// make a value, compare the keys, and so learn whether its guess is right.
 func sortKey(t *table, of []*token) (any, error) {
 	v := value{kind: of[0].kind, form: asText, made: of[0].made, canonical: t.plain(&of[0].value)}
 	sum := t.keys.Key(seal.Scope(t.scope), "sortKey", v.key()) // no type of value has the name sortKey

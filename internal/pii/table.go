@@ -21,7 +21,7 @@ type form byte
 const (
 	asText    form = 't' // the first spelling of the value
 	asNumber  form = 'n' // a number in JSON
-	asSpelled form = 'e' // an encoded spelling, which is a value of its own
+	asSpelled form = 'e' // a spelling with an encoding, such as %40 for @; each such spelling has a token of its own
 )
 
 // value is what a token stands for. Values that differ only in their spelling have the same token.
@@ -60,13 +60,13 @@ func plusForSpace(raw string) bool {
 	return len(raw) > 3 && strings.Contains(raw[3:], "+") && strings.Trim(raw, "0123456789+-./()") == ""
 }
 
-// shared returns a value that is equal for all values with the same token.
+// shared returns v without its spelling. Values have the same token if the results of shared are equal.
 func (v value) shared() value {
 	v.spelling = ""
 	return v
 }
 
-// key returns the value without its spelling as a string.
+// key encodes everything but the spelling of the value as a string.
 func (v *value) key() string {
 	made := "o"
 	if v.made {
@@ -150,7 +150,7 @@ type table struct {
 	keys      *seal.Keys
 	byValue   map[value]*token // tokens by value.shared
 	byName    map[name]*token
-	isNatural bool           // the session has the entry of type formKind
+	isNatural bool           // an entry of type formKind marks the session as one with natural tokens
 	last      map[string]int // highest number of each type, codes excluded
 	retired   map[name]bool  // codes of values that the session has forgotten
 	whole     bool           // every code that may be in the session's texts is in byName or retired
@@ -159,7 +159,7 @@ type table struct {
 	bytes     int64         // size of their sealed values
 	coded     int           // number of values that share a token with literals of programs
 	guesses   int           // see maxGuesses
-	words     *detect.Words // values of fields
+	words     *detect.Words // values of the fields in Options.Fields, which the detector finds in any text
 	added     []addition
 }
 
@@ -242,8 +242,8 @@ func (t *table) load(ctx context.Context) error {
 func (t *table) take(entries []Entry) error {
 	for _, e := range entries {
 		known := t.byName[name{e.Type, e.N}]
-		// An entry with the number 1, a code or the origin cleared shows that the vault has not lost the session's tokens: after a loss,
-		// numbers do not begin at 1 again, and no codes are assigned.
+		// An entry whose number is 1 or a code, or whose origin is cleared, shows that the vault has not lost the session's tokens: after a
+		// loss, numbers do not begin at 1 again, and no codes are assigned.
 		t.whole = t.whole || e.N == 1 || e.N >= FirstCode || e.Origin == cleared
 		switch {
 		case known != nil:
@@ -348,12 +348,12 @@ func (t *table) tokenOf(v value, origin string) (*token, error) {
 	return t.numbered(v, origin, 0)
 }
 
-// natural reports whether the session's tokens have natural forms. That is the same for all tokens of a session, because a program
-// compares new tokens with those in files and conversations, which may come from a time with another configuration.
+// natural reports whether the session's tokens have natural forms. Either all tokens of a session have them or none, because a program compares
+// new tokens with the tokens in files and conversations. A session with tokens keeps its form when the configuration changes.
 func (t *table) natural() bool { return t.isNatural || t.f.opt.Natural && len(t.byName) == 0 }
 
-// numbered does what tokenOf does for the value alone, without its domain or networks. n is the number of a new token; 0 means the next number
-// of the type.
+// numbered does what tokenOf does, but adds tokens neither for the domain of an address nor for the networks of an IP address. n is the number
+// of a new token; 0 means the next number of the type.
 func (t *table) numbered(v value, origin string, n int) (*token, error) {
 	if known := t.byValue[v.shared()]; known != nil {
 		if !slices.Contains(known.origins, origin) && len(known.origins) < maxOrigins {
@@ -375,8 +375,8 @@ func (t *table) numbered(v value, origin string, n int) (*token, error) {
 	return tok, nil
 }
 
-// derived returns the token of a value that a receiver made from other values. The token also gets the origins of those values, so that passing
-// values through a tool does not change where they may be sent.
+// derived returns the token of a value that contains the values in of, or is another form of one of them. The token also gets the origins of those
+// values, so that passing values through a tool does not change where they may be sent.
 func (t *table) derived(v value, from Origin, of []any) (tok *token, err error) {
 	origins := []string{string(from)}
 	for _, ref := range of {

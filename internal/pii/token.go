@@ -28,7 +28,7 @@ type found struct {
 	name       name
 	part       addressPart
 	letters    letterCase
-	joins      bool // the text is a domain, and only a separator is between it and the first part of an address
+	joins      bool // the text is the domain of an address: the first part of the address and a separator precede it
 	percent    bool // the brackets are percent-encoded, as in a URL
 	form       bool // the brackets are %5b and %5d, as URLSearchParams writes them: the value is form-encoded
 	ip         tokenIP
@@ -103,7 +103,7 @@ func tokensIn(text string, types map[string]bool) (all []found) {
 	}
 }
 
-// Tokens finds the texts in value that look like tokens. It returns the offset of the first of them for each type, without LITERAL. Parts of
+// Tokens finds the texts in value that look like tokens. For each type except LITERAL, it returns the offset of the first such text. Parts of
 // natural tokens count as EMAIL or IP_ADDRESS.
 func (s Session) Tokens(value []byte) map[string]int {
 	if s.filter == nil {
@@ -245,7 +245,7 @@ func (r *restorer) places(text string) []place {
 			continue
 		}
 		if last := len(places) - 1; at.joins && last >= 0 && r.table.hasDomain(places[last].tok, at.name) {
-			// The first part is the last element of places, unless the session does not know it.
+			// found is the domain of an address. If the session knows the first part of the address, that part is the last element of places.
 			if separator := text[places[last].end:at.start]; slices.Contains(separators[:], separator) {
 				places[last].join(separator, restored, at.end)
 				continue
@@ -366,8 +366,8 @@ func unquoted(text string, start, end int) (int, int) {
 	return from, end + len(quote)
 }
 
-// json restores the tokens in the strings of a JSON text. A string that is only the token of a number becomes the number, unless it is a
-// key.
+// json restores the tokens in the strings of a JSON text. If a string that is not a key consists of one token and the token stands for a number,
+// the number replaces the string.
 func (r *restorer) json(raw string) []byte {
 	text := plainEscapes(raw)
 	isJSON := sync.OnceValue(func() bool { return json.Valid([]byte(raw)) })

@@ -65,8 +65,8 @@ const (
 	touchEvery = 10 * time.Minute
 )
 
-// Keep keeps the tokens of the session for a week after due, the time at which work with them is to begin. It does nothing if the vault is no
-// Keeper.
+// Keep keeps the tokens of the session for a week after due, the time at which work with the tokens is to begin. If the vault is not a Keeper,
+// Keep does nothing.
 func (s Session) Keep(ctx context.Context, due time.Time) error {
 	if s.filter == nil {
 		return nil

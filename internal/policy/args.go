@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/jsonpath"
 )
 
-// condition is a compiled condition.
+// condition is the compiled form of one condition of a rule: of an entry in Rule.Args, or of a path in Rule.Destinations.
 type condition struct {
 	Condition
 	at      string // path as written in the rule
@@ -54,7 +54,8 @@ func number(text string) (n float64, ok bool) {
 	return n, (err == nil || errors.Is(err, strconv.ErrRange)) && !math.IsNaN(n)
 }
 
-// seen counts the values at the path of a condition. Values at a path that a server may read as the same path count too.
+// seen counts the values at the path of a condition. alike is the number of values among them whose path only resembles that of the condition, so
+// that a server may read it as the same path.
 type seen struct {
 	values, holding, alike int
 	misplaced              int // values that satisfy the condition except for their origin
@@ -71,7 +72,7 @@ func (r *rule) holds(found *found) bool {
 	if found == nil && len(r.conditions) > 0 {
 		return r.Action != Allow
 	}
-	astray := r.Action == Allow || len(r.Destinations) == 0 // A rule that asks or denies needs only one destination that matches.
+	astray := r.Action == Allow || len(r.Destinations) == 0 // only a rule with destinations that asks or denies needs one that matches
 	for _, c := range r.conditions {
 		switch suffices := r.suffices(c, found.conditions[c], 0); {
 		case c.trusts != nil && !c.allows:
@@ -83,7 +84,7 @@ func (r *rule) holds(found *found) bool {
 	return astray
 }
 
-// suffices reports whether the counts of a condition satisfy the rule. The number more is added to the number of values that hold. A rule that allows does not
+// suffices reports whether the counts of a condition satisfy the rule if s.holding is increased by the parameter more. A rule that allows does not
 // require a value at each of its destinations.
 func (r *rule) suffices(c *condition, s seen, more int) bool {
 	holding := s.holding + more
@@ -91,7 +92,8 @@ func (r *rule) suffices(c *condition, s seen, more int) bool {
 	return (holding > 0 || optional) && (r.Action != Allow || holding == s.values && s.alike == 0)
 }
 
-// missed returns the first condition that only the origins of values keep from holding, if all other conditions of the rule hold; otherwise nil.
+// missed returns the first condition that fails only because of the origins of values, if the rule would match with other origins. Otherwise it
+// returns nil.
 func (r *rule) missed(found *found) (first *condition) {
 	for _, c := range r.conditions {
 		s := found.conditions[c]
@@ -130,8 +132,9 @@ func look(call *Call, rules []*rule) *found {
 	return l.found
 }
 
-// looker reads JSON value by value. If an object has a property twice, both count. A name also counts if it differs from that in a path only in case or in
-// characters that are neither letters nor digits, because servers may read names that tolerantly. Such a name never makes a rule that allows match.
+// looker reads JSON value by value. If an object has a property twice, both count. Servers may be tolerant about the names of properties, so a name
+// counts too if it equals the name in a path except for case and for characters that are neither letters nor digits. Such a name never makes a rule
+// that allows match.
 type looker struct {
 	dec    *json.Decoder
 	origin func(value string) ValueOrigin // nil if origins are not known
@@ -141,12 +144,13 @@ type looker struct {
 // cursor is a condition with the steps of its path that are left.
 type cursor struct {
 	*condition
-	path  string // path as written
+	path  string // path as written in the rule, or in the definition or configuration of the tool
 	rest  []jsonpath.Step
-	alike bool // whether a name on the way only resembled that of the path
+	alike bool // whether a name in the arguments only resembled the name in the path
 }
 
-// value reads a value that the cursors have reached. It judges the value for each cursor without steps left; of a list, it judges the elements instead.
+// value reads a value that the cursors have reached, and judges the value for each cursor without steps left. If the value is a list, each element
+// is judged instead.
 func (l *looker) value(at []cursor) error {
 	token, err := l.dec.Token()
 	if err != nil {

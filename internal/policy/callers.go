@@ -7,13 +7,14 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 )
 
-// Callers selects callers by patterns of users and by a list of roles, one of which is enough. An empty list selects all.
+// Callers selects callers by their user and their roles. The user must match one of the patterns, and the caller must have one of the roles. An empty
+// list of patterns or of roles selects all.
 type Callers struct {
 	users patterns
 	roles []string
 }
 
-// NewCallers compiles Callers. The error is about roles.
+// NewCallers compiles patterns of users and checks roles. The error names a role that does not exist.
 func NewCallers(users, roles []string) (Callers, error) {
 	c := Callers{roles: roles}
 	for _, text := range users {

@@ -102,7 +102,7 @@ func (r *rule) compileTokens(report func(err error, keys ...string)) {
 	r.from = compileFrom(r.Tokens.From, origins, func(err error) { report(err, "tokens", "from") })
 }
 
-// compileFrom compiles names of origins: names of tools, or names in others.
+// compileFrom compiles the names of origins in a rule. Each must be the full name of a tool, a pattern, or one of others.
 func compileFrom(texts, others []string, report func(error)) (from patterns) {
 	for _, text := range texts {
 		if !strings.Contains(text, "__") && !strings.Contains(text, "*") && !slices.Contains(others, text) {

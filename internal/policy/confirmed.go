@@ -15,7 +15,7 @@ const Unconfirmed = "no person has confirmed the policy as it is now, so every c
 // lookForConfirmation is the interval at which a process checks whether its policy was confirmed.
 const lookForConfirmation = 2 * time.Second
 
-// Confirmation identifies what a person confirms: the policy of a configuration file, with the hash of its settings.
+// Confirmation identifies the policy that a person confirms, by its configuration file and the hash of its settings.
 type Confirmation struct {
 	Presence *approval.Presence
 	File     string

@@ -13,14 +13,17 @@ import (
 	"mcp-code-exec-harness/internal/jsonpath"
 )
 
-// Default stands, in the destinations of a rule, for the destinations of each tool: those of its definition (package destination) or of Servers.Destinations.
+// Default is an element of Rule.Destinations that stands for the destinations of the called tool: those in Servers.Destinations, or else those of the
+// tool's definition (package destination).
 const Default = "default"
 
 // Servers is the configuration of servers that a policy needs.
 type Servers struct {
-	// Untrusted are patterns of full names of tools, such as mail__*, whose answers others can influence. A value from them alone is no trusted destination.
+	// Untrusted are patterns of full names of tools, such as mail__*, for tools whose answers others can influence. A value that comes only from such
+	// answers is not a trusted destination.
 	Untrusted []string
-	// Destinations are paths by full name of a tool; * stands for any text. They replace the destinations of the tool's definition; an empty list means none.
+	// Destinations maps full names of tools, in which * stands for any text, to paths. The paths replace the destinations of the tool's definition; a
+	// tool with an empty list has none.
 	Destinations map[string][]string
 }
 
@@ -72,8 +75,8 @@ func (p *Policy) Destinations(tool string, defined []destination.Destination) []
 // asDestination is the only value of Tokens.As.
 const asDestination = "destination"
 
-// addressed reports whether the user said a token and each occurrence of the token in the arguments is a whole value at a destination of the tool. Such a
-// token says where the call sends something; it is not what is sent.
+// addressed reports whether a token comes from the user and serves only as an address: each occurrence of the token in the arguments is a whole value
+// at a destination of the tool. Such a token says where the call sends something; it is not what is sent.
 func (c *Call) addressed(token string) bool {
 	if c.Origin == nil || !slices.Contains(c.Origin(token).Said, userOrigin) {
 		return false

@@ -1,10 +1,10 @@
 // Package policy decides about tool calls: a Policy takes a call and returns a verdict. A Policy has no state and asks no one.
 //
 // A call is judged once as a whole, and once for each origin of each token in its arguments. In each judgement the first
-// rule that matches decides; without one the answer is allow. The strictest judgement is the verdict on the call: deny,
-// then ask, then allow. So another token, or another origin of a token, never makes a verdict milder.
+// rule that matches decides; if no rule matches, the judgement is allow. The strictest judgement is the verdict on the call:
+// deny, then ask, then allow. So another token, or another origin of a token, never makes a verdict milder.
 //
-// Which rules count in a judgement depends on their key tokens:
+// Whether a rule counts in a judgement depends on its field Tokens:
 //
 //   - A rule with tokens counts in judgements of tokens only.
 //   - A rule without tokens counts in the judgement of the call. If it allows or denies, it counts in judgements of tokens too: a call that
@@ -16,14 +16,14 @@
 // arguments. In the same way a rule that allows needs all values at a path of args to match, and at least one value. For a rule that asks or denies,
 // one matching value is enough.
 //
-// A rule with a limit bounds the calls that it decides as a whole. The caller of this package counts them: Verdict.Count returns the counter
+// A limit bounds the number of calls that its rule decides. The caller of this package counts them: Verdict.Count returns the counter
 // of a call.
 //
 // Arguments contain tokens in place of personal data, so conditions on args see the tokens.
 //
-// A condition with from is about the origin of a value. Call.Origin returns the origin. Policy calls it for values at paths of such conditions
-// and at destinations, and for tokens if a rule has tokens.as. A rule that allows must name one source of the whole value. For other rules,
-// sources of parts and unknown origins match too (condition.comes).
+// A condition with from is about the origin of a value. Call.Origin returns the origin. Policy calls Call.Origin for values at paths of such
+// conditions and at destinations, and for tokens if a rule has tokens.as. A rule that allows must name one source of the whole value. A rule
+// that asks or denies matches sources of parts and unknown origins too (condition.comes).
 //
 // # A pure function
 //

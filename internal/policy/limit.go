@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Limit bounds the calls of a user that a rule allows or asks about. Only calls that were sent to their servers count.
+// Limit bounds the number of calls that a rule allows or asks about, for each user. Only calls that were sent to their servers count.
 type Limit struct {
 	Calls int    `json:"calls" key:"calls" required:"true" min:"1" doc:"So many calls."`
 	Per   string `json:"per" key:"per" required:"true" doc:"Of one run, of one task, or in each such time: run, task, 1h, 1d. Times begin at multiples of their length since 1970 in UTC; a run of no task is one."`
@@ -57,7 +57,8 @@ type Count struct {
 	Expires time.Time // time after which the count is no longer needed
 }
 
-// Count returns the counter of a call with this verdict, in a run and task (empty: no task) at a time. ok is false if the call is not counted.
+// Count returns the counter of a call with this verdict. run and task are those of the call, and now is its time; task is empty for a run outside of
+// tasks. ok is false if the call is not counted.
 func (v Verdict) Count(run, task string, now time.Time) (c Count, ok bool) {
 	if v.by == nil || v.Action == Deny {
 		return Count{}, false
@@ -75,7 +76,7 @@ func (v Verdict) Count(run, task string, now time.Time) (c Count, ok bool) {
 	return c, true
 }
 
-// Exceeded returns the verdict on a call of a tool whose limit is reached.
+// Exceeded returns the verdict that replaces v if the limit of v's rule is reached. tool is the called tool.
 func (v Verdict) Exceeded(tool string) Verdict {
 	denied := Verdict{Action: Deny, Rule: v.by.number, Preset: v.by.preset}
 	denied.Reason = v.by.named() + " denies " + tool + ": the calls of its limit were made"
@@ -99,7 +100,7 @@ func (r *rule) compileLimit(report func(err error, keys ...string)) {
 	case r.Tokens != nil:
 		report(errors.New("a limit counts calls; leave tokens out, and write a rule of its own for them"), "limit")
 	}
-	text, _ := json.Marshal(r.Rule) // cannot fail: a rule has only texts and numbers
+	text, _ := json.Marshal(r.Rule) // cannot fail: a rule has only texts, booleans and finite numbers
 	sum := sha256.Sum256(text)
 	r.identity = hex.EncodeToString(sum[:16])
 }

@@ -10,7 +10,7 @@ type ValueOrigin struct {
 	// Said are the sources of the whole value: "user" and full names of tools. If the value is in the program's text alone, the only source is
 	// "code"; if the value is in no known text, the only source is "computed". Said is empty if the origin is not known.
 	Said []string `json:"from"`
-	// Parts are the sources of parts of a value that is computed or in the code.
+	// Parts are the sources of single parts of the value, if the value as a whole is computed or in the program's text.
 	Parts []string `json:"parts,omitempty"`
 	// More is true if further tools, which are not known, said the value.
 	More bool `json:"more,omitempty"`
@@ -33,9 +33,9 @@ const maxValues = 100
 // userOrigin is the origin of the user's words.
 const userOrigin = "user"
 
-// comes reports whether the origin of a value satisfies a condition. A rule that allows needs one matching source of the whole value: that other sources
-// repeat the value does not matter. For a rule that asks or denies, parts and unknown origins match too. A value of the user remains the user's
-// even if other sources repeat it.
+// comes reports whether the origin of a value satisfies a condition. A rule that allows needs one matching source of the whole value, and the value
+// may have other sources too. For a rule that asks or denies, sources of parts and unknown origins match too. If the user is a source of the value,
+// such a rule ignores the other sources.
 func (c *condition) comes(from ValueOrigin) bool {
 	switch {
 	case c.trusts != nil:
@@ -100,7 +100,8 @@ func (o ValueOrigin) String() string {
 	return text
 }
 
-// missed names the first rule that would allow a call if its values came from elsewhere, with the actual origin; it returns "" if no such rule exists.
+// missed describes the first rule that would allow a call if a value had another origin: it names the rule, the path of the value and its actual
+// origin. It returns "" if no such rule exists.
 func (p *Policy) missed(c *Call, found *found) string {
 	if found == nil || len(found.values) == 0 {
 		return ""

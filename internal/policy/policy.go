@@ -66,7 +66,7 @@ type Verdict struct {
 	Reason string `json:"reason"`           // text for people and programs; names the rule and the token, never a value
 	Token  string `json:"token,omitempty"`  // deciding token; empty if the call itself decided
 	Origin string `json:"origin,omitempty"` // origin of the token; empty if unknown
-	// Values are the values, with their origins, that conditions on the origin of a value have judged.
+	// Values are the values in the arguments whose origins were compared with conditions of rules, each with its origin.
 	Values []Value `json:"values,omitempty"`
 
 	by     *rule  // rule with a limit that decided the call as a whole; nil if none did
@@ -130,7 +130,7 @@ func (p *Policy) Trusts(tool string) bool { return p.trusts(tool) }
 // Origins reports whether rules depend on where values of arguments come from.
 func (p *Policy) Origins() bool { return p.origins }
 
-// judge yields every judgement, without its reason, with the rule that decided it; the rule is nil if none matched.
+// judge yields every judgement and the rule that decided it, or nil if no rule matched. The judgements have no reasons yet.
 func (p *Policy) judge(c *Call) iter.Seq2[Verdict, *rule] {
 	return func(yield func(Verdict, *rule) bool) {
 		fitting, found := p.fitting(c)

@@ -156,7 +156,7 @@ type rule struct {
 	identity     string        // hash of the rule, for the key of its counter; empty without a limit
 }
 
-// fitting returns the rules whose conditions other than tokens match a call, in order. found is what their conditions found in the arguments.
+// fitting returns the rules that match a call if tokens are left aside, in order. found is the result of look for the conditions of the rules.
 func (p *Policy) fitting(c *Call) (all []*rule, found *found) {
 	tool := full(c.Server, c.Tool)
 	for _, r := range p.rules {
@@ -196,8 +196,8 @@ func (r *rule) fits(c *Call, tool string) bool {
 	return slices.ContainsFunc(c.Roles, func(role auth.Role) bool { return slices.Contains(r.Roles, string(role)) })
 }
 
-// flows reports whether a rule counts for a token of a type and an origin, both normalized; an empty origin is unknown. addressed reports whether the
-// user said the token and it only names a destination of the call.
+// flows reports whether a rule counts for a token. kind is the token's type and from one of its origins, both normalized; from is empty if the origin
+// is unknown. addressed is Call.addressed for the token.
 func (r *rule) flows(kind, from string, addressed func() bool) bool {
 	switch {
 	case r.Tokens == nil:

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Messages of the engines that name the expression they are about (subject adds it).
+// Messages of the engines, after subject has added the expression that caused the error.
 var (
 	notFunction = startup.Regexp(`^(.*?)([\w$]+) is not a function`)
 	isNothing   = startup.Regexp(`[pP]ropert.*: (.*?)([\w$]+) is (?:undefined|null)$`)
@@ -210,7 +210,7 @@ func similar(name string, candidates []string, more map[string]bool) string {
 	return ""
 }
 
-// namesIn returns the names that occur in a program, without the name besides.
+// namesIn returns the names in a program that differ from besides.
 func namesIn(code, besides string) map[string]bool {
 	s := tokenize(code)
 	count := map[string]int{}
@@ -307,8 +307,8 @@ func sameLetters(a, b string) bool {
 	return slices.Equal(letters(a), letters(b))
 }
 
-// CallOf returns what a program writes after the first use of a name that is not a member: the names of the members, and the string literals among
-// the arguments of the call, at most maxWritten in all. called reports whether the program calls the name or a member of it.
+// CallOf finds the first place where a program uses name as a variable, and returns what follows there: the names of the members, and the string
+// literals among the arguments of the call, at most maxWritten in all. called reports whether the program calls the variable or a member of it.
 func CallOf(code, name string) (written []string, called bool) {
 	s := tokenize(clip.Head(code, maxHinted))
 	for i := range s.tokens {

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Cache holds compiled programs and modules by the hash of their text, and packages by their directory and package.json: a
-// package whose files change without its package.json is not compiled again. Imports are resolved at every compilation. A
-// Cache is bounded and safe for concurrent use.
+// Cache holds compiled programs and modules by the hash of their text, and packages by their directory and package.json. If the
+// files of a package change and its package.json does not, the package is not compiled again. Imports are resolved at every
+// compilation. A Cache is bounded and safe for concurrent use.
 type Cache struct {
 	mu      sync.Mutex
 	size    int

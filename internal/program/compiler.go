@@ -43,7 +43,7 @@ const (
 var here = newCompiler()
 
 func newCompiler() *Compiler {
-	most := max(2, runtime.GOMAXPROCS(0)) // limit of one owner; one slot remains for the others
+	most := max(2, runtime.GOMAXPROCS(0)) // limit of one owner; one slot remains for other owners
 	return &Compiler{slots: slots.New(slots.Limits{All: most + 1, Each: most}, "texts", "compiled"), do: task.do}
 }
 

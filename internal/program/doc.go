@@ -6,8 +6,8 @@
 // arrow function whose parameters bind the imports. Imports of skills, workspace files, servers, packages and
 // built-in modules are resolved at compile time; CompileModule resolves require and import() at run time.
 //
-// A program that is plain JavaScript reaches the engine as written. esbuild prints the others, and the variables that it renamed get their
-// names back. A program with import or export declarations, or with "use strict", is strict; others are sloppy, as in Node.js.
+// A program that is plain JavaScript reaches the engine as written. esbuild prints other programs, and the variables that esbuild renamed get
+// their names back. A program with import or export declarations, or with "use strict", is strict; other programs are sloppy, as in Node.js.
 //
 // As in TypeScript, an import is dropped without being resolved if none of its names is used as a value.
 //
@@ -22,10 +22,10 @@
 //
 // # Programs are checked before they run
 //
-// With the code compiled, the compiler process reads how the program uses tools (program/uses): a list of values, each derived from
+// After the code is compiled, the compiler process reads how the program uses tools (program/uses): a list of values, each derived from
 // earlier ones, such as a call of a member of tools, an awaited call, a field of its result. The list does not depend on the tools, so it
 // is cached with the compiled program. program/check compares the list with the catalog, using the types that declarations are written
-// from (catalog/dts), and reports what does not exist. What either does not understand is unknown, and is not reported. The list comes
-// from a process that reads hostile text, so the check trusts no number in it, and its work is bounded. Warnings are recorded in the
-// start record; replay and resume show those.
+// from (catalog/dts), and reports what does not exist. Code or types that program/uses or program/check does not understand count as
+// unknown and are not reported. The list comes from a process that reads hostile text, so program/check trusts no number in it, and its
+// work is bounded. Warnings are recorded in the start record; replay and resume show the recorded warnings.
 package program

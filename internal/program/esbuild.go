@@ -37,7 +37,7 @@ type product struct {
 	Code     string
 	Mappings string // version 3 source map of a transformed text
 	Failures []failure
-	Plain    bool // reports whether a text with Compare has no types and no syntax newer than the engines
+	Plain    bool // reports, if Compare was set, that Text has neither types nor syntax that the engines lack
 
 	ESM      bool     // the package's entry is an ES module
 	Builtins []string // the built-in modules that the package uses
@@ -165,7 +165,7 @@ func (t task) bundle() product {
 		Outfile:          filepath.Join(t.Packages, "bundle.js"), // only a name: nothing is written, because Write is false
 		Bundle:           true,
 		Format:           api.FormatCommonJS,
-		Platform:         api.PlatformBrowser, // packages bring replacements of Node's modules for browsers
+		Platform:         api.PlatformBrowser, // many packages contain code for browsers that does without Node's modules
 		Target:           api.ES2023,
 		MinifyWhitespace: true,
 		MinifySyntax:     true,

@@ -8,8 +8,9 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Explain returns the message to show for an error that a runner reported at a position, and advice, which may be empty. The message contains the
-// expression as the program writes it if the engine names none. Explain reads only the beginning of the program, in linear time.
+// Explain returns the message to show for an error that a runner reported at a position, and advice, which may be empty. If the engine's message does
+// not name the expression that caused the error, Explain adds the expression as the program writes it. Explain reads only the beginning of the
+// program, in linear time.
 func (c *Compiled) Explain(e frame.Error, at Position) (message, advice string) {
 	const loading = "(while loading module "
 	code, message := c.Source.Code, strings.Replace(e.Message, loading+LocalRoot, loading, 1)

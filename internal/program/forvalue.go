@@ -7,8 +7,8 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// Words in names of functions. A function whose name begins with a reading word is called for its value; any other with an acting word is called for its
-// effect.
+// Words in names of functions. If the name of a function begins with a reading word, the function is called for its value. If the name contains an
+// acting word and does not begin with a reading word, the function is called for its effect.
 var (
 	readingWords = strings.Fields("get list search find read fetch query count describe show lookup look check compute calculate sum is has can to parse " +
 		"format select load extract summarize analyze compare validate view browse preview diff exists stat")

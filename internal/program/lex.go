@@ -42,8 +42,9 @@ type scan struct {
 	guess   int      // position of a slash that may be misread; 0 if there is none
 }
 
-// explain returns the position and the message with which to report an error of the parser. They are those of the scan's
-// problem if the parser failed after it or at the end of the code, or else the given ones.
+// explain returns the position and the message with which to report an error of the parser. It returns those of the scan's problem
+// if the parser failed at the end of the code, or if it failed after the problem and the problem is not unclosed. Otherwise it
+// returns offset and message, which are those of the parser.
 func (s *scan) explain(offset, end int, message string) (int, string) {
 	if p := s.problem; p != nil && (offset >= end || !p.unclosed && p.pos <= offset) {
 		return p.pos, p.message

@@ -186,7 +186,8 @@ func (s *scan) readFrom(d decl, j int) (decl, int, bool) {
 	return s.readEnd(d, j)
 }
 
-// readEnd ends a declaration before token j, at a semicolon, a line break or the end of the code.
+// readEnd ends the declaration d, whose last token is before token j. The last result is false unless token j is a semicolon or on a new line, or the
+// code ends before token j.
 func (s *scan) readEnd(d decl, j int) (decl, int, bool) {
 	d.end = s.tokens[j-1].end
 	switch {

@@ -20,8 +20,8 @@ const (
 	maxTexts   = 8 << 20 // total size of the loaded files, in bytes
 )
 
-// Loaded is the answer to a module host call. The guest reads its JSON. The map is part of it, so that a run replayed
-// from its journal can still locate errors.
+// Loaded is the answer to a module host call. The guest reads its JSON. Map is part of the recorded answer, so that a run
+// that is replayed from its journal can still locate errors.
 type Loaded struct {
 	ID      string         `json:"id"`
 	Modules []frame.Module `json:"modules"` // the module and its imports, dependencies first

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// LocalRoot begins the ids of modules in the program's folder or below. The rest of an id is the path relative to that folder, and the name shown to
-// people.
+// LocalRoot is the prefix of the ids of modules in the program's folder and its subfolders. The rest of an id is the path relative to the program's
+// folder. People see only this rest.
 const LocalRoot = "/program/"
 
 // shownName returns the name under which people see a module.

@@ -62,7 +62,7 @@ func (c *Compiled) Locate(e frame.Error) Position {
 			p = Position{File: source.Name, Line: at[0], Column: at[1], SourceLine: sourceLine(source.Code, at[0], at[1]), thrown: !foreign}
 		}
 		place := fmt.Sprintf("%s:%d:%d", source.Name, at[0], at[1])
-		if function == resultName { // engines name a function that is the default export after the variable resultName
+		if function == resultName { // engines give a function that is the default export the name of the variable
 			function = "default"
 		}
 		if function != "" && function != "<anonymous>" {
@@ -144,7 +144,8 @@ func (c *Compiled) readPlace(text string) (id string, at [2]int, ok bool) {
 	}
 	line, column, ok := file.original(at[0]-1, at[1]-1)
 	if !ok && text == ProgramFile && at[0] == 1 {
-		// An engine without a position for an operation reports the beginning of its function, here of the function around the program.
+		// If an engine has no position for an operation, it reports the beginning of the enclosing function. Here this is the function around the
+		// program, which the author did not write.
 		at = c.first()
 		return text, at, at[0] > 0
 	}

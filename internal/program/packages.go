@@ -97,7 +97,7 @@ func (l *loader) meantServer(specifier string) string {
 		}
 	}
 	if strings.HasPrefix(name, "@modelcontextprotocol/") {
-		name, prefixed = "server", false // a client, or a server's npm package
+		name, prefixed = "server", false // a client library, or a server's npm package (server-NAME)
 		if rest, ok := strings.CutPrefix(specifier, "@modelcontextprotocol/server-"); ok {
 			name, prefixed = rest, true
 		}

@@ -112,7 +112,7 @@ func CompilerMain(args []string, in io.Reader, out io.Writer) int {
 		if err := take.Decode(&t); err != nil {
 			return 0
 		}
-		if t.Package == "" { // the operator provides packages, and they are read from files
+		if t.Package == "" { // the task of a package runs without walls, because it reads files; the operator has provided the package
 			walls()
 		}
 		done := make(chan struct{})

@@ -47,8 +47,8 @@ type Options struct {
 	Cache    *Cache    // earlier compilations; nil if none are kept
 	Compiler *Compiler // compiler to use; if nil, esbuild runs in this process without bounds, for trusted texts
 	Owner    string    // owner of the compilation; owners take turns
-	// Charge receives the computing time of each compilation, in the goroutine that waits for it. An error that it
-	// returns ends the compilation of the program. It may be nil.
+	// Charge receives the computing time of each compilation, in the goroutine that waits for the compilation. If Charge
+	// returns an error, the compilation of the program ends. Charge may be nil.
 	Charge func(time.Duration) error
 	// ReadUses makes Compile also read how the program uses tools.
 	ReadUses bool
@@ -57,7 +57,7 @@ type Options struct {
 // Compiled is a program ready to run.
 type Compiled struct {
 	Program frame.Program
-	Map     SourceMap // source maps of the program and its modules; AddMap adds those loaded while it runs
+	Map     SourceMap // source maps of the program and its modules; see AddMap for modules that are loaded while the program runs
 	Source  Source
 	Uses    uses.Uses // uses of tools, if ReadUses was set and they are known
 
@@ -138,7 +138,7 @@ func compile(ctx context.Context, src Source, opts Options) (*Compiled, error) {
 	return c, nil
 }
 
-// placed sets the position of an error without one to the import that caused it.
+// placed gives err a position if it has none: offset, which is that of the import that caused err.
 func placed(err error, file, text string, offset int) error {
 	var e *Error
 	if errors.As(err, &e) && e.File == "" {

@@ -90,7 +90,7 @@ func serverPath(name string) (string, bool) {
 	return strings.TrimSuffix(name, "/index"), true
 }
 
-// builtins are Node's modules that the guest provides, besides fs and fs/promises, which are its own file functions.
+// builtins are the modules of Node that the guest provides, except fs and fs/promises. These two contain the guest's file functions.
 var builtins = []string{
 	"assert", "assert/strict", "buffer", "crypto", "events", "os", "path", "path/posix", "querystring", "string_decoder", "timers",
 	"timers/promises", "url", "util", "util/types",

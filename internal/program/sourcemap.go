@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// ProgramFile is the name of the file under which engines run a program, and the value of from for the program's imports.
+// ProgramFile is the file name under which engines run a program. Where a parameter called from names the importing module, ProgramFile stands for
+// the program.
 const ProgramFile = "program.js"
 
 // SourceMap maps the compiled text of a program and of its modules to their sources, by file. It is not safe for concurrent use.
@@ -17,13 +18,13 @@ type fileMap struct {
 	// Text is the file as written; empty for the program, whose text Compiled keeps in Source.
 	Text     string `json:"text,omitempty"`
 	Mappings string `json:"mappings"` // mappings of esbuild, from its output to its input
-	// Moved is the number of lines of esbuild's output, from the first, that stand one line further down in the compiled text.
+	// Moved is the number of lines at the beginning of esbuild's output that are one line further down in the compiled text.
 	Moved int `json:"moved"`
-	// Before is the number of lines in esbuild's input that precede the text as written. The compiler, not the author, wrote the
-	// last of them.
+	// Before is the number of lines in esbuild's input that precede the text as written. The last of these lines was written by the
+	// compiler, not by the author.
 	Before int `json:"before,omitempty"`
-	// Plain is the number of lines of the compiled text that are as written; Before lines precede them. If Plain is not 0, there
-	// are no mappings.
+	// Plain is the number of lines that the compiled text has in common with the text as written; Before lines precede them in the
+	// compiled text. If Plain is not 0, there are no mappings.
 	Plain int `json:"plain,omitempty"`
 }
 
@@ -144,7 +145,7 @@ func vlq(segment string) (fields [5]int, n int) {
 type segment struct {
 	line, column             int
 	sourceLine, sourceColumn int
-	name                     int // index of the input's name for the variable, if the output has another name; else -1
+	name                     int // index of the name in the input, for a variable that has another name in the output; else -1
 }
 
 // eachSegment calls visit for the segments of version 3 mappings, in order.

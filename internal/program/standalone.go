@@ -110,7 +110,7 @@ func Standalone(p frame.Program) (code string, needs []string) {
 	return code, nil
 }
 
-// dynamicImport returns the parameter of a module's function that stands for import().
+// dynamicImport returns the parameter that stands for import() in the function of a module.
 func dynamicImport(code string) string {
 	head, _, _ := strings.Cut(code, ")")
 	parts := strings.Split(head, ",")
@@ -120,7 +120,7 @@ func dynamicImport(code string) string {
 	return strings.TrimSpace(parts[3])
 }
 
-// programImport returns the last parameter of a program's function, which stands for import().
+// programImport returns the parameter that stands for import() in the function of a program. It is the last parameter.
 func programImport(code string) string {
 	head, _, found := strings.Cut(code, ") => {")
 	if !found {

@@ -32,7 +32,7 @@ func (o Options) readUses(ctx context.Context, src Source, p *parsed, code strin
 	})
 }
 
-// mentionsTools reports whether a program may use tools, so that most programs without them need not be read.
+// mentionsTools reports whether a program may use tools. It is a quick check: most programs without tools need not be read.
 func mentionsTools(code string) bool {
 	return strings.Contains(code, "tools") || strings.Contains(code, "callMCPTool") || strings.Contains(code, "servers")
 }
@@ -57,7 +57,7 @@ func (p *parsed) toolImports() map[string]uses.Import {
 	return names
 }
 
-// PlaceOf returns the position of a use of a tool in the code as written.
+// PlaceOf maps the place of a use of a tool in the compiled program to the position in the code as written.
 func (c *Compiled) PlaceOf(at uses.Place) Position {
 	file := c.Map[ProgramFile]
 	if file == nil || at.Line < 0 {

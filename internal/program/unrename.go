@@ -9,8 +9,8 @@ import (
 // programs see that in the name property of functions and classes and in messages. The output keeps its length: a space replaces
 // each character that a name loses. names are those of the source map.
 //
-// A name is restored if every use of the new name in the output is known to be a use of that variable, or to be written with the new name in the
-// input too. So the variables that esbuild adds keep their names and stay distinct from those of the input.
+// A variable gets its name back only if each word in the output that equals the new name is known: it is a use of this variable, or a word that the
+// input has too. So the variables that esbuild adds keep their names and stay distinct from those of the input.
 func unrename(source, code, mappings string, names []string) string {
 	if len(names) == 0 {
 		return code

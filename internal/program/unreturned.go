@@ -151,7 +151,7 @@ func (s *scan) isBare(i int) bool {
 	return i+1 == len(s.tokens) || s.tokens[i+1].newline || s.is(i+1, ";") || s.is(i+1, "}")
 }
 
-// outside returns the tokens outside of functions that are one of the keywords.
+// outside returns the tokens that are one of the keywords and that are not inside a function.
 func (s *scan) outside(keywords ...string) (found []int) {
 	var functions []int // closing braces of the enclosing functions
 	for i := range s.tokens {

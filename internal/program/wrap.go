@@ -247,7 +247,7 @@ func (b *body) readable() bool {
 		!strings.ContainsFunc(code, func(r rune) bool { return r > unicode.MaxASCII || r == '\r' })
 }
 
-// place maps an error of esbuild from the text that it read to the program.
+// place converts an error of esbuild, whose position is in the text wrapped, to an error with a position in the program.
 func (b *body) place(wrong *failure, wrapped string, start int) *Error {
 	offset, message := offsetOf(wrapped, wrong.Line, wrong.Column), wrong.Text
 	if offset < start { // an import in the parameters has a reserved name
@@ -263,8 +263,8 @@ func (b *body) place(wrong *failure, wrapped string, start int) *Error {
 
 // checkClosed reports a program that closes the function around it early. The check is needed only if the tokenizer found brackets
 // without a partner or may have misread a slash. It compiles the text inside a block: a text that closes the function is not valid
-// there, because neither ) nor a comma can follow the end of a block. An expression might instead close the parenthesis around it,
-// so it is compiled inside an array, in which that is not valid.
+// there, because neither ) nor a comma can follow the end of a block. If the text is an expression, it might close the parenthesis
+// around it instead of the function. So an expression is compiled inside an array, where a closing parenthesis is not valid.
 func (b *body) checkClosed(ctx context.Context, o Options, text []byte, expression bool) error {
 	wrong := b.scan.problem
 	if wrong == nil {

@@ -1,5 +1,6 @@
 // Package quarantine holds back the definitions of servers until a person has approved them. A definition is what a server says about a tool or
-// about itself. approval.Review decides which definitions are held. The store keeps the approvals; they are signed if people have to confirm them.
+// about itself. approval.Review decides which definitions are held back. The store keeps the approvals. An approval is signed if people have to
+// confirm approvals.
 package quarantine
 
 import (
@@ -77,7 +78,7 @@ func New(opt Options) *Quarantine {
 	return &Quarantine{opt: opt, held: make(chan struct{}, 1), end: func() {}, ended: make(chan struct{})}
 }
 
-// off reports whether the quarantine holds nothing back.
+// off reports whether the quarantine is configured to hold back no definitions.
 func (q *Quarantine) off() bool { return q.opt.Mode == approval.HoldNone }
 
 // Reviewer returns Review for mcpclient.Options.Review, or nil if nothing is held back.
@@ -136,7 +137,7 @@ func (q *Quarantine) compare(ctx context.Context, s mcpclient.Server, listed []a
 	return store.Review(ctx, s.Name, q.opt.Mode, confirmed, listed)
 }
 
-// reviewed writes the audit event for definitions that were held or approved.
+// reviewed writes the audit event for definitions that were held back or approved.
 func (q *Quarantine) reviewed(ctx context.Context, server, change, by string, tools []string) {
 	if len(tools) == 0 {
 		return
@@ -341,7 +342,7 @@ func (q *Quarantine) Approved(ctx context.Context, server string, limit int) ([]
 	return store.ApprovedDefinitions(ctx, server, limit)
 }
 
-// check returns a NotHeldError unless all of the definitions are held.
+// check returns a NotHeldError if one of the definitions is not held back.
 func (q *Quarantine) check(ctx context.Context, store Store, server string, hashes map[string]string) error {
 	held, err := store.Held(ctx, server)
 	if err != nil {

@@ -29,7 +29,8 @@ type Streams struct {
 	// input is no terminal.
 	Password func(ctx context.Context) (string, error)
 	Keyboard io.Writer
-	// Sizes receives the sizes of the terminals that are standard output and standard error when they change. It is nil if they do not change.
+	// Sizes receives the sizes of the terminals that are standard output and standard error, each time that a size changes. It is nil if no size
+	// changes.
 	Sizes <-chan [2]Stream
 	// Signal returns the name of the signal that ended a context, or "" if no signal did.
 	Signal func(cause error) string
@@ -183,7 +184,7 @@ func (c *client) serve() (int, error) {
 		case frameStdout:
 			_, err = c.streams.Stdout.Write(body)
 		case frameStderr:
-			_, _ = c.streams.Stderr.Write(body) // errors of standard error are ignored, as when the command runs in its own process
+			_, _ = c.streams.Stderr.Write(body) // a write error on standard error is ignored, as when the command runs without a server
 		case frameKeyboard:
 			if c.streams.Keyboard != nil {
 				_, err = c.streams.Keyboard.Write(body)

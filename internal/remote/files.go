@@ -37,8 +37,8 @@ func (i *fileInfo) IsDir() bool { return i.FileMode.IsDir() }
 // Sys implements fs.FileInfo.
 func (i *fileInfo) Sys() any { return nil }
 
-// failure is the JSON form of an error of the client. The server makes an error of it that has the same text, and for which errors.Is and errors.As
-// give the same results.
+// failure is the JSON form of an error of the client. The server converts it to an error that has the same text and gives the same results with
+// errors.Is and errors.As.
 type failure struct {
 	Op    string `json:",omitempty"` // operation of a path error
 	Path  string `json:",omitempty"`

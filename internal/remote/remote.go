@@ -3,7 +3,7 @@
 // passphrase), and sends the output and the exit code. The client sends input only when it is asked, so neither side holds more than one piece of an
 // input.
 //
-// Both sides prove that they can read a key in the state directory, and check that the other one is a process of the same user.
+// Each side proves that it can read a key in the state directory, and checks that the process on the other side belongs to the same user.
 package remote
 
 import (

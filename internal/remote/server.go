@@ -166,7 +166,7 @@ func (l *Listener) Serve(ctx context.Context, grace time.Duration) {
 			if ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 				break
 			}
-			select { // too few file descriptors are left
+			select { // for example, too few file descriptors are left; some may be closed soon
 			case <-time.After(100 * time.Millisecond):
 			case <-ctx.Done():
 			}

@@ -18,7 +18,7 @@ func NewArgs() *Args {
 	return &Args{slots.New(slots.Limits{All: argsAll / argsUnit, Each: argsEach / argsUnit}, "arguments of calls", "sent")}
 }
 
-// hold reserves memory for arguments of size bytes. release gives the memory back. It is nil if not enough memory is left.
+// hold reserves memory for arguments of size bytes. release gives the memory back. release is nil if not enough memory is left.
 func (a *Args) hold(owner string, size int) (release func()) {
 	if a == nil || size < argsUnit {
 		return func() {}

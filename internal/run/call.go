@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// hostCall is a call of the program whose answer the program has not got yet. It implements InFlight. While the gate works on the
+// hostCall is a host call for which the program has not got the answer yet. It implements InFlight. While the gate works on the
 // call, the call's goroutine uses the methods of InFlight and the fields asks and told; the run's goroutine uses everything else.
 type hostCall struct {
 	loop    *loop
@@ -23,7 +23,7 @@ type hostCall struct {
 	made    bool // reports that the program has made the call on its present runner
 	perform Pending
 	release func()         // gives back the memory of the arguments
-	asks    *approval.Call // the question to people; nil if there is none
+	asks    *approval.Call // question to people about the call; nil if there is none
 	told    Told
 }
 
@@ -51,7 +51,7 @@ var callStates = map[callState][]callState{
 	timed:     {answered},
 }
 
-// calls holds the calls of a run whose answers the program has not got yet. It stays when the run gives up its runner.
+// calls holds those calls of a run for which the program has not got the answer yet. When the run gives up its runner, calls keeps them.
 type calls struct {
 	all    map[int]*hostCall
 	count  map[callState]int

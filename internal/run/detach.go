@@ -35,7 +35,7 @@ const (
 	runnerRetried = time.Second            // pause after a failed request for a runner
 )
 
-// attachment is the state of a run's hold on a runner.
+// attachment says whether a run has a runner, gives it up, or waits for one.
 type attachment string
 
 const (
@@ -90,7 +90,7 @@ func newDetachment() detachment {
 	return detachment{state: attached, alarm: alarm, back: make(chan returned, 1)}
 }
 
-// frames returns the channel of the runner's frames, nil while the run has no runner.
+// frames returns the channel of the runner's frames, or nil while the run has no runner.
 func (l *loop) frames() <-chan *frame.Frame {
 	if !l.detachment.hasRunner() {
 		return nil
@@ -217,7 +217,7 @@ func (l *loop) reattached(ctx context.Context, r returned) {
 	l.detachment.release()
 	l.detachment.release = nil
 	l.use(r.runner, records)
-	l.again, l.replayed = true, l.detachment.had+1 // computing counts again from the next answer on
+	l.again, l.replayed = true, l.detachment.had+1 // computing counts again after the first answer that was not delivered before detaching
 	l.fail(l.start())
 }
 

@@ -78,8 +78,8 @@
 // caller's connection.
 //
 // A run of a single call (tools call, a tool of a gateway in the mode direct, callMCPTool of MCP clients) executes a program that the
-// harness wrote itself (runs.CallOf), so it is known what the program does. It begins without a runner (run/only.go): the host makes the call,
-// and the value is the output, as the server wrote it, stored with the end. For an error, or an answer that has more than a value, the
-// program is replayed on a runner. The journal is the same as that of a guest and can be replayed in a guest (TestOnly): a replay treats
+// harness wrote itself (runs.CallOf), so the harness knows what the program does. The run begins without a runner (run/only.go): the host
+// makes the call, and the value is the output, as the server wrote it, stored with the end. For an error, or an answer that has more than a
+// value, the program is replayed on a runner. The journal is the same as that of a guest and can be replayed in a guest (TestOnly): a replay treats
 // numbers as equal if JavaScript does not distinguish them. This halves the time that the gateway adds to a call.
 package run

@@ -79,7 +79,7 @@ func (l *loop) stop(reason *Error) {
 		l.finished(&frame.Frame{T: frame.Done})
 		return
 	case l.detachment.state == detaching:
-		return // the runner was sent the cancel frame
+		return // detach has already sent the cancel frame to the runner
 	}
 	if unsent := l.guest.unsent; len(unsent) > 0 && unsent[0].T == frame.Start { // a runner without a program ignores a cancel frame
 		l.guest.send(unsent[0])

@@ -16,7 +16,7 @@ import (
 // among them stays in doubt.
 const maxFinish = 5 * time.Second
 
-// finish waits for the calls still in flight, records their answers and the outcome, and returns it.
+// finish waits for the calls still in flight, records their answers and the outcome of the run, and returns the outcome.
 func (l *loop) finish() (*Outcome, error) {
 	l.awaitCalls()
 	if l.suspended != nil {
@@ -134,8 +134,8 @@ func (l *loop) programError(f *frame.Frame) *Error {
 	return &Error{Kind: e.Kind, Name: e.Name, Message: e.Message, Stack: e.Stack, Tool: e.Tool, Data: e.Data}
 }
 
-// claimable reports whether a guest can have failed with the kind of error that it reports. A kind that only errors of calls have is
-// possible only if an answer to this guest had it.
+// claimable reports whether the guest can have failed with an error of this kind. Some kinds occur only as errors of calls: the guest
+// can have failed with such an error only if an answer that it got was an error of the same kind.
 func (l *loop) claimable(f *frame.Frame, kind string) bool {
 	switch kind {
 	case frame.KindSyntax, frame.KindRuntime, frame.KindNeverSettles, frame.KindOutputLimit, frame.KindCrash:

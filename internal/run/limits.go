@@ -29,8 +29,8 @@ const (
 	maxStack   = 64 << 10  // bytes of an error's stack, and of an error's data
 )
 
-// oversized returns an error if a call exceeds a limit that the guest runtime enforces itself: a runner that exceeds one is broken or
-// hostile. The exception are the arguments of synchronous calls, which a program itself can make too large.
+// oversized returns an error if a call exceeds a limit. The guest runtime enforces most of these limits itself, so a runner that exceeds
+// them is broken or hostile. Only the arguments of synchronous calls can be made too large by a program.
 func (l *loop) oversized(f *frame.Frame) *Error {
 	limits := l.spec.Limits
 	switch {

@@ -321,7 +321,7 @@ func (l *loop) call(ctx context.Context, f *frame.Frame) {
 	}
 }
 
-// decide determines how a call is answered. answer is the recorded answer, nil if there is none.
+// decide determines how a call is answered. answer is the recorded answer, or nil if there is none.
 func (l *loop) decide(ctx context.Context, c *hostCall, answer *journal.Answer) {
 	given := answer != nil && !answer.Undelivered()
 	switch {
@@ -345,8 +345,9 @@ func (l *loop) decide(ctx context.Context, c *hostCall, answer *journal.Answer) 
 	}
 }
 
-// perform starts a timer, or lets the gate answer a call. Serial calls (those that change files) go one after another,
-// each answer recorded before the next begins and committed with its intent, so that only the last can be in doubt.
+// perform starts a timer, or lets the gate answer a call. Serial calls (those that change files) go one after another. The
+// answer to a serial call is recorded before the next call begins, and is committed together with the intent of the next
+// call. So only the last serial call can be in doubt.
 func (l *loop) perform(ctx context.Context, c *hostCall) {
 	call := c.call
 	if l.cursor.Call(call.N) == nil {
@@ -454,7 +455,7 @@ func (l *loop) waitsForApproval(r result) bool {
 }
 
 // record numbers an answer and appends it to the journal. An answer that comes after the end is stored together with the end,
-// because a journal without an end must hold only answers that the guest was given.
+// because a journal without an end must contain only answers that the guest got.
 func (l *loop) record(r result) *journal.Answer {
 	c := l.calls.all[r.n]
 	c.to(answered)
@@ -527,7 +528,7 @@ func (l *loop) deliver(a *journal.Answer) {
 	})
 }
 
-// named returns the methods that the program's code names, nil if the guest gets no tokens.
+// named returns the methods that the program's code names, or nil if the guest gets no tokens.
 func (l *loop) named(tokens map[string]string) []string {
 	if tokens == nil {
 		return nil

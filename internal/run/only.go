@@ -50,8 +50,8 @@ func (l *loop) passes(a *journal.Answer) bool {
 		int64(len(a.Value)) <= min(l.spec.Limits.Memory/onlyMemory, int64(l.spec.Limits.MaxValue)) && plain(a.Value)
 }
 
-// returns ends a run that has never had a runner if the answer to its call becomes the output, and reports whether it did. The end is
-// stored with the answer.
+// returns ends the run if it has never had a runner and the answer to its call becomes the output. It reports whether it ended the run.
+// The end is stored with the answer.
 func (l *loop) returns(a *journal.Answer) bool {
 	if !l.passes(a) {
 		return false

@@ -40,7 +40,7 @@ func Abandoned(records []journal.Record, now time.Time) *journal.End {
 	return end
 }
 
-// Recorded returns the outcome that a journal holds, nil if the run has not ended. It executes nothing.
+// Recorded returns the outcome that a journal holds, or nil if the run has not ended. It executes nothing.
 func Recorded(records []journal.Record) (*Outcome, error) {
 	out := &Outcome{Logs: []Log{}}
 	var done effects
@@ -80,7 +80,7 @@ func Recorded(records []journal.Record) (*Outcome, error) {
 	return out, err
 }
 
-// answerError returns the error of a recorded answer, nil if it has none.
+// answerError returns the error of a recorded answer, or nil if the answer has none.
 func answerError(a *journal.Answer) (*frame.Error, error) {
 	if a.Error == nil {
 		return nil, nil
@@ -92,7 +92,7 @@ func answerError(a *journal.Answer) (*frame.Error, error) {
 	return failed, nil
 }
 
-// endError returns the error with which a recorded run failed, nil if it succeeded.
+// endError returns the error with which a recorded run failed, or nil if the run succeeded.
 func endError(end *journal.End) (*Error, error) {
 	if end == nil || end.Error == nil {
 		return nil, nil

@@ -70,7 +70,7 @@ func (l *loop) unredacted(err error) {
 	l.stop(l.unreadable(err))
 }
 
-// unreadable returns the error of a run that sent data that could not be redacted.
+// unreadable returns the error with which a run ends if it sent data that could not be redacted.
 func (l *loop) unreadable(err error) *Error {
 	return l.explain(frame.KindCrash, "what the program sent cannot be shown: "+err.Error())
 }

@@ -54,8 +54,8 @@ func (l *loop) offlineEnd() {
 	}
 }
 
-// unrecorded handles a call of a replayed program that has no record: the program got further than the recorded one did
-// before the host ended it, or the replay has diverged.
+// unrecorded handles a call that the replayed program makes and that the journal does not have. Either the host ended the
+// recorded run before it got so far, or the replay has diverged.
 func (l *loop) unrecorded(c *journal.Call) {
 	if end := l.recordedEnd(); end != nil && fromOutside(end.Kind) && l.missing() == nil {
 		l.stop(end)
@@ -139,8 +139,8 @@ func (l *loop) missing() error {
 	return err
 }
 
-// difference describes how the outcome of a replay differs from the recorded one, "" if it does not. recorded is nil for a run that
-// succeeded.
+// difference describes how the outcome of a replay differs from the recorded one. It returns "" if they do not differ. recorded is
+// nil for a run that succeeded.
 func (l *loop) difference(end *journal.End, out *Outcome, recorded *Error) string {
 	if recorded != nil && hostDecided(recorded.Kind) && out.Error != nil && out.Error.Kind == recorded.Kind {
 		return ""

@@ -98,19 +98,19 @@ type Gate interface {
 	Serial(c *journal.Call) bool
 }
 
-// Pending performs a prepared call; the run calls it in a separate goroutine. It returns soon after ctx ends, with an in-doubt error
-// if the outcome of a write is then unknown. It calls Intend before it sends anything of a write.
+// Pending performs a prepared call. The run calls it in a separate goroutine. After ctx ends, Pending returns soon; if the outcome of a write is
+// unknown then, it returns an in-doubt error. Pending calls Intend before it sends any part of a write.
 type Pending func(ctx context.Context, call InFlight) (json.RawMessage, *frame.Error)
 
 // InFlight lets a Pending report to the run about its call. Only the goroutine of the Pending calls Ask and Tell.
 type InFlight interface {
-	// Intend makes the intent of a write and everything recorded before it durable. After an error the write must not be sent.
+	// Intend stores the intent of a write durably, and with it everything that was recorded before. After an error the write must not be sent.
 	Intend(ctx context.Context, intent journal.Intent) error
 	// Ask reports that the call waits for an approval. The Pending must return the error that Ask returns; the run does not use it as an
 	// answer.
 	Ask(c approval.Call) *frame.Error
-	// Charge counts time that the host computed for the call as computing of the program. An error means that the run has used up its
-	// time: the call must return, and the run ends.
+	// Charge counts time that the host spent on computing for the call. This time counts as computing time of the program. An error means that the
+	// run has used up its time: the call must return, and the run ends.
 	Charge(used time.Duration) error
 	// Tell sets what the program gets in addition to the value of the answer.
 	Tell(told Told)
@@ -128,20 +128,20 @@ type Event struct {
 type Spec struct {
 	Start  journal.Start
 	Limits Limits
-	Owner  string // principal and user; runs of one owner may share a runner
-	// Computed is the time that the host computed for the run before it began; it counts as computing of the program.
+	Owner  string // user of the run; runs of one owner may share a runner
+	// Computed is the time that the host spent on computing for the run before the run began. It counts as computing time of the program.
 	Computed time.Duration
 	// Records are the records of the run to continue; empty for a new run.
 	Records []journal.Record
 	// Resume is the state of a run that has waited for an approval.
 	Resume approval.Resume
-	// Suspend makes the run wait for an approval, and returns the request. The request is durable then, and another process may
-	// resume the run. The error may be a *RefusedError. Suspend is nil if no person can be asked.
+	// Suspend makes the run wait for an approval, and returns the request. When Suspend returns without an error, the request is durable, and
+	// another process may resume the run. The error may be a *RefusedError. Suspend is nil if no person can be asked.
 	Suspend func(ctx context.Context, p Suspension) (*approval.Request, error)
-	// Input converts the recorded answer to a call of kind input, which holds ranges and tokens, to the value that the guest gets. It is
-	// nil for a run without an input.
+	// Input converts the recorded answer to a call of kind input to the value that the guest gets. The recorded answer holds ranges and tokens.
+	// Input is nil for a run without an input.
 	Input func(recorded json.RawMessage) (json.RawMessage, error)
-	// Only is the call of a program that is known to make one call and nothing else; otherwise nil.
+	// Only is the call of a program that is known to make this call and to do nothing else; nil for any other program.
 	Only *Only
 	// Detach lets the run give up its runner while its program waits for calls; nil if the run keeps its runner.
 	Detach *Detach
@@ -151,7 +151,7 @@ type Spec struct {
 	Journal journal.Writer
 	Gate    Gate
 	Runners Runners
-	Slot    *Slot // slot that the run holds while it computes; nil if it needs none
+	Slot    *Slot // slot that the run holds while it computes; nil if the run needs no slot
 	Turn    *Turn // the run's turn on the processors; nil if the run may compute at any time
 	// Privacy hides personal data in what the guest sends, before anything else sees it.
 	Privacy pii.Session

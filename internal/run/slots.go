@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// maxBurst is the maximum time that a run which computes without a pause holds a slot. The next run may begin then, and both share
-	// the processors by Turns.
+	// maxBurst is the maximum time for which a run holds a slot while it computes without a pause. After that time the next run may begin, and
+	// both runs share the processors by Turns.
 	maxBurst = 50 * time.Millisecond
-	// maxPause is the maximum time that a run which waits for an answer keeps its slot. A run that calls quick tools keeps its slot to its
-	// end. A run that calls a slow tool loses its slot, and the next run begins.
+	// maxPause is the maximum time for which a run keeps its slot while it waits for an answer. So a run that calls quick tools keeps its slot
+	// until the run ends. A run that calls a slow tool loses its slot, and the next run begins.
 	maxPause = 10 * time.Millisecond
 	// maxWait is the time since the last grant after which a waiting run begins although no slot is free.
 	maxWait = 250 * time.Millisecond
@@ -29,8 +29,8 @@ type Slots struct {
 	n int
 
 	mu     sync.Mutex
-	busy   list.List // *Slot values whose runs compute, the longest first
-	paused list.List // *Slot values whose runs wait, the longest first
+	busy   list.List // *Slot values whose runs compute, in the order of since
+	paused list.List // *Slot values whose runs wait, in the order of since
 	queue  slots.Queue
 	timer  *time.Timer
 	last   time.Time // time of the last grant, or the time when the queue was last empty
@@ -54,7 +54,7 @@ func alarm(mu *sync.Mutex, f func()) *time.Timer {
 	return timer
 }
 
-// Slot is the slot of one run, held or not. A nil Slot belongs to a run that needs no slot. Only one goroutine at a time may use it.
+// Slot records whether one run holds a slot. A nil Slot belongs to a run that needs no slot. Only one goroutine at a time may use a Slot.
 type Slot struct {
 	place slots.Place
 	owner string
@@ -64,7 +64,8 @@ type Slot struct {
 	elem  *list.Element // element of the slot in list
 }
 
-// Acquire waits for a slot, which must be released. The runs of an owner get slots in the order of began. Acquire fails only if ctx ends.
+// Acquire waits for a slot, which must be released. Among the waiting runs of an owner, the run with the earliest began gets a slot first. Acquire
+// fails only if ctx ends.
 func (s *Slots) Acquire(ctx context.Context, owner string, began time.Time) (*Slot, error) {
 	ready := make(chan struct{})
 	slot := &Slot{owner: owner, slots: s}
@@ -88,7 +89,7 @@ func (s *Slots) Acquire(ctx context.Context, owner string, began time.Time) (*Sl
 	}
 }
 
-// admit lets the next runs begin. The caller of admit, put or lose holds s.mu.
+// admit lets the next runs begin. s.mu must be held for admit, put and lose.
 func (s *Slots) admit() {
 	now := time.Now()
 	next := now.Add(maxBurst)

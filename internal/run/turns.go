@@ -26,9 +26,9 @@ type Turns struct {
 	n int
 
 	mu    sync.Mutex
-	busy  list.List // *Turn values of programs that compute, the longest first
+	busy  list.List // *Turn values of programs that compute, in the order in which their turns began
 	queue slots.Queue
-	timer *time.Timer // fires when the first turn is over
+	timer *time.Timer // fires when admit has to run again
 
 	latest string    // owner of the program that last began or ended computing
 	at     time.Time // time when that program began or ended computing
@@ -45,7 +45,8 @@ func NewTurns(n int) *Turns {
 	return t
 }
 
-// Turn is the turn of one run. A nil Turn may always compute. Only one goroutine at a time may use it.
+// Turn records whether the program of one run has a processor, waits for one or rests. A program whose Turn is nil may always compute. Only one
+// goroutine at a time may use a Turn.
 type Turn struct {
 	turns   *Turns
 	owner   string
@@ -147,7 +148,7 @@ func (turn *Turn) Frozen() time.Duration {
 	return turn.lost
 }
 
-// thaw lets a frozen runner continue. The caller of thaw, or of a method below other than Others, holds turns.mu.
+// thaw lets a frozen runner continue. turns.mu must be held for thaw, and for each method below except Others.
 func (turn *Turn) thaw() {
 	if turn.frozen {
 		turn.runner.Freeze(false)
@@ -171,7 +172,7 @@ func (t *Turns) wait(turn *Turn) {
 	t.queue.Wait(turn.owner, 1, &turn.place)
 }
 
-// admit gives waiting programs the free processors and those of programs whose turn is over.
+// admit gives waiting programs the free processors, and takes processors for them from programs whose turn is over.
 func (t *Turns) admit() {
 	now := time.Now()
 	for first := t.queue.First(); first != nil; first = t.queue.First() {
@@ -225,7 +226,8 @@ func (t *Turns) Others(owner string) bool {
 	return time.Since(at) < keptFor
 }
 
-// keptUntil returns the time until which an owner may not get the last processor; zero if the owner may get it, or does not have all others.
+// keptUntil returns the time until which an owner may not get the last processor. It returns the zero time if there is only one processor, or if
+// the owner does not have all the others.
 func (t *Turns) keptUntil(owner string) time.Time {
 	switch {
 	case t.n == 1 || t.queue.Has(owner) < t.n-1:
@@ -237,8 +239,8 @@ func (t *Turns) keptUntil(owner string) time.Time {
 	}
 }
 
-// firstOver returns the computing program that has to give its processor to the waiting one, and the time when it has to. It returns nil if no
-// program has to.
+// firstOver returns the computing program that has to give its processor to the owner of waiting, and the time at which it has to. It returns nil
+// if no program has to give its processor.
 func (t *Turns) firstOver(waiting *slots.Place) (first *Turn, at time.Time) {
 	for e := t.busy.Front(); e != nil; e = e.Next() {
 		turn := e.Value.(*Turn)

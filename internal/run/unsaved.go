@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// saveAfter is the maximum time that records wait for a commit. A process that dies loses no older records, and other processes can
-	// list the run after that time.
+	// saveAfter is the maximum time that records wait for a commit. A process that dies loses at most the records of that time. After that time,
+	// at the latest, other processes can list a new run.
 	saveAfter  = time.Second
 	maxUnsaved = 256 << 10 // maximum bytes of answers that wait for a commit
 )
@@ -57,7 +57,7 @@ func (l *loop) commit(ctx context.Context) {
 	}
 }
 
-// observe shows an event to the observer, at once if every answer that the program has got is stored, otherwise after the next commit.
+// observe shows an event to the observer. It does so at once if every answer that the program has got is stored, and after the next commit if not.
 func (l *loop) observe(e Event) {
 	switch {
 	case l.spec.Observe == nil:

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	lookForDecisions = 2 * time.Second // interval at which decisions of other processes are looked for; those of this process wake the loop
+	lookForDecisions = 2 * time.Second // interval of looking for decisions of other processes; a decision of this process wakes the loop
 	resumeEach       = 16              // maximum number of runs of a user that are resumed at the same time; for all users shareOfAll times as many
 	resumeAgain      = 5 * time.Second // pause before a run that could not be resumed is tried again
 	maxReason        = 1000            // maximum bytes of a denial's reason
@@ -78,7 +78,7 @@ func quotaText(err error) string {
 	return err.Error()
 }
 
-// shorten removes arguments beyond maxPreview bytes from calls; those of the first calls stay.
+// shorten removes arguments from calls, so that at most maxPreview bytes remain. The arguments of the first calls stay.
 func shorten(calls []approval.Call) {
 	left := maxPreview
 	for i := range calls {
@@ -89,7 +89,7 @@ func shorten(calls []approval.Call) {
 	}
 }
 
-// decisions returns the decisions about the requests of a run and its task, which it loads on demand.
+// decisions returns the approval.Decided of a run. It loads the decisions about the requests of the run and of its task on demand.
 func (s *Service) decisions(runID, of string) *approval.Decided {
 	return &approval.Decided{
 		Load: func(ctx context.Context) ([]approval.Request, error) {
@@ -99,7 +99,8 @@ func (s *Service) decisions(runID, of string) *approval.Decided {
 	}
 }
 
-// confirmed checks the signature of an approval. An approval without a valid signature was written into the store directly; confirmed records it.
+// confirmed checks the signature of an approval. If the signature is missing or invalid, the approval was written into the store directly;
+// confirmed then writes an audit event.
 func (s *Service) confirmed(ctx context.Context, r approval.Request) error {
 	err := s.opt.Presence.Check(ctx, r)
 	if errors.Is(err, approval.ErrUnconfirmed) {
@@ -112,7 +113,8 @@ func (s *Service) confirmed(ctx context.Context, r approval.Request) error {
 	return err
 }
 
-// waits returns the last request of a run, or nil if it has none, and whether the run still waits for it. A request whose time is over expires.
+// waits returns the last request of a run, or nil if the run has none, and reports whether the run still waits for the decision. If the time of
+// the request is over, waits marks the request as expired.
 func (s *Service) waits(ctx context.Context, runID string) (last *approval.Request, waiting bool, err error) {
 	store, err := s.opt.Store()
 	if err != nil {
@@ -171,7 +173,8 @@ func (s *Service) Waiting(ctx context.Context, runID string) (*run.Outcome, erro
 	return out, nil
 }
 
-// Approvals lists requests for approvals, newest first. An empty f.User is the caller's user, or every user for an admin.
+// Approvals lists requests for approvals, newest first. An empty f.User means the caller's user; it means every user if the caller is an admin or
+// may act for all users.
 func (s *Service) Approvals(ctx context.Context, who auth.Identity, f approval.Filter) (all []approval.Request, next string, err error) {
 	if f.User == "" && !who.May(auth.Admin) {
 		f.User = who.User
@@ -190,7 +193,7 @@ func (s *Service) Requests(ctx context.Context, runID string) ([]approval.Reques
 	return stored(s, func(store Store) ([]approval.Request, error) { return store.ApprovalsOf(ctx, runID, "") })
 }
 
-// Approval returns a request of a user whom the caller may act for; for any other the error wraps approval.ErrNotFound.
+// Approval returns a request of a user whom the caller may act for. For any other request, the error wraps approval.ErrNotFound.
 func (s *Service) Approval(ctx context.Context, who auth.Identity, requestID string) (approval.Request, error) {
 	r, err := stored(s, func(store Store) (approval.Request, error) { return store.Approval(ctx, requestID) })
 	if err == nil && who.ActFor(r.User) != nil {
@@ -199,8 +202,8 @@ func (s *Service) Approval(ctx context.Context, who auth.Identity, requestID str
 	return r, err
 }
 
-// Decide approves or denies a request. The caller needs the role approver. Unless it is an admin, it cannot approve a request of its own credential.
-// Where a person has to confirm approvals, d.Sign signs the approval, or d.Assertion confirms it. The error wraps auth.ErrForbidden,
+// Decide approves or denies a request. The caller needs the role approver. A caller that is not an admin cannot approve a request of its own
+// credential. If a person has to confirm approvals, d.Sign signs the approval, or d.Assertion confirms it. The error wraps auth.ErrForbidden,
 // approval.ErrNotFound, approval.ErrDecided or approval.ErrUnconfirmed, or is an InvalidError.
 func (s *Service) Decide(ctx context.Context, who auth.Identity, requestID string, d approval.Decision) (approval.Request, error) {
 	r, err := s.Approval(ctx, who, requestID)
@@ -280,8 +283,8 @@ func mayDecide(who auth.Identity, r approval.Request, d approval.Decision) error
 	return nil
 }
 
-// Hold reserves a run for the caller, who resumes it when its request is decided. ResumeDecided of this process skips the run until release is
-// called. release is idempotent.
+// Hold reserves a run for the caller, who resumes the run when its request is decided. Until release is called, ResumeDecided of this process
+// skips the run. release is idempotent.
 func (s *Service) Hold(runID string) (release func()) {
 	s.holding.Lock()
 	defer s.holding.Unlock()
@@ -303,8 +306,8 @@ func (s *Service) isHeld(runID string) (held bool, all int) {
 	return s.held[runID] > 0, len(s.held)
 }
 
-// ResumeDecided resumes runs without a task whose requests were decided, by any process, or have expired. It returns when ctx ends. It calls changed
-// after a decision and after a run of this process began to wait. Only processes that work the queue call ResumeDecided.
+// ResumeDecided resumes runs that belong to no task, once their request was decided by any process or has expired. It returns when ctx ends. It
+// calls changed after a decision, and after a run of this process began to wait. Only processes that work the queue call ResumeDecided.
 func (s *Service) ResumeDecided(ctx context.Context, changed func()) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -396,7 +399,7 @@ func (s *Service) resumeDecided(ctx context.Context, runID string) {
 	}
 }
 
-// wake puts a token into c, which has room for one, unless it is full.
+// wake puts a token into c, unless c is full. c has room for one token.
 func wake(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -45,8 +45,8 @@ func ToolOf(s *journal.Start) string {
 	return s.Env["HARNESS_TOOL"]
 }
 
-// onlyCall returns the call that a program of CallOf makes with the variables env. It returns nil for any other program, and if the program would
-// fail before its call.
+// onlyCall returns the call that a program of CallOf makes with the variables env. It returns nil for any other program, and for a program of
+// CallOf that would fail before its call.
 func onlyCall(function string, env map[string]string) *run.Only {
 	input := env["HARNESS_ARGUMENTS"]
 	if function == "" || !json.Valid([]byte(input)) {
@@ -71,7 +71,8 @@ func checkOnly(req Request) error {
 	return nil
 }
 
-// env returns the variables of a run: those of the configuration, and those of its request with tokens in place of personal data.
+// env returns the variables of a run: those of the configuration, and those of the run's request. In the variables of the request, tokens replace
+// personal data.
 func (s *Service) env(ctx context.Context, privacy pii.Session, own map[string]string) (map[string]string, error) {
 	if len(own) == 0 {
 		return s.opt.Env, nil

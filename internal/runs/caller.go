@@ -12,8 +12,8 @@ import (
 	"mcp-code-exec-harness/internal/usage"
 )
 
-// Create executes a program for a caller who must be allowed to act for req.User, in the session of the request, which is created if it
-// is absent. Errors wrap auth.ErrForbidden or ErrSession, or are an InvalidError.
+// Create executes a program for a caller, who must be allowed to act for req.User. If the request names a session that is absent, Create creates
+// the session. Errors wrap auth.ErrForbidden or ErrSession, or are an InvalidError.
 func (s *Service) Create(ctx context.Context, who auth.Identity, req Request) (out *run.Outcome, err error) {
 	if err := who.ActFor(req.User); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (s *Service) enter(ctx context.Context, user, session string) (leave func()
 	return leave, err
 }
 
-// Find returns a run of a user whom the caller may act for; for any other the error wraps journal.ErrNotFound.
+// Find returns a run of a user whom the caller may act for. For any other run, the error wraps journal.ErrNotFound.
 func (s *Service) Find(ctx context.Context, who auth.Identity, id string) (journal.RunInfo, error) {
 	info, err := stored(s, func(store Store) (journal.RunInfo, error) { return store.Run(ctx, id) })
 	if err == nil && who.ActFor(info.User) != nil {
@@ -72,7 +72,7 @@ func (s *Service) Match(ctx context.Context, prefix string) (journal.RunInfo, er
 	return stored(s, func(store Store) (journal.RunInfo, error) { return store.MatchRun(ctx, prefix) })
 }
 
-// List lists runs as Store.Runs does. An empty f.User is the caller's user, or every user for a caller who may act for all.
+// List lists runs as Store.Runs does. An empty f.User means the caller's user; it means every user if the caller may act for all users.
 func (s *Service) List(ctx context.Context, who auth.Identity, f journal.Filter) (runs []journal.RunInfo, next string, err error) {
 	if f.User == "" {
 		f.User = who.User
@@ -86,7 +86,7 @@ func (s *Service) List(ctx context.Context, who auth.Identity, f journal.Filter)
 	return store.Runs(ctx, f)
 }
 
-// Usage returns the report of Store.Usage. An empty q.User is the caller's user, or all users for a caller who may act for all.
+// Usage returns the report of Store.Usage. An empty q.User means the caller's user; it means all users if the caller may act for all users.
 func (s *Service) Usage(ctx context.Context, who auth.Identity, q usage.Query) (*usage.Report, error) {
 	if q.User == "" {
 		q.User = who.User

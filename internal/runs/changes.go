@@ -61,11 +61,11 @@ func (s *Service) Compared(ctx context.Context, r approval.Request) (approval.Re
 	return r, nil
 }
 
-// comparing is a waiting call, with the earlier read of what the call changes.
+// comparing is a call that waits for an approval, with the latest earlier read of what the call would change.
 type comparing struct {
 	n     int
 	args  []member
-	read  Call // the latest read; its number is 0 if there is none
+	read  Call // latest read; its N is 0 if there is no read
 	since int  // number of a later call that may have changed what was read; 0 if there is none
 	whole any  // decoded arguments; nil if they are too large
 }
@@ -100,7 +100,8 @@ func find(all []member, name string) json.RawMessage {
 	return nil
 }
 
-// within reports whether a call has arguments, and each is a text or a number that is in others with the same value.
+// within reports whether a call has arguments and others contains all of them: each argument must be a text or a number, and others must have the
+// same value under the same name.
 func within(args, others []member) bool {
 	for _, a := range args {
 		other := find(others, a.name)
@@ -114,7 +115,8 @@ func within(args, others []member) bool {
 	return len(args) > 0
 }
 
-// see receives a call of the journal, once when it is made and once with its answer. It reports whether the call is related to the waiting one.
+// see receives a call of the journal twice: when the program makes the call, and when the call has its answer. It reports whether this call is
+// related to the waiting call.
 func (w *comparing) see(c *Call) bool {
 	if c.N >= w.n {
 		return false
@@ -133,8 +135,9 @@ func (w *comparing) see(c *Call) bool {
 	return true
 }
 
-// texts compares the arguments with what was read: a text with the only text argument of the call, a record with the members of the same names. It
-// also compares pairs of an old and a new text in the arguments.
+// texts compares the arguments of the call with what was read. It ignores arguments whose names the read has too. If a text was read and one text
+// argument remains, the two texts are compared. If a record was read, the remaining arguments are compared with the members of the same names.
+// texts also compares pairs of an old and a new text within the arguments.
 func (w *comparing) texts() (all []approval.Comparison) {
 	if w.read.N != 0 {
 		known := members(w.read.Arguments)
@@ -152,8 +155,8 @@ func (w *comparing) texts() (all []approval.Comparison) {
 	return pairs(all, "$", w.whole)
 }
 
-// records compares members with those of the same names in a record. Instead of a member that the record lacks, it compares that member's own
-// members, at most levels deep.
+// records compares the members of an object with the members of the same names in a record. If the record lacks a member, records compares the
+// members of that member instead, at most levels deep.
 func records(all []approval.Comparison, of approval.Comparison, path string, args, record []member, levels int) []approval.Comparison {
 	for _, m := range args {
 		at := memberPath(path, m.name)

@@ -24,7 +24,8 @@ const (
 	CheckRefuse = "refuse" // the program does not run
 )
 
-// check returns an error for each thing that a program uses and that does not exist. With CheckRefuse the run ends with the first of them.
+// check returns an error for each tool, argument or field that a program uses although it does not exist. With CheckRefuse, the run ends with the
+// first of these errors.
 func (s *Service) check(ctx context.Context, env *environment, compiled *program.Compiled) (mistakes []run.Error, err error) {
 	if len(compiled.Uses) == 0 {
 		return nil, nil
@@ -61,9 +62,9 @@ type Finding struct {
 // checkTime is the maximum duration of a check, waiting included.
 const checkTime = 10 * time.Second
 
-// Check returns the mistakes in a program: the error that would keep a run of the program from beginning, if there is one, and warnings. The caller
-// must be allowed to act for req.User. Nothing is executed or recorded. Personal data in the program is neither hidden nor remembered. Check returns
-// when ctx ends.
+// Check returns the mistakes in a program: warnings, and the error with which a run of the program would end before it begins, if there is one.
+// The caller must be allowed to act for req.User. Nothing is executed or recorded. Personal data in the program is neither hidden nor remembered.
+// Check returns when ctx ends.
 func (s *Service) Check(ctx context.Context, who auth.Identity, req Request) ([]Finding, error) {
 	if err := who.ActFor(req.User); err != nil {
 		return nil, err
@@ -108,14 +109,15 @@ func finding(severity string, e run.Error) Finding {
 var notDefined = startup.Regexp(`^'?([A-Za-z_$][\w$]*)'? is not defined`)
 
 const (
-	maxEnsure     = 3 * time.Second // maximum wait for servers to start, for advice about a called name
+	maxEnsure     = 3 * time.Second // maximum time that advice about an undefined name waits for servers to start
 	maxListed     = 3               // maximum number of tools in an advice
 	maxFunctions  = 10              // maximum number of functions of a server in an advice
 	maxDifference = 6               // maximum difference in length of compared names, in bytes
 )
 
-// advise returns advice from the catalog about an error that a program ended with, or "" if there is none. For an undefined name it names tools with
-// similar names. For a TypeError it describes the mistake in the line of the error, as far as the catalog knows the tools' answers by now.
+// advise returns advice from the catalog about the error with which a program ended, or "" if there is none. For an undefined name, the advice
+// names tools with similar names. For a TypeError, the advice describes the mistake in the line of the error, as far as the catalog already knows
+// the answers of the tools.
 func (s *Service) advise(env *environment, compiled *program.Compiled, e *frame.Error, at program.Position) string {
 	advice := ""
 	if name := notDefined().FindStringSubmatch(e.Message); name != nil && e.Kind == frame.KindRuntime {

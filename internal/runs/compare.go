@@ -25,7 +25,7 @@ type CallPair struct {
 	Second  *CallLine `json:"second,omitempty"`
 }
 
-// maxPaired is the maximum number of calls of a run that can be compared with those of another.
+// maxPaired is the maximum number of calls of a run that Pairs compares.
 const maxPaired = 20_000
 
 // digested is a call with digests in place of its values.

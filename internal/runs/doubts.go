@@ -25,8 +25,8 @@ type Doubt struct {
 	ArgsBytes int             `json:"argsBytes"`
 }
 
-// Doubts lists the writes in doubt that are not settled, the latest doubt first. An empty user is the caller's, or every user for an admin and
-// for a caller who may act for all.
+// Doubts lists the writes in doubt that are not settled, the latest doubt first. An empty f.User means the caller's user; it means every user if
+// the caller is an admin or may act for all users.
 func (s *Service) Doubts(ctx context.Context, who auth.Identity, f journal.DoubtFilter) (all []Doubt, next string, err error) {
 	if f.User == "" && !who.May(auth.Admin) {
 		f.User = who.User
@@ -49,9 +49,9 @@ func (s *Service) Doubts(ctx context.Context, who auth.Identity, f journal.Doubt
 	return all, next, err
 }
 
-// Settle stores what the caller found out about a write in doubt: journal.Done or journal.NotDone. A doubt is settled once; the same verdict again
-// changes nothing. The caller needs the role approver. The error wraps auth.ErrForbidden, journal.ErrNotFound, journal.ErrNoDoubt or
-// journal.ErrSettled, or is an InvalidError.
+// Settle stores what the caller found out about a write in doubt: journal.Done or journal.NotDone. A doubt is settled once. Settling it again with
+// the same verdict changes nothing. The caller needs the role approver. The error wraps auth.ErrForbidden, journal.ErrNotFound, journal.ErrNoDoubt
+// or journal.ErrSettled, or is an InvalidError.
 func (s *Service) Settle(ctx context.Context, who auth.Identity, runID string, call int, verdict journal.Verdict, note string) (journal.Settlement, error) {
 	info, err := s.Find(ctx, who, runID)
 	switch {

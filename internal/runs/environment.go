@@ -37,7 +37,7 @@ type environment struct {
 	given *journal.Input // input of the run; nil if it has none
 	input *input.Reader
 	file  *os.File // file of the input
-	// copied is true if there may be a copy of the input to remove.
+	// copied reports that a copy of the input may exist and has to be removed.
 	copied bool
 }
 
@@ -78,8 +78,8 @@ func (s *Service) open(user, session, runID string) (*environment, error) {
 	return e, nil
 }
 
-// close releases the directories. If the run has ended, and so cannot be resumed, it removes the copy of its input, and its workspace if it has no
-// session.
+// close releases the directories. If the run has ended, it cannot be resumed: then close removes the copy of the run's input and, if the run has
+// no session, the workspace.
 func (e *environment) close(ended bool) {
 	e.workspace.Close()
 	e.skills.Close()
@@ -145,7 +145,7 @@ func (e *environment) read(ctx context.Context, id string) ([]byte, error) {
 	return text, err
 }
 
-// localModule reads a file beside the program. Its personal data is hidden like that of the program.
+// localModule reads a file beside the program. Personal data in the file is hidden in the same way as in the program.
 func (e *environment) localModule(ctx context.Context, id string) ([]byte, error) {
 	text, err := program.LocalFile(e.local, id)
 	if err != nil {

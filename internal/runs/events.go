@@ -113,7 +113,7 @@ func (s *Service) read(ctx context.Context, id string, f *feed) {
 		}
 		events := r.records(page)
 		if !info.Ended.IsZero() {
-			info.Status = "" // The run has ended once its last event is read.
+			info.Status = "" // The last event of the run reports its end.
 		}
 		if f.add(events, info.Status, err); err != nil || r.ended {
 			return
@@ -171,8 +171,8 @@ func (f *feed) since(after int64) (events []Event, before int64, status string, 
 	return f.events[i:len(f.events):len(f.events)], f.before, f.status, f.ended, f.changed, f.err
 }
 
-// Events yields the events of a run with IDs above after, exactly once and in order, several at a time, and between them each new status of the run.
-// The sequence ends after the end of the run, or with an error. If ctx ends, the error is its cause. Nothing is kept for a slow watcher.
+// Events yields the events of a run with IDs above after, exactly once and in order, several at a time. Between them it yields each new status of
+// the run. The sequence ends after the end of the run, or with an error. If ctx ends, the error is its cause. Nothing is kept for a slow watcher.
 func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[[]Event, error] {
 	return func(yield func([]Event, error) bool) {
 		f, leave := s.watch(id)

@@ -32,9 +32,9 @@ type Request struct {
 	Local fs.FS
 	User  string // "local" when empty
 	Task  string // task of the run; may be empty
-	// Principal is the principal whose credential asks for the run.
+	// Principal is the principal that asks for the run.
 	Principal string
-	// Roles are those of the principal, for policy; nil if they are not known.
+	// Roles are the roles of the principal, for policy; nil if they are not known.
 	Roles   []auth.Role
 	Session string // session whose /workspace the run uses; if empty, the run has a temporary workspace
 	Sandbox string // tier that the program runs in; empty for the configured one
@@ -44,9 +44,9 @@ type Request struct {
 	// Written, if not nil, receives the files of the workspace that were written during the run, before the workspace of a run without a session is
 	// removed.
 	Written func([]files.Entry)
-	// Said are texts of the user, such as the task, without Input. Tokens of the session stand for personal data in them.
+	// Said are texts of the user, such as the task; Input is not among them. In these texts, tokens of the session stand for personal data.
 	Said    []string
-	Slot    *run.Slot // slot of a run that has waited for it; may be nil
+	Slot    *run.Slot // slot that the run of a task has got; nil for any other run
 	Observe func(run.Event)
 	// Progress, if not nil, receives what servers report about calls under way, from several goroutines.
 	Progress func(call int, p mcpclient.Progress)
@@ -144,11 +144,12 @@ func (s *Service) prepare(ctx context.Context, id string, env *environment, req 
 type compilation struct {
 	compiled *program.Compiled
 	computed time.Duration
-	mistakes []run.Error // uses of things that do not exist, see Service.check
+	mistakes []run.Error // tools, arguments and fields that the program uses and that do not exist; see Service.check
 	failure  *run.Error  // error with which a run of the program ends before it begins; nil if the program can run
 }
 
-// compile compiles a program and checks it, within the limits of a run. Mistakes of the program are in c; the error has another cause.
+// compile compiles a program and checks it, within the limits of a run. It returns mistakes of the program in c, and errors with any other cause
+// as err.
 func (s *Service) compile(ctx context.Context, env *environment, src program.Source, limits run.Limits) (c compilation, err error) {
 	compiling, stop := context.WithTimeout(ctx, limits.MaxWall)
 	defer stop()
@@ -185,8 +186,8 @@ func over(out *run.Outcome, err error) bool { return err == nil && out.Status !=
 // errComputed is the error of a program whose compilation takes longer than the program may compute.
 var errComputed = errors.New("compiling takes too long")
 
-// Continue executes a program under the id of the request: it returns the outcome of a run that has ended, resumes a run whose
-// process died, and executes a new run for an unknown id.
+// Continue executes a program under the id of the request. If the run with this id has ended, Continue returns its outcome. If the process of the
+// run died, Continue resumes the run. For an unknown id, it executes a new run.
 func (s *Service) Continue(ctx context.Context, req Request) (*run.Outcome, error) {
 	records, err := s.Journal(ctx, req.ID)
 	if errors.Is(err, journal.ErrNotFound) {
@@ -299,8 +300,8 @@ func (s *Service) begin(ctx context.Context, id string, req Request, compiled *p
 	return start, w, nil
 }
 
-// limits returns the limits of the caller, with the timeout of the request if it has one. Requests of tasks have none, and Create refuses a timeout
-// above the caller's.
+// limits returns the limits for the user and the roles of a request. The timeout of the request, if it has one, replaces the timeout in the
+// limits. Requests of tasks have no timeout, and Create refuses a timeout above the limit.
 func (s *Service) limits(req Request) run.Limits {
 	limits := s.opt.Limits
 	if s.opt.LimitsFor != nil {

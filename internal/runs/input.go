@@ -103,8 +103,8 @@ func (e *environment) use(dir *files.Dir, given *journal.Input) error {
 	return err
 }
 
-// takeAgain takes the input of a recorded run again: from in, or from the recorded path in the workspace if in is nil. It must be the input that the
-// run had.
+// takeAgain takes the input of a recorded run again: from in or, if in is nil, from the recorded path in the workspace. It returns an error if
+// this is not the input that the run had.
 func (e *environment) takeAgain(ctx context.Context, recorded *journal.Input, in *Input) error {
 	switch {
 	case recorded == nil && in != nil:
@@ -150,7 +150,7 @@ func (e *environment) resumeInput(recorded *journal.Input) error {
 	return err
 }
 
-// inputs opens the directory of the run's copy.
+// inputs opens the directory for the copy of the run's input.
 func (e *environment) inputs() (*files.Dir, error) {
 	base, err := e.s.opt.Inputs()
 	if err != nil {
@@ -165,7 +165,7 @@ func (e *environment) removeInput() {
 		return
 	}
 	if base, err := e.s.opt.Inputs(); err == nil {
-		base.Remove(e.user, e.runID) // the sweep removes what this leaves
+		base.Remove(e.user, e.runID) // if this fails, SweepWorkspaces removes the copy
 	}
 }
 

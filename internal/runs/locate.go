@@ -16,7 +16,7 @@ import (
 type locator struct {
 	mu       sync.Mutex
 	compiled *program.Compiled // nil while the run has no runner, and afterwards if its journal cannot be read
-	// advise returns better advice than that of the program alone, or "". It may be nil.
+	// advise returns a hint that replaces the hint of program.Compiled.Explain, or "" if it has none. It may be nil.
 	advise func(*program.Compiled, *frame.Error, program.Position) string
 }
 
@@ -59,7 +59,7 @@ func (l *locator) locate(e *frame.Error) *run.Error {
 	}
 	at := l.compiled.Locate(*e)
 	if at.Line == 0 && strings.HasPrefix(e.Message, "output") {
-		at = l.compiled.Result() // the returned value is wrong, not the code that made it
+		at = l.compiled.Result() // the mistake is in the returned value, not in the code that made the value
 	}
 	message, hint := l.compiled.Explain(*e, at)
 	if l.advise != nil {

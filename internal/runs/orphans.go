@@ -11,7 +11,7 @@ import (
 
 const (
 	lookForOrphans = 10 * time.Minute
-	resumable      = time.Hour // time after its start for which a run of a dead process stays, so that its user can resume it
+	resumable      = time.Hour // minimum age at which a run of a dead process is ended; until then, its user can resume it
 )
 
 // WatchOrphans ends the runs of dead processes and removes workspaces of ended runs, every lookForOrphans until ctx ends. Only
@@ -35,7 +35,7 @@ func (s *Service) WatchOrphans(ctx context.Context) {
 	}
 }
 
-// EndOrphans ends runs of dead processes as cancelled: those that began before a time and belong to no unfinished task.
+// EndOrphans ends runs of dead processes as cancelled, if they began before a time and belong to no unfinished task.
 func (s *Service) EndOrphans(ctx context.Context, before time.Time) error {
 	strays, err := stored(s, func(store Store) ([]journal.RunInfo, error) { return store.Strays(ctx) })
 	for _, r := range strays {
@@ -49,8 +49,8 @@ func (s *Service) EndOrphans(ctx context.Context, before time.Time) error {
 	return err
 }
 
-// SweepWorkspaces removes the workspaces of runs without a session and the copies of runs' inputs, if the run has ended or has no record, and nothing
-// has changed in them since the given time. The processes of these runs were killed before they could do so.
+// SweepWorkspaces removes the workspaces of runs without a session and the copies of runs' inputs that killed processes have left. A workspace or
+// copy is removed if its run has ended or has no record, and if nothing in it has changed since the given time.
 func (s *Service) SweepWorkspaces(ctx context.Context, before time.Time) error {
 	store, err := s.opt.Store()
 	if err != nil {

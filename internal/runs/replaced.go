@@ -14,10 +14,10 @@ import (
 	"mcp-code-exec-harness/internal/pii/language"
 )
 
-// Replaced returns r with the replacements in its calls: where tokens in the arguments are replaced, and which parts of a value may end a text in
-// code. If values is set, the values are included, for a caller who may see those of the request's user. Arguments that are too large for a request
-// are read from the run's journal, as the program wrote them. Calls of the tools pii__… have no replacements, because these tools receive the tokens. If
-// values cannot be read, the call contains the error.
+// Replaced returns r with the replacements in its calls. They show where tokens in the arguments are replaced, and which parts of a value may end
+// a text in code. If values is set, they contain the values; the caller must be allowed to see the values of the request's user. Arguments that
+// are too large for a request are read from the run's journal, as the program wrote them. Calls of the tools pii__… have no replacements, because
+// these tools receive the tokens. If values cannot be read, the call contains the error.
 func (s *Service) Replaced(ctx context.Context, r approval.Request, values bool) (approval.Request, error) {
 	r.Calls = slices.Clone(r.Calls)
 	privacy := s.opt.Privacy.In(r.User, cmp.Or(r.Session, r.Run))
@@ -47,7 +47,7 @@ func (s *Service) Replaced(ctx context.Context, r approval.Request, values bool)
 			languages = s.opt.Gate.Languages(tool)
 		}
 		found, err := privacy.Replacements(ctx, args, languages)
-		if err != nil { // The request is shown nevertheless: a denial needs no values, and a missing key must not decide who may approve.
+		if err != nil { // The request is shown without the values: a denial needs no values, and a missing key must not decide who may approve.
 			c.Unread = err.Error()
 		}
 		for _, f := range found {
@@ -70,7 +70,8 @@ func (s *Service) Replaced(ctx context.Context, r approval.Request, values bool)
 	return r, nil
 }
 
-// arguments returns the arguments of a recorded tool call, or what is recorded if the tool is not known.
+// arguments returns the arguments of a recorded tool call. If they cannot be determined, for example because the tool is not known, it returns
+// recorded.
 func (s *Service) arguments(name string, recorded json.RawMessage) json.RawMessage {
 	var in struct {
 		Input      json.RawMessage   `json:"input"`

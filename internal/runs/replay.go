@@ -62,16 +62,17 @@ func (s *Service) Recorded(ctx context.Context, id string) (*run.Outcome, *journ
 
 // Replay configures how a recorded run is executed again.
 type Replay struct {
-	Code    string      // replaces the recorded program, to see where a changed one diverges; empty for the recorded one
+	Code    string      // program to replay in place of the recorded one, to see where it diverges; empty for the recorded one
 	Local   fs.FS       // the files beside Code, as in Request
 	Tier    string      // tier of the sandbox; empty for the recorded one
 	Force   bool        // replay even if another engine recorded the run
 	Roles   []auth.Role // roles of the caller, for policy; nil if unknown
-	Input   *Input      // the file that the run was given; nil if it had none, or one in its session's workspace
+	Input   *Input      // input that the run had; nil if it had none, or if its input was a file of its workspace
 	Observe func(run.Event)
 }
 
-// Replay executes a recorded run again, offline. Every call is answered from the record; a difference leads to an outcome of kind diverged.
+// Replay executes a recorded run again, offline. Every call is answered from the record; a difference ends the replay with an error of kind
+// diverged.
 func (s *Service) Replay(ctx context.Context, records []journal.Record, how Replay) (*run.Outcome, error) {
 	if err := journal.Check(records); err != nil {
 		return nil, fmt.Errorf("read the record: %w", err)
@@ -216,7 +217,7 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 		return err
 	}
 	if err := journal.Check(records); err != nil {
-		return nil // the user of the run's workspace is unknown; the sweep removes it
+		return nil // the run's user is unknown, and so is its workspace; SweepWorkspaces removes the workspace
 	}
 	env, err := s.open(records[0].Start.User, records[0].Start.Session, id)
 	if err != nil {
@@ -227,8 +228,8 @@ func (s *Service) Abandon(ctx context.Context, id string) error {
 	return nil
 }
 
-// home replaces the tier of a recorded run if that tier no longer exists, or is now weaker than what the runs of its user need; why is the reason. A
-// tier that cannot be opened now is kept, because it may be available later.
+// home replaces the tier in the start record of a run, if the tier does not exist any more or is weaker than the runs of the user now need. why is
+// the reason for the replacement. A tier that exists but cannot be opened now is kept, because it may be available later.
 func (s *Service) home(start *journal.Start, roles []auth.Role) (why, err error) {
 	tier, err := s.tierFor(start.User, roles, start.Tier)
 	if _, refused := errors.AsType[InvalidError](err); refused {

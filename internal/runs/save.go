@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/files"
 )
 
-// SaveResult writes data that a run produced into its session's workspace, and returns the path by which later programs find it.
+// SaveResult writes data that a run produced into the workspace of the run's session. It returns the path by which later programs find the data.
 func (s *Service) SaveResult(user, session, runID, name string, data []byte) (string, error) {
 	at := path.Join("results", runID, name)
 	if err := s.saveFile(cmp.Or(user, DefaultUser), session, at, data); err != nil {
@@ -41,8 +41,8 @@ func (s *Service) saveFile(user, session, at string, data []byte) error {
 	return dir.WriteFile(at, data)
 }
 
-// ReadFile returns a file of a session's workspace, as it is, and the number of bytes at its beginning that its owner put there; programs wrote the
-// rest. A file of more than most bytes is an error.
+// ReadFile returns a file of a session's workspace, unchanged. given is the number of bytes at the beginning of the file that the user of the
+// session put there; programs wrote the rest. If the file has more than most bytes, ReadFile returns an error.
 func (s *Service) ReadFile(user, session, at string, most int64) (data []byte, given int64, err error) {
 	dir, err := s.Workspace(user, session)
 	if err != nil {

@@ -11,10 +11,11 @@ import (
 	"mcp-code-exec-harness/internal/telemetry"
 )
 
-// maxChosen is the maximum number of requests that one answer approves. It is limited because each approval stores the hashes of all of them.
+// maxChosen is the maximum number of requests that one answer approves. The number is limited because each approval stores the hashes of all
+// approvals of the answer.
 const maxChosen = 100
 
-// kindCalls is the kind of questions about calls, see approval.Presence.SealQuestion.
+// kindCalls marks a sealed question as one about calls; see approval.Presence.SealQuestion.
 const kindCalls = "calls"
 
 // Seen identifies a request as it was shown to a person.
@@ -23,15 +24,15 @@ type Seen struct {
 	Digest string // approval.Sight.Digest of the request
 }
 
-// batch is what one answer of a security key approves.
+// batch is the sealed content of a question: the requests that one answer of a security key approves.
 type batch struct {
 	approval.Asked
 	Remember bool     `json:"remember"`
 	Requests []string `json:"requests"`
 }
 
-// Ask creates the question that a security key of the caller answers to approve requests, on a page at an origin. The question holds for these
-// requests in their present form, for two minutes and for one answer. Errors are those of Decide.
+// Ask creates a question: a challenge to a security key of the caller, on a page at an origin. The answer approves the chosen requests. The
+// question is valid for these requests in their present form, for two minutes and for one answer. Ask returns the same errors as Decide.
 func (s *Service) Ask(ctx context.Context, who auth.Identity, origin string, chosen []Seen, remember bool) (approval.Question, error) {
 	if err := who.Require(auth.Approver); err != nil {
 		return approval.Question{}, err
@@ -73,7 +74,7 @@ func (s *Service) Ask(ctx context.Context, who auth.Identity, origin string, cho
 	return q, err
 }
 
-// statements returns the hashes of what the approvals of a batch state, and the requests as they were shown.
+// statements returns, for each request of a batch, the hash of the statement that approves the request, and the request as it was shown.
 func (s *Service) statements(ctx context.Context, who auth.Identity, b batch) (all [][]byte, seen []approval.Sight, err error) {
 	for _, id := range b.Requests {
 		r, err := s.Approval(ctx, who, id)
@@ -87,7 +88,7 @@ func (s *Service) statements(ctx context.Context, who auth.Identity, b batch) (a
 	return all, seen, nil
 }
 
-// waiting returns a request as it was before it was decided.
+// waiting returns a request in the form that it had while it was waiting.
 func waiting(r approval.Request) approval.Request {
 	r.Status, r.Remember, r.DecidedAt, r.DecidedBy = approval.Waiting, false, nil, ""
 	return r
@@ -96,11 +97,11 @@ func waiting(r approval.Request) approval.Request {
 // Approved is the result for one request that a security key approves.
 type Approved struct {
 	Request approval.Request
-	Err     error // reason why the request is not approved; nil if it is
+	Err     error // reason why the request is not approved; nil if the request is approved
 }
 
-// Answer approves the requests that a security key was asked about. A request that cannot be approved, because it was decided meanwhile, does not
-// stop the others. The error for an invalid answer wraps approval.ErrAssertion. An answer is accepted once.
+// Answer approves the requests that a question was about. If one request cannot be approved, for example because it was decided meanwhile, Answer
+// still approves the others. The error for an invalid answer wraps approval.ErrAssertion. An answer is accepted once.
 func (s *Service) Answer(ctx context.Context, who auth.Identity, sealed string, a approval.Assertion) (all []Approved, err error) {
 	if err := who.Require(auth.Approver); err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func (s *Service) Answer(ctx context.Context, who auth.Identity, sealed string, 
 	return all, nil
 }
 
-// refusedAnswer records that an answer was refused.
+// refusedAnswer writes an audit event if err says that an answer is invalid. It returns err.
 func (s *Service) refusedAnswer(ctx context.Context, who auth.Identity, err error) error {
 	if errors.Is(err, approval.ErrAssertion) {
 		s.opt.Audit.Audit(ctx, telemetry.Event{

@@ -50,37 +50,42 @@ type Store interface {
 	journal.Store
 	// Run returns the run with an id; the error wraps journal.ErrNotFound.
 	Run(ctx context.Context, id string) (journal.RunInfo, error)
-	// MatchRun returns the run with an id, or the only run whose id begins with prefix. The error wraps journal.ErrNotFound, or names the candidates.
+	// MatchRun returns the run whose id is prefix, or the only run whose id begins with prefix. The error wraps journal.ErrNotFound, or names the
+	// candidates.
 	MatchRun(ctx context.Context, prefix string) (journal.RunInfo, error)
 	// Runs lists runs, newest first; next continues the list and is empty at its end.
 	Runs(ctx context.Context, f journal.Filter) (runs []journal.RunInfo, next string, err error)
-	// ReadPage returns the records of a run with numbers above after, in order: at most limit records, and no further one once they have the given
-	// number of bytes. It returns none after the last record, and none for an unknown run.
+	// ReadPage returns the records of a run with numbers above after, in order. It stops after limit records, or after the record with which the
+	// records reach the given number of bytes. It returns none after the last record, and none for an unknown run.
 	ReadPage(ctx context.Context, run string, after int64, limit, bytes int) ([]journal.Record, error)
-	// Suspend ends this process's work on a run whose journal it writes and has committed: the run waits for the decision on a request, and has no
-	// owner. In the same transaction, the request is put into the outbox for webhook, unless that is empty, and for the callback of its task; it
-	// leaves the outbox when it is decided. If too many runs of its user wait, nothing changes and the error wraps task.ErrQuota.
+	// Suspend makes a run wait for the decision on a request. This process must be the writer of the run's journal, and must have committed it.
+	// Suspend ends the work of this process on the run: the run has no owner afterwards. In the same transaction, the request is put into the
+	// outbox for webhook, unless webhook is empty, and for the callback of the run's task. The request leaves the outbox when it is decided. If
+	// too many runs of the user wait, nothing changes and the error wraps task.ErrQuota.
 	Suspend(ctx context.Context, r approval.Request, webhook string) error
 	// Approvals lists requests, newest first; next continues the list and is empty at its end.
 	Approvals(ctx context.Context, f approval.Filter) (requests []approval.Request, next string, err error)
 	// Approval returns a request, or an error that wraps approval.ErrNotFound.
 	Approval(ctx context.Context, id string) (approval.Request, error)
-	// ApprovalsOf returns the requests of a run, oldest first, after those of its task whose decisions are to be remembered.
+	// ApprovalsOf returns the requests of a run, oldest first. Before them come the requests of the run's task whose decisions are to be
+	// remembered.
 	ApprovalsOf(ctx context.Context, run, task string) ([]approval.Request, error)
-	// Decide stores the decision about a request, once, and makes its task due. The error wraps approval.ErrDecided or approval.ErrNotFound.
+	// Decide stores the decision about a request, once, and makes the task of the request due. The error wraps approval.ErrDecided or
+	// approval.ErrNotFound.
 	Decide(ctx context.Context, id string, status approval.Status, d approval.Decision) (approval.Request, error)
-	// DueRuns lists runs without a task whose requests were decided or have expired at now. next is the time at which another request expires, decided the
-	// time of the last decision; each is zero if there is none.
+	// DueRuns lists runs that belong to no task and whose request was decided or has expired at now. next is the time at which the next request
+	// expires. decided is the time of the last decision. Each is zero if there is none.
 	DueRuns(ctx context.Context, now time.Time, limit int) (runs []string, next, decided time.Time, err error)
 	// Doubts lists the writes in doubt that are not settled, the latest doubt first; next continues the list and is empty at its end.
 	Doubts(ctx context.Context, f journal.DoubtFilter) (doubts []journal.Doubt, next string, err error)
 	// Settlements returns the settlements of calls of a run, by call. It leaves out calls that were never in doubt. A doubt that no one has settled has
 	// the verdict journal.Open.
 	Settlements(ctx context.Context, run string, calls []int) (map[int]journal.Settlement, error)
-	// Settle stores what a person said about a write in doubt, once. If the write already has this verdict, it is kept and changed is false. The
-	// error wraps journal.ErrNoDoubt or journal.ErrSettled.
+	// Settle stores what a person said about a write in doubt, once. If the write already has this verdict, the stored settlement stays as it is
+	// and changed is false. The error wraps journal.ErrNoDoubt or journal.ErrSettled.
 	Settle(ctx context.Context, run string, call int, of journal.Settlement) (now journal.Settlement, changed bool, err error)
-	// Strays lists the unfinished runs whose process is dead and which neither belong to an unfinished task nor are listed by DueRuns, oldest first.
+	// Strays lists unfinished runs whose process is dead, oldest first. It leaves out runs that belong to an unfinished task, and runs that
+	// DueRuns lists.
 	Strays(ctx context.Context) ([]journal.RunInfo, error)
 	// Usage returns the totals of runs, calls and tasks that have ended.
 	Usage(ctx context.Context, q usage.Query) (*usage.Report, error)
@@ -88,8 +93,8 @@ type Store interface {
 
 // Sessions are the sessions that runs may use.
 type Sessions interface {
-	// EnterSession begins the use of a user's session, and creates the session if it is absent. The session is neither deleted nor expires until leave
-	// is called. The caller must call leave once. The error wraps task.ErrNotFound for another user's session.
+	// EnterSession begins the use of a user's session, and creates the session if it is absent. Until leave is called, the session is not deleted
+	// and does not expire. The caller must call leave once. The error wraps task.ErrNotFound for another user's session.
 	EnterSession(ctx context.Context, user, name string) (leave func(), err error)
 }
 
@@ -102,8 +107,8 @@ type Options struct {
 	Inputs    func() (*files.Base, error) // copies of the inputs of runs that have not ended
 	Sessions  func() (Sessions, error)
 
-	// TierFor returns the tier for a caller's run that asked for a tier, or for none (empty). The error is an InvalidError for a tier that is unknown
-	// or weaker than what the caller's runs need. If TierFor is nil, the run gets what it asked for.
+	// TierFor returns the tier for a run of a caller. asked is the tier that the request names; it may be empty. The error is an InvalidError if
+	// this tier is unknown, or weaker than what the caller's runs need. If TierFor is nil, the run gets the tier that the request names.
 	TierFor func(user string, roles []auth.Role, asked string) (string, error)
 
 	Gate    *gate.Gate
@@ -115,7 +120,8 @@ type Options struct {
 	Modules  *program.Cache
 	Prelude  []program.Source // the operator's own runtime functions
 	Packages string           // the node_modules directory that programs may import from, if any
-	// Check configures what happens to a program that uses what its tools do not have: CheckOff, CheckWarn or CheckRefuse; empty is CheckOff.
+	// Check configures what happens to a program that uses a tool, an argument or a field of an answer that does not exist: CheckOff, CheckWarn or
+	// CheckRefuse; empty is CheckOff.
 	Check string
 	// Unavailable, if not nil, returns the names of servers whose tools are not known.
 	Unavailable func() []string
@@ -155,13 +161,13 @@ type Service struct {
 	turns    *run.Turns     // turns in which the programs of all runs compute
 	args     *run.Args      // limits on the arguments of all runs' calls in flight
 	detached *slots.Slots   // slots of runs that have given up their runners
-	decided  chan struct{}  // holds a token when a run may be resumed, or a request expires earlier than known
+	decided  chan struct{}  // holds a token when ResumeDecided has to look for runs to resume
 	feeds    feeds          // feeds of watched runs
 	asked    atomic.Bool    // set when a run begins to wait for an approval
 	holding  sync.Mutex
 	held     map[string]int // number of callers that resume a run themselves, by run; guarded by holding
 
-	wrap func(journal.Writer) journal.Writer // identity, except in tests of crashes
+	wrap func(journal.Writer) journal.Writer // returns its argument, except in tests of crashes
 }
 
 // New creates a service. Close must be called.
@@ -192,10 +198,10 @@ func (s *Service) roles(ctx context.Context, principal string, had []auth.Role) 
 	return s.opt.Roles(ctx, principal, had)
 }
 
-// shareOfAll is the factor between the limit of one user and that of all users.
+// shareOfAll is the factor by which a limit for all users together is higher than the limit for one user.
 const shareOfAll = 50
 
-// Others reports whether a program of a user other than the given one computes, or did lately.
+// Others reports whether a program of a user other than the given one computes, or has computed lately.
 func (s *Service) Others(user string) bool { return s.turns.Others(user) }
 
 // stored calls ask with the store, which opens at its first use.

@@ -65,7 +65,7 @@ func Called(kind, name string, args json.RawMessage) (string, json.RawMessage) {
 
 // calling reads the calls of a journal, record by record.
 type calling struct {
-	now   time.Time // time that the program sees at the current record: of the start, or of the latest answer
+	now   time.Time // time that the program sees at the current record: the time of the start record, or of the latest answer
 	lines map[int]*Call
 	order []*Call
 	open  int // calls without an answer
@@ -83,7 +83,8 @@ func errText(text json.RawMessage) (kind, message string) {
 	return cmp.Or(e.Kind, frame.KindRuntime), e.Message
 }
 
-// place returns the cursor of the page that begins with the record of a call: the number of the record before it, and calling.now.
+// place returns the cursor of the page that begins with the record r of a call. The cursor contains the number of the record before r, and
+// calling.now.
 func (c *calling) place(r journal.Record) string {
 	return fmt.Sprintf("%d-%d", r.Seq-1, c.now.UnixMicro())
 }
@@ -120,8 +121,8 @@ func (c *calling) record(r journal.Record) {
 	}
 }
 
-// Calls returns the calls of a run after a cursor, at most limit, without their values, and the cursor of the next page, which is empty on the last
-// page. The error wraps journal.ErrCursor for a cursor that no page returned.
+// Calls returns the calls of a run after a cursor without their values, at most limit, and the cursor of the next page. On the last page, next is
+// empty. The error wraps journal.ErrCursor for a cursor that no page returned.
 func (s *Service) Calls(ctx context.Context, id, cursor string, limit int) (lines []CallLine, next string, err error) {
 	c, err := s.calls(ctx, id, cursor, limit, func(c *Call) { c.Arguments, c.Result = nil, nil })
 	if err != nil {
@@ -137,8 +138,8 @@ func (s *Service) Calls(ctx context.Context, id, cursor string, limit int) (line
 	return lines, c.next, nil
 }
 
-// Call returns a call of a run. at is CallLine.At of the call; if it is empty, the journal is read from its beginning. The error wraps
-// journal.ErrNotFound if the run has no call of this number, or not at this place, and journal.ErrCursor if at is invalid.
+// Call returns a call of a run. at is CallLine.At of the call; if at is empty, the journal is read from its beginning. The error wraps
+// journal.ErrNotFound if the run has no call of this number, or has it at another place. It wraps journal.ErrCursor if at is invalid.
 func (s *Service) Call(ctx context.Context, id string, n int, at string) (Call, error) {
 	limit := 1
 	if at == "" {
@@ -162,8 +163,8 @@ func (s *Service) Call(ctx context.Context, id string, n int, at string) (Call, 
 // MaxCalls is the maximum number of calls that are read of a run: more than a program can make.
 const MaxCalls = 1 << 20
 
-// calls reads a journal until limit calls have their answers. It calls seen with a call after the record of the call, and again after that of its
-// answer.
+// calls reads a journal until limit calls have their answers. It calls seen with each call twice: after the record of the call, and after the
+// record of its answer.
 func (s *Service) calls(ctx context.Context, id, cursor string, limit int, seen func(*Call)) (*calling, error) {
 	c := &calling{lines: map[int]*Call{}, most: limit}
 	var after int64

@@ -22,8 +22,8 @@ type Lease struct {
 	elem  *list.Element // element of pool.idle; nil while the runner is not idle
 }
 
-// Release ends the use of a runner. clean means that the runner has sent its done frame: it is then reset and kept for the owner's next program,
-// unless it has executed MaxRuns programs. Otherwise it is killed.
+// Release ends the use of a runner. clean means that the runner has sent its done frame. A clean runner is reset and kept for its owner's next
+// program, unless it has executed MaxRuns programs. Any other runner is killed.
 func (l *Lease) Release(clean bool) {
 	p := l.pool
 	p.mu.Lock()

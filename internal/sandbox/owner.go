@@ -15,15 +15,15 @@ type owner struct {
 	fresh     int       // number of waiters that have had no runner before
 	want      int       // number of further runners that the owner needs and may have
 	since     uint64    // sequence number assigned when the owner began to want a runner; if needy owners have equally many runners, the lowest number comes first
-	index     int       // index in the pool's needy; -1 if it is not there
+	index     int       // index in Pool.needy; -1 if the owner is not in it
 }
 
 // waiter is a waiting Acquire or Reacquire. It gets a lease or an error.
 type waiter struct {
 	owner  *owner
-	again  bool          // whether it is a Reacquire
-	waited bool          // whether it had to wait for a runner
-	elem   *list.Element // element of owner.waiting; nil once it was answered
+	again  bool          // whether the call is a Reacquire
+	waited bool          // whether no runner was ready at once
+	elem   *list.Element // element of owner.waiting; nil once the wait has ended
 	answer chan answer   // buffered
 }
 
@@ -65,8 +65,8 @@ func (n *needy) Pop() any {
 	return o
 }
 
-// owner returns the owner of the given name, and creates it if needed. The caller must call update after changing the owner. p.mu must be held, here
-// and below.
+// owner returns the owner of the given name, and creates it if needed. After changing the owner, the caller must call update. p.mu must be held
+// for owner and for the methods below.
 func (p *Pool) owner(name string) *owner {
 	o := p.owners[name]
 	if o == nil {
@@ -76,7 +76,7 @@ func (p *Pool) owner(name string) *owner {
 	return o
 }
 
-// update updates what the pool knows of an owner after the owner has changed.
+// update recomputes, after a change of an owner, how many runners the owner wants, its place in needy, and whether the pool keeps the owner.
 func (p *Pool) update(o *owner) {
 	// A runner that is being reset will be ready before a new one has started.
 	want := max(0, min(o.waiting.Len()-o.resetting, p.opt.PerOwner-o.runners))
@@ -119,5 +119,5 @@ func (p *Pool) answer(w *waiter, a answer) {
 	w.answer <- a
 }
 
-// first returns the waiter of an owner that has waited longest; the owner must have a waiter.
+// first returns the waiter of an owner that has waited longest. There must be one.
 func (o *owner) first() *waiter { return o.waiting.Front().Value.(*waiter) }

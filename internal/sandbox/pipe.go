@@ -159,7 +159,7 @@ func (p *pipe) deliver(r *bufio.Reader) error {
 	}
 }
 
-// StartProcess starts cmd as a runner. It calls start, which sets cmd.Process: process.Start, or the Start of a jail.Launcher.
+// StartProcess starts cmd as a runner. start starts cmd and sets cmd.Process: it is process.Start, or the method Start of a jail.Launcher.
 func StartProcess(cmd *exec.Cmd, start func(*exec.Cmd) error) (Runner, error) {
 	opened, err := process.Open(cmd, start)
 	if err != nil {
@@ -227,8 +227,8 @@ var (
 	ErrMemory = errors.New("the runner used more memory than its process may")
 )
 
-// maxNested is the maximum nesting depth of values in frames. It is more than the guest runtime allows. It is also small enough for a value to fit
-// into the records and answers that contain it, which may be nested 10,000 levels deep.
+// maxNested is the maximum nesting depth of values in frames. It is more than the guest runtime allows. It is also so small that a value fits into
+// the records and answers that contain it: these may be nested 10,000 levels deep.
 const maxNested = 600
 
 // deep reports whether a frame contains a value that is nested more deeply than any value that the guest runtime sends.

@@ -30,11 +30,11 @@ type PoolOptions struct {
 // Counts counts what has happened in a pool since it was created.
 type Counts struct {
 	Claims uint64 // runners lent to programs
-	Waits  uint64 // Acquires that found no runner ready, refused ones included
-	Cold   uint64 // waits that got a runner which was started meanwhile
+	Waits  uint64 // Acquires that found no runner ready, including those that were refused
+	Cold   uint64 // waits that ended with a runner that had executed no program yet
 	Starts uint64 // runners started
 	Failed uint64 // starts that failed
-	Deaths uint64 // runners that ended while they were idle, or did not end their program cleanly
+	Deaths uint64 // runners that ended while they were idle, or that did not end their program cleanly
 }
 
 const (
@@ -56,11 +56,11 @@ func DefaultSize() int {
 
 // Pool keeps runners warm and shares them between owners. All methods are safe for concurrent use.
 //
-// A runner belongs to one owner from its first program on and is never given to another: when the pool is full, a runner of another owner is killed
-// and replaced. Each owner has a queue and at most PerOwner runners. A new runner goes to the owner that has the fewest runners among those that want
-// one. Starting a runner costs as much as ten programs or more. So at most Starts runners start at once, a waiter takes the first runner of its owner
-// that becomes ready, and an owner keeps a runner for a turn of several programs before it has to give it up. The time of an operation grows at most
-// with the logarithm of the number of owners.
+// A runner belongs to one owner from its first program on, and no other owner ever gets it. In a full pool, a runner of one owner is killed to
+// make room for a new runner of another owner. Each owner has a queue and at most PerOwner runners. A new runner goes to the owner that has the
+// fewest runners among those that want one. Starting a runner costs as much as ten programs or more. So at most Starts runners start at once, a
+// waiter takes the first runner of its owner that becomes ready, and an owner keeps a runner for a turn of several programs before it has to give
+// it up. The time of an operation grows at most with the logarithm of the number of owners.
 type Pool struct {
 	sandbox Sandbox
 	opt     PoolOptions
@@ -89,7 +89,7 @@ const (
 	// turnTime.
 	turnRuns = 16
 	turnTime = 250 * time.Millisecond
-	// pause is the minimum idle time of a runner before its turn ends early. The owner's next program may come within this time.
+	// pause is the idle time after which the turn of a runner ends early. Until then, the owner's next program may come.
 	pause = 20 * time.Millisecond
 	// coldAfter is the minimum idle time of a runner before it is killed for an owner that is not poorer than the owner of the runner; see
 	// Pool.poorer.
@@ -149,14 +149,14 @@ func (p *Pool) Counts() Counts {
 	return p.counts
 }
 
-// Acquire returns a runner that is ready for a program of the owner. It waits until there is one. Every lease must be released. The error is that of
-// starting a runner, the cause of ctx, or wraps ErrPoolClosed, ErrPoolFull, ErrPoolBusy, ErrPoolInUse or ErrOwnerFull.
+// Acquire returns a runner that is ready for a program of the owner. It waits until there is one. Every lease must be released. The error is the
+// error of a failed start, wraps the cause of ctx, or wraps ErrPoolClosed, ErrPoolFull, ErrPoolBusy, ErrPoolInUse or ErrOwnerFull.
 func (p *Pool) Acquire(ctx context.Context, name string) (*Lease, error) {
 	return p.acquire(ctx, name, false)
 }
 
-// Reacquire does the same as Acquire for a program that had a runner before and gave it up. It waits behind earlier waiters of its owner, but the
-// limits of waiters do not count it and never refuse it.
+// Reacquire does the same as Acquire for a program that had a runner before and gave it up. It waits behind earlier waiters of its owner.
+// MaxWaiting and MaxOwnerWaiting do not count it and never refuse it.
 func (p *Pool) Reacquire(ctx context.Context, name string) (*Lease, error) {
 	return p.acquire(ctx, name, true)
 }
@@ -239,7 +239,7 @@ func (p *Pool) hasRoom(o *owner) bool {
 	return o.waiting.Len() <= o.resetting+o.want && p.wanted <= p.starting+p.opt.Size-p.count+p.idle.Len()
 }
 
-// leave ends a wait whose context has ended. A runner that came at the same moment goes to the next waiter.
+// leave ends a wait whose context has ended. If the waiter got a runner at the same moment, the runner goes to the owner's next waiter.
 func (p *Pool) leave(w *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -261,15 +261,15 @@ func (p *Pool) drop(w *waiter) {
 	p.update(w.owner)
 }
 
-// lend counts a program of a runner, whose lease must be released. The caller of lend, and of the methods between lend and kill except expire, holds
-// p.mu.
+// lend counts a program that gets the runner of a lease. The lease must be released. p.mu must be held for lend and for the methods from here to
+// kill, except expire.
 func (p *Pool) lend(l *Lease) {
 	l.runs++
 	p.counts.Claims++
 	p.wg.Add(1)
 }
 
-// dispatch gives unbound runners to needy owners and starts as many more as are needed.
+// dispatch gives unbound runners to needy owners, and starts as many further runners as are needed.
 func (p *Pool) dispatch() {
 	if p.closed {
 		return
@@ -366,7 +366,7 @@ func (p *Pool) yields(l *Lease) bool {
 	return p.count >= p.opt.Size && p.starting < min(p.wanted, p.opt.Starts) && p.poorer(l.owner) && l.turnOver(time.Now())
 }
 
-// poorer reports whether the neediest owner is not o, and has no runner or would still not have more runners than o if o gave it one.
+// poorer reports whether the neediest owner is poorer than o: it is not o, and has no runner or at least two runners fewer than o.
 func (p *Pool) poorer(o *owner) bool {
 	first := p.needy[0]
 	return first != o && (first.runners == 0 || o.runners > first.runners+1)
@@ -393,7 +393,7 @@ func (p *Pool) evictable() time.Time {
 	return l.since.Add(pause)
 }
 
-// schedule makes expire run when it next has something to do.
+// schedule sets the timer to the time at which expire next has a runner to kill.
 func (p *Pool) schedule() {
 	if p.idle.Len() == 0 {
 		p.timer.Stop()
@@ -408,7 +408,8 @@ func (p *Pool) schedule() {
 	p.timer.Reset(time.Until(next))
 }
 
-// expire kills runners that have been idle for too long, and calls dispatch, which kills others that may be killed for needy owners now.
+// expire kills runners that have been idle for too long. Then it calls dispatch, which kills further idle runners if needy owners may now get
+// their places.
 func (p *Pool) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -422,7 +423,8 @@ func (p *Pool) expire() {
 	p.dispatch()
 }
 
-// take removes an idle runner, the first or the last one of its owner, from the idle runners.
+// take removes an idle runner from the idle runners of the pool and of its owner. i is the index of the first or of the last idle runner of the
+// owner.
 func (p *Pool) take(o *owner, i int) *Lease {
 	l := o.idle[i]
 	if i == 0 {
@@ -435,7 +437,7 @@ func (p *Pool) take(o *owner, i int) *Lease {
 	return l
 }
 
-// kill ends a runner that is not among the idle ones, and gives up its place. Close waits until it has ended.
+// kill ends a runner that is not among the idle ones, and frees its place in the pool. Close waits until the runner has ended.
 func (p *Pool) kill(l *Lease) {
 	p.count--
 	if l.owner != nil {
@@ -466,7 +468,7 @@ func (p *Pool) Pids() []int {
 	return pids
 }
 
-// Close kills idle runners and waits until all runners have ended; busy ones must be released for that.
+// Close kills idle runners and waits until all runners have ended. So every busy runner must be released.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true

@@ -16,7 +16,7 @@ import (
 // service is the name of the service that the entries in the keyring belong to.
 const service = "harness"
 
-// keyringTimeout is the time limit of a request to the keyring, including the time in which the user is asked to unlock it.
+// keyringTimeout is the time limit of a request to the keyring. It includes the time that the user takes to unlock the keyring.
 const keyringTimeout = 30 * time.Second
 
 // System returns the keyring of the system: Keychain, Credential Manager or, over D-Bus, the Secret Service. It returns nil if there is no keyring.

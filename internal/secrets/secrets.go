@@ -48,7 +48,7 @@ func (e *entry) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*plain)(e))
 }
 
-// ElsewhereError reports a secret that belongs to another configuration file than the one that refers to it.
+// ElsewhereError reports that the configuration file that refers to a secret is not the file that the secret belongs to.
 type ElsewhereError struct{ Name, For string }
 
 func (e *ElsewhereError) Error() string {

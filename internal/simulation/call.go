@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// call is a recorded call in the form that policy decides on.
+// call is a recorded call as a policy.Call, which policy can decide.
 type call struct {
 	policy.Call
 	run   string
@@ -22,7 +22,7 @@ type call struct {
 	began time.Time // beginning of the run
 }
 
-// callOf returns a call in the form that policy decides on, without tokens and roles.
+// callOf returns a call of a tool as a policy.Call, without tokens and roles.
 func callOf(tool *catalog.Tool, user string, args json.RawMessage) policy.Call {
 	t := tool.Annotations
 	return policy.Call{
@@ -38,7 +38,7 @@ func IsToken(text string) bool {
 	return len(tokens) == 1 && tokens[0].Text == text
 }
 
-// tokensOf returns tokens in the form that policy decides on, without duplicates. origins maps the key of a token to its origins.
+// tokensOf converts tokens to policy.Tokens, without duplicates. origins maps the key of a token to the token's origins.
 func tokensOf(mentions []pii.Mention, origins map[string][]string) (tokens []policy.Token) {
 	seen := map[string]bool{}
 	for _, m := range mentions {
@@ -50,7 +50,8 @@ func tokensOf(mentions []pii.Mention, origins map[string][]string) (tokens []pol
 	return tokens
 }
 
-// recorded returns a recorded host call in the form that policy decides on. ok is false for a call that policy does not decide on.
+// recorded converts a recorded host call to a policy.Call. known reports whether the tool of the call is known. ok is false for a call on which
+// policy makes no decision.
 func recorded(c *catalog.Catalog, user string, r *journal.Call) (of policy.Call, known, ok bool) {
 	switch frame.Kind(r.Kind) {
 	case frame.PII:

@@ -30,14 +30,14 @@ type Changes struct {
 	Changes []Change     `json:"changes" doc:"The calls, the newest run first."`
 }
 
-// Kind is the number of calls that the two policies decide with a given pair of decisions.
+// Kind counts the calls for which the first policy of Simulate decides From, and the second policy decides To.
 type Kind struct {
 	From  policy.Action `json:"from" enum:"allow,ask,deny"`
 	To    policy.Action `json:"to" enum:"allow,ask,deny"`
 	Calls int           `json:"calls"`
 }
 
-// ToolChange is a Kind for the calls of one tool.
+// ToolChange counts the calls of one tool in the same way as Kind.
 type ToolChange struct {
 	Tool string `json:"tool"`
 	Kind

@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// reading reads the calls of runs.
+// reading is one pass over the calls of recorded runs.
 type reading struct {
 	*Source
 	looked   Looked
@@ -65,7 +65,7 @@ func (s *Source) read(ctx context.Context, visit func(*call)) (Looked, error) {
 	return r.looked, nil
 }
 
-// begin returns the session of a run, prepared for the records of the run.
+// begin returns the session of a run. It first prepares the session for the records of the run.
 func (r *reading) begin(ctx context.Context, info journal.RunInfo, records []journal.Record) (*session, error) {
 	of := sessionOf(info)
 	s := r.sessions[of]

@@ -80,7 +80,8 @@ func (l *Looked) miss(u Unread) {
 // errNoRuns reports Bounds that allow no run.
 var errNoRuns = errors.New("no runs are asked for")
 
-// list returns the runs to read, newest first. all reports that these are all runs that the caller may see, so that no earlier run can be an origin.
+// list returns the runs to read, newest first. all reports that no older run of the same users and sessions is left out, so that no such run can
+// be the origin of a value.
 func (s *Source) list(ctx context.Context, looked *Looked) (infos []journal.RunInfo, all bool, err error) {
 	if s.Bounds.Runs < 1 {
 		return nil, false, errNoRuns

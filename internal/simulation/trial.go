@@ -25,7 +25,7 @@ type Trial struct {
 	// Roles are the roles of the caller; nil if they are not known.
 	Roles   []auth.Role
 	Sandbox string // tier of the calling program; empty if it is not known
-	Tokens  []Said // tokens with their origins; they count as tokens in the arguments even if Args does not contain them
+	Tokens  []Said // tokens with their origins; policy treats them as tokens of the arguments even if Args does not contain them
 	Values  []Said // origins of strings and numbers in the arguments
 	// Claims are annotations that replace those in the catalog; a nil field keeps the annotation of the catalog.
 	Claims catalog.Annotations
@@ -50,7 +50,7 @@ type Tested struct {
 	Verdict      policy.Verdict            `json:"verdict"`
 	Judgements   []policy.Verdict          `json:"judgements" doc:"Of the call itself, and of each origin of each token. The strictest is the verdict."`
 	Limits       map[string]string         `json:"limits" doc:"Limits of runs that rules lower for the caller."`
-	Rules        []int                     `json:"-"` // numbers of the rules that lower Limits
+	Rules        []int                     `json:"-"` // numbers of the rules that lower the limits in Limits
 	Warnings     []string                  `json:"warnings,omitempty" doc:"What is probably not meant in the rule that decides."`
 }
 

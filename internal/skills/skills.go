@@ -44,7 +44,7 @@ type Skill struct {
 	Name         string            `json:"name"` // path inside /skills without extension: "sales_summary", "crm/dedupe"
 	Path         string            `json:"path"` // "/skills/sales_summary.js", "/skills/pdf"
 	Kind         string            `json:"kind"`
-	Title        string            `json:"title,omitempty"` // field Skill: of the header, if it is not the name
+	Title        string            `json:"title,omitempty"` // value of the header's field Skill, if it differs from the last part of Name
 	Description  string            `json:"description"`
 	Version      string            `json:"version,omitempty"`
 	License      string            `json:"license,omitempty"`

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Computing limits the processor time that the host spends on requests of users that only read, such as searches. Each owner has one read at a time,
-// and all reads together use half of the processors. While other owners are active, an owner has to wait after a read for as long as the read took.
-// The methods are safe for concurrent use; a nil Computing limits nothing.
+// Computing limits the processor time that the host spends on read-only requests of users, such as searches. Each owner has one read at a time,
+// and all reads together use half of the processors. While other owners are active, an owner has to wait after a read for as long as the read
+// took. The methods are safe for concurrent use; a nil Computing limits nothing.
 type Computing struct {
 	slots  *Slots
 	others func(owner string) bool

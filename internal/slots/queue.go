@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Queue orders waiting places. The owner that holds the least comes first. Owners that hold equally much take turns or, with Earliest, the
-// owner with the earliest place comes first. A Queue is not safe for concurrent use. The zero value does not limit what one owner may
-// hold.
+// Queue orders waiting places. The owner that holds the least comes first. Among owners that hold equally much, the owner whose last turn is the
+// longest ago comes first or, with Earliest, the owner with the earliest place. A Queue is not safe for concurrent use. The zero value does not
+// limit what one owner may hold.
 type Queue struct {
 	Each     int           // maximum size that one owner may hold; 0 means no limit
 	Alone    time.Duration // an owner may hold more than Each if no other owner got a place for this long; 0 means never
@@ -19,7 +19,7 @@ type Queue struct {
 	taken    int       // number of places given to owners that waited
 	waits    int       // number of calls of Wait so far
 	last     string    // owner that got the last place
-	since    time.Time // time since which no owner but last got a place
+	since    time.Time // time since which every place went to the owner in last
 }
 
 // Place is a share of a resource that one owner holds or waits for. Its size is the number of slots.
@@ -39,7 +39,7 @@ type owner struct {
 	name    string
 	has     int
 	turn    int      // twice the value of Queue.taken when the owner got its last place; owners with a lower turn come first
-	waiting []*Place // waiting places, the one that waited longest first
+	waiting []*Place // waiting places, in the order of Since
 	index   int      // index in Queue.ready; -1 if the owner is not in it
 }
 
@@ -110,7 +110,7 @@ func (q *Queue) Take(p *Place) {
 			q.since = time.Now()
 		}
 		if q.last = p.owner.name; before != nil {
-			q.update(before) // this owner may no longer hold more than Each
+			q.update(before) // the owner before is not alone any more, so Each limits it
 		}
 	}
 	p.Grant()
@@ -122,7 +122,8 @@ func (q *Queue) Return(p *Place) {
 	q.update(p.owner)
 }
 
-// More returns how much more the owner of p holds than the owner of than; same reports whether they are the same owner.
+// More compares the owners of p and than. more is the size that the owner of p holds minus the size that the owner of than holds. same reports
+// whether both are the same owner.
 func (p *Place) More(than *Place) (more int, same bool) {
 	return p.owner.has - than.owner.has, p.owner == than.owner
 }

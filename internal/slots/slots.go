@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Limits are the maximum numbers of slots held, and of waiters, for all owners and for each one.
+// Limits are the maximum numbers of held slots and of waiters, for all owners together and for each owner.
 type Limits struct {
 	All, Each            int
 	Alone                time.Duration // an owner may hold more than Each if no other owner acquired a slot for this long; 0 means never
@@ -55,7 +55,7 @@ func (s *Slots) Acquire(ctx context.Context, owner string, n int) (release func(
 	return w.release, nil
 }
 
-// TryAcquire is Acquire without waiting; release is nil if it would have to wait.
+// TryAcquire does the same as Acquire, but does not wait. release is nil if Acquire would wait or fail.
 func (s *Slots) TryAcquire(owner string, n int) (release func()) {
 	w := s.waiter(n)
 	if s.wait(owner, w) != nil || s.leave(w) {

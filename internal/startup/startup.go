@@ -33,8 +33,8 @@ func OneClient() {
 	}
 }
 
-// Regexp returns a function that compiles a regular expression when it is first called, for package variables. The function panics if the
-// expression is invalid.
+// Regexp returns a function for a package variable: its first call compiles the regular expression, and all calls return the result. The function
+// panics if the expression is invalid.
 func Regexp(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }

@@ -39,7 +39,8 @@ func (s *Service) ended(t Task, events []Event) {
 	}
 }
 
-// Cancel ends a task, or, if it is in work, requests its end, and returns the task as it is afterwards. The error wraps ErrEnded or ErrNotFound.
+// Cancel ends a task that is not in work. If the task is in work, Cancel requests its end. Cancel returns the task as it is afterwards. The error
+// wraps ErrEnded or ErrNotFound.
 func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 	t, err := s.opt.Store.Task(ctx, id)
 	if err != nil {
@@ -58,7 +59,7 @@ func (s *Service) Cancel(ctx context.Context, id string) (Task, error) {
 		return t, err
 	case !t.Status.Ended():
 		s.stop(id)
-	case t.EndedAt.Equal(now): // this call has ended the task, and not its worker
+	case t.EndedAt.Equal(now): // this call ended the task; its worker did not
 		s.ended(t, nil)
 	}
 	return t, nil

@@ -42,8 +42,8 @@ type Request struct {
 	// IdempotencyKey makes a repeated request return the task of the first one; BodyHash identifies the request.
 	IdempotencyKey string
 	BodyHash       string
-	// CacheFor lets the task reuse the answer of an equal task of the user that is not older than this. A task that names a session is never equal to
-	// another.
+	// CacheFor is the maximum age of an answer that the task may reuse: the answer of an equal task of the same user; 0 means none. A task that names
+	// a session is never equal to another.
 	CacheFor time.Duration
 	// Own reserves the task for this process, which works it with Do.
 	Own      bool

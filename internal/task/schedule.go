@@ -149,12 +149,12 @@ func (s *Service) fireSchedules(ctx context.Context) {
 
 const (
 	lookForSchedules = time.Minute // interval of looking for schedules that other processes added
-	postponeMost     = time.Hour   // longest pause before a schedule that cannot be fired is tried again; the first is lookForSchedules, then it doubles
+	postponeMost     = time.Hour   // longest pause between tries to fire a schedule; the first is lookForSchedules, each further one twice as long
 	scheduleBatch    = 100         // maximum number of schedules that are fired after one look
 )
 
-// fireOrPostpone calls fire, and postpones a schedule that cannot be fired, so that it does not stay before the schedules of others. An error means
-// that the schedule was not postponed.
+// fireOrPostpone calls fire. If the schedule cannot be fired, fireOrPostpone postpones it, so that the schedules of other users get their turn. An
+// error means that the schedule was not postponed.
 func (s *Service) fireOrPostpone(ctx context.Context, sched Schedule) (next time.Time, err error) {
 	if err = sched.Damaged; err == nil {
 		next, err = s.fire(ctx, sched)

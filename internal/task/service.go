@@ -85,7 +85,7 @@ type Options struct {
 	Workers int
 	// Begun, if not nil, is called when Work holds the lock on the store's queue.
 	Begun func()
-	// Allow reports whether a principal's schedule may make a task now, or else the time to wait before the next try; nil allows all.
+	// Allow reports whether a principal's schedule may make a task now. If not, after is the time to wait before the next try. Nil allows all.
 	Allow func(principal string) (after time.Duration, ok bool)
 	// Grace is the time for which tasks may continue after Work's context has ended, before they are handed over.
 	Grace    time.Duration
@@ -108,7 +108,7 @@ type Service struct {
 
 	working   atomic.Bool
 	following atomic.Int32 // number of watchers that follow tasks of other processes
-	doing     sync.Map     // ids of tasks that Do works: a second claim would take the task from the first call
+	doing     sync.Map     // ids of tasks in calls of Do; a second call for a task is refused, because its claim would end the first call's claim
 
 	mu       sync.Mutex
 	running  map[string]context.CancelCauseFunc // the tasks that this process works, by id
@@ -203,7 +203,7 @@ func (s *Service) event(kind string, data any) Event {
 	return Event{Type: kind, Time: s.opt.Now(), Data: encoded}
 }
 
-// answerAgain copies the answer of an equal task that ended after since, if there is one, into a new task.
+// answerAgain looks for an equal task that has succeeded after since. If there is one, answerAgain copies its answer into the new task n.
 func (s *Service) answerAgain(ctx context.Context, n *New, since time.Time) {
 	t := n.Task
 	earlier, err := s.opt.Store.Cached(ctx, t.UserID, t.CacheKey, since)

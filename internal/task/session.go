@@ -137,7 +137,7 @@ func (s *Service) forget(ctx context.Context, session Session, expired time.Time
 
 // expire deletes expired sessions.
 func (s *Service) expire(ctx context.Context) {
-	var left []Session // sessions that could not be deleted now, which must not keep others waiting
+	var left []Session // sessions that could not be deleted; the next list leaves them out, so that other sessions get their turn
 	for more := true; more && ctx.Err() == nil; {
 		now := s.opt.Now()
 		sessions, err := s.opt.Store.ExpiredSessions(ctx, now, left, expireBatch)
@@ -148,7 +148,7 @@ func (s *Service) expire(ctx context.Context) {
 				continue
 			}
 			left = append(left, session)
-			if !errors.Is(failed, ErrBusy) && !errors.Is(failed, ErrNotFound) { // else the session was used again just now, or deleted by its user
+			if !errors.Is(failed, ErrBusy) && !errors.Is(failed, ErrNotFound) { // ErrBusy: used again; ErrNotFound: deleted meanwhile
 				err = errors.Join(err, failed)
 			}
 		}

@@ -25,10 +25,11 @@ type Store interface {
 	// EnterSession notes that a run without a task uses a user's session; ErrNotFound if the session does not exist or has expired at now. The
 	// session is neither closed nor expires until leave is called. leave must be called once, and notes the time of use again.
 	EnterSession(ctx context.Context, user, id string, now time.Time) (leave func(ctx context.Context, now time.Time) error, err error)
-	// CloseSession marks a session for deletion: from then on readers do not see it, it takes no task and no run, and ExpiredSessions lists it until
-	// it is deleted. While a task of the session has not ended or a run in it is under way, nothing changes and the error is ErrBusy; also if the
-	// session is open and does not expire by expired, unless that is zero. ErrNotFound if the session does not exist, or began at another time than
-	// session.CreatedAt, unless that is zero, or is being deleted by another process. A process may call CloseSession again.
+	// CloseSession marks a session for deletion: from then on readers do not see the session, it takes no task and no run, and ExpiredSessions lists
+	// it until it is deleted. If a task of the session has not ended or a run in it is under way, nothing changes and the error is ErrBusy. The same
+	// holds if expired is not zero and the session is open and does not expire by that time. The error is ErrNotFound if the session does not exist,
+	// if another process is deleting it, or if session.CreatedAt is not zero and the session began at another time. A process may call CloseSession
+	// again.
 	CloseSession(ctx context.Context, session Session, expired time.Time) error
 	// AbandonSession lets another process delete a session that this one has closed and cannot delete.
 	AbandonSession(ctx context.Context, user, id string) error
@@ -41,24 +42,25 @@ type Store interface {
 	// CreateTask adds a queued task with its first events, in one transaction with the other parts of New. If the idempotency key names an earlier
 	// task, that task is returned and created is false; ErrIdempotency if the earlier request had another body, ErrQuota if the user has too much.
 	CreateTask(ctx context.Context, n New) (t Task, created bool, err error)
-	// History returns ended tasks of a task's session that were created before it, oldest first: the latest ones, at most limit, and fewer if they
-	// are large.
+	// History returns the ended tasks that were created before the given task in its session, oldest first. If there are more than limit, or if they
+	// are large, it returns only the latest of them.
 	History(ctx context.Context, id string, limit int) ([]Past, error)
 	// Events returns stored events of a task after an id, in order, at most limit.
 	Events(ctx context.Context, id string, after int64, limit int) ([]Event, error)
 	// Cached returns the newest succeeded task of a user with this cache key that ended after since, or ErrNotFound.
 	Cached(ctx context.Context, user, key string, since time.Time) (Task, error)
 
-	// ClaimNext claims a waiting task that is due at now. Users take turns: it takes the next user by name after the given one, leaving out those in
-	// except. If no task is due, the returned task has no ID, and next is the time at which one is due, or zero if there is none.
+	// ClaimNext claims a waiting task that is due at now. Users take turns in the order of their names, beginning with the first name after the given
+	// one; the users in except are left out. If no task is due, the returned task has no ID, and next is the time at which one is due, or zero if
+	// there is none.
 	ClaimNext(ctx context.Context, after string, except []string, now time.Time) (t Task, next time.Time, err error)
 	// Claim makes this process the owner of a task and sets the task running. ErrEnded if it has ended, ErrNotOwner if a live process owns it,
 	// ErrBusy if a live process works another task of its session. A task whose cancellation was requested is claimed too.
 	Claim(ctx context.Context, id string, now time.Time) (Task, error)
 	// Release gives up a claimed task, which waits to be claimed again at due or later. ErrNotOwner as for Commit.
 	Release(ctx context.Context, id string, fence int64, due time.Time) error
-	// Wait releases a task that waits for an approval request: it is due when the request is decided, at the latest at due. ErrNotOwner as for
-	// Commit.
+	// Wait releases a task that waits for an approval request. The task is due when the request is decided, or at the time due if that comes first.
+	// ErrNotOwner as for Commit.
 	Wait(ctx context.Context, id string, fence int64, request string, due time.Time) error
 	// Recover makes the tasks of dead processes wait again.
 	Recover(ctx context.Context) error
@@ -67,16 +69,17 @@ type Store interface {
 	// Commit applies a change to a task in one transaction; ErrNotOwner unless this process owns the task by the claim with this fence. It numbers
 	// steps and events, and returns the added events with their ids. A task that has ended takes no change: ErrEnded.
 	Commit(ctx context.Context, id string, fence int64, c Change) ([]Event, error)
-	// RequestCancel notes that a task is to end; a task that is not in work is cancelled at once with the given change. It returns the task as it is
-	// afterwards. ErrEnded if it has ended.
+	// RequestCancel notes that a task is to end. If the task is not in work, RequestCancel cancels it at once with the given change. It returns the
+	// task as it is afterwards. ErrEnded if it has ended.
 	RequestCancel(ctx context.Context, id string, c Change) (Task, error)
 	// CancelRequests lists the unfinished tasks of this process whose cancellation was requested.
 	CancelRequests(ctx context.Context) ([]string, error)
 
 	// TakeWebhooks returns due webhooks, and does not return them again before q.Until. next is the time at which others are due, or zero if there
-	// are none. Webhooks of requests for approvals are deleted when the request is decided.
+	// are none. A webhook about a request for an approval is deleted when the request is decided.
 	TakeWebhooks(ctx context.Context, q WebhookQuery) (hooks []Webhook, next time.Time, err error)
-	// SettleWebhook deletes a webhook that was delivered or given up (next is zero), or notes a failed try and the time of the next one.
+	// SettleWebhook records the result of a delivery. If next is zero, the webhook is deleted: it was delivered, or given up. If next is not zero, a
+	// try failed, and next is the time of the next try.
 	SettleWebhook(ctx context.Context, id string, next time.Time) error
 	// Approval returns a request for an approval; the error wraps approval.ErrNotFound.
 	Approval(ctx context.Context, id string) (approval.Request, error)
@@ -88,7 +91,7 @@ type Store interface {
 	// Next and Damaged.
 	DueSchedules(ctx context.Context, now time.Time, limit int) (due []Schedule, next time.Time, err error)
 	DeleteSchedule(ctx context.Context, id string) error
-	// MoveSchedule replaces a planned instant of a schedule, and creates no task.
+	// MoveSchedule replaces the planned instant of a schedule by next, without creating a task.
 	MoveSchedule(ctx context.Context, id string, planned, next time.Time) error
 	// Fire creates the task of a schedule's planned instant and moves the schedule on, in one transaction; a zero next deletes the
 	// schedule. A planned instant fires once: created is false for later callers.
@@ -101,17 +104,18 @@ type Store interface {
 	QueueWorker(ctx context.Context) (name string, err error)
 }
 
-// Bus carries events to the processes that follow a task which another process works, and wakes those that work the queue. Its methods are safe for
-// concurrent use.
+// Bus carries the events of a task from the process that works the task to the processes that follow it. It also wakes the processes that work the
+// queue. Its methods are safe for concurrent use.
 type Bus interface {
 	// Wake tells the other processes that work the queue that a task may be due. It does not wait for them.
 	Wake()
-	// Woken calls f after each Wake of another process, until ctx ends. It may miss some. Where only one process works the queue, it calls f never.
+	// Woken calls f after each Wake of another process, until ctx ends. It may miss some. If only one process can work the queue, Woken never calls
+	// f.
 	Woken(ctx context.Context, f func()) error
-	// Publish passes on events of a task: an event without an ID as a whole, and of a stored event only its ID. An empty list means that the store has
-	// new events. Publish does not wait for followers, and a follower may miss pieces of answers.
+	// Publish passes events of a task to other processes. It passes an event without an ID as a whole, and only the ID of a stored event. An empty
+	// list means that the store has new events. Publish does not wait for followers, and a follower may miss pieces of answers.
 	Publish(task string, events []Event)
-	// Follow calls pass with the events that other processes publish of a task, in their order, until ctx ends. An event without a type means that
+	// Follow calls pass with the events of a task that other processes publish, in their order, until ctx ends. An event without a type means that
 	// the store has new events, up to its ID if that is above 0.
 	Follow(ctx context.Context, task string, pass func([]Event)) error
 }
@@ -136,8 +140,8 @@ type New struct {
 	Task    Task
 	Events  []Event
 	Webhook *Webhook // webhook about the end; may be nil
-	// Session is created with the task if it does not exist. If it exists, it must have the same user (else ErrNotFound, as for a missing session),
-	// and its use is noted. Its expiry is set from this field.
+	// Session is created with the task if the user has no session with this id. If there is one, its time of use and its expiry are set from this
+	// field. ErrNotFound if the session is being deleted.
 	Session Session
 	// Own reserves the task for this process, which claims it by its id: ClaimNext does not return it while the process lives.
 	Own bool
@@ -161,7 +165,7 @@ type Filter struct {
 	UserID    string
 	SessionID string
 	Status    Status
-	Search    string // words that a task must all have; a word that ends with * stands for words with this beginning
+	Search    string // words that a task must contain, all of them; a word that ends with * is a prefix
 	Limit     int    // default 50, at most 1000
 	Cursor    string
 }

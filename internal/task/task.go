@@ -43,7 +43,7 @@ type Task struct {
 	Runs      []string        `json:"runs"` // run ids, in order
 	Usage     Usage           `json:"usage"`
 	Budget    Budget          `json:"budget,omitzero"`
-	Cached    bool            `json:"cached,omitempty"` // whether the answer is that of an equal task, allowed by cacheSeconds
+	Cached    bool            `json:"cached,omitempty"` // whether the answer was copied from an equal task (cacheSeconds)
 	CreatedAt time.Time       `json:"createdAt"`
 	RunAt     *time.Time      `json:"runAt,omitempty"` // earliest start
 	StartedAt *time.Time      `json:"startedAt,omitempty"`
@@ -156,7 +156,7 @@ type Step struct {
 // Ask records that a request to the model is about to be sent. If no Turn or Unanswered follows, the request was interrupted when its process died.
 type Ask struct {
 	Turn  int `json:"turn"`            // number of the turn, from 1; turns that were cut off count too
-	Input int `json:"input,omitempty"` // estimated tokens of the request, used for a turn that was cut off
+	Input int `json:"input,omitempty"` // estimated tokens of the request; they count as used if the request is interrupted
 	// CostUSD is the cost of Input; nil if the price is not known.
 	CostUSD *float64 `json:"costUsd,omitempty"`
 }
@@ -165,7 +165,7 @@ type Ask struct {
 type Turn struct {
 	model.Turn
 	CostUSD *float64    `json:"costUsd,omitempty"`
-	Lost    model.Usage `json:"lost,omitzero"` // usage of interrupted attempts before this answer, which providers bill too
+	Lost    model.Usage `json:"lost,omitzero"` // usage of interrupted attempts before this answer; providers bill these attempts too
 	// LostUSD is the cost of Lost; nil if the price is not known.
 	LostUSD *float64 `json:"lostUsd,omitempty"`
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxUse is the time in which new runs of a session share one use (see the type use), and the time for which a use is kept after its last run. So a
-// client that makes call after call costs the store one commit in this time, not two for each call.
+// maxUse is the time in which new runs of a session join its current use (see the type use). It is also the time for which a use is kept after its
+// last run. So a client that makes call after call costs the store one commit in this time, not two for each call.
 const maxUse = time.Second
 
 // Uses tracks which sessions are used by runs without a task, for all services of a process. It is safe for concurrent use.
@@ -74,7 +74,7 @@ func (u *Uses) join(session [2]string, now time.Time) *use {
 	return in
 }
 
-// share makes in the session's current use, which new runs join. The previous use ends with its last run.
+// share makes a new use the current one of its session. New runs join this use. The previous use ends once it has no runs.
 func (u *Uses) share(in *use) {
 	u.mu.Lock()
 	before := u.shared[in.session]
@@ -89,7 +89,8 @@ func (u *Uses) share(in *use) {
 	}
 }
 
-// left records that a run of a use has ended. A use without runs ends at once if it is not the session's current one, or else after maxUse.
+// left records that a run of a use has ended. If the use then has no runs, it ends: after maxUse if it is the current one of its session, at once if
+// it is not.
 func (u *Uses) left(in *use) {
 	u.mu.Lock()
 	in.runs--

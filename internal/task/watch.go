@@ -30,7 +30,7 @@ type hub struct {
 type subscriber struct {
 	mu     sync.Mutex
 	queue  []Event       // stored events, and pieces of answers between them
-	behind bool          // reports that events were left out, which the store has; the queue is then empty
+	behind bool          // whether events were left out and have to be read from the store; the queue is then empty
 	some   chan struct{} // holds a token while there is something to take
 }
 
@@ -93,8 +93,8 @@ func (s *subscriber) take() (events []Event, behind bool) {
 	return events, behind
 }
 
-// Events yields the events of a task after the stored event with the ID after: stored events exactly once and in order, and between them pieces of
-// answers as they come. A watcher that resumes (after is above 0) first gets {reset: true}, because it may have missed pieces, or the process that
+// Events yields the events of a task after the event whose ID is the argument after: stored events exactly once and in order, and between them pieces
+// of answers as they come. A watcher that resumes (after is above 0) first gets {reset: true}, because it may have missed pieces, or the process that
 // sent them may have died. The sequence ends after the event that ended the task, or with an error. If ctx ends, the error is its cause.
 func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
@@ -118,7 +118,7 @@ func (s *Service) Events(ctx context.Context, id string, after int64) iter.Seq2[
 				yield(Event{}, context.Cause(ctx))
 				return
 			}
-			events, behind := sub.take() // before read, which may yield a stored turn: the turn's pieces come first
+			events, behind := sub.take() // passed on before read: the pieces of a turn come before the stored turn, which read may yield
 			if more = w.pass(ctx, events); more && (behind || tick) {
 				more = w.read(ctx)
 			}
@@ -209,7 +209,7 @@ func (w *watch) pass(ctx context.Context, events []Event) bool {
 			events = w.newer(events)
 		}
 		switch {
-		case e.Type == "", e.ID > 0 && e.ID <= w.after, e.ID == 0 && e.After > 0 && e.After < w.after: // read already passed on the event, or the turn of the piece
+		case e.Type == "", e.ID > 0 && e.ID <= w.after, e.ID == 0 && e.After > 0 && e.After < w.after: // read already passed on this event, or the turn of this piece
 		case !w.next(e):
 			return false
 		}

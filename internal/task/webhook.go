@@ -142,12 +142,12 @@ func (s *Service) deliver(ctx context.Context, w Webhook) {
 		s.opt.Webhooks.Count(outcome)
 	}
 	err = s.opt.Store.SettleWebhook(context.WithoutCancel(ctx), w.ID, next)
-	if err != nil && !errors.Is(err, ErrNotFound) { // ErrNotFound: its session was deleted
+	if err != nil && !errors.Is(err, ErrNotFound) { // ErrNotFound: the webhook was deleted meanwhile, such as with its session
 		s.opt.Logger.Error("settle a webhook", "task", w.TaskID, "approval", w.Approval, "event", w.ID, "error", err)
 	}
 }
 
-// webhookBody returns the body of a webhook, or nil for a request that does not wait any more.
+// webhookBody returns the body of a webhook. The body is nil if the webhook is about a request for an approval that no longer waits.
 func (s *Service) webhookBody(ctx context.Context, w Webhook) ([]byte, error) {
 	if w.Approval != "" {
 		r, err := s.opt.Store.Approval(ctx, w.Approval)
@@ -201,7 +201,7 @@ func (s *Service) send(ctx context.Context, w Webhook, body []byte) error {
 	return nil
 }
 
-// Sign returns the hexadecimal signature of a body that is sent at the time stamp.
+// Sign returns the hexadecimal signature of a body. stamp is the time of sending, as in X-Harness-Timestamp.
 func (w Webhooks) Sign(stamp string, body []byte) string {
 	mac := hmac.New(sha256.New, w.Secret)
 	mac.Write([]byte(stamp + "."))

@@ -63,7 +63,7 @@ func (s *Service) Running() int {
 	return len(s.running)
 }
 
-// listen wakes the loop that claims tasks when another process says that one may be due.
+// listen waits until another process says that a task may be due, and then wakes the loop that claims tasks. It repeats this until ctx ends.
 func (s *Service) listen(ctx context.Context) {
 	if s.opt.Bus == nil {
 		return
@@ -73,7 +73,8 @@ func (s *Service) listen(ctx context.Context) {
 	}
 }
 
-// announce wakes the loop that claims tasks, and those of other processes if this one cannot take a task of the user.
+// announce wakes the loop that claims tasks, because a user has a new task. If this process cannot take the task, announce also wakes the loops of
+// other processes.
 func (s *Service) announce(user string) {
 	wake(s.ready)
 	if full, except := s.full(); s.opt.Bus != nil && (full || !s.working.Load() || slices.Contains(except, user)) {
@@ -81,8 +82,8 @@ func (s *Service) announce(user string) {
 	}
 }
 
-// recoverTasks makes the tasks wait again that nobody works, now and every lookForTasks until ctx ends: those of dead processes, and those of idle
-// claims.
+// recoverTasks makes tasks wait again if they are in work but no worker has them: the tasks of dead processes, and the tasks of idle claims. It does
+// so at once, and then every lookForTasks until ctx ends.
 func (s *Service) recoverTasks(ctx context.Context) {
 	var idle map[string]int64
 	every(ctx, lookForTasks, func() {
@@ -99,8 +100,9 @@ func (s *Service) recoverTasks(ctx context.Context) {
 	})
 }
 
-// freeIdle releases the claims of this process that are idle, such as one that was stored when the answer of the store was lost. A claim that was not
-// idle at the last look, before, may be on its way to its worker: freeIdle returns it for the next look.
+// freeIdle releases the claims of this process that were without a worker at the last look and still are. Such a claim remains, for instance, if the
+// store's answer to the claim was lost. before has the claims that were without a worker at the last look. If a claim is not in before, its worker
+// may be about to begin: freeIdle only returns this claim, for the next look.
 func (s *Service) freeIdle(ctx context.Context, before map[string]int64) (idle map[string]int64, err error) {
 	claims, err := s.opt.Store.Claims(ctx)
 	if err != nil {
@@ -223,7 +225,8 @@ func (s *Service) wait(ctx context.Context, t Task, w *WaitError) {
 	s.publish(t.ID, nil)
 }
 
-// keep makes the vault keep the tokens of a task until it is worked again. If that fails, the task still waits, because its texts are stored.
+// keep makes the vault keep the tokens of a task until the task is worked again. If that fails, keep logs the error: the texts of the task are
+// stored, so the task can wait.
 func (s *Service) keep(ctx context.Context, t Task, due time.Time) {
 	if err := s.opt.Privacy.In(t.UserID, t.SessionID).Keep(context.WithoutCancel(ctx), due); err != nil {
 		s.opt.Logger.Warn("keep the tokens of a task that waits", "task", t.ID, "error", err)

@@ -63,7 +63,7 @@ type Event struct {
 }
 
 // Auditor writes audit events to the log, in the group "audit", and to a file if it has one. In the log, events of low severity have the level INFO,
-// all others WARN. Users and texts that are mail addresses are shown as hashes. The methods of a nil Auditor do nothing. An Auditor is safe for
+// all others WARN. Hashes replace the mail addresses in users, sessions and texts. The methods of a nil Auditor do nothing. An Auditor is safe for
 // concurrent use.
 type Auditor struct {
 	log  slog.Handler // nil if there is no log
@@ -81,7 +81,7 @@ type AuditFile struct {
 	Report   *slog.Logger        // logger of failures of the file
 }
 
-// NewAuditor returns an auditor that writes to log, unless it is nil, and to a file.
+// NewAuditor returns an auditor that writes to a file and, unless log is nil, to log.
 func NewAuditor(log *slog.Logger, file AuditFile) *Auditor {
 	a := &Auditor{file: file}
 	if log != nil {

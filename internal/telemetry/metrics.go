@@ -141,7 +141,7 @@ func (m *Metrics) ToolCall(server, outcome string, d time.Duration) {
 	m.toolSeconds.WithLabelValues(server).Observe(d.Seconds())
 }
 
-// ModelTurn counts a turn that a model was asked for. cost is in US dollars, or nil if it is not known; err is the error if there was no turn.
+// ModelTurn counts a request to a model for a turn. cost is in US dollars, or nil if it is not known; err is the error if there was no turn.
 func (m *Metrics) ModelTurn(info model.Info, usage model.Usage, cost *float64, d time.Duration, err error) {
 	name := m.models.label(info.Name)
 	m.modelRequests.WithLabelValues(info.Provider, name, modelOutcome(err)).Inc()

@@ -36,7 +36,7 @@ type client struct {
 	http    *http.Client
 	log     *slog.Logger
 
-	ctx  context.Context // ends with the client, which also cancels attempts in flight
+	ctx  context.Context // ends when the client ends; attempts in flight are then cancelled
 	stop context.CancelFunc
 
 	mu         sync.Mutex
@@ -56,7 +56,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*otlp.ResourceSpans) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans}) // encoded like the request message of a collector
+	body, err := proto.Marshal(&otlp.TracesData{ResourceSpans: spans}) // same encoding as the request message of a collector
 	if err == nil {
 		err = c.send(ctx, body)
 	}

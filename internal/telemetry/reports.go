@@ -24,7 +24,7 @@ type ReportOptions struct {
 
 // Limits of the number of reports, because a repeated error says nothing new.
 const (
-	reportsEach  = time.Minute // interval of the reports after the first ones
+	reportsEach  = time.Minute // interval between two reports after the first reportsFirst ones
 	reportsFirst = 20
 )
 

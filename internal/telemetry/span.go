@@ -62,7 +62,7 @@ func StartModel(ctx context.Context, info model.Info) (context.Context, func(*mo
 	}
 }
 
-// finishReason returns the conventions' word for the reason why a turn ended.
+// finishReason returns OpenTelemetry's term for the reason why a turn ended.
 func finishReason(s model.Stop) string {
 	switch s {
 	case model.StopTools:
@@ -76,7 +76,7 @@ func finishReason(s model.Stop) string {
 	}
 }
 
-// genAIProvider returns the conventions' name of a provider.
+// genAIProvider returns OpenTelemetry's name of a provider.
 func genAIProvider(name string) string {
 	switch name {
 	case model.Azure:
@@ -95,7 +95,7 @@ func StartTool(ctx context.Context, tool string, number int) (context.Context, E
 	})
 }
 
-// otherError is the conventions' word for an error of an unknown kind.
+// otherError is OpenTelemetry's term for an error of an unknown kind.
 const otherError = "_OTHER"
 
 // errorType returns the kind of an error for the attribute error.type. It does not return the text of the error, which can contain anything.

@@ -13,7 +13,7 @@ import (
 type State struct {
 	TasksRunning, TasksQueued func() int
 	Tiers                     []string                                                // tiers of the sandbox
-	Runners                   func(tier string) (started, idle int, c sandbox.Counts) // runners that are alive or starting, idle ones of them, counts of events
+	Runners                   func(tier string) (started, idle int, c sandbox.Counts) // runners alive or starting, idle runners, counts of events
 }
 
 // Watch makes every scrape show the counts of s. It must be called once only.

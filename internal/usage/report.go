@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// By is the subject of the rows of a report.
+// By says what each row of a report is about: a user, a tool, a server or a model.
 type By string
 
 // The subjects of rows.
@@ -20,7 +20,7 @@ const (
 // Query selects the contents of a report.
 type Query struct {
 	User  string    // "": all users
-	Since time.Time // rounded down to the beginning of its slot; zero: a day ago
+	Since time.Time // rounded down to the beginning of a Step; zero: a day ago
 	By    By        // "": ByTool
 }
 
@@ -128,8 +128,8 @@ func (r *Report) Slots() (all []int64) {
 	return all
 }
 
-// Add adds a row. The row counts in the total only if whole is true. A report of all users by user also has the rows of each user, which must not
-// count twice.
+// Add adds a row. If whole is true, the row also counts in the total. A report of all users by user reads the rows of all users together, which count
+// in the total, and also the rows of each user, which must not count again.
 func (r *Report) Add(row *Row, whole bool) {
 	if whole {
 		r.total.add(row)

@@ -13,12 +13,12 @@ import (
 const (
 	Fine = 10 * time.Minute
 	Day  = 24 * time.Hour
-	// KeepFine and KeepDays are the times for which slots are kept. A shorter retention of runs shortens KeepDays.
+	// KeepFine and KeepDays are the times for which slots are kept. If runs are kept for a shorter time, slots are kept only for that time.
 	KeepFine = 2*Day + time.Hour
 	KeepDays = 90 * Day
 )
 
-// The limits of rows. What exceeds them is counted under the name Others.
+// The limits of rows. Names beyond MaxNames are counted together under the name Others. Names longer than maxName are cut.
 const (
 	MaxNames = 100 // maximum number of names of an owner in a slot, and of rows of a report
 	maxName  = 128 // maximum number of bytes of a name

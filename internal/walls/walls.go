@@ -1,3 +1,3 @@
-// Package walls contains what packages jail and confine build their walls from: filters of system calls, rules of Landlock, and a separate root
-// directory. Those packages decide which walls a process gets, and what the walls allow. It is for Linux only.
+// Package walls contains the parts from which packages jail and confine build their walls: filters of system calls, rules of Landlock, and a separate
+// root directory. Packages jail and confine decide which walls a process gets, and what the walls allow. Package walls is for Linux only.
 package walls

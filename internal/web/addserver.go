@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// addition is the form that adds servers, as it was sent, and its outcome.
+// addition has the input of the form that adds servers, and the outcome.
 type addition struct {
 	Name, Server string
 	Added        []string // names of servers that were added
@@ -63,7 +63,7 @@ func (v *visit) addServer() error {
 type newServer struct {
 	name  string
 	ask   serverRequest
-	notes []string // notes about what differs from the configuration of the other client
+	notes []string // differences from the configuration that the server has in another MCP client
 	Err   error    // why the server cannot be added
 }
 

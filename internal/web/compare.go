@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// difference is a text of two runs, compared line by line.
+// difference compares a text of two runs, such as the program, line by line.
 type difference struct {
 	Title   string
 	Diff    string

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/api"
 )
 
-// folder is a page of the entries directly in a folder of a session.
+// folder is a page that lists the files and folders in one folder of a session.
 type folder struct {
 	User    string // user of the session
 	At      string // path of the folder; empty for all files of the session
@@ -80,7 +80,7 @@ func (v *visit) folder(all []api.File, base, user string) (f folder) {
 			e.Has++
 			e.Size += file.Size
 		case file.Dir:
-			file.Size = e.Size // keeps the sizes of files below the folder that come before it in the list
+			file.Size = e.Size // e.Size counts the files below the folder that precede the folder in the list
 			e.File, e.Show = file, v.with("dir", file.Path, "from", "")
 		default:
 			e.File, e.Save = file, address(file.Path)

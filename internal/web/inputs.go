@@ -11,7 +11,7 @@ import (
 
 // inputs are the files that a program or a task works on.
 type inputs struct {
-	Session string   // session that has the files; empty for a new one, which the first file creates
+	Session string   // session of the files; empty if the first file will create it
 	Stored  []string // names of the files in the session
 	Most    Room     // limits for the files of a session
 }

@@ -57,7 +57,7 @@ func (v *visit) showPolicy(status int, page policyPage) error {
 	}
 	if page.Other.Text == "" {
 		page.Other.Text = page.YAML
-		if from := v.query("from"); slices.Contains(page.Presets, from) { // the rules stay; those of the other preset follow them
+		if from := v.query("from"); slices.Contains(page.Presets, from) { // the policy keeps its own rules; the rules of the preset come after them
 			_, rules, _ := strings.Cut(page.YAML, "\n")
 			page.Other.Text = "preset: " + from + "\n" + rules
 		}

@@ -24,7 +24,7 @@ func (v *visit) recording() error {
 	}
 	v.w.Header().Set("Content-Type", "application/json")
 	v.w.Header().Set("Content-Disposition", `attachment; filename="recording.json"`)
-	io.WriteString(v.w, `{"version":1,"runs":[{"records":[`) //nolint:errcheck // the last write says whether the browser is gone
+	io.WriteString(v.w, `{"version":1,"runs":[{"records":[`) //nolint:errcheck // if the browser is gone, the next call of next fails
 	for first := true; ; first = false {
 		for i, r := range page.Records {
 			if !first || i > 0 {

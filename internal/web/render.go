@@ -118,7 +118,7 @@ var happened = map[string]string{
 	task.EventApprovalRequested: "A person is asked", task.EventApprovalDecided: "A person has decided", task.EventLog: "The program's console",
 }
 
-// sourceNames maps sources of values other than tools to words.
+// sourceNames maps the sources of values to words, except the sources that are tools.
 var sourceNames = map[string]string{"user": "the user", "code": "the text of the program", "computed": "computed by the program", simulation.Unknown: "unknown"}
 
 // differ maps differences between two calls to words.

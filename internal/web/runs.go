@@ -114,7 +114,7 @@ func (v *visit) run() error {
 	return v.show("run", of)
 }
 
-// bars positions calls on the time from the beginning of the first to the end of the last.
+// bars positions calls on a timeline from the beginning of the first call to the end of the last one.
 func bars(id string, calls []runs.CallLine, open bool, now time.Time) (all []bar, span time.Duration) {
 	if len(calls) == 0 {
 		return nil, 0

@@ -16,8 +16,8 @@ import (
 // Limits for the tree of a value.
 const (
 	maxNodes   = 100     // nodes shown below the root of one tree; the page of a call has two trees, so it shows up to twice as many
-	pageNodes  = 100     // children on a page of the node that is shown
-	maxLevels  = 4       // levels that are shown below the children of that node
+	pageNodes  = 100     // maximum number of children of a node on one page
+	maxLevels  = 4       // levels that are shown below the children of the page's node
 	maxLeaf    = 400     // length of a text within the tree, in bytes
 	maxPlain   = 4 << 10 // length of a value that is shown as plain text too, in bytes
 	maxDepth   = 64      // level down to which nodes have their own page

@@ -1,9 +1,9 @@
-// Package web is the dashboard: pages for browsers over the HTTP API. It has no queries, rules or permissions of its own: a page asks the
-// API of the same process in the name of its reader, and shows what a client with the same credential would get. It renders on the server
-// and works without JavaScript; the script keeps pages up to date.
+// Package web is the dashboard: pages for browsers over the HTTP API. The dashboard has no queries, rules or permissions of its own: a page asks the
+// API of the same process in the name of its reader, and shows what a client with the same credential would get. Pages are rendered on the server and
+// work without JavaScript; the script keeps pages up to date.
 //
-// A request without a page goes to the API unchanged. A request for a page goes through these steps: ServeHTTP checks host and origin,
-// opens the session from the cookie, and calls the page; the page asks the API (client.go) and fills its template (render.go).
+// If there is no page for a request, the request goes to the API unchanged. A request for a page goes through these steps: ServeHTTP checks host and
+// origin, opens the session from the cookie, and calls the page; the page asks the API (client.go) and fills its template (render.go).
 package web
 
 import (
@@ -23,9 +23,9 @@ import (
 
 // Options configure a dashboard.
 type Options struct {
-	// API serves every request without a page. It also identifies the reader of a page, so that each page counts as one request.
+	// API serves every request for which there is no page. It also identifies the reader of a page, so that each page counts as one request.
 	API http.Handler
-	// Uncounted is the same API without rate limits, for the other requests of pages.
+	// Uncounted is the same API without rate limits. It serves the other requests that a page makes.
 	Uncounted http.Handler
 	// Key is the secret of 32 bytes with which sessions are sealed. Servers with the same key accept each other's sessions.
 	Key []byte

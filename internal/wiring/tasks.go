@@ -25,7 +25,7 @@ type TaskOptions struct {
 	Allow func(principal string) (after time.Duration, ok bool)
 	// Models replaces the configured models if it is not nil.
 	Models func(name string) (model.Model, error)
-	// Runs replaces the sandbox, and Catalog the tools, when a recording answers. Nil replaces nothing.
+	// Runs replaces the sandbox, and Catalog replaces the tools, while a task is recorded or replayed. Nil replaces nothing.
 	Runs    agent.Runs
 	Catalog agent.Catalog
 	NewID   func() string // returns the IDs of runs; nil: random IDs

@@ -80,11 +80,11 @@ type Harness struct {
 	answered func(context.Context, string, *catalog.Tool, json.RawMessage)
 	// presence verifies that a person was present at a decision.
 	presence  *approval.Presence
-	computing *slots.Computing // limits the processor time for reads of users
+	computing *slots.Computing // limits the processor time of users' requests that only read
 
 	// Parts that are opened at their first use.
 	store     func() (*sqlstore.Store, error)
-	uses      func() (*task.Uses, error) // tracks the sessions that runs without a task use
+	uses      func() (*task.Uses, error) // sessions in use by runs that belong to no task
 	tiers     *tiers.Set
 	skills    func() (*skills.Store, error)
 	workspace func() (*files.Base, error)
@@ -218,7 +218,7 @@ func (o *Outside) audit(ctx context.Context, e telemetry.Event) {
 	o.Audit.Audit(ctx, e)
 }
 
-// Presence returns what verifies that a person was present at a decision.
+// Presence returns the part that verifies that a person was present at a decision.
 func (h *Harness) Presence() *approval.Presence { return h.presence }
 
 // Confirmation returns what a person has to confirm about the current policy.
@@ -344,7 +344,7 @@ func (h *Harness) Features() agent.Features {
 // Catalog returns the catalog of all known tools.
 func (h *Harness) Catalog() *catalog.Catalog { return h.catalog }
 
-// Computing returns the limit of the processor time for reads of users.
+// Computing returns the limit of the processor time of users' requests that only read.
 func (h *Harness) Computing() *slots.Computing { return h.computing }
 
 // Servers returns the connections to upstream servers.

@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Kind is the kind of a destination.
+// Kind says what a destination is, such as a recipient or a URL.
 type Kind string
 
 // The kinds of destinations.
@@ -29,7 +29,7 @@ const (
 	Repository Kind = "repository"
 )
 
-// Tool is what is known about a tool.
+// Tool is the definition of a tool.
 type Tool struct {
 	Name, Description string
 	Input             *schema.Value // JSON Schema of the arguments; may be nil
@@ -65,12 +65,14 @@ func Of(t Tool) []Destination {
 	return f.found
 }
 
-// Reads reports whether a tool only reads, by its server's claim, or else by its name.
+// Reads reports whether a tool only reads. The claim of the server decides, or else the tool's name. A tool whose name says that it removes something
+// never counts as reading.
 func Reads(name string, claim *bool) bool {
 	return !writes(claim, words(name)) && !removes(words(name))
 }
 
-// writes reports whether a tool may change or send something, by its server's claim, or else by the first verb of its name. Without either, it may.
+// writes reports whether a tool may change or send something. The claim of the server decides, or else the first verb of the tool's name. In a name
+// with "and" or "or", one verb that writes is enough. A tool without a claim and without a known verb may write.
 func writes(claim *bool, name []string) bool {
 	if claim != nil {
 		return !*claim
@@ -140,7 +142,7 @@ func (p place) step(text string, s jsonpath.Step) place {
 	return p
 }
 
-// enters reports whether a schema is searched at this place: a schema that refers to itself is entered at most twice.
+// enters reports whether a schema is searched at this place. A schema that refers to itself is searched at most twice on one path.
 func (p place) enters(v *schema.Value) bool {
 	times := 0
 	for _, in := range p.within {
@@ -153,7 +155,7 @@ func (p place) enters(v *schema.Value) bool {
 
 var plain = startup.Regexp(`^[^.\[\]*'"]+$`)
 
-// variants returns the schemas that describe one value: a schema, what it refers to, and what it combines.
+// variants returns all schemas that describe one value: a schema, after its reference is resolved, and the members of its anyOf, oneOf and allOf.
 func (f *finder) variants(v *schema.Value, depth int) (all []*schema.Value) {
 	if f.left--; f.left < 0 || depth > maxDepth {
 		return nil
@@ -174,7 +176,7 @@ func (f *finder) variants(v *schema.Value, depth int) (all []*schema.Value) {
 	return all
 }
 
-// object searches the properties of a value. of are the schemas that describe the value; nil means the variants of v.
+// object searches the properties of a value. The argument of has the schemas that describe the value; nil stands for the variants of v.
 func (f *finder) object(at place, v *schema.Value, of []*schema.Value) {
 	if of == nil {
 		of = f.variants(v, at.depth)
@@ -195,7 +197,7 @@ func (f *finder) object(at place, v *schema.Value, of []*schema.Value) {
 	}
 }
 
-// value searches a property, or the elements of a list with its name.
+// value searches a property. If the property is a list, it also searches the elements, under the name of the property.
 func (f *finder) value(at place, name string, v *schema.Value, siblings map[string]bool) {
 	if at.depth > maxDepth {
 		return
@@ -359,12 +361,12 @@ func (f *finder) named(at place, a *argument) Kind {
 	return ""
 }
 
-// directed reports whether an argument is named to, or has a name such as sendTo or to_user.
+// directed reports whether the name of an argument is "to", or a name such as sendTo or to_user.
 func (f *finder) directed(place place, a *argument) bool {
 	at := slices.Index(a.words, "to")
 	if at < 0 || a.format != "" && !strings.Contains(a.format, "email") || otherEnds().MatchString(a.description) ||
 		!a.scalar && (a.siblings["from"] || strings.Contains(strings.ToLower(place.path), "associations")) {
-		return false // the argument is the end of a relation
+		return false // the name has no word "to", or the argument is the end of a range or relation
 	}
 	before, after := a.words[:at], a.words[at+1:]
 	for _, word := range after {
@@ -375,7 +377,7 @@ func (f *finder) directed(place place, a *argument) bool {
 	return len(before) == 0 && (len(after) > 0 || !a.number || f.sends) || len(before) > 0 && directing[before[len(before)-1]] && len(before) <= 2
 }
 
-// makes reports whether a name such as channelName is the name of the thing that the tool makes.
+// makes reports whether a name is the name of a new thing, such as channelName for a tool that makes a channel.
 func (f *finder) makes(name []string) bool {
 	return making[f.first()] && name[len(name)-1] == "name" && len(name) > 1 && slices.Contains(f.verbs, name[len(name)-2])
 }
@@ -390,7 +392,7 @@ func (f *finder) first() string {
 	return ""
 }
 
-// addressed reports whether another argument says who receives what is sent.
+// addressed reports whether another argument names the recipient or the channel.
 func (f *finder) addressed(a *argument) bool {
 	for name := range a.siblings {
 		if of := strings.Fields(name); name == "to" || matches(of, people, idTails) || matches(of, channels, idTails) {

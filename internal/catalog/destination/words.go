@@ -57,7 +57,7 @@ var (
 	projects     = set(`project projects`)
 	ends         = set(`destination destinations dest`)
 
-	// Words that may follow the noun.
+	// Words that may follow a noun in the name of an argument.
 	idTails      = set(`id ids address addresses number numbers email emails name names url urls uri key handle handles list user users username jid arn slug value values info details`)
 	addressTails = set(`address addresses number numbers list value values`)
 	urlTails     = set(`url urls uri uris address addresses name names list value values`)
@@ -65,18 +65,19 @@ var (
 	// addressParts are the names of the properties that identify a recipient if the recipient is an object.
 	addressParts = set(`email emails address addresses id ids phone number numbers url uri value user username handle channel account iban login msisdn`)
 
-	// contents are words in the names of arguments. An argument with one of them is the content of what is sent, whatever its description mentions.
+	// contents are words in the names of arguments. An argument whose name has one of these words is content that is sent, even if its description
+	// mentions a recipient.
 	contents = set(`subject body message messages text content contents html title description query template note notes comment comments prompt reason name names
 		filter fields label labels summary script code command sql data payload type status format mode cursor limit path file files tag tags`)
 )
 
-// senders reports whether an argument says where something comes from.
+// senders reports whether the name of an argument, given as words, says where something comes from.
 func senders(words []string) bool {
 	for i, word := range words {
 		switch word {
 		case "from", "sender", "source", "src", "original", "current", "old", "previous", "my", "own", "debit", "in", "as", "exclude", "excluded":
 			return true
-		case "reply": // names the message that is answered
+		case "reply": // replyToMessage and replyToId name the message that is answered
 			return i+2 < len(words) && words[i+1] == "to" && (words[i+2] == "message" || words[i+2] == "id")
 		}
 	}
@@ -139,13 +140,13 @@ func words(name string) (all []string) {
 
 var urlFormats = set("uri url uri-reference iri iri-reference hostname idn-hostname ipv4 ipv6")
 
-// otherEnds matches the descriptions of arguments that are named to or destination, for instance, but are no recipients.
+// otherEnds matches the description of an argument whose name is, for instance, "to" or "destination", but which is no recipient.
 var otherEnds = expression(`\b(date|time|timestamp|line|index|position|offset|language|locale|currency|unit|units|branch|status|state|path|file|folder|directory|version|range|format|location|station|airport|coordinates?|node|entity|page|element|ref|block)\b`)
 
 // ownAccount matches descriptions of arguments that choose among the user's own accounts.
 var ownAccount = expression(`\b(authenticated user|send(ing)? from|to send from|which account|account to use|special value)\b|['"]me['"]`)
 
-// descriptions are patterns in the description of an argument. They identify the argument as a destination if its name does not.
+// descriptions are patterns for the description of an argument. They find a destination whose name is not one of the nouns.
 var descriptions = []struct {
 	says func() *regexp.Regexp
 	kind Kind

@@ -136,8 +136,8 @@ func (c *converter) own(v *schema.Value, depth int) *node {
 	return union(of...)
 }
 
-// impliedTypes guesses the type that a schema without "type" is meant for from the other keywords of the schema. It returns nil if they do not
-// tell. By the JSON Schema standard, a schema without "type" admits values of all other types as well.
+// impliedTypes guesses the type of a schema without "type" from the other keywords of the schema. It returns nil if no keyword implies a type. By the
+// JSON Schema standard, a schema without "type" admits values of all other types as well.
 func impliedTypes(v *schema.Value) []string {
 	has := func(keys ...string) bool {
 		return slices.ContainsFunc(keys, func(k string) bool { return v.Get(k) != nil })
@@ -221,8 +221,8 @@ func (c *converter) object(v *schema.Value, depth int) *node {
 	return n
 }
 
-// indexType returns the type of the properties that are not named, or nil if there are none. Beside named properties, an index signature has to
-// admit their types too, so it is c.any.
+// indexType returns the type of the properties that are not named, or nil if there are none. If an object also has named properties, the index
+// signature has to admit their types too, so indexType returns c.any.
 func (c *converter) indexType(v *schema.Value, named bool, depth int) *node {
 	additional, patterns := v.Get("additionalProperties"), v.Get("patternProperties")
 	var of []*node

@@ -1,5 +1,5 @@
-// Package dts writes TypeScript declarations for tools from their JSON Schemas. The declarations pass tsc --strict for every schema. Comments
-// contain what TypeScript cannot express of a schema.
+// Package dts writes TypeScript declarations for tools from their JSON Schemas. The declarations pass tsc --strict for every schema. Comments contain
+// those rules of a schema that TypeScript cannot express.
 package dts
 
 import (

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 )
 
-// Outline is what an editor needs of a type for completion: the fields of its values or, for arrays, of their items.
+// Outline is the part of a type that an editor needs for completion: the fields of an object or, for an array, the fields of its items.
 type Outline struct {
 	Type   string  `json:"type" doc:"In few words."`
 	Items  int     `json:"items,omitempty" doc:"How many arrays the fields are within."`

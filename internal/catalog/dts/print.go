@@ -6,7 +6,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/ident"
 )
 
-// printer writes types; names are the final names of definitions. A brief printer writes a single line that is meant for readers, not for the
+// printer writes types. The field names has the final names of definitions. A brief printer writes a single line, for readers and not for the
 // compiler.
 type printer struct {
 	names map[*def]string
@@ -23,7 +23,7 @@ func (p printer) ref(d *def) string {
 	return d.name
 }
 
-// expr returns the text of a type. level is the indentation of its line; for a brief printer, the depth to which objects are shown.
+// expr returns the text of a type. level is the indentation of the line or, for a brief printer, the depth to which objects are shown.
 func (p printer) expr(n *node, level int) string {
 	switch n.op {
 	case opName:

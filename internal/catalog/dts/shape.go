@@ -11,7 +11,7 @@ func Types(t Tool) (input, answer Type) {
 	return Type{f.in.body}, Type{f.out.body}
 }
 
-// Kind is the kind of the values of a Type.
+// Kind says which values a Type has, such as strings or objects.
 type Kind uint8
 
 // Kinds of types. A literal is one value of a string, number or boolean.

@@ -52,8 +52,8 @@ func isName(n *node, text string) bool { return n.op == opName && n.text == text
 // isTop reports whether a type admits anything.
 func isTop(n *node) bool { return isName(n, "unknown") || isName(n, "any") }
 
-// union returns the union of the elements. It is flattened and has neither repetitions nor never; if an element admits anything, union returns
-// that element.
+// union returns the union of the elements. The union is flattened, and has neither repeated elements nor the type never. If an element admits
+// anything, union returns that element.
 func union(elems ...*node) *node {
 	var out []*node
 	for _, e := range elems {
@@ -89,7 +89,7 @@ func intersection(elems ...*node) *node {
 	return combined(opInter, out, top)
 }
 
-// appendNew appends the elements that are not in to yet.
+// appendNew appends those elements that the list does not contain yet.
 func appendNew(to []*node, elems ...*node) []*node {
 	for _, e := range elems {
 		if !slices.ContainsFunc(to, func(have *node) bool { return equal(have, e) }) {
@@ -99,7 +99,7 @@ func appendNew(to []*node, elems ...*node) []*node {
 	return to
 }
 
-// combined returns the type that an operator makes of the elements, or none if there are no elements.
+// combined returns the type that an operator makes of the elements. Without elements, it returns the argument none.
 func combined(operator op, elems []*node, none *node) *node {
 	switch len(elems) {
 	case 0:
@@ -145,8 +145,8 @@ func walk(n *node, visit func(*node)) {
 	}
 }
 
-// breakCycles makes type aliases legal: an alias may not be defined by itself through unions, intersections and other aliases alone. A schema that
-// refers to itself in this way admits anything there, so the reference that closes the cycle becomes unknown.
+// breakCycles makes type aliases legal. An alias may not refer to itself through unions, intersections and other aliases alone. A schema that refers
+// to itself in this way admits any value there, so the reference that closes the cycle becomes unknown.
 func breakCycles(defs []*def) {
 	const (
 		unseen = iota

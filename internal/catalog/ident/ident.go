@@ -172,9 +172,9 @@ func title(w string) string {
 	return ""
 }
 
-// isReserved reports whether an identifier cannot be the name of an export. These are keywords of strict mode and modules, and names that
-// declarations in strict mode cannot bind. They also include names that JavaScript and libraries look up on any object: the guest never treats these
-// as tools (a namespace with a function named then would be a promise).
+// isReserved reports whether an identifier cannot be the name of an export. It is true for keywords of strict mode and modules, for names that
+// declarations in strict mode cannot bind, and for names that JavaScript and libraries look up on any object. The guest never treats names of the
+// last kind as tools: a namespace with a function named then would be a promise.
 func isReserved(id string) bool {
 	switch id {
 	case "arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete",

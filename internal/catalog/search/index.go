@@ -65,12 +65,12 @@ const rarityPower = 0.45
 const maxFieldTerms = 400
 
 type posting struct {
-	doc    int32   // number in its segment
-	impact float32 // weight of the term for the tool, before its rarity
+	doc    int32   // number of the tool: in a Segment within the segment, in an Index across all segments
+	impact float32 // weight of the term for the tool, not multiplied by the rarity yet
 	share  float32 // share of the tool's name that the term makes up
 }
 
-// postings lists the tools that contain a term, and has the weight of the term by its rarity.
+// postings lists the tools that contain a term. rarity is the weight of the term; a rare term has a high weight.
 type postings struct {
 	list   []posting
 	rarity float32
@@ -143,7 +143,7 @@ type Index struct {
 	servers  map[string][]int32  // segments by the stems of their server's name
 	base     []int32             // number of each segment's first tool
 	exact    map[string][]int32  // tools by folded name and folded key
-	postings map[string]postings // postings with numbers across all segments
+	postings map[string]postings // tools by term
 	sorted   []string            // all terms in order, for prefixes
 	rarest   float32             // rarity of a term that only one tool has
 	used     sync.Pool           // pool of *[]float32 for the method numbers

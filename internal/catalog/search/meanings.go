@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// sayings maps what people say to what tools call it; the file describes its format.
+// sayings is a dictionary from the words of people to the words of tools; the first lines of the file describe its format.
 //
 //go:embed meanings.txt
 var sayings string

@@ -32,17 +32,18 @@ const (
 // Weights of the other parts of a request, and of the catalog, in the score of a tool. If any of these numbers, of the weights above or of the weights
 // of the fields is changed by half, the results for the requests in the catalog's testdata hardly change.
 const (
-	// wholeWeight is the share of a tool's score for the rest of the request that counts for a clause: "look at GitHub for bugs and comment on each"
-	// means GitHub in both clauses.
+	// wholeWeight is the share of a tool's score for the other clauses that is added to its score for one clause. In "look at GitHub for bugs and
+	// comment on each", GitHub is meant in both clauses.
 	wholeWeight = 0.5
-	// serverWeight is the share by which the best tool of the best server raises the scores of all tools of its server; the best tool of another server
-	// raises them less. A request mostly stays in a few servers.
+	// serverWeight is the share by which the scores of all tools of the best server rise. The best server is the one with the best tool. The scores
+	// of another server's tools rise less, in proportion to the score of its best tool. A request mostly needs tools of few servers.
 	serverWeight = 0.65
 	// served is the share of its weight that a clause loses when a tool is chosen for it, so that the next tool is for another clause.
 	served = 0.4
 )
 
-// Favour is a tool that the user has called after earlier searches with the words of a step. Weight is at most 1, for a tool that was always called.
+// Favour is a tool that the user has called after earlier searches with the words of a step. Weight is at most 1; it grows with the tool's share of
+// these calls.
 type Favour struct {
 	Result
 	Weight float32
@@ -68,14 +69,14 @@ func telling(terms []string) (left []string) {
 	return left
 }
 
-// Search ranks the tools for a request, the best first, at most limit. If the request asks for several things, there are tools for each. Every
-// character of the query is taken as text.
+// Search ranks the tools for a request, the best first, and returns at most limit tools. If the request asks for several things, there are tools for
+// each. Every character of the query is taken as text.
 func (ix *Index) Search(query string, limit int) []Result {
 	return ix.SearchFavouring(query, limit, nil)
 }
 
-// SearchFavouring does the same as Search, and uses what is known about the use of tools: favours, if not nil, receives the stems of each step, as
-// Steps returns them.
+// SearchFavouring does the same as Search, but prefers the tools that the function favours returns for each step. favours receives the stems of a
+// step, as Steps returns them; it may be nil.
 func (ix *Index) SearchFavouring(query string, limit int, favours func(step []string) []Favour) []Result {
 	if limit <= 0 || len(ix.server) == 0 {
 		return nil
@@ -175,8 +176,8 @@ func (ix *Index) favour(c *clause, favours []Favour) {
 	}
 }
 
-// unsaidWeight is the share of its score that a tool loses if the request contains no word of its name. A name says what the tool is for, so
-// create_refund_report is seldom meant if nothing is said about reports.
+// unsaidWeight is the share of its score that a tool loses if the request contains no word of the tool's name. A name says what the tool is for: a
+// request that does not mention reports seldom means create_refund_report.
 const unsaidWeight = 0.3
 
 // reading is the state that the steps of a request share while they are scored.
@@ -188,8 +189,8 @@ type reading struct {
 	seen    map[string]bool // terms that are counted in covered
 }
 
-// read returns the score of every tool for the words of a step. The less of the step the best tool explains, the more other meanings of the step
-// count.
+// read returns the score of every tool for the words of a step. If the best tool explains only a small part of the step, other meanings of the step
+// count more.
 func (r *reading) read(s step, found []word) (worth []float32) {
 	worth = r.ix.numbers()
 	r.most = 0
@@ -234,8 +235,8 @@ func (r *reading) add(w word, worth []float32) (possible float32) {
 	return cmp.Or(possible, w.weight*r.ix.rarest*fullImpact)
 }
 
-// namedWeight is the bonus of a tool for a clause that names its server. wholeNamedWeight is its bonus for every clause of a request if any clause
-// names its server.
+// namedWeight is the bonus of a tool for a clause that names the tool's server. wholeNamedWeight is the bonus of a tool for every clause of a
+// request, if any clause names the tool's server.
 const (
 	namedWeight      = 0.5
 	wholeNamedWeight = 0.2
@@ -302,7 +303,7 @@ func (ix *Index) alternatives(word string, synonyms bool) (all []alternative) {
 // choose chooses tools one by one. Each choice lowers the weight of the clause that the tool serves, so that the next tool serves another clause. Tools
 // that the query names come first.
 func (ix *Index) choose(clauses []clause, named []int32, limit int) []int32 {
-	left := make([]float32, len(clauses)) // weight left to each clause; the best tool of a clause begins with a score of 1, so that all clauses count alike
+	left := make([]float32, len(clauses)) // weight left; the best tool of each clause starts with the score 1, so that all clauses count alike
 	scores := make([][]float32, len(clauses))
 	for i, c := range clauses {
 		scores[i] = c.worth

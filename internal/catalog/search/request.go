@@ -17,7 +17,7 @@ import (
 //go:embed words.txt
 var knowledge string
 
-// phrase is a sequence of words that means other words; a gap in it stands for up to maxGap words.
+// phrase is a sequence of words that stands for other words. A gap in the sequence stands for up to maxGap words.
 type phrase struct {
 	words []string
 	means []string // stems
@@ -122,7 +122,7 @@ type word struct {
 	exact  bool // reports that synonyms of the stem do not count
 }
 
-// says reports whether words contains the stem of the word one, with the same weight or a higher one.
+// says reports whether words contains a word with the same stem as the argument one, and at least the same weight.
 func says(words []word, one word) bool {
 	return slices.ContainsFunc(words, func(w word) bool { return w.stem == one.stem && w.weight >= one.weight })
 }

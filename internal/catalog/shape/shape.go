@@ -143,7 +143,7 @@ func (s *Shape) Size() int {
 	return n
 }
 
-// Differences describes what is new in a shape: each string has a place and the difference there.
+// Differences describes how a shape differs from an earlier one. Each string names a place and the difference there.
 type Differences []string
 
 // maxDifferences is the maximum number of differences that one merge reports.
@@ -158,8 +158,8 @@ func (d *Differences) add(at, format string, args ...any) {
 	}
 }
 
-// Merge returns the shape of the values of both a and b, which may be nil. If the argument what is not nil, Merge adds the differences of b from a to
-// it. Merge changes neither a nor b; the result may share parts with them. It omits parts that exceed the limits of one shape.
+// Merge returns the shape of the values of both a and b, which may be nil. It omits the parts of b that exceed the limits of one shape. It adds the
+// differences between a and b to the argument what, unless that is nil. Merge changes neither a nor b; the result may share parts with them.
 func Merge(a, b *Shape, what *Differences) *Shape {
 	left := maxNodes - a.Size()
 	return merge(a, b, "", what, &left)

@@ -20,7 +20,7 @@ const (
 type database struct {
 	pool *sql.DB
 	turn chan struct{} // holds one element; the goroutine that has taken it may use the fields below
-	conn *sql.Conn     // only connection, because an in-memory database belongs to one; nil until the first call
+	conn *sql.Conn     // the only connection, because an in-memory database exists in a single connection; nil until the first call
 	// denied is the operation that the authorizer rejected in the last compiled statement.
 	denied string
 }

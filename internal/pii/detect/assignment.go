@@ -60,7 +60,8 @@ func meaningOf(word string) string {
 	return ""
 }
 
-// sessions are names of session cookies. cookieSessions are names of session cookies that name other things outside of cookies.
+// sessions are names of session cookies in any context. cookieSessions are names of session cookies only where cookies are named, because other
+// values have these names too.
 var sessions, cookieSessions = set("phpsessid jsessionid aspsessionid aspnetsessionid connectsid laravelsession cfid cftoken sessionidss"),
 	set("session sessionid sessid sid sess ssid hostsid securesid remember remembertoken remembermetoken")
 

@@ -57,7 +57,7 @@ type columns struct {
 	at    int    // offset of the object or list
 	names []name // names of the columns of an object's lists, or of a list's elements
 	inRow bool   // the object or list is a row, or is in one
-	lists bool   // the object has had a list of something other than names; if its names come later, the text is read again
+	lists bool   // the object has had a list of something other than names; if the names of its columns come later, the text is read again
 	index int    // index of a list's next element
 
 	naming    bool   // the list holds names for the object around it
@@ -98,8 +98,8 @@ func (w *walker) enterColumns(top *container, c *container, at int) {
 	}
 }
 
-// leaveColumns ends the container c and passes the names that it holds to top, the container around it. If an object had lists before its names,
-// the text is read again.
+// leaveColumns ends the container c and passes the names in c to top, the container around c. If top is an object with lists before the names of
+// their columns, the text is read again.
 func (w *walker) leaveColumns(top, c *container) {
 	if top == nil {
 		return

@@ -200,8 +200,8 @@ const (
 	nearWords = 2
 )
 
-// before returns the meanings of the two words before a value, and those of the eight words before it. The near words end at a comma or a bar. If
-// they reach the start of a JSON string, the key of the string counts as near.
+// before returns two masks: near has the meanings of the two words before a value, and far has the meanings of the eight words before it and of all
+// its keys. The near words end at a comma or a bar. If the near words reach the start of a JSON string, the key of the string counts as near.
 func (s *scanner) before(at int) (near, far mask) {
 	from := max(0, at-reach)
 	end := at
@@ -225,8 +225,9 @@ func (s *scanner) before(at int) (near, far mask) {
 	return near, far | s.around.key.words | s.around.parent
 }
 
-// nearest reads the words before a value backwards, and returns the first of the meanings in of that a word has. If no word has one, the key of the
-// text counts.
+// nearest returns the meaning of the nearest word before a value that has a meaning in the mask of. It looks back at most four words, and returns 0
+// at a comma, a semicolon, a bar or the end of a line. If the words have no such meaning, and the value is at most reach bytes from the start of the
+// text, the key of the text counts.
 func (s *scanner) nearest(at int, of mask) mask {
 	from, end := max(0, at-reach), at
 	for n := 0; n < farWords/2 && end > from; n++ {

@@ -97,7 +97,7 @@ func (s *scanner) monthFirst(start int) int {
 	return i + len(year)
 }
 
-// skip returns the end of the marks at i, of which it skips at most three.
+// skip returns the offset after the marks at i. It skips at most three marks.
 func (s *scanner) skip(i int, marks string) int {
 	for n := 0; n < 3 && i < len(s.text) && strings.IndexByte(marks, s.text[i]) >= 0; n++ {
 		i++

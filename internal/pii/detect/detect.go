@@ -115,11 +115,11 @@ func compile(name, pattern string) (*regexp.Regexp, error) {
 // numbers are texts of their own, and the keys above a value are its context.
 func (d *Detector) Find(text string) []Span { return d.FindWith(text, Known{}) }
 
-// Known is what a Detector looks for in a text in addition to its types. If several values occupy the same range of the text, a value of Sent takes
-// precedence over one of Words or Fields, and these over one of the types.
+// Known is what a Detector looks for in a text in addition to its types. If several values occupy the same range of the text, the values of Sent come
+// first, then the values of Words and Fields, then the values of the detector's types.
 type Known struct {
-	Sent   *Dictionary // values that the text may repeat
-	Words  *Words      // values that the text may contain
+	Sent   *Dictionary // values that were sent before and that the text may repeat
+	Words  *Words      // values, such as names, that are found as whole words
 	Fields []Field     // fields whose values are found if the text is JSON
 	Name   string      // name of the text, which counts like the key of a value in JSON
 }
@@ -177,7 +177,7 @@ type hit struct {
 	value      string
 	word       *Word
 	within     []any // Refs of words
-	number     int   // for a whole JSON number, the number of JSON texts around it, which may be nested in strings; else 0
+	number     int   // nesting depth of the JSON text, from 1, if the hit is a whole JSON number; else 0
 }
 
 // refs returns the Refs of the hit's word and of the words within the hit.

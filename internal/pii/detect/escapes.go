@@ -58,7 +58,8 @@ func backslash(text string) (rune, int) {
 	return 0, 0
 }
 
-// codePoint reads the digits of an escape of size bytes.
+// codePoint returns the character that the digits of an escape stand for, and size, the length of the escape. If the digits are invalid, it returns
+// 0, 0.
 func codePoint(digits string, base rune, size int) (rune, int) {
 	n := rune(0)
 	for i := range len(digits) {
@@ -145,7 +146,7 @@ func entity(text string) (rune, int) {
 	return codePoint(name[1:], 10, size)
 }
 
-// plainAmp returns the & that i bytes such as &amp; stand for, and i. If i is 1, the & is not escaped, and plainAmp returns 0, 0.
+// plainAmp returns & and i for an escaped & of i bytes, such as &amp;. If i is 1, the & is not escaped, and plainAmp returns 0, 0.
 func plainAmp(i int) (rune, int) {
 	if i == 1 {
 		return 0, 0

@@ -7,15 +7,15 @@ import (
 	"mcp-code-exec-harness/internal/jsonpath"
 )
 
-// Field is a place in JSON texts. Every string and number at the place is a value of the type Type, regardless of its form. If there is a list or an
-// object, everything in it counts. In a JSON text within a string, paths begin at the root of that text.
+// Field is a place in JSON texts. Every string and number at the place is a value of the type Type, regardless of its form. If a list or an object is
+// at the place, everything in it counts. In a JSON text within a string, paths begin at the root of that text.
 type Field struct {
 	Path []jsonpath.Step
 	Type string
 }
 
-// enter returns the fields whose paths begin with a step for which leads is true, without that step. A field whose path is empty has been reached and
-// contains everything below it.
+// enter returns the fields whose paths begin with a step for which leads is true, and removes this step from the paths. A field with an empty path
+// has been reached: it contains everything below, so enter returns it too.
 func enter(fields []Field, leads func(jsonpath.Step) bool) (in []Field) {
 	for _, f := range fields {
 		switch {

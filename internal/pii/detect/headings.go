@@ -2,19 +2,19 @@ package detect
 
 import "strings"
 
-// headings finds the heading of the column that contains an offset. The text may be a table whose first line has the names of the columns, with
-// fields that are separated by commas, semicolons, tabs or bars or aligned by spaces, or SQL with a list of columns before VALUES. headings reads
-// a text only once, from its start on, so the offsets must be passed in ascending order.
+// headings finds the heading of the column that contains an offset. In a table, the first line has the names of the columns. The fields of a table
+// are separated by commas, semicolons, tabs or bars, or aligned by spaces. In SQL, a list of columns before VALUES has the names. headings reads a
+// text only once, from its start on, so the offsets must be passed in ascending order.
 type headings struct {
 	line, next int  // start of the line that was read last, and of the next one
 	tries      int  // number of further lines of the paragraph that may be its heading
-	head       head // head of the paragraph; no fields if none was found
+	head       head // head of the paragraph; without fields if the paragraph has no head
 	at         int  // offset in the text up to which the fields of the line have been counted
 	field      int  // field that contains at
 	quoted     bool // whether at is in a quoted field
 	fields     int  // number of fields of the line; 0 until it is needed
 
-	spellings [2]int // offsets after the next VALUES and the next values; -1 if there is none
+	spellings [2]int // end of the next VALUES, and end of the next values in lower case; -1 if there is none
 	values    struct {
 		columns []mask
 		list    int // end of the list of columns that is still to be read; 0 if there is none

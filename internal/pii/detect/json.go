@@ -4,7 +4,7 @@ import "strings"
 
 // surroundings is the context of a text.
 type surroundings struct {
-	key    name // key whose value the text is
+	key    name // meaning of the key, if the text is the value of a key
 	parent mask // meanings of the keys further up
 	number bool // the text is a JSON number
 	inside bool // the text is a whole string or number of a JSON text
@@ -72,7 +72,7 @@ type walker struct {
 // container is an object or an array that is being read.
 type container struct {
 	object bool
-	parent mask // surroundings of the container
+	parent mask // meanings of the keys above the container's key
 	key    name
 
 	fields   []Field // fields that contain the container

@@ -1,7 +1,7 @@
 package detect
 
-// kind is a type of value. If two hits overlap, the one whose kind comes first stays whole. The order is that of the table in the package's
-// documentation, except for types that share a line there.
+// kind is a type of value. If two hits overlap and neither contains the other, the hit whose kind comes first stays whole. The kinds have the order
+// of the table in the package's documentation, except for types that share a line there.
 type kind int
 
 const (

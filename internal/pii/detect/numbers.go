@@ -40,7 +40,7 @@ type number struct {
 	placed   bool   // heading is known
 	heading  mask   // meanings of the heading of its column
 	scaled   string // digits of a number with an exponent, written out; empty for other numbers
-	scaledTo int    // end of the exponent of scaled
+	scaledTo int    // end of the exponent, if scaled is not empty
 }
 
 // numerals looks for values in the digits of the word from start to end, and returns where to continue: end if there are none.
@@ -164,7 +164,8 @@ done:
 	s.scale(n)
 }
 
-// scale reads a number with an exponent, such as 4.111111111111111e15, if it is a whole number and no digit but a last zero is missing.
+// scale reads a number with an exponent, such as 4.111111111111111e15, if it is a whole number and all its digits are written. A zero at the end may
+// be missing.
 func (s *scanner) scale(n *number) {
 	last := n.groups[0].end
 	fraction := ""
@@ -291,8 +292,8 @@ func (s *scanner) bounded(n *number, groups int) bool {
 	return true
 }
 
-// cutHex reports whether the last of the first groups is only the beginning of a hexadecimal number that is as long as the first group, as in
-// 4301 0020 001A.
+// cutHex reports whether a row of hexadecimal numbers is cut off in its last number, as in 4301 0020 001A: with the hexadecimal digits after it, the
+// last of the first groups is as long as the first group.
 func (s *scanner) cutHex(n *number, groups int) bool {
 	last := n.groups[groups-1]
 	end := last.end
@@ -365,7 +366,7 @@ func (s *scanner) inRow(n *number, groups int) bool {
 const maxRowLine = 32
 
 // betweenRows reports whether the first groups fill a line of a table of numbers. That is so if an adjacent line has as many groups and is no card
-// number, and if not both lines begin with a zero.
+// number, and if at most one of the two lines begins with a zero.
 func (s *scanner) betweenRows(n *number, groups int) bool {
 	start, end := n.groups[0].start, n.groups[groups-1].end
 	if start > 0 && s.text[start-1] != '\n' || end < len(s.text) && s.text[end] != '\n' {
@@ -383,7 +384,7 @@ func (s *scanner) betweenRows(n *number, groups int) bool {
 	return false
 }
 
-// rowBefore counts the numbers before an offset, which are separated by spaces. It counts hexadecimal numbers too, and stops at 2.
+// rowBefore counts the numbers directly before an offset. The numbers may be hexadecimal and are separated by spaces. rowBefore stops at 2.
 func (s *scanner) rowBefore(i int) (n int) {
 	for ; n < 2; n++ {
 		at := i
@@ -402,7 +403,7 @@ func (s *scanner) rowBefore(i int) (n int) {
 	return n
 }
 
-// rowAfter counts the numbers after an offset, which are separated by spaces. It counts hexadecimal numbers too, and stops at 4.
+// rowAfter counts the numbers directly after an offset. The numbers may be hexadecimal and are separated by spaces. rowAfter stops at 4.
 func (s *scanner) rowAfter(i int) (n int) {
 	for ; n < 4; n++ {
 		from := s.skip(i, " ")

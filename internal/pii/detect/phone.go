@@ -39,7 +39,8 @@ func (s *scanner) phone(n *number) int {
 	return end
 }
 
-// canonical returns digits with a plus before them if they begin with a calling code and its numbering plan has such numbers.
+// canonical puts a plus before at least ten digits that begin with a calling code whose numbering plan has such numbers. It returns any other digits
+// unchanged.
 func canonical(digits string) string {
 	if p, national, ok := callingCode(digits); ok && len(digits) >= 10 && p.assigned(national) {
 		return "+" + digits
@@ -200,8 +201,8 @@ func (s *scanner) international(n *number) (int, string) {
 	return possible, value
 }
 
-// dialled reports whether 00 or 011, whose length is skip, stands for a plus. Either separators show where the calling code begins and ends, or a
-// word is about telephones.
+// dialled reports whether 00 or 011, whose length is skip, stands for a plus. That is so if a word is about telephones, or if separators show where
+// the calling code begins and ends.
 func (s *scanner) dialled(n *number, skip int) bool {
 	if yes, _ := s.about(n, n.count); yes {
 		return true
@@ -305,7 +306,7 @@ func uniform(groups []group) bool {
 	return true
 }
 
-// sequence contains every run of consecutive digits, such as 0123456789, which is no telephone number.
+// sequence contains every run of consecutive digits, such as 456789. Such a run is no telephone number.
 const sequence = "01234567890123456789"
 
 // domestic reads numbers as people write them within their country.

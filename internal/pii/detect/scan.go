@@ -200,7 +200,7 @@ func (s *scanner) word(start, end int, bits uint8) int {
 	return end
 }
 
-// Words without digits are examined from minWord letters on if they have upper and lower case letters, else from shortWord letters on.
+// Minimum lengths of the words without digits that are examined: minWord for words with upper and lower case letters, shortWord for other words.
 const (
 	minWord   = minBase64
 	shortWord = 16

@@ -28,7 +28,7 @@ func (v *view) unit(at int) (unit, bool) {
 	return v.units[i-1], true
 }
 
-// start returns the offset in the original at which a byte of the view begins.
+// start returns the offset in the original that corresponds to the beginning of byte at of the view.
 func (v *view) start(at int) int {
 	u, ok := v.unit(at)
 	switch past := at - int(u.at) - int(u.n); {
@@ -41,7 +41,7 @@ func (v *view) start(at int) int {
 	}
 }
 
-// end returns the offset in the original at which the byte of the view before at ends.
+// end returns the offset in the original that corresponds to the end of byte at-1 of the view.
 func (v *view) end(at int) int {
 	u, ok := v.unit(at - 1)
 	if !ok {

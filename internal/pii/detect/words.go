@@ -185,14 +185,14 @@ func wordRune(text string) (size int, alone bool) {
 	return size, false
 }
 
-// isSpaceless reports whether a character is of a script that has no spaces between words, or particles attached to words.
+// isSpaceless reports whether a character is of a script that has no spaces between words, or that attaches particles to words.
 func isSpaceless(r rune) bool {
 	return r >= 0x0E00 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao,
 		unicode.Khmer, unicode.Myanmar)
 }
 
-// plainValue returns a value without the text before its first word and after its last word, and the range of the words. A value without words is
-// returned as it is.
+// plainValue returns the words of a value, and the texts between them, in the form in which they are compared. start and end are the range of the
+// words in the value. A value without words is returned as it is.
 func plainValue(text string) (value string, start, end int) {
 	start, stop := nextWord(text, 0)
 	if start == stop {
@@ -206,8 +206,8 @@ func plainValue(text string) (value string, start, end int) {
 	return string(out), start, end
 }
 
-// worthFinding reports whether a value is looked for in all texts: it has at least three letters, or two of a script without spaces, or six letters
-// and digits, and not all of its words are common ones.
+// worthFinding reports whether a value is looked for in all texts. At least one of its words must not be a common word. The value must also have
+// three letters, or two characters of a script without spaces, or a total of six letters and digits.
 func worthFinding(text string) bool {
 	letters, digits, spaceless := 0, 0, 0
 	rare := false

@@ -29,7 +29,7 @@ const (
 	Code  Language = "code"  // any other language
 )
 
-// All lists all languages by their names in settings.
+// All lists all languages. Their values are their names in settings.
 var All = []Language{None, SQL, Shell, HTML, JSON, URL, CSV, Code}
 
 // Place is a range of a text that a value replaces.
@@ -105,8 +105,8 @@ func refuse(others, why string) writer {
 	}
 }
 
-// scan reads a text from its start to its end. It calls at for each place. At a position outside of the places it calls step with the text from that
-// position on; step returns the number of bytes by which scan moves on.
+// scan reads a text from its start to its end. It passes each place to the function at. At a position outside of the places it passes the text from
+// that position on to the function step, which returns the number of bytes by which scan moves on.
 func scan(text string, places []Place, step func(rest string) int, at func(p Place)) {
 	next := 0
 	for i := 0; i < len(text) || next < len(places); {

@@ -98,8 +98,8 @@ func bare(starts bool) writer {
 	})
 }
 
-// option refuses a value that the command would read as an option, because the value begins a word and has a dash. It also refuses the
-// character zero, which no shell accepts. It passes other values to write.
+// option returns a writer. If starts is true, the value begins a word, and the writer refuses a value with a dash at its beginning, because the
+// command would read it as an option. The writer also refuses the character zero, which no shell accepts. It passes other values to write.
 func option(starts bool, write writer) writer {
 	return func(value string) (string, error) {
 		switch {

@@ -10,8 +10,8 @@ const inNoString = "characters other than letters and digits, and stands outside
 
 var dollarQuote = regexp.MustCompile(`^\$(?:[A-Za-z_]\w*)?\$`)
 
-// inSQL reads strings, in which a doubled quote stands for a quote, quoted names and comments. Databases read a backslash and # differently, so
-// after one of them it accepts only values without special characters.
+// inSQL reads the strings, quoted names and comments of SQL. In a string, a doubled quote stands for a quote. Databases read a backslash and #
+// differently, so after a backslash or # inSQL accepts only values without special characters.
 func inSQL(text string, places []Place) (all []writer) {
 	const (
 		plain   = ""

@@ -46,7 +46,7 @@ func inURL(text string, places []Place) (all []writer) {
 			all = append(all, percent("-._~"))
 		case at == "host" && web[strings.ToLower(text[:hostFrom])]:
 			all = append(all, host)
-		case at == "host": // Here the meaning of the host depends on the scheme.
+		case at == "host": // With a scheme outside of web, the host may mean anything.
 			all = append(all, segment)
 		case at == "path":
 			all = append(all, segment)

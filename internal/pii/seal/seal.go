@@ -50,7 +50,7 @@ type LookupKey [16]byte
 
 // Keys seal and open values. They are safe for concurrent use.
 type Keys struct {
-	keys []*key // keys of the master keys, the newest first; only the first seals
+	keys []*key // derived keys, one element for each master key, the newest first; only the first element seals
 	from string // places where the keys are configured, for errors
 }
 
@@ -140,12 +140,12 @@ func (k *Keys) Open(s Scope, sealed []byte) (string, error) {
 	return string(value), nil
 }
 
-// Key returns the lookup key of a value: typ is its type, value its canonical form. The lookup key is that of the newest master key, with which new
-// entries are stored.
+// Key returns the lookup key with which new entries for a value are stored. The newest master key determines it. typ is the type of the value, and
+// value is its canonical form.
 func (k *Keys) Key(s Scope, typ, value string) LookupKey { return k.keys[0].lookup(s, typ, value) }
 
-// Older returns the lookup keys that Key returned while older master keys were the newest; entries of that time are stored with them. There are none
-// unless the master key was changed.
+// Older returns one lookup key of a value for each older master key. Entries that were stored when that master key was the newest have this lookup
+// key. If there is only one master key, Older returns nothing.
 func (k *Keys) Older(s Scope, typ, value string) []LookupKey {
 	var all []LookupKey
 	for _, old := range k.keys[1:] {

@@ -145,7 +145,7 @@ func (c *checker) object(object dts.Type, a uses.Arg, path string, t *catalog.To
 	return all
 }
 
-// only returns the only required name that is left; "" if there is none or more than one.
+// only returns the required name in left, or "" if left has no required name or more than one.
 func only(left, required []string) string {
 	found := ""
 	for _, n := range left {
@@ -230,8 +230,8 @@ func (c *checker) fits(typ dts.Type, a uses.Arg, path string, t *catalog.Tool, d
 	return []Mistake{{a.At, fmt.Sprintf("%s of %s takes %s, and is given %s", quote(path), t.Function(), typ, formNames[a.Form])}}
 }
 
-// never returns the type of a value of the program if an argument takes none of the forms that the type has. It returns "" if the argument takes one
-// of them or if a form is unknown.
+// never compares the forms of two sides: those of the value with the index of, and those of the types in takes. If they have no form in common, never
+// returns the type of the value. If they have one, or if a form is unknown, it returns "".
 func (c *checker) never(takes []dts.Type, of int) string {
 	if of < 0 || of >= len(c.things) || c.things[of].kind != typed {
 		return ""
@@ -347,7 +347,7 @@ func suggestion(near string, names []string) string {
 // maxCompared is the maximum number of names with which a name is compared.
 const maxCompared = 500
 
-// comparison is the work of comparing two names, in the unit of maxWork.
+// comparison is the amount of work that comparing two names adds to checker.work.
 const comparison = 20
 
 // nearest returns the name that is most similar: it differs in few letters, shares a word, or shares half of its pairs of letters. It returns "" if

@@ -1,6 +1,6 @@
 // Package check finds uses of tools in a program that cannot work: a tool, an argument or a field of an answer that does not exist, or
-// an argument that is missing or of another type. It compares with the catalog what package uses has read from the program. It reports
-// nothing about tools and types that it does not know.
+// an argument that is missing or of another type. Package uses reads the uses from the program, and package check compares them with the
+// catalog. Package check reports nothing about tools and types that it does not know.
 package check
 
 import (
@@ -18,7 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/program/uses"
 )
 
-// Mistake is the use of something that does not exist, with a hint at what exists.
+// Mistake is a use of a tool that cannot work, with a hint at what would work.
 type Mistake struct {
 	At      uses.Place
 	Message string // text of one line
@@ -56,7 +56,7 @@ type kind uint8
 
 const (
 	unknown  kind = iota
-	allTools      // the object tools
+	allTools      // the global object called tools
 	byName        // the function callMCPTool
 	servers       // the module ./servers
 	server        // the server whose name is name
@@ -119,7 +119,7 @@ func (c *checker) tell(at uses.Place, format string, args ...any) {
 // maxMessage is the maximum size of a message in bytes.
 const maxMessage = 600
 
-// before returns the thing at the index in the parameter of. It returns an unknown thing if the index is negative or not smaller than i.
+// before returns c.things[of], or an unknown thing if of is negative or not smaller than i.
 func (c *checker) before(of, i int) *thing {
 	if of < 0 || of >= i {
 		return &thing{}
@@ -322,7 +322,7 @@ func (c *checker) namedChoice(name string, closest []string) string {
 	return c.choice(name, closest)
 }
 
-// never are properties that can be read from any object, and that are not tools of a server.
+// never holds properties that programs or engines may read from any object. They are never looked up as servers or tools.
 var never = map[string]bool{
 	"then": true, "toJSON": true, "constructor": true, "prototype": true, "__proto__": true, "__esModule": true, "toString": true,
 	"valueOf": true, "toLocaleString": true, "hasOwnProperty": true, "isPrototypeOf": true, "propertyIsEnumerable": true,
@@ -441,7 +441,7 @@ var (
 	eachItem  = set("map filter forEach find findIndex findLast findLastIndex some every flatMap")
 )
 
-// param returns a parameter of the function that is passed to a method.
+// param returns the thing that a callback gets as its parameter with this index. of is the method that the callback is passed to.
 func param(of *thing, index int) thing {
 	if of.kind != method {
 		return thing{}

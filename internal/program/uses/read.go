@@ -442,7 +442,7 @@ func isPart(c byte) bool {
 	return c == '_' || c == '$' || c == '.' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// add adds a value and returns its index, -1 if there are too many values.
+// add adds a value and returns its index, or -1 if there are too many values.
 func (r *reader) add(v Value) int {
 	r.size++
 	if r.size > maxValues {
@@ -452,7 +452,7 @@ func (r *reader) add(v Value) int {
 	return len(r.found) - 1
 }
 
-// made adds a value that refers to another one. It returns -1 if the other one is unknown.
+// made adds a value that refers to the value v.Of. It returns -1 if v.Of is unknown.
 func (r *reader) made(v Value) int {
 	if v.Of < 0 {
 		return -1

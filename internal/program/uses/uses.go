@@ -1,5 +1,5 @@
 // Package uses analyses what a program does with tools: which tools it calls, with which arguments, and which fields of the answers it reads.
-// It knows no tools; its caller decides what exists. It reports nothing about code that it does not understand.
+// It does not know which tools exist: its caller compares the uses with the catalog. It reports nothing about code that it does not understand.
 package uses
 
 // Uses are the values of a program that come from tools, in the order in which they are created: a value refers only to earlier ones. Uses
@@ -23,7 +23,7 @@ const (
 	List                // [Items...]
 	All                 // Promise.all(Of)
 	Promise             // promise of an async function that returns Of
-	Mapped              // array of values Of that a function of the program returns for each item of another array
+	Mapped              // array of the results of a function of the program, called for each item of another array; Of is one result
 )
 
 // Value is a value that comes from a tool, or a part or container of such values.

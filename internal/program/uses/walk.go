@@ -243,7 +243,7 @@ func (r *reader) body(params js.Params, given []int, body []js.IStmt) function {
 	return function{result: -1}
 }
 
-// imported binds a parameter of the outermost function to what the program imports by it.
+// imported binds a parameter of the outermost function to the import that the parameter stands for.
 func (r *reader) imported(to js.IBinding) {
 	switch to := to.(type) {
 	case *js.Var:
@@ -325,7 +325,8 @@ func (r *reader) test(x js.IExpr) {
 	r.hush(r.expr(x))
 }
 
-// hush marks the field that was read last as one that need not exist, also at other places.
+// hush records that a field may be absent, at this place and at all others. The field is the value with the index of; hush does nothing if
+// this value is not a field or is not the value added last.
 func (r *reader) hush(of int) {
 	if of >= 0 && of == len(r.found)-1 && r.found[of].Kind == Member {
 		r.quiet[r.found[of].Name] = true
@@ -350,8 +351,8 @@ func isNothing(x js.IExpr) bool {
 	return name(x) == "undefined"
 }
 
-// isPlain reports whether the value of an expression has no fields that the program could read in place of fields of a tool's
-// answer.
+// isPlain reports whether an expression is a literal, or null, undefined or an empty object or array. In answer.name || "none", such
+// an expression is a default for the field name, not another field that the program tries.
 func isPlain(x js.IExpr) bool {
 	switch x := x.(type) {
 	case *js.GroupExpr:
@@ -364,7 +365,7 @@ func isPlain(x js.IExpr) bool {
 	return isNothing(x)
 }
 
-// expr reads an expression and returns its value, -1 if it does not come from a tool.
+// expr reads an expression and returns the index of its value, or -1 if the value does not come from a tool.
 func (r *reader) expr(x js.IExpr) int {
 	switch x := x.(type) {
 	case *js.Var:
@@ -629,7 +630,7 @@ func (r *reader) special(x *js.CallExpr) (int, bool) {
 	return of, true
 }
 
-// serversPath returns the path after ./servers/ in a specifier, and reports whether it is such a specifier or ./servers itself.
+// serversPath reports whether a specifier names ./servers or a module below it, and returns the path after ./servers/, if any.
 func serversPath(specifier string) (string, bool) {
 	path, ok := strings.CutPrefix(specifier, "./servers/")
 	if !ok || strings.HasSuffix(path, ".js") || strings.HasSuffix(path, ".ts") || strings.HasSuffix(path, "/index") || path == "index" {

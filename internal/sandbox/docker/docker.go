@@ -78,7 +78,7 @@ const (
 )
 
 // Open prepares the tier. It starts a container, which the first Start uses, to check that the walls exist. It removes the containers of processes
-// that have died. If the engine, the runtime or the image cannot do what is needed, the error says how to get one that can.
+// that have died. If the engine, the runtime or the image lacks something that is needed, the error says how to get one that has it.
 func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	opt.Image = cmp.Or(opt.Image, DefaultImage)
 	opt.Memory = cmp.Or(opt.Memory, 100<<20)
@@ -204,8 +204,8 @@ func (s *Sandbox) judge(f *frame.Frame) (gvisor bool, err error) {
 	return !machines, nil
 }
 
-// asFor checks that the engine has created a container as it was asked to. Two things cannot be seen from inside a container: its limits, which
-// gVisor hides, and whether it has access to parts of the machine.
+// asFor checks that the engine has created a container as the harness asked for it. Two things cannot be seen from inside a container: its limits,
+// which gVisor hides, and whether it has access to parts of the machine.
 func (s *Sandbox) asFor(ctx context.Context, r *startedRunner) error {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -273,8 +273,8 @@ func (s *Sandbox) defaultSize(memory int64) int {
 // Info implements sandbox.Sandbox.
 func (s *Sandbox) Info() sandbox.Info { return s.info }
 
-// Close implements sandbox.Sandbox. It waits at most 15 seconds until the containers of killed runners are removed. The next Open of another process
-// removes the rest.
+// Close implements sandbox.Sandbox. It waits at most 15 seconds until the containers of killed runners are removed. The next process that calls
+// Open removes the rest.
 func (s *Sandbox) Close() (err error) {
 	if first := s.first.Swap(nil); first != nil {
 		first.Kill()

@@ -56,8 +56,8 @@ func (e Engine) connect() (*client.Client, error) {
 	return c, nil
 }
 
-// Command returns a command that executes code with docker run. The code runs in a new container, which has fewer walls than those of the sandbox and
-// is removed afterwards.
+// Command returns a command that executes code with docker run. The code runs in a new container, which is removed afterwards and has fewer walls
+// than the containers of the sandbox.
 func (e Engine) Command(ctx context.Context, image, runtime, code string) *exec.Cmd {
 	args := []string{
 		"--host", cmp.Or(e.Host, client.DefaultDockerHost), "run", "--rm", "--network", "none", "--read-only", "--cap-drop", "ALL",

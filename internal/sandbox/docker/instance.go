@@ -23,7 +23,8 @@ const (
 	pidLabel      = "mcp-code-exec-harness.pid"      // process id, for people
 )
 
-// instance is this process among those that share a directory. Each process holds the lock of a file there; the lock ends with the process.
+// instance identifies this process among the processes that share a directory. Each process locks a file there, and the lock ends with the
+// process.
 type instance struct {
 	dir, home, name string
 	lock            *os.File
@@ -55,7 +56,7 @@ func join(parent string) (*instance, error) {
 
 func (i *instance) file(name string) string { return filepath.Join(i.dir, name+".lock") }
 
-// leave ends the instance. The next Open of another process removes containers that it still has.
+// leave ends the instance. If containers of this process are left, the next process that calls Open removes them.
 func (i *instance) leave() {
 	_ = i.lock.Close()
 	_ = os.Remove(i.file(i.name)) // if this fails, dead still reports the process as dead, and a later sweep removes the file
@@ -94,8 +95,8 @@ func (s *Sandbox) labels() map[string]string {
 // removed.
 const abandonedAfter = time.Hour
 
-// reap removes the containers of dead processes of this directory. It also removes old containers of other processes that have stopped: a container
-// stops when its process ends, unless it is busy.
+// reap removes the containers of dead processes of this directory. It also removes stopped containers of other processes, if the containers are
+// older than abandonedAfter: a container stops when its process ends, unless the container is busy.
 func (s *Sandbox) reap() {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()

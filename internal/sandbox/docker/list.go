@@ -89,7 +89,7 @@ func allContainers(ctx context.Context, c *client.Client, dir string) ([]Contain
 		return nil, err
 	}
 	here := &instance{dir: filepath.Join(dir, "docker")}
-	if home, err := os.ReadFile(filepath.Join(here.dir, "home")); err == nil { // otherwise no harness has used this directory
+	if home, err := os.ReadFile(filepath.Join(here.dir, "home")); err == nil { // a missing file means that no harness has used this directory
 		here.home = string(home)
 	}
 	all := make([]Container, len(list.Items))

@@ -65,7 +65,7 @@ func (s *Sandbox) container(ctx context.Context) (*link, error) {
 		l.Kill()
 		return nil, err
 	}
-	go func(script, cache []byte) { // the runner's ready frame shows that they have arrived
+	go func(script, cache []byte) { // errors are ignored: only the ready frame of the runner shows that script and cache have arrived
 		l.Write(script)
 		l.Write(cache)
 	}(s.script, s.cache)
@@ -138,7 +138,7 @@ func (l *link) Kill() {
 	l.conn.Close()
 }
 
-// endTime is the maximum time for a container to end after its connection has ended. A container that runs longer has lost its connection.
+// endTime is the maximum time for a container to end after its connection has ended. If a container runs longer, the connection was lost.
 const endTime = 3 * time.Second
 
 // Wait implements sandbox.Link.

@@ -38,8 +38,8 @@ func (s *Sandbox) discard(id string) {
 	})
 }
 
-// remove kills and removes a container. It tries until the engine has removed it, or until Close has waited long enough, and reports whether it is
-// removed.
+// remove kills and removes a container. It tries until the engine has removed the container, or until Close has waited long enough. It reports
+// whether the container is removed.
 func (s *Sandbox) remove(id string) bool {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := s.tryRemove(id)

@@ -37,7 +37,7 @@ type Options struct {
 	Dir string
 	// Memory is the memory of a program in bytes; 0: 100 MiB.
 	Memory int64
-	// Without names walls of package jail that may be missing if the machine does not have them.
+	// Without is the list of the walls of package jail that may be missing if the machine does not have them.
 	Without []string
 	// Bare starts runners without any walls, to measure the cost of the walls. Never execute other people's programs with it.
 	Bare bool

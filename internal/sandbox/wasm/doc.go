@@ -19,11 +19,12 @@
 // made after a run has ended, so the next run does not wait for it.
 //
 // A worker belongs to one owner from its first program on, and is never given to another. The host enforces deadlines: it sends cancel, which
-// the engine's interrupt hook sees, and kills the process 200 ms later. Memory is limited by refusing to grow it. A refused growth also tells
-// that a program ran out of memory rather than threw null.
+// the engine's interrupt hook sees, and kills the process 200 ms later. Memory is limited by refusing to grow it. If a program seems to have
+// thrown null, a refused growth shows that it ran out of memory.
 //
-// A worker ends when its input ends. On Linux and Windows the system also kills it together with its host. On macOS it sees the end of its input
-// at the next call of the interrupt hook, so a worker that is inside a native loop while its host is killed stays until that loop ends.
+// A worker ends when its input ends. On Linux and Windows the system also kills it together with its host. On macOS a worker sees the end of its
+// input at the next call of the interrupt hook. So if the host is killed while the worker is inside a native loop, the worker stays until that
+// loop ends.
 //
 // On Linux, walls of the operating system (jail) surround workers and the processes that compile programs: namespaces of their own, an empty
 // root directory, an unprivileged user without capabilities, Landlock, a filter of system calls (no sockets, processes, programs or new machine

@@ -2,5 +2,5 @@
 
 package wasm
 
-// workerProgram is the worker as a program of its own; empty if it is not embedded.
+// workerProgram is the separate program that serves as the worker; empty if it is not embedded.
 var workerProgram []byte

@@ -32,12 +32,12 @@ import (
 
 // Options are the settings of the tier.
 type Options struct {
-	// Executable is the binary to re-execute with WorkerCommand, to build the snapshot and, if no worker program is embedded, as a worker. It is
-	// os.Executable() if empty.
+	// Executable is the binary that is executed with WorkerCommand: to build the snapshot and, if no embedded worker program can be executed, as
+	// the worker. If Executable is empty, os.Executable() is used.
 	Executable string
 	// Args are arguments before WorkerCommand, for test binaries.
 	Args []string
-	// Dir is the directory, readable by this user only, that keeps compiled code and snapshot between processes. It is required.
+	// Dir is the directory that keeps compiled code and snapshots from one process to the next. Only this user can read it. Dir is required.
 	Dir string
 	// MaxMemory is the highest memory limit that any program will have, in bytes; 1 GiB when zero.
 	MaxMemory int64
@@ -117,7 +117,7 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 	return s, nil
 }
 
-// key returns a hash of everything from which the files of a directory are made.
+// key returns a hash of everything that determines the files in the directory that workers start from.
 func (s *Sandbox) key() string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, worker.Version, s.info.Engine, s.info.Prelude, moduleVersion("github.com/tetratelabs/wazero"),
@@ -174,7 +174,7 @@ func (s *Sandbox) worker() (program string, args []string) {
 	return s.opt.Executable, append(slices.Clone(s.opt.Args), WorkerCommand)
 }
 
-// Program returns a small program that executes jail.LauncherCommand and jail.ExecCommand, and its first arguments.
+// Program returns a small program and its first arguments. The program executes jail.LauncherCommand and jail.ExecCommand.
 func (s *Sandbox) Program() (program string, args []string) { return s.worker() }
 
 // Start implements sandbox.Sandbox.

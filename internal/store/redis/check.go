@@ -63,7 +63,7 @@ func (v *Vault) explain(ctx context.Context, what string, err error) error {
 	return err
 }
 
-// remedyFor returns a remedy for an error, and whether the operation may succeed later without it.
+// remedyFor returns a remedy for an error. later reports whether the operation may succeed later without the remedy.
 func remedyFor(err error, isTLS bool) (remedy string, later bool) {
 	const start = "start it, correct redis.address (REDIS_HOST, REDIS_PORT) or redis.url, or set pii.vault to store"
 	if answer, ok := errors.AsType[goredis.Error](err); ok {

@@ -11,7 +11,7 @@
 //	harness:pii:{<user>}:<session>:meta    hash: ID of this life of the session, number of its entries
 //	harness:pii:{<user>}:<session>:entries list
 //	harness:pii:{<user>}:<session>:used    set: tokens and lookup keys in use
-//	harness:pii:{<user>}:<session>:last    highest number of a token; it outlives the others
+//	harness:pii:{<user>}:<session>:last    highest number of a token; this key outlives the other keys
 //
 // Every change is one script, which Redis executes atomically.
 //
@@ -23,8 +23,9 @@
 //
 // # Durability
 //
-// The durability of Add depends on the server's configuration: with appendfsync always, entries survive a power failure; with everysec,
-// those of the last second may be lost; without appendonly, they are lost when the server stops. Check warns if appendonly is off.
+// The durability of Add depends on the server's configuration: with appendfsync always, entries survive a power failure; with
+// appendfsync everysec, the entries of the last second may be lost; without appendonly, the entries are lost when the server stops.
+// Check warns if appendonly is off.
 package redis
 
 import (
@@ -65,7 +66,7 @@ const (
 	maxText    = 1 << 10  // maximum size of a type or an origin in bytes
 	maxEntries = 100_000  // maximum number of entries in one Add, which blocks the server for about half a second
 	maxBytes   = 64 << 20 // maximum size of one Add in bytes
-	maxKnown   = 1 << 16  // maximum number of sessions whose lives a Vault remembers
+	maxKnown   = 1 << 16  // maximum number of sessions whose lifetimes a Vault remembers
 	lastTTL    = 30 * 24 * time.Hour
 	page       = 5000 // number of entries in one response
 )
@@ -87,7 +88,7 @@ var (
 // life is the time from a session's first entry until the session expires or is deleted.
 type life struct {
 	id  string
-	new bool // the session was empty when it was loaded; Add will start it with this id
+	new bool // the session was empty when it was loaded; Add starts it with this id
 }
 
 // Open returns the vault in a server. It connects at first use; Check tests the connection. The caller must call Close.
@@ -162,7 +163,7 @@ func (v *Vault) Load(ctx context.Context, s pii.Scope) (pii.Loaded, error) {
 		"more memory or maxmemory-policy noeviction", v.name())
 }
 
-// load returns the session's entries. complete is false if the session was deleted meanwhile, or if the server evicted a part of it.
+// load returns the entries of a session. complete is false if the session was deleted meanwhile, or if the server evicted a part of it.
 func (v *Vault) load(ctx context.Context, s pii.Scope) (loaded pii.Loaded, complete bool, err error) {
 	keys := keysOf(s)
 	answer, err := loadScript.Run(ctx, v.client, keys.list(), keys.session, v.ttl.Milliseconds()).Slice()

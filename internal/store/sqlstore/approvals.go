@@ -101,7 +101,7 @@ func callbackOf(c *conn, taskID string) string {
 	return asked.Callback
 }
 
-// settleDue clears the due times of a run's approvals: their decisions have taken effect, or no longer can.
+// settleDue clears the due times of a run's approvals, because their decisions have taken effect or cannot take effect any more.
 func settleDue(c *conn, run int64) {
 	c.exec("UPDATE approvals SET due = NULL WHERE run = ? AND due IS NOT NULL", run)
 }

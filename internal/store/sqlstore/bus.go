@@ -22,8 +22,8 @@ const (
 	maxOutbox   = 1 << 20               // bytes of events that wait to be sent
 )
 
-// bus brings events to the followers in other processes by notifications of Postgres. A notification has pieces of answers in full and stored
-// events as their ids. In place of events that are too long, or that may be lost with a connection, followers get an empty event and read the store.
+// bus brings events to the followers in other processes by notifications of Postgres. A notification contains pieces of answers in full, and of
+// stored events only the ids. If events are too long, or may be lost with a connection, followers get an empty event instead and read the store.
 type bus struct {
 	db  *sql.DB
 	cfg *pgx.ConnConfig
@@ -76,7 +76,7 @@ func (b *bus) Publish(id string, events []task.Event) {
 	}
 	if len(events) == 0 {
 		if waiting := b.outbox[id]; len(waiting) > 0 && waiting[len(waiting)-1].Type == "" && waiting[len(waiting)-1].ID == 0 {
-			return // one says as much as two
+			return // the outbox already ends with an empty event, and a second one adds nothing
 		}
 		events = []task.Event{{}}
 	}
@@ -249,7 +249,7 @@ func (b *bus) deliver(id string, events []task.Event) {
 	}
 }
 
-// close sends what is left in the outbox and ends the bus.
+// close sends the events that are left in the outbox, and ends the bus.
 func (b *bus) close() error {
 	b.mu.Lock()
 	b.closed = true

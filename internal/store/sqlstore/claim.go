@@ -20,7 +20,7 @@ const (
 type taskHead struct {
 	num, session, fence int64
 	owner               string
-	inWork              bool // reports that the owner works on the task; false if the owner has only reserved it, or there is no owner
+	inWork              bool // reports that the owner works on the task; false if the owner has only reserved the task, or if the task has no owner
 }
 
 // head returns the head of a task that has not ended.
@@ -50,7 +50,8 @@ func (s *Store) owned(c *conn, id string, fence int64) taskHead {
 // nextTask selects the next waiting task of a session: tasks that were started come first, then the earliest due time decides.
 const nextTask = "ended IS NULL AND owner = '' ORDER BY started IS NULL, due, num LIMIT 1"
 
-// setDue stores in a session's row when the session's next waiting task is due.
+// setDue stores, in the row of a session, the time at which the next waiting task of the session is due. The time is null while a task of the
+// session is in work.
 const setDue = `UPDATE sessions SET ready = 0, due = CASE WHEN working = 0 THEN (
 	SELECT due FROM tasks WHERE session = sessions.num AND ` + nextTask + `) END WHERE num = ?`
 
@@ -76,7 +77,7 @@ func (s *Store) ClaimNext(ctx context.Context, after string, except []string, no
 		if err == nil {
 			return t, next, nil
 		}
-		// A task that cannot be read must not hold up the others.
+		// A task that cannot be read must not delay the other tasks.
 		s.log.Error("claim a task", "task", id, "error", err)
 		again := now
 		if !isLost(err) {
@@ -95,7 +96,8 @@ func (s *Store) ClaimNext(ctx context.Context, after string, except []string, no
 	}
 }
 
-// claimNext claims a task and returns its id. If no task is due, it returns when the next one will be; 0 means never.
+// claimNext claims a task and returns its id. If no task is due, id is empty and due is the time at which the next task is due; 0 means that there
+// is none.
 func (s *Store) claimNext(c *conn, after string, except []string, now time.Time) (id string, due int64) {
 	c.exec(`UPDATE sessions SET ready = 1 WHERE num IN (
 		SELECT num FROM sessions WHERE ready = 0 AND due <= ? ORDER BY due LIMIT ? /*+ FOR UPDATE SKIP LOCKED */)`, now, readyBatch)
@@ -127,7 +129,7 @@ func (s *Store) claimNext(c *conn, after string, except []string, now time.Time)
 	}
 }
 
-// take makes this process the owner of a task, and makes the task the one in work in its session.
+// take makes this process the owner of a task, and records the task as the one that is in work in its session.
 func (s *Store) take(c *conn, num, session int64, now time.Time) {
 	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
 	c.exec("UPDATE sessions SET working = ?, due = NULL, ready = 0 WHERE num = ?", num, session)
@@ -252,7 +254,7 @@ func freeAll(c *conn, owner string) (more bool) {
 	return len(all) == recoverBatch
 }
 
-// noteUse postpones the expiry of a session, so that as much time is left as after its last use.
+// noteUse records a use of a session, and postpones the session's expiry by the time since its previous use.
 func noteUse(c *conn, session int64, at time.Time) {
 	c.exec("UPDATE sessions SET expires = CASE WHEN used < ?1 THEN expires + ?1 - used ELSE expires END, used = CASE WHEN used < ?1 THEN ?1 ELSE used END WHERE num = ?2", at, session)
 }

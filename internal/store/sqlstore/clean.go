@@ -2,7 +2,7 @@ package sqlstore
 
 import "context"
 
-// purgeSteps is the maximum number of steps that one transaction deletes of a task: each step may be large.
+// purgeSteps is the maximum number of steps of a task that one transaction deletes. It is small because each step may be large.
 const purgeSteps = 50
 
 // clean deletes what belongs to closed sessions and to marked tasks and runs, in small transactions.

@@ -61,7 +61,7 @@ func (r *changeRows) store(c *conn, h taskHead) (added []task.Event) {
 	grown := r.bytes
 	if t := r.task; t != nil {
 		if t.EndedAt == nil {
-			grown -= len(t.outcome) // only the outcome at the end counts
+			grown -= len(t.outcome) // only the outcome of an ended task counts against the quota
 		}
 		c.exec("UPDATE tasks SET status = ?, cached = ?, started = ?, ended = ?, outcome = ? WHERE num = ?",
 			string(t.Status), t.Cached, t.StartedAt, t.EndedAt, t.outcome, h.num)
@@ -79,8 +79,8 @@ func (r *changeRows) store(c *conn, h taskHead) (added []task.Event) {
 	return added
 }
 
-// countBytes adds to the bytes of a task, which count against its user's quota. It holds them back until they reach maxUncounted or atOnce is
-// set, because each UPDATE writes the whole row again, with the task's context. A crash loses the bytes that were held back.
+// countBytes adds to the bytes of a task, which count against the quota of the task's user. The added bytes stay in c.uncounted until they reach
+// maxUncounted or atOnce is set, because each UPDATE writes the whole row again, with the task's context. A crash loses the bytes in c.uncounted.
 func countBytes(c *conn, num int64, bytes int, atOnce bool) {
 	before := c.uncounted[num]
 	c.undo = append(c.undo, func() { c.uncounted[num] = before })

@@ -11,17 +11,18 @@ import (
 	"mcp-code-exec-harness/internal/usage"
 )
 
-// dialect has what is different in the writing connections of SQLite and Postgres.
+// dialect contains what differs between the writing connections of SQLite and Postgres.
 type dialect struct {
 	translate func(query string) string
 	text      func(string) string // converts a text to one that the database accepts; nil leaves texts unchanged
-	// begin begins a transaction. An error for which isBusy is true means that it may work later.
+	// begin begins a transaction. If isBusy is true for the error, a later call may succeed.
 	begin func(c *conn) error
-	// commit ends a transaction. If the answer of the database is lost, commit finds out what became of the transaction.
+	// commit ends a transaction. If the answer of the database is lost, commit finds out whether the database has committed the transaction.
 	commit func(c *conn) error
-	// number makes the numbers of new rows continue those of the rows that a table has; nil: the database does so by itself.
+	// number lets the numbers of new rows in a table continue the numbers of the rows that the table has. It is nil if the database does so by
+	// itself.
 	number func(c *conn, table, column string)
-	// again reports whether a transaction that failed with an error, and has changed nothing, may work when it is repeated.
+	// again reports whether it is worth repeating a transaction that failed with an error and has changed nothing.
 	again func(err error) bool
 }
 
@@ -32,7 +33,7 @@ type conn struct {
 	dialect    *dialect
 	db         *sql.DB
 	only       *sql.Conn
-	statements *prepared // statements of only
+	statements *prepared // prepared statements of the connection in only
 	err        error
 	begun      bool                    // tryBegin has begun the next transaction
 	undo       []func()                // functions by which a rollback reverts changes in memory
@@ -176,8 +177,8 @@ func (c *conn) tryBegin() bool {
 	return !isBusy(err)
 }
 
-// maxRepeats is the maximum number of times that a transaction is repeated. One whose key is taken is repeated once: then it sees the row that another
-// process has just inserted.
+// maxRepeats is the maximum number of times that a transaction is repeated. A transaction that fails because a key is taken is repeated once: then
+// it sees the row that another process has just inserted.
 const maxRepeats = 10
 
 // transaction calls f in a transaction, and rolls back after an error. It calls f again if the database wants the transaction to be repeated.

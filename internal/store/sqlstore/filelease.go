@@ -34,7 +34,7 @@ type fileLease struct {
 // clockGrain bounds the resolution of file times: two changes within it may have the same time.
 const clockGrain = 50 * time.Millisecond
 
-// Others reports whether another process has an owner's file. It reads the directory again only if that has changed.
+// Others reports whether a file of another owner exists. It reads the directory again only if the directory has changed.
 func (o *fileLease) Others() bool {
 	o.othersMu.Lock()
 	defer o.othersMu.Unlock()
@@ -152,7 +152,7 @@ func readPid(path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// sweepUnlocked deletes the files with a prefix whose processes are dead. A later sweep deletes what this one cannot.
+// sweepUnlocked deletes the files with a prefix whose processes are dead. If a file cannot be deleted, a later sweep tries again.
 func sweepUnlocked(prefix string) {
 	files, _ := os.ReadDir(filepath.Dir(prefix))
 	for _, f := range files {
@@ -182,8 +182,8 @@ func (o *fileLease) Release() error {
 	}
 	f := o.file
 	o.file = nil
-	// The file is closed first: Windows does not delete an open file. A process that finds it unlocked in between rightly takes this owner for
-	// dead.
+	// The file is closed first, because Windows does not delete an open file. Until the file is deleted, another process that finds it unlocked
+	// takes this owner for dead, which is right.
 	err := f.Close()
 	if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)

@@ -166,23 +166,23 @@ type runWriter struct {
 	mu      sync.Mutex
 	seq     journal.Sequence
 	pending []row
-	start   *journal.Start // start record, while it is in pending
+	start   *journal.Start // start record, while pending contains its row
 	end     *journal.End
-	session sessionKey // session of the start record; empty before it is appended
+	session sessionKey // session of the start record; empty before that record is appended
 	calls   usage.Calls
-	last    *change // last change given to the writer; nil once it has succeeded
+	last    *change // last change submitted to Store.writer; nil once the change has succeeded
 	err     error
 	closed  bool
 
 	closing sync.Once
 	asked   bool // an earlier process asked for approvals
 
-	// After the first commit, only changes that the writer applies use these fields.
+	// After the first commit, only functions that Store.writer calls use these fields.
 	fence int64 // runs.fence
 	progress
 }
 
-// progress describes what is stored of a run.
+// progress describes which part of a run is stored.
 type progress struct {
 	num       int64         // runs.num, 0 before the run is stored
 	stored    int64         // number of the last stored record
@@ -191,7 +191,7 @@ type progress struct {
 	writes    map[int]int64 // times of the intents without an answer, by call; never changed in place
 }
 
-// Append implements journal.Writer. It encodes the record here, so that the transaction that stores it does not have to.
+// Append implements journal.Writer. It encodes the record, so that the transaction that stores the record does not have to.
 func (w *runWriter) Append(r journal.Record) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -297,8 +297,8 @@ func (w *runWriter) settled(ch *change) {
 	w.err = ch.err
 }
 
-// maxUncounted is the number of stored bytes at which the uncounted bytes of a run or task are added to its row. Only bytes in the row count against
-// the user's quota.
+// maxUncounted is the number of uncounted bytes of a run or task at which these bytes are added to the row of the run or task. Only bytes in
+// the row count against the user's quota.
 const maxUncounted = 64 << 10
 
 // store writes rows; bytes is their size.
@@ -383,8 +383,8 @@ func (w *runWriter) insertRun(c *conn, start *journal.Start, end *journal.End) {
 	w.uncounted = 0
 }
 
-// admit refuses the first record of a run if its user has used up the quota, or its session is closed: the run would outlive the session. The
-// session may have no row.
+// admit refuses the first record of a run if the run's user has used up the quota, or if the run's session is closed: such a run would outlive the
+// session. The session may have no row.
 func (w *runWriter) admit(c *conn) {
 	c.fail(w.s.exceeded(c, w.session.user, quotaBytes))
 	var closed bool

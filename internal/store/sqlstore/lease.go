@@ -8,13 +8,13 @@ type lease interface {
 	ID() string
 	// Claim makes this process an owner; it may be called again.
 	Claim() error
-	// Alive reports whether the process of an owner's id lives.
+	// Alive reports whether the process with the given owner id lives.
 	Alive(id string) (bool, error)
 	// Others reports whether another process may be an owner. It takes microseconds.
 	Others() bool
-	// Describe names the process of an owner's id for people.
+	// Describe returns a text for people that names the process with the given owner id.
 	Describe(id string) string
-	// Release ends the lease: other processes take over what this one owns.
+	// Release ends the lease: other processes take over what this process owns.
 	Release() error
 }
 

@@ -25,7 +25,7 @@ const (
 	liveScan = 250 * time.Millisecond
 	// liveRead is the interval at which a follower reads its file.
 	liveRead = 100 * time.Millisecond
-	// maxLiveFiles is the maximum number of files that are written to.
+	// maxLiveFiles is the maximum number of files of followers that this process writes to.
 	maxLiveFiles = 64
 	// maxLiveBytes is the maximum size of a file. If a follower reads too slowly, the lines that it has not read are lost, and it reads the
 	// store.
@@ -41,7 +41,8 @@ type live struct {
 	until time.Time           // time at which files are looked for again
 }
 
-// Wake implements task.Bus. The one process that works the queue of a file finds tasks of other processes when it looks for them.
+// Wake implements task.Bus. It does nothing: only one process works the queue of a file, and this process looks for tasks of other processes at
+// intervals.
 func (d *file) Wake() {}
 
 // Woken implements task.Bus.

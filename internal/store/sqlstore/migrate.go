@@ -40,7 +40,7 @@ func migrate(c *conn, path string, now time.Time) (done *Upgrade, err error) {
 			c.fail(tooNew(path, version, len(entries)))
 			return
 		case version > 0 && version < len(entries):
-			if user := newFileLease(path).other(); user != "" { // the other process knows the old tables only
+			if user := newFileLease(path).other(); user != "" { // a process of an older harness knows only the old tables
 				c.fail(fmt.Errorf("its schema has version %d, and process %s, of an older harness, works with it: end that process, "+
 					"and the next command brings it to version %d", version, user, len(entries)))
 				return

@@ -104,8 +104,8 @@ func (s *Store) Held(ctx context.Context, server string) (_ []approval.Held, err
 	}, query, args...)
 }
 
-// ApproveDefinitions approves held definitions of a server. by names the person who approves; hashes has the hash of each definition, by tool. If
-// it cannot approve all of them, it approves none and the error wraps approval.ErrNotHeld or approval.ErrTooManyPins.
+// ApproveDefinitions approves held definitions of a server. The parameter by names the person who approves; hashes maps each tool to the hash of its
+// definition. If ApproveDefinitions cannot approve all of them, it approves none, and the error wraps approval.ErrNotHeld or approval.ErrTooManyPins.
 func (s *Store) ApproveDefinitions(ctx context.Context, server, by string, hashes map[string]string) (err error) {
 	defer wrap(&err, "approve definitions of server %q", server)
 	now := s.now()

@@ -22,14 +22,15 @@ func thisPlace() string {
 	return strings.TrimSpace(string(boot)) + " " + namespace
 }
 
-// thisProcess names this process within thisPlace: by its id, and by its start time, which a later process with the same id does not have.
+// thisProcess names this process within thisPlace. The name consists of the process id and the start time, which differs for a later process with the
+// same id.
 func thisProcess() string {
 	name, _ := incarnation(os.Getpid())
 	return name
 }
 
-// incarnation names the process with an id as thisProcess does; the name is "" if the process has ended. seen is false if /proc does not show the
-// process.
+// incarnation returns the name of the process with the given id, in the form of thisProcess. If the process has ended, the name is "". If /proc does
+// not show the process, seen is false.
 func incarnation(pid int) (name string, seen bool) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -47,7 +48,7 @@ func incarnation(pid int) (name string, seen bool) {
 	return fmt.Sprintf("%d %s", pid, rest[started]), true
 }
 
-// isGone reports whether a process of this place has ended. A process that cannot be seen (hidepid) counts as alive.
+// isGone reports whether a process in the scope of thisPlace has ended. A process that cannot be seen (hidepid) counts as alive.
 func isGone(process string) bool {
 	id, _, _ := strings.Cut(process, " ")
 	pid, err := strconv.Atoi(id)

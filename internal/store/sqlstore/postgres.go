@@ -24,8 +24,8 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// server is a database of PostgreSQL, which processes of several machines share. The statements of this package are written for both databases. Row
-// locks, which only Postgres needs, stand in comments that begin with /*+; translate makes them part of the statement.
+// server is a PostgreSQL database, which processes on several machines can share. The statements of this package are written for SQLite and for
+// Postgres. Row locks, which only Postgres needs, stand in comments that begin with /*+; translate makes these locks part of the statement.
 type server struct {
 	lease *rowLease
 	*bus
@@ -67,7 +67,8 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 	if cfg.RuntimeParams["application_name"] == "" {
 		cfg.RuntimeParams["application_name"] = "harness"
 	}
-	// The server notices within seconds that a machine is gone, so that its transactions hold no locks that others wait for.
+	// With these settings, the server notices within seconds that a machine is gone, and ends the transactions of that machine. Other processes may
+	// be waiting for the locks of these transactions.
 	for name, value := range map[string]string{
 		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "3", "tcp_keepalives_count": "3", "tcp_user_timeout": "15000",
 		"idle_in_transaction_session_timeout": "10000",
@@ -151,12 +152,13 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
-// countCommit increments the number of the transactions of a process.
+// countCommit increments a process's number of transactions in the table commits. For the transaction, it also sets harness.part, which is the
+// process's part of each counter.
 const countCommit = `INSERT INTO commits (process, n) VALUES (?1, 1) ON CONFLICT (process) DO UPDATE SET n = commits.n + 1
 	RETURNING n, set_config('harness.part', ?2, true)`
 
-// ofPostgres returns the dialect of Postgres for a process. Each transaction increments a number of the process. If the answer to a commit is lost,
-// that number tells whether it has happened.
+// ofPostgres returns the dialect of Postgres for a process. Each transaction increments the process's number of transactions (countCommit). If the
+// answer to a COMMIT is lost, this number tells whether the transaction was committed.
 func ofPostgres(lease *rowLease) *dialect {
 	return &dialect{
 		translate: translate,
@@ -170,7 +172,7 @@ func ofPostgres(lease *rowLease) *dialect {
 			if err == nil {
 				return nil
 			}
-			// A later try of begin works once the server is reachable again.
+			// A later call of begin succeeds once the server is reachable again.
 			return errors.Join(err, c.open(context.Background()))
 		},
 		commit: func(c *conn) error {
@@ -183,7 +185,7 @@ func ofPostgres(lease *rowLease) *dialect {
 				if err := c.open(context.Background()); err != nil {
 					return errors.Join(driver.ErrBadConn, err)
 				}
-				// The row is locked until the lost transaction has ended.
+				// The lost transaction has locked the row, so FOR UPDATE waits until that transaction has ended.
 				return c.statements.each(context.Background(), "SELECT n FROM commits WHERE process = ? /*+ FOR UPDATE */", []any{lease.id},
 					func(row scanner) error { return row.Scan(&commits) })
 			}); err != nil {
@@ -207,7 +209,7 @@ func ofPostgres(lease *rowLease) *dialect {
 	}
 }
 
-// unknownOutcomeError means that a transaction may have been committed. It is not repeated.
+// unknownOutcomeError means that a transaction may have been committed. The transaction is not repeated.
 type unknownOutcomeError struct{ cause error }
 
 func (e unknownOutcomeError) Error() string {
@@ -229,7 +231,7 @@ func postgresCode(err error) string {
 	return e.Code
 }
 
-// isPostgresLost reports whether an error means that there is no connection to the server, or none any more.
+// isPostgresLost reports whether an error means that the connection to the server could not be opened, is lost, or cannot be used.
 func isPostgresLost(err error) bool {
 	var refused *pgconn.ConnectError
 	var network net.Error
@@ -245,11 +247,11 @@ func isPostgresLost(err error) bool {
 
 var (
 	indexHint = regexp.MustCompile(`\s+INDEXED BY \w+`)
-	// token matches what translate replaces, and the texts in which it replaces nothing.
+	// token matches the parts of a statement that translate replaces. It also matches quoted texts, which translate leaves unchanged.
 	token = regexp.MustCompile(`'[^']*'|"[^"]*"|/\*\+|\*/|\?\d*|\bCROSS JOIN\b|\bjson_each\(\?\d*\)|\b(\w+\.)?user\b`)
 )
 
-// translate returns a statement of this package in the language of Postgres.
+// translate returns a statement of this package in the SQL of Postgres.
 func translate(query string) string {
 	n := 0
 	parameter := func(mark string) string {
@@ -276,12 +278,13 @@ func translate(query string) string {
 	})
 }
 
-// postgresText returns a text as Postgres takes it: with U+FFFD in place of U+0000 and of what is no UTF-8.
+// postgresText returns a text in a form that Postgres accepts: U+FFFD replaces U+0000 and bytes that are not UTF-8.
 func postgresText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// LockQueue implements task.Store. Any number of processes may work the queue of a server, so LockQueue only records that this process does.
+// LockQueue implements task.Store. Any number of processes may work the queue of a server, so LockQueue only records that this process works the
+// queue.
 func (d *server) LockQueue(ctx context.Context) (release func() error, err error) {
 	defer wrap(&err, "work the queue")
 	if err := d.lease.work(ctx, true); err != nil {

@@ -14,7 +14,7 @@ const (
 	maxWords    = 1 << 19 // maximum bytes of a text's indexed words; Postgres takes twice as many
 )
 
-// lexemes returns the words of a text as searches compare them: in small letters, without diacritics.
+// lexemes returns the words of a text in the form in which searches compare words: in lower case, without diacritics.
 func lexemes(text string) []string {
 	folded := strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) {

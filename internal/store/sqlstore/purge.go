@@ -81,8 +81,8 @@ func deleteRuns(c *conn) bool {
 	return true
 }
 
-// deleteRecords deletes the first records of a run, and those of their blobs that have no other reference. Blobs and references change in the
-// same transactions, so that a blob that another run has just begun to share stays.
+// deleteRecords deletes the first records of a run, and each of their blobs to which no other record refers. A blob and its references change in the
+// same transaction, so a blob stays if another run has just begun to share it.
 func deleteRecords(c *conn, run int64) (records, bytes int64) {
 	var last int64
 	c.row("SELECT coalesce(max(seq), 0) FROM (SELECT seq FROM journal WHERE run = ? ORDER BY seq LIMIT ?) first", []any{run, purgeRecords}, &last)
@@ -138,7 +138,7 @@ func (s *Store) purgeInBackground(retention time.Duration) (stop func()) {
 	}
 }
 
-// purgeOnce purges what is due. It writes nothing if there is no retention and nothing to delete.
+// purgeOnce purges what is due. If there is no retention and nothing to delete, it writes nothing.
 func (s *Store) purgeOnce(ctx context.Context, retention time.Duration) (int, error) {
 	expired := s.now().Add(-keepKeys)
 	var keys, marked bool

@@ -34,7 +34,7 @@ func (d *file) LockQueue(context.Context) (release func() error, err error) {
 	return func() error { return d.unlockQueue(f) }, nil
 }
 
-// unlockQueue releases the lock of f, if it is still held. If f is nil, it releases the lock that is held, if any.
+// unlockQueue releases the lock of the queue if f is the file that holds it. If f is nil, it releases the lock in any case.
 func (d *file) unlockQueue(f *os.File) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

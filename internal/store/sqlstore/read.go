@@ -25,7 +25,7 @@ type prepared struct {
 		PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 	}
 	translate func(query string) string
-	text      func(string) string // same as in dialect
+	text      func(string) string // same as dialect.text
 	all       sync.Map            // *sql.Stmt by text
 }
 
@@ -37,7 +37,7 @@ func (p *prepared) prepare(ctx context.Context, query string) (*sql.Stmt, error)
 	if err != nil {
 		return nil, err
 	}
-	kept, _ := p.all.LoadOrStore(query, stmt) // a second statement with the same text is closed with the database
+	kept, _ := p.all.LoadOrStore(query, stmt) // if another goroutine was first, closing the database closes stmt
 	return kept.(*sql.Stmt), nil
 }
 

@@ -22,14 +22,14 @@ const (
 	leaseSweep = time.Hour        // time after which the row of a dead process is deleted
 )
 
-// rowLease is a lease in the form of a row of the table processes. The process renews the row; a process whose row has expired by the clock of the
-// server counts as dead. If the process was only slow, its commits to tasks and runs that others have taken over fail, because the fences have
-// changed. The other processes of the same machine know at once that a process was killed.
+// rowLease is a lease in the form of a row of the table processes. The process renews its row. If the row has expired by the clock of the server, the
+// process counts as dead, and other processes may take over its tasks and runs. If the process was only slow, its later commits to these tasks and
+// runs fail, because their fences have changed. When a process is killed, the other processes on the same machine know that at once.
 type rowLease struct {
 	id, name string
 	place    string // see thisPlace
 	process  string
-	part     atomic.Int64 // part of each counter to which the process adds
+	part     atomic.Int64 // number of this process's part in each counter
 	db       *sql.DB
 	log      *slog.Logger
 
@@ -41,7 +41,7 @@ type rowLease struct {
 	claimed  bool
 
 	mu       sync.Mutex
-	working  bool // reports that this process works the queue
+	working  bool // whether this process works the queue
 	released bool
 }
 
@@ -54,7 +54,7 @@ func newRowLease(db *sql.DB, log *slog.Logger) *rowLease {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	l := &rowLease{ctx: ctx, end: end, id: strings.ToLower(rand.Text()[:16]), place: thisPlace(), process: thisProcess(), name: fmt.Sprintf("%d on %s", os.Getpid(), host), db: db, log: log}
-	l.part.Store(int64(l.id[0]) % parts) // any, until the lease is claimed
+	l.part.Store(int64(l.id[0]) % parts) // an arbitrary part, until the first beat chooses one
 	return l
 }
 
@@ -95,7 +95,7 @@ func (l *rowLease) Claim() error {
 	return nil
 }
 
-// beat renews the lease. The first beat chooses the part that the fewest live processes have.
+// beat renews the lease. The first beat chooses the part that the fewest live processes use.
 func (l *rowLease) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaseBeat)
 	defer cancel()
@@ -137,7 +137,7 @@ func (l *rowLease) work(ctx context.Context, working bool) error {
 	return l.beat(ctx)
 }
 
-// other names a live process that meets a condition, "" if there is none.
+// other names a live process that meets a condition in SQL, "" if there is none. It may be this process, unless the condition excludes it.
 func (l *rowLease) other(ctx context.Context, and string) (name string, err error) {
 	rows, err := l.db.QueryContext(ctx, "SELECT id, name FROM processes WHERE expires > now()"+and+" ORDER BY id")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-const statusRunning = "running" // status until the end is recorded
+const statusRunning = "running" // status of a run until its end is recorded
 
 const runColumns = `SELECT num, id, user, session, file, tier, status, error_kind, calls,
 	started, ended, duration_us, owner FROM runs`
@@ -119,7 +119,7 @@ func (s *Store) Strays(ctx context.Context) (strays []journal.RunInfo, err error
 	if err != nil || len(strays) == 0 {
 		return nil, err
 	}
-	// Tasks are read after the runs: a task that has ended in between has ended its runs.
+	// Tasks are read after the runs. If a task ends between the two reads, its runs have ended too.
 	var named []string
 	err = s.each(ctx, "SELECT p.data FROM tasks t CROSS JOIN steps p ON p.task = t.num WHERE t.ended IS NULL", nil, func(row scanner) error {
 		var step struct {

@@ -98,7 +98,7 @@ func (c *conn) execOne(query string, args ...any) {
 	}
 }
 
-// Fire implements task.Store. A later caller for the same instant gets no task.
+// Fire implements task.Store. Only the first call for a planned instant creates a task.
 func (s *Store) Fire(ctx context.Context, id string, planned time.Time, n task.New, next time.Time) (_ task.Task, created bool, err error) {
 	defer wrap(&err, "fire schedule %q", id)
 	row, err := s.encodeNew(&n)

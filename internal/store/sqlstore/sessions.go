@@ -141,11 +141,11 @@ func (s *Store) ExpiredSessions(ctx context.Context, now time.Time, except []tas
 	return sessionsOf(rows), err
 }
 
-// deleteTime is how long a process that closes a session has for deleting it, before another one may do it.
+// deleteTime is the time that a process has to delete a session which it has closed. After this time, another process may delete the session.
 const deleteTime = 10 * time.Minute
 
-// CloseSession implements task.Store. It marks the session's unfinished runs, which no process executes, as purged. The process that deletes a closed
-// session is in session_uses.
+// CloseSession implements task.Store. It marks the session's unfinished runs, which no process executes, as purged. For a closed session, the table
+// session_uses names the process that deletes the session.
 func (s *Store) CloseSession(ctx context.Context, session task.Session, expired time.Time) (err error) {
 	defer wrap(&err, "close session %q", session.ID)
 	if err := s.lease.Claim(); err != nil {

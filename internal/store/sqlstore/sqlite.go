@@ -15,7 +15,7 @@ import (
 	"modernc.org/sqlite"
 )
 
-// file is a database in a file of SQLite. Processes find each other by files beside it.
+// file is a database in a SQLite file. Processes find each other by files beside this file.
 type file struct {
 	path string
 	live live

@@ -1,12 +1,12 @@
-// Package sqlstore keeps the harness's state in SQL: runs and their journals, sessions, tasks, schedules and the keys of the HTTP API. The database is one
-// file of SQLite (sqlite.go and the files beside the database: filelease.go, live.go, queuelock.go, backup.go) or a server of PostgreSQL (postgres.go,
-// rowlease.go, bus.go). Several processes may share it.
+// Package sqlstore keeps the harness's state in SQL: runs and their journals, sessions, tasks, schedules and the keys of the HTTP API. The database
+// is a SQLite file (sqlite.go; filelease.go, live.go, queuelock.go and backup.go handle the files beside it) or a PostgreSQL server (postgres.go,
+// rowlease.go, bus.go). Several processes may share the database.
 //
-// The statements are the same for both, so that both keep the same promises, and one suite tests them. They are written for SQLite, whose one writer sees
-// no other change between two statements of a transaction. A transaction of Postgres (READ COMMITTED) may see other changes. So a statement locks the rows
-// that it reads if a later statement depends on them: by a comment such as /*+ FOR UPDATE */, which translate makes part of the statement. A transaction
-// that inserts a row which another process has just inserted is repeated. The package has more than 4,000 lines because a package for each database would
-// have the statements twice.
+// The statements are the same for both databases, so both keep the same promises, and one test suite covers both. The statements are written for
+// SQLite, whose only writer sees no other change between two statements of a transaction. A transaction of Postgres (READ COMMITTED) may see other
+// changes. So if a later statement depends on rows that a statement reads, the first statement locks these rows: translate turns a comment such as
+// /*+ FOR UPDATE */ into a part of the statement. If a transaction inserts a row that another process has just inserted, the transaction is repeated.
+// The package has more than 4,000 lines because a package for each database would have the statements twice.
 //
 // Nothing here opens the file of SQLite except through SQLite: closing any other descriptor of it would drop the locks that
 // SQLite holds in this process (POSIX record locks).
@@ -32,7 +32,7 @@ import (
 // Sync determines what a commit survives.
 type Sync string
 
-// SyncNormal survives a killed process; SyncFull also a power failure, for one fsync each commit.
+// A commit with SyncNormal survives a killed process. A commit with SyncFull also survives a power failure, but costs one fsync.
 const (
 	SyncNormal Sync = "normal"
 	SyncFull   Sync = "full"

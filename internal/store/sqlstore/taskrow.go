@@ -117,7 +117,7 @@ func encodeTask(t task.Task, now time.Time) (*taskRow, error) {
 	return &taskRow{t, asked, came}, nil
 }
 
-// inMicros returns a time as it will be read back.
+// inMicros returns a time in UTC with the precision of the store, microseconds.
 func inMicros(t time.Time) time.Time { return time.UnixMicro(t.UnixMicro()).UTC() }
 
 // changeRows is a task.Change as it is stored. It shares no memory with the change.

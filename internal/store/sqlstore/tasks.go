@@ -86,7 +86,7 @@ func (s *Store) insertNew(c *conn, r *newRows) (earlier string) {
 	insertEvents(c, num, r.events)
 	insertWebhook(c, num, r.webhook)
 	c.exec(setDue, session)
-	if r.key != "" { // an existing key belongs to a deleted task
+	if r.key != "" { // a key that exists here belongs to a deleted task
 		c.exec(`DELETE FROM idempotency WHERE user = ? AND key = ? AND NOT EXISTS (SELECT 1 FROM tasks t
 			JOIN sessions s ON s.num = t.session WHERE t.num = idempotency.task AND t.purged = 0 AND s.closed IS NULL)`, t.UserID, r.key)
 		c.exec("INSERT INTO idempotency (user, key, hash, task, created) VALUES (?, ?, ?, ?, ?)",
@@ -230,7 +230,8 @@ func (s *Store) History(ctx context.Context, id string, limit int) (history []ta
 	return history, nil
 }
 
-// Cached implements task.Store. A task that was itself answered from the cache is not used: its answer would never grow old.
+// Cached implements task.Store. It leaves out tasks that were themselves answered from the cache: if they counted, an answer would never become too
+// old.
 func (s *Store) Cached(ctx context.Context, user, key string, since time.Time) (_ task.Task, err error) {
 	defer wrap(&err, "an earlier answer")
 	t, err := one(ctx, s, task.ErrNotFound, scanTask, taskColumns+taskTables+` AND t.user = ? AND t.cache_key = ? AND t.cache_key <> ''

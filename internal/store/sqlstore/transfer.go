@@ -43,7 +43,7 @@ var transferred = []table{
 	{"usage", []string{"span", "slot", "kind", "owner", "server", "name"}},
 }
 
-// reviews is the table that has a row in a new store.
+// reviews is the only transferred table that has a row in a new store.
 const reviews = "reviews"
 
 // Maximum numbers of rows and bytes that one transaction of Transfer copies.
@@ -73,7 +73,7 @@ type Transferred struct {
 // TransferOptions are options of a transfer. The zero value is ready to use.
 type TransferOptions struct {
 	Options
-	// Step is called after each transaction with the number of rows of a table that the target has; it may be nil.
+	// Step, if not nil, is called after each transaction with the name of a table and the number of rows that this table has in the target.
 	Step func(table string, rows int64)
 	rows int // maximum number of rows of a transaction; 0 means transferRows
 }
@@ -234,7 +234,7 @@ func (s *Store) beginTransfer(ctx context.Context, source string) error {
 	})
 }
 
-// endTransfer makes the target of a transfer a store like others.
+// endTransfer makes the target of a transfer an ordinary store.
 func (s *Store) endTransfer(ctx context.Context) error {
 	return s.write(ctx, 0, func(c *conn) {
 		if c.dialect.number != nil {
@@ -248,7 +248,7 @@ func (s *Store) endTransfer(ctx context.Context) error {
 	})
 }
 
-// transfer copies the rows of a table that come after those that the target has.
+// transfer copies the rows of a table that the target does not have yet: those after the last key in the target.
 func (t table) transfer(ctx context.Context, source, target *Store, o *TransferOptions) error {
 	columns, err := t.columns(ctx, source, target)
 	if err != nil {
@@ -303,7 +303,7 @@ func taskText(stored any) string {
 	return asked.Task
 }
 
-// kind is the type of a column in both databases.
+// kind is the type of a column, in terms that fit both databases.
 type kind int
 
 const (
@@ -317,7 +317,7 @@ type column struct {
 	kind kind
 }
 
-// columns returns the columns of a table, which two stores have. A column whose kinds differ has bytes in both.
+// columns returns the columns that a table has in both stores. If the kinds of a column differ, the column is copied as bytes.
 func (t table) columns(ctx context.Context, a, b *Store) ([]column, error) {
 	all, err := a.columns(ctx, t.name)
 	if err != nil {
@@ -366,7 +366,7 @@ func (s *Store) columns(ctx context.Context, table string) (all []column, err er
 	return all, rows.Err()
 }
 
-// convert returns a value as a column of this kind has it.
+// convert converts a value to the Go type for columns of this kind. The second result is false if the value is of another kind.
 func (k kind) convert(v any) (any, bool) {
 	switch v := v.(type) {
 	case nil:
@@ -398,7 +398,7 @@ func (t table) keyOf(columns []column, row []any) (key []any) {
 	return key
 }
 
-// last returns the key of the last row of a table that is not empty.
+// last returns the greatest key in a table. The table must have a row.
 func (t table) last(ctx context.Context, s *Store) (key []any, err error) {
 	key = make([]any, len(t.key))
 	err = s.each(ctx, "SELECT "+strings.Join(t.key, ", ")+" FROM "+t.name+" ORDER BY "+strings.Join(t.key, " DESC, ")+" DESC LIMIT 1", nil, func(row scanner) error {
@@ -458,7 +458,8 @@ func sizeOf(v any) int {
 	return 8
 }
 
-// digest returns the number of rows of a table, and the hash of their values, with texts as stored returns them; stored may be nil.
+// digest returns the number of rows of a table, and the hash of their values. If stored is not nil, stored converts each text before the text is
+// hashed.
 func (t table) digest(ctx context.Context, s *Store, columns []column, stored func(string) string, o *TransferOptions) (d Transferred, err error) {
 	d.Table = t.name
 	sum := sha256.New()

@@ -16,19 +16,19 @@ import (
 	"mcp-code-exec-harness/internal/usage"
 )
 
-// Bounds of the rows in a slot, so that names that users invent take limited room.
+// Limits of the rows in a slot, so that names which users invent take limited room.
 const (
-	// maxFailing is the maximum number of an owner's rows with which a name whose calls all failed gets a new row. A name like that may belong to no
-	// tool.
+	// maxFailing limits the rows for tools whose calls all failed, because such a tool may not exist. If an owner has this many rows, such a
+	// tool gets no new row, and its calls count under usage.Others.
 	maxFailing = usage.MaxNames / 5
-	// maxSlot is the maximum number of rows of a kind in a slot with which users get new rows. Beyond it, new usage counts only for all users
-	// together.
+	// maxSlot limits the rows of one kind in a slot. If a slot has this many rows, users get no new rows; usage without a row counts only for all
+	// users together.
 	maxSlot = 4000
 )
 
 // usageKey identifies a row of the table usage, except for its span and slot.
 type usageKey struct {
-	at           int64 // end of what is counted, in seconds since the Unix epoch, rounded down to usage.Fine
+	at           int64 // time at which the run or task ended, in seconds since the Unix epoch, rounded down to usage.Fine
 	kind         usage.Kind
 	owner        string
 	server, name string
@@ -186,14 +186,14 @@ var usageColumns = func() string {
 	return all
 }()
 
-// ofKind has the columns that rows of each kind use, without those of spans.
+// ofKind lists the columns that rows of each kind use, except the columns of usage.Spans.
 var ofKind = map[usage.Kind]string{usage.Run: "n failed calls", usage.Call: "n failed", usage.Task: "n failed input output saved cost unpriced"}
 
 // usageKeys is the number of parameters of a statement before the figures.
 const usageKeys = 6
 
-// figures returns the columns of a row and the values to add to them. If only one of the spans is counted, the others are left out. One run has
-// one span, so few different statements write most rows.
+// figures returns the columns of a row and the values to add to them. If only one bucket of s.Spans is not zero, the columns of the other buckets are
+// left out. This is so for a single run, so most rows are written by a few different statements.
 func figures(kind usage.Kind, s *usage.Sum) (columns []string, values []any) {
 	of := map[string]int64{"n": s.N, "failed": s.Failed, "calls": s.Calls, "input": s.Input, "output": s.Output, "saved": s.Saved, "cost": s.Cost, "unpriced": s.Unpriced}
 	columns = strings.Fields(ofKind[kind])

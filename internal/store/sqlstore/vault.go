@@ -14,17 +14,19 @@ import (
 
 var _ pii.Vault = (*Vault)(nil)
 
-// Vault stores tokens beside the journals that mention them. Entries given to Add wait for the next transaction of the store, which may be for any
-// other change. So an entry is stored in the same transaction as the first record that contains its token, or before.
+// Vault stores tokens beside the journals that mention them. While no other process uses the store, entries given to Add wait for the next
+// transaction of the store, whatever its changes are. So an entry is stored in the same transaction as the first record that contains its token, or
+// before.
 type Vault struct{ s *Store }
 
 // Vault returns the vault of this store.
 func (s *Store) Vault() *Vault { return &Vault{s} }
 
-// numbersOfProcess separates the token numbers of processes: if live processes share a session, each but the first begins at a multiple of it.
+// numbersOfProcess separates the token numbers of live processes that share a session. The first process numbers its tokens from 1, each further
+// process from a multiple of numbersOfProcess.
 const numbersOfProcess = 1_000_000
 
-// runPrefix begins the ids of runs. A run without a session has tokens of its own, which no other process uses at first.
+// runPrefix is the prefix of run ids. The tokens of a run without a session are stored under the id of the run. At first no other process uses them.
 const runPrefix = "run_"
 
 // Load implements pii.Vault.
@@ -45,7 +47,7 @@ func (v *Vault) Load(ctx context.Context, scope pii.Scope) (out pii.Loaded, err 
 			return out, err
 		}
 	}
-	if num == 0 { // a run, of which nothing is stored yet
+	if num == 0 { // a run of which nothing is stored yet
 		v.s.marks.set(scope, 0)
 		return out, nil
 	}
@@ -103,8 +105,8 @@ func (m *marks) get(scope pii.Scope) (mark int64, ok bool) {
 	return mark, ok
 }
 
-// addShared stores entries of a session to which other processes may add entries. It returns pii.ErrConflict if another process may have stored
-// one of their tokens or values.
+// addShared stores entries of a session to which other processes may add entries too. If another process may have stored a token or value that is in
+// entries, addShared returns pii.ErrConflict.
 func (v *Vault) addShared(ctx context.Context, scope pii.Scope, entries []pii.Entry) error {
 	mark, ok := v.s.marks.get(scope)
 	if !ok {
@@ -140,7 +142,7 @@ func (v *Vault) addShared(ctx context.Context, scope pii.Scope, entries []pii.En
 }
 
 // claim makes this process the one that numbers a session's tokens from 1. If another live process already does so, this process gets a separate
-// range of numbers, which begins at first.
+// range of numbers. claim returns the number of the session's row, and the first token number for this process.
 func (v *Vault) claim(ctx context.Context, scope pii.Scope) (num int64, first int, err error) {
 	if err := v.s.lease.Claim(); err != nil {
 		return 0, 0, err
@@ -176,11 +178,11 @@ func (v *Vault) num(c *conn, scope pii.Scope) (num int64) {
 	return num
 }
 
-// maxRiders is the maximum number of entries that are stored together with other callers' changes, which wait for them.
+// maxRiders is the maximum number of entries of one Add that are stored together with other callers' changes. Those changes wait for the entries.
 const maxRiders = 200
 
-// Add implements pii.Vault. If there are more than maxRiders entries, it stores most of them before it returns, in several transactions, so that
-// others get their turn in between.
+// Add implements pii.Vault. If other processes may use the store, Add stores all entries before it returns. If not, at most maxRiders entries wait
+// for the next transaction; Add stores the entries before them in several transactions, so that other callers get their turn in between.
 func (v *Vault) Add(ctx context.Context, scope pii.Scope, entries []pii.Entry) (err error) {
 	defer wrap(&err, "add to the vault of session %q", scope.Session)
 	if v.Shared() {
@@ -263,7 +265,7 @@ func (v *Vault) Delete(ctx context.Context, scope pii.Scope) (err error) {
 	return err
 }
 
-// purgeTokens is the maximum number of rows with a value, and of rows without one, that one transaction deletes.
+// purgeTokens limits the rows that one transaction deletes: at most purgeTokens rows with a value, and at most purgeTokens rows without one.
 const purgeTokens = 2000
 
 // deleteTokens deletes some tokens of a session, and its row when none is left. It reports whether there was a row.
@@ -280,7 +282,8 @@ func deleteTokens(c *conn, scope pii.Scope) bool {
 	return true
 }
 
-// keepVaults is how long tokens without a session, run or schedule are kept: their run may be about to be stored.
+// keepVaults is the time for which tokens are kept although their session, run or schedule is not in the store. A run with such tokens may be about
+// to be stored.
 const keepVaults = time.Hour
 
 // deleteOrphans deletes the tokens whose session, run or schedule is gone.

@@ -9,14 +9,14 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// leastBeginning is the minimum length, in characters, of a beginning of words. Among a million tasks, a search for a word takes 2 ms, and one
-// for the beginning of many words 200 ms.
+// leastBeginning is the minimum length, in characters, of a prefix in a search. Among a million tasks, a search for a word takes 2 ms, and a search
+// for a prefix of many words takes 200 ms.
 const leastBeginning = 3
 
-// searched is a part of a search: a word or, if it contains characters that separate words, several that follow each other.
+// searched is a part of a search. It is one word or, if the part contains characters that separate words, a sequence of words.
 type searched struct {
 	text      string
-	beginning bool // reports that the last word is only the beginning of a word
+	beginning bool // whether the last word is only a prefix
 }
 
 // parseSearch splits a search at spaces.

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Groups are bounded, so that the first change of a group does not wait too long.
+// Limits of a group of changes that are stored together, so that the first change of the group does not wait too long.
 const (
 	maxGroup      = 256
 	maxGroupBytes = 8 << 20
@@ -22,9 +22,9 @@ type change struct {
 	err     error
 }
 
-// writer stores changes, one transaction at a time. If no transaction is being executed, the caller of start stores its change in one of
-// its own: two switches of goroutines would take as long as the transaction. Changes that arrive during a transaction are queued, and
-// the goroutine of newWriter stores them together in the next one.
+// writer stores changes, one transaction at a time. If no transaction is being executed, the caller of start stores its change in a transaction of
+// its own, because two switches of goroutines would take as long as the transaction. Changes that arrive during a transaction are queued, and the
+// goroutine of newWriter stores them together in the next one.
 type writer struct {
 	conn *conn
 
@@ -33,7 +33,7 @@ type writer struct {
 	queue   []*change
 	riders  []*change // changes that wait to be stored together with another one
 	aboard  int       // number of riders in the group that is being stored
-	err     error     // error of a rider that is not stored yet
+	err     error     // last error of a rider that is still to be stored
 	closing bool
 	changed *sync.Cond     // signals a change of busy, queue or closing
 	stopped sync.WaitGroup // waits for the goroutine's end

@@ -75,8 +75,8 @@ func (e *engine) initialize(ctx context.Context, segments []segment) (v *vm, sta
 	return v, stack, nil
 }
 
-// moveStack gives the engine a stack of the size that programs need, and returns the lowest address of the stack. No call of the engine may be
-// under way.
+// moveStack gives the engine a stack of the size that programs need, and returns the lowest address of the stack. It must not run during a call of
+// the engine.
 func (v *vm) moveStack(ctx context.Context) (lowest uint32, err error) {
 	const size = guestStack + stackReserve
 	lowest, err = v.invoke(ctx, "wasm_malloc", size)
@@ -220,7 +220,7 @@ func (v *vm) compile(ctx context.Context, text []byte, file string) (code []byte
 }
 
 // run evaluates compiled code and returns its completion value. It puts the code at the far end of the stack, which the evaluation does not reach.
-// Code in the heap would leave the heap larger by the size of the code.
+// If the code were in the heap, the heap would stay larger by the size of the code.
 func (v *vm) run(ctx context.Context, code []byte, stack uint32) (handle, error) {
 	if len(code) > guestStack*3/4 || !v.memory.Write(stack, code) {
 		return 0, fmt.Errorf("compiled code of %d bytes does not fit into the stack", len(code))
@@ -232,8 +232,8 @@ func (v *vm) run(ctx context.Context, code []byte, stack uint32) (handle, error)
 	return handle(result), v.exception(ctx, handle(result))
 }
 
-// collectAt is the heap size in bytes at which a program's first garbage collection happens. A collection writes to every object, and so makes
-// the pages of the snapshot private. Reference counts free everything except cycles without a collection.
+// collectAt is the heap size in bytes at which a program's first garbage collection happens. A collection writes to every object, and so makes the
+// pages of the snapshot private. Without a collection, reference counts free everything except cycles.
 const collectAt = 6 << 20
 
 // settleHeap collects garbage and sets the threshold of the next collection.

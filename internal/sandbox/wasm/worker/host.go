@@ -151,7 +151,7 @@ func (e *engine) serve(ctx context.Context, v *vm, name string, arg func(uint32)
 	return handle(undefined), err
 }
 
-// hostRejection records promises that were rejected without a handler, and removes those that get one later.
+// hostRejection records promises that were rejected without a handler, and removes promises that get a handler later.
 func (e *engine) hostRejection(ctx context.Context, v *vm, stack []uint64) {
 	// wazero leaves the upper half of a 32-bit slot undefined.
 	promise, reason, handled := handle(stack[0]), handle(stack[1]), uint32(stack[2]) != 0

@@ -23,8 +23,8 @@ type pipeInput struct {
 	chunk   [64 << 10]byte
 }
 
-// maxAhead is the maximum number of bytes of frames that poll reads ahead of the guest. If more arrive, the host has to wait and a
-// cancel frame is not seen; the host then kills the process.
+// maxAhead is the maximum number of bytes of frames that poll reads before the guest takes them. If more bytes arrive, the host has to wait, and
+// poll does not see a cancel frame; the host then kills the process.
 const maxAhead = 64 << 20
 
 // newInput returns an input that reads frames from stdin.

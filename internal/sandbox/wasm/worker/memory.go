@@ -9,8 +9,8 @@ import (
 // pageSize is the size in bytes of a WebAssembly page.
 const pageSize = 64 << 10
 
-// limiter limits the size of a linear memory. limit may change while the guest runs. refused reports that growing was refused since the
-// run began, which distinguishes a guest that ran out of memory from one that only claims it.
+// limiter limits the size of a linear memory. limit may change while the guest runs. refused reports that a growth of the memory was refused since
+// the run began. refused distinguishes a guest that ran out of memory from a guest that only claims so.
 type limiter struct {
 	limit   atomic.Int64
 	refused atomic.Bool
@@ -24,8 +24,8 @@ func (l *limiter) allow(size uint64) bool {
 	return false
 }
 
-// heapMemory is a linear memory on Go's heap. Building a snapshot always uses it; runs use it on systems without a
-// copy-on-write mapping.
+// heapMemory is a linear memory on Go's heap. Building a snapshot always uses a heapMemory; runs use one on systems without a copy-on-write
+// mapping.
 type heapMemory struct {
 	limit *limiter
 	image []byte

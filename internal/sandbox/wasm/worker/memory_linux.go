@@ -75,9 +75,9 @@ const (
 	pageOfFile  = 1 << 61
 )
 
-// restore makes a memory equal to the image. Pages of the image that the guest has written are private, and restore copies them back:
-// copying takes a third of the processor time of a new mapping and its page faults. It gives pages that the guest added after the image
-// back to the system. It fails on a system that does not report private pages.
+// restore makes a memory equal to the image. The pages of the image that the guest has written are private, and restore copies them back: copying
+// takes a third of the processor time of a new mapping and its page faults. The pages that the guest added after the image go back to the system.
+// restore fails on a system that does not report private pages.
 func (i *image) restore(m *mappedMemory) error {
 	if i.pagemap == nil || len(i.hot) == 0 {
 		return errors.ErrUnsupported
@@ -162,7 +162,7 @@ func sealed(name string, data []byte) (*os.File, error) {
 	seals := unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
 	_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	for try := 0; errors.Is(err, unix.EBUSY) && try < sealTries; try++ {
-		time.Sleep(sealPause) // the kernel briefly holds a reference to a page and gives no other signal when it is free
+		time.Sleep(sealPause) // the kernel holds a reference to a page for a short time, and does not signal when it drops the reference
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	}
 	if err != nil {

@@ -60,8 +60,8 @@ const (
 	snapshotFile = "snapshot" // initial memory
 )
 
-// Build fills dir, an existing directory, with the files that workers start from: the engine's machine code, and the memory after
-// the evaluation of prelude, which is the guest runtime, and of its libraries.
+// Build fills dir, an existing directory, with the files that workers start from. They are the engine's machine code, and the memory after
+// prelude, which is the guest runtime, and its libraries were evaluated.
 func Build(ctx context.Context, dir string, prelude, libraries []byte) error {
 	module, outline, segments, err := split(quickjs.Wasm)
 	if err != nil {
@@ -100,8 +100,9 @@ func Build(ctx context.Context, dir string, prelude, libraries []byte) error {
 	return os.WriteFile(filepath.Join(dir, snapshotFile), snapshot, 0o600)
 }
 
-// fitOutline makes a compilation cache in dir in which the machine code from the cache in full belongs to the outline. Only the name of a cache
-// entry depends on the module, and compiling the outline creates an entry with the right name.
+// fitOutline makes a compilation cache in the directory dir. As the code of the outline, this cache holds the machine code from the cache in the
+// directory full. Only the name of a cache entry depends on the module. So fitOutline compiles the outline, which creates an entry with the right
+// name, and replaces this entry by the one from full.
 func fitOutline(ctx context.Context, outline []byte, full, dir string) error {
 	if _, err := newEngine(ctx, outline, dir); err != nil {
 		return err

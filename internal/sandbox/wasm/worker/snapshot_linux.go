@@ -35,8 +35,8 @@ func openImage(file *os.File, s Settings, limit *limiter) (header, func() (exper
 	return h, i.memory, nil
 }
 
-// ShareSnapshot copies the snapshot in dir into a sealed file that workers inherit as descriptor 3: they share its pages,
-// and no worker can change what the others see. On other systems the file is nil.
+// ShareSnapshot copies the snapshot in dir into a sealed file that workers inherit as descriptor 3: workers share the
+// pages of the file, and no worker can change what other workers see. On other systems the file is nil.
 func ShareSnapshot(dir string) (*os.File, error) {
 	data, err := os.ReadFile(filepath.Join(dir, snapshotFile))
 	if err != nil {

@@ -145,7 +145,7 @@ func (v *vm) newString(ctx context.Context, text []byte) (handle, error) {
 	})
 }
 
-// lend calls use with the address of a copy of data in linear memory, which is freed afterwards.
+// lend copies data into linear memory, calls use with the address of the copy, and frees the copy afterwards.
 func (v *vm) lend(ctx context.Context, data []byte, use func(ptr uint32) (uint32, error)) (handle, error) {
 	ptr, err := v.alloc(ctx, data)
 	if err != nil {
@@ -174,7 +174,7 @@ func (v *vm) alloc(ctx context.Context, data []byte) (uint32, error) {
 }
 
 var (
-	// errStack reports a recursion that exceeded the stack of the machine code before that of QuickJS.
+	// errStack reports a recursion that exceeded the stack of the machine code before it exceeded the stack of QuickJS.
 	errStack = errors.New("stack overflow")
 	// errMemory reports that the guest's memory is full.
 	errMemory = errors.New("out of memory")

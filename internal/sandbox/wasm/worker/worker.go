@@ -24,20 +24,20 @@ import (
 )
 
 const (
-	// flushSize and flushAfter limit the size and the age of a busy program's output that stays in the worker.
+	// flushSize and flushAfter are the maximum size and the maximum age of output that the worker keeps while its program is busy.
 	flushSize  = 64 << 10
 	flushAfter = 50 * time.Millisecond
-	// Go's garbage collection stops all goroutines, which it cannot do while the engine is in a native loop. So ordinary runs should
-	// have no collection: the worker collects between runs, after every collectEvery runs of about half a megabyte each, and
-	// otherwise only when its Go heap reaches heapTarget.
+	// Go's garbage collection stops all goroutines, which it cannot do while the engine is in a native loop. So ordinary runs should have no
+	// collection. The worker collects between runs: after every collectEvery runs, which take about half a megabyte each. In addition, Go collects
+	// when its heap reaches heapTarget.
 	heapTarget   = 96 << 20
 	collectEvery = 16
-	// largeHeap is the size in bytes of the Go heap, garbage included, above which the worker collects after a run: a deep recursion
-	// leaves a large stack there.
+	// largeHeap is the size in bytes of the Go heap, garbage included, above which the worker collects after a run. A deep recursion leaves a
+	// large stack in the Go heap.
 	largeHeap = 48 << 20
-	// maxOwnMemory is the maximum number of bytes that the process may add to its initial memory, without the guest's memory. It is used
-	// for frames under way, the stack of a deep recursion, which takes 84 MB and the same again while it grows, and the heap until it is
-	// collected.
+	// maxOwnMemory is the maximum number of bytes that the process may add to its initial memory, without the guest's memory. The process needs
+	// them for three things: frames under way; the heap until it is collected; and the stack of a deep recursion, which takes 84 MB, and twice as
+	// much while it grows.
 	maxOwnMemory = 320 << 20
 )
 
@@ -100,7 +100,7 @@ func work(ctx context.Context, s Settings, stdin io.Reader, stdout io.Writer) er
 	}
 	e.send = func(text []byte) {
 		w.out.frame(text)
-		if len(w.out.buf) == 0 { // the output was flushed: a program that writes much rarely reaches the interrupt hook
+		if len(w.out.buf) == 0 { // the output was flushed; a program with much output rarely reaches the interrupt hook, which polls too
 			w.in.poll()
 		}
 	}
@@ -302,7 +302,7 @@ func (w *worker) settle(ctx context.Context, v *vm) (ended bool, err error) {
 	return is != 0, err
 }
 
-// sync sends a synchronous call and returns its answer. Other answers that arrive meanwhile are queued in their order.
+// sync sends a synchronous call and returns the answer to it. Answers to other calls that arrive meanwhile are queued in their order.
 func (w *worker) sync(text []byte) ([]byte, error) {
 	var call struct{ ID int }
 	if err := json.Unmarshal(text, &call); err != nil {
@@ -387,7 +387,7 @@ func (o *output) poll() {
 	}
 }
 
-// done sends the done frame of a run: that of the guest runtime, or one with the reason why the engine stopped.
+// done sends the done frame of a run: the frame of the guest runtime, or a frame with the reason why the engine stopped.
 func (o *output) done(err error, stack string, refused bool) {
 	switch {
 	case o.end == nil || errors.Is(err, errMemory) || errors.Is(err, errFrameSize):
