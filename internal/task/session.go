@@ -118,8 +118,8 @@ func (s *Service) cancelAll(ctx context.Context, session Session) error {
 	return nil
 }
 
-// forget closes and deletes the session. If the session is in use, or if expired is not zero and the session does not expire by then, nothing changes and
-// the error wraps ErrBusy. The files are deleted first and the session in the store last, because no process would find the files without the session.
+// forget closes and deletes the session. If the session is in use, or if expired is not zero and the session expires later, nothing changes and the
+// error wraps ErrBusy. The files are deleted first and the session in the store last, because no process would find the files without the session.
 func (s *Service) forget(ctx context.Context, session Session, expired time.Time) error {
 	if err := s.opt.Store.CloseSession(ctx, session, expired); err != nil {
 		return err

@@ -65,7 +65,7 @@ type Transferred struct {
 	Table  string `json:"table"`
 	Rows   int64  `json:"rows"`
 	Bytes  int64  `json:"bytes"`
-	SHA256 string `json:"sha256"` // of all values, in the order of the key
+	SHA256 string `json:"sha256"` // hash of all values, in the order of the key
 	// Replaced is the number of texts in which U+FFFD stands for what the target cannot store: U+0000 and bytes that are not UTF-8.
 	Replaced int64 `json:"replaced,omitempty"`
 }
@@ -115,22 +115,14 @@ func Transfer(ctx context.Context, from, to string, o TransferOptions) (tables [
 	}
 	var differ []string
 	for _, t := range transferred {
-		columns, err := t.columns(ctx, source, target)
+		found, equal, err := t.compare(ctx, source, target, &o)
 		if err != nil {
 			return nil, fmt.Errorf("compare table %s: %w", t.name, err)
 		}
-		was, err := t.digest(ctx, source, columns, target.statements.text, &o)
-		if err != nil {
-			return nil, fmt.Errorf("compare table %s: %w", t.name, err)
-		}
-		is, err := t.digest(ctx, target, columns, nil, &o)
-		if err != nil {
-			return nil, fmt.Errorf("compare table %s: %w", t.name, err)
-		}
-		if was.SHA256 != is.SHA256 {
+		if !equal {
 			differ = append(differ, t.name)
 		}
-		tables = append(tables, was)
+		tables = append(tables, found)
 	}
 	if len(differ) > 0 {
 		return nil, fmt.Errorf("the copy in %s differs in %s: another process has changed one of the stores meanwhile; delete the copy and begin again",
@@ -456,6 +448,19 @@ func sizeOf(v any) int {
 		return len(v)
 	}
 	return 8
+}
+
+// compare describes a table of the source, and reports whether the target has the same rows.
+func (t table) compare(ctx context.Context, source, target *Store, o *TransferOptions) (found Transferred, equal bool, err error) {
+	columns, err := t.columns(ctx, source, target)
+	if err != nil {
+		return found, false, err
+	}
+	if found, err = t.digest(ctx, source, columns, target.statements.text, o); err != nil {
+		return found, false, err
+	}
+	copied, err := t.digest(ctx, target, columns, nil, o)
+	return found, found.SHA256 == copied.SHA256, err
 }
 
 // digest returns the number of rows of a table, and the hash of their values. If stored is not nil, stored converts each text before the text is
