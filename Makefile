@@ -29,6 +29,8 @@ SHARING = $(LONGEST) $(addprefix ./internal/,agent approval audit auth catalog c
 OTHERS = ./internal/cli ./internal/bench $(filter-out $(patsubst ./%,mcp-code-exec-harness/%,$(SHARING)),$(shell $(GO) list ./...))
 # What computes most in the tests of wiring, program and catalog, without more goroutines than the others have.
 COMPUTING = TestHostile|TestLeak|TestOnly|TestChannels|TestExfiltration|TestLaundering|TestCompilingIsCharged|TestPrograms|TestHostileCode|TestOrdinaryCode|TestLinear|TestLiftAgainstTypeScript|TestHostileSchemas|TestHostileNames|TestGeneratedSchemasCompile|TestOrdinaryPrograms|TestOrdinarySet|TestTokensTold
+# The program of child processes, which starts in a fraction of the time of a test binary, is in the tests' binaries as it is in the product.
+EMBED = -tags embedchild
 GOTESTSUM = $(TOOL) gotestsum --format pkgname-and-test-fails --format-hide-empty-pkg
 
 # What make release builds for, and the address below which its files will be, which the formula of Homebrew needs.
@@ -36,34 +38,37 @@ RELEASE_PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/a
 RELEASE_URL ?=
 RELEASE_FLAGS ?=
 
-.PHONY: release release-try npm-servers all build demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
+.PHONY: release release-try npm-servers all build childprogram demo test test-process test-postgres test-docker test-gvisor test-long children lint platforms lines bench load fmt conformance conformance-mcp agentdojo n8n
 
 all: build
 
-build: ## the product, one file: bin/harness, with the worker program in it
-	$(GO) build -ldflags '-s -w' -o internal/sandbox/wasm/worker.bin ./cmd/harness-worker
-	$(GO) build -tags embedworker -ldflags '$(LDFLAGS)' -o bin/harness ./cmd/harness
+build: childprogram ## the product, one file: bin/harness, with the program of child processes in it
+	$(GO) build $(EMBED) -ldflags '$(LDFLAGS)' -o bin/harness ./cmd/harness
+
+childprogram:
+	$(GO) build -ldflags '-s -w' -o bin/harness-child ./cmd/harness-child
+	gzip -nc bin/harness-child > internal/childprogram/child.gz
 
 demo: build ## the main job with embedded defaults: no key, no network
 	./bin/harness demo
 
-test: children ## every test; at the end what was skipped, and why
+test: childprogram children ## every test; at the end what was skipped, and why
 	CGO_ENABLED=$(if $(RACE),1,0) HARNESS_TEST_CHILDREN=$(if $(RACE),$(CURDIR)/bin/children) \
-		$(GOTESTSUM) --jsonfile bin/test.json -- $(if $(RACE),$(RACE) $(PLAIN) -skip '^($(COMPUTING))$$') -timeout 20m $(SHARING)
-	$(GOTESTSUM) --jsonfile bin/test-others.json -- -timeout 20m $(OTHERS)
-	$(if $(RACE),$(GOTESTSUM) -- -timeout 10m -run '^($(COMPUTING))$$' ./internal/wiring ./internal/program ./internal/catalog)
+		$(GOTESTSUM) --jsonfile bin/test.json -- $(if $(RACE),$(RACE) $(PLAIN) -skip '^($(COMPUTING))$$') $(EMBED) -timeout 20m $(SHARING)
+	$(GOTESTSUM) --jsonfile bin/test-others.json -- $(EMBED) -timeout 20m $(OTHERS)
+	$(if $(RACE),$(GOTESTSUM) -- $(EMBED) -timeout 10m -run '^($(COMPUTING))$$' ./internal/wiring ./internal/program ./internal/catalog)
 	$(if $(filter linux,$(shell $(GO) env GOOS)),$(MAKE) test-process)
 	@sed -n 's/.*"Test":"\([^"]*\)".*"Output":" *[a-z_]*\.go:[0-9]*: \(the seed is [0-9]*\).*/\1: \2/p' bin/test.json bin/test-others.json
 
-test-process: ## the rules of runs once more, with programs in the process tier
-	HARNESS_TEST_TIER=process $(GOTESTSUM) -- -timeout 10m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
+test-process: childprogram ## the rules of runs once more, with programs in the process tier
+	HARNESS_TEST_TIER=process $(GOTESTSUM) -- $(EMBED) -timeout 10m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
 
-test-postgres: ## the tests of runs, tasks and crashes with stores in PostgreSQL, which it starts: postgresql (Debian)
-	HARNESS_TEST_STORE=postgres $(GOTESTSUM) -- -timeout 15m -run '^(TestRule|TestCrash|TestApproval|TestTask)' ./internal/wiring
+test-postgres: childprogram ## the tests of runs, tasks and crashes with stores in PostgreSQL, which it starts: postgresql (Debian)
+	HARNESS_TEST_STORE=postgres $(GOTESTSUM) -- $(EMBED) -timeout 15m -run '^(TestRule|TestCrash|TestApproval|TestTask)' ./internal/wiring
 
 test-docker: build ## the same with programs in containers: scripts/docker-engine make test-docker
 	./bin/harness sandbox build
-	CI=true HARNESS_TEST_TIER=docker $(GOTESTSUM) -- -timeout 30m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
+	CI=true HARNESS_TEST_TIER=docker $(GOTESTSUM) -- $(EMBED) -timeout 30m -run '^(TestRule|TestCrash|TestGenerated)' ./internal/wiring
 
 test-long: export HARNESS_TEST_LONG = 1
 test-long: test ## every test with the whole of each generated series
@@ -85,8 +90,8 @@ release: ## archives, packages and the image of this commit, with SBOMs and chec
 release-try: ## whether archive, packages and image of dist/ work on this machine; scripts/docker-engine make release-try has the image too
 	scripts/try-release
 
-children:
-	$(if $(RACE),$(GO) test -c -o bin/children/ $(CHILDREN))
+children: childprogram
+	$(if $(RACE),$(GO) test $(EMBED) -c -o bin/children/ $(CHILDREN))
 
 lint: platforms ## formatting, vet and more static analysis, tidy modules, every platform
 	$(TOOL) golangci-lint run

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/childprogram"
 	"mcp-code-exec-harness/internal/pii"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/store/sqlstore"
@@ -64,6 +66,7 @@ const (
 // bench holds what all measurements share.
 type bench struct {
 	opt     Options
+	program process.Self // program of child processes
 	tier    *wasm.Sandbox
 	pool    *sandbox.Pool
 	store   *sqlstore.Store
@@ -83,8 +86,8 @@ func Run(ctx context.Context, opt Options) ([]Figure, error) {
 	}
 	defer os.RemoveAll(dir)
 	opt.CacheDir = cmp.Or(opt.CacheDir, filepath.Join(dir, "cache"))
-	b := &bench{opt: opt, catalog: tools()}
-	if b.tier, err = wasm.Open(ctx, wasm.Options{Executable: opt.Executable, Dir: opt.CacheDir}); err != nil {
+	b := &bench{opt: opt, catalog: tools(), program: childprogram.New(opt.CacheDir, process.SelfAt(opt.Executable))}
+	if b.tier, err = wasm.Open(ctx, wasm.Options{Program: b.program, Dir: opt.CacheDir}); err != nil {
 		return nil, err
 	}
 	defer b.tier.Close()

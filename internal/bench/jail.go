@@ -29,7 +29,7 @@ const runBudget = 3
 func (b *bench) jailed(ctx context.Context, tier string) (*jailed, error) {
 	j := &jailed{pool: sandbox.PoolOptions{Size: 1}}
 	if tier == b.tier.Info().Tier {
-		bare, err := wasm.Open(ctx, wasm.Options{Executable: b.opt.Executable, Dir: b.opt.CacheDir, Bare: true})
+		bare, err := wasm.Open(ctx, wasm.Options{Program: b.program, Dir: b.opt.CacheDir, Bare: true})
 		if err != nil {
 			return nil, err
 		}
@@ -184,6 +184,5 @@ func (j *jailed) byTurns(f Figure, n int, unit time.Duration, measure func(sandb
 
 // node opens the process tier, which needs Node.js on the machine. bare means without walls.
 func (b *bench) node(ctx context.Context, bare bool) (*process.Sandbox, error) {
-	program, args := b.tier.Program()
-	return process.Open(ctx, process.Options{Program: program, Args: args, Dir: filepath.Join(b.opt.CacheDir, "process"), Bare: bare})
+	return process.Open(ctx, process.Options{Program: b.tier.Program, Dir: filepath.Join(b.opt.CacheDir, "process"), Bare: bare})
 }

@@ -5,35 +5,25 @@ import (
 	"fmt"
 	"io"
 
-	"mcp-code-exec-harness/internal/confine"
+	"mcp-code-exec-harness/internal/childprogram"
 	demo "mcp-code-exec-harness/internal/demo/servers"
-	"mcp-code-exec-harness/internal/mcpclient"
-	"mcp-code-exec-harness/internal/program"
-	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/startup"
 )
 
 // demoServerCommand is the internal command that makes this binary a server of the demo.
 const demoServerCommand = "__demo-server"
 
-// Hidden runs an internal command if args name one. With these commands the binary starts itself as a worker, compiler, supervisor or demo server.
-// Hidden does nothing else, because its time is part of every worker's start.
+// Hidden executes an internal command if args name one. They are those of childprogram, and the one of the demo's servers. Hidden does nothing else,
+// because its time is part of every worker's start.
 func Hidden(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, ok bool) {
 	if len(args) == 0 {
 		return 0, false
 	}
-	main, ok := map[string]func(args []string) int{
-		wasm.WorkerCommand:      func(args []string) int { return wasm.WorkerMain(args, stdin, stdout, stderr) },
-		program.CompilerCommand: func(args []string) int { return program.CompilerMain(args, stdin, stdout) },
-		mcpclient.SuperviseArg:  mcpclient.Supervise,
-		confine.Command:         confine.Main,
-		demoServerCommand:       func(args []string) int { return serveDemo(args, stdin, stdout, stderr) },
-	}[args[0]]
-	if !ok {
-		return 0, false
+	if args[0] == demoServerCommand {
+		startup.Done()
+		return serveDemo(args[1:], stdin, stdout, stderr), true
 	}
-	startup.Done()
-	return main(args[1:]), true
+	return childprogram.Main(args, stdin, stdout, stderr)
 }
 
 // serveDemo runs one of the demo's servers. Its arguments are NAME DIR.

@@ -193,6 +193,11 @@ func (o *OAuth) ask(ctx context.Context, what, access string) (status int, heade
 	// This client is not guarded: the configured server may be on a private network, or behind a proxy.
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
+	if err != nil && ctx.Err() == nil { // a busy or restarting server may have closed the connection; the request has no effects, so it is sent again
+		again := req.Clone(ctx)
+		again.Body = io.NopCloser(strings.NewReader(what))
+		res, err = client.Do(again)
+	}
 	if err != nil {
 		return 0, nil, fmt.Errorf("ask server %q: %w", o.server.Name, withoutURL(err))
 	}

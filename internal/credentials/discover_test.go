@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -282,6 +284,51 @@ func TestEnd(t *testing.T) {
 				},
 			})
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\x1b") {
+				t.Errorf("login: %v", err)
+			}
+		})
+	}
+}
+
+// TestResetConnection: a server that resets a connection, as busy ones do, is asked again; one that always does is an error.
+func TestResetConnection(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		resets int32
+		want   string
+	}{
+		"once":   {1, "nobody came"},
+		"always": {1000, "ask server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &documents{header: "Bearer"}
+			var posts atomic.Int32
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost && posts.Add(1) <= c.resets {
+					conn, _, err := http.NewResponseController(w).Hijack()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_ = conn.(*net.TCPConn).SetLinger(0) // makes Close reset the connection
+					_ = conn.Close()
+					return
+				}
+				d.ServeHTTP(w, r)
+			}))
+			t.Cleanup(s.Close)
+			d.resource = map[string]any{"resource": s.URL + "/mcp", "authorization_servers": []string{s.URL}}
+			d.meta = map[string]any{
+				"issuer": s.URL, "authorization_endpoint": s.URL + "/authorize", "token_endpoint": s.URL + "/token",
+				"registration_endpoint": s.URL + "/register", "code_challenge_methods_supported": []string{"S256"},
+			}
+			o, _ := setup(t, credentials.Server{URL: s.URL + "/mcp"})
+			_, err := o.Login(t.Context(), "", credentials.Browser{
+				Show:   func(string) error { return nil },
+				Pasted: func(context.Context) (string, error) { return "", errors.New("nobody came") },
+			})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("login: %v", err)
 			}
 		})

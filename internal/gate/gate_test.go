@@ -18,6 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 	"mcp-code-exec-harness/internal/testing/piitest"
@@ -614,7 +615,7 @@ func real(t *testing.T) *fixture {
 	t.Helper()
 	f := setup(t)
 	self := executable(t)
-	m := mcpclient.NewManager(mcpclient.Options{Supervisor: self, OnChange: func(s mcpclient.Server) {
+	m := mcpclient.NewManager(mcpclient.Options{Supervisor: process.SelfAt(self), OnChange: func(s mcpclient.Server) {
 		out := catalog.Server{Name: s.Name}
 		for _, tool := range s.Tools {
 			out.Tools = append(out.Tools, catalog.Tool{Server: s.Name, Name: tool.Name, InputSchema: tool.InputSchema, OutputSchema: tool.OutputSchema})

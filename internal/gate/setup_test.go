@@ -18,6 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/gate"
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/mcpclient/supervisor"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/testing/child"
@@ -26,8 +27,8 @@ import (
 
 // TestMain makes the test binary supervisor and misbehaving server, as the client re-executes it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == mcpclient.SuperviseArg {
-		os.Exit(mcpclient.Supervise(os.Args[2:]))
+	if len(os.Args) > 1 && os.Args[1] == supervisor.Command {
+		os.Exit(supervisor.Main(os.Args[2:]))
 	}
 	misbehave.Main()
 	goleak.VerifyTestMain(m)

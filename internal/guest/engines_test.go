@@ -16,15 +16,17 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/frame"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/node"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
 	"mcp-code-exec-harness/internal/testing/child"
 )
 
 // TestMain makes the test binary a worker when the sandbox re-executes it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == wasm.WorkerCommand {
+	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(wasm.WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	code := m.Run()
@@ -108,7 +110,7 @@ func openWasm(t *testing.T) runner {
 	t.Helper()
 	build(t)
 	wasmOnce.Do(func() {
-		built.wasm, built.err = wasm.Open(t.Context(), wasm.Options{Executable: child.Executable(t), Dir: built.dir, MaxMemory: 256 << 20})
+		built.wasm, built.err = wasm.Open(t.Context(), wasm.Options{Program: process.SelfAt(child.Executable(t)), Dir: built.dir, MaxMemory: 256 << 20})
 	})
 	if built.err != nil {
 		t.Fatal(built.err)

@@ -212,7 +212,7 @@ func reported(t *testing.T, c *process.Child) report {
 
 // launcher starts its small process from the binary that executable returns.
 func launcher(t *testing.T, exe string) *Launcher {
-	l := NewLauncher(exe)
+	l := NewLauncher(process.SelfAt(exe))
 	t.Cleanup(l.Close)
 	return l
 }
@@ -413,7 +413,7 @@ func parent() int {
 	cmd := exec.Command(self, escapedRole)
 	cmd.Env = []string{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	if err := NewLauncher(self).Start(cmd); err != nil {
+	if err := NewLauncher(process.SelfAt(self)).Start(cmd); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 8
 	}
@@ -457,7 +457,7 @@ func crowded() int {
 	if err != nil {
 		return 7
 	}
-	l := NewLauncher(self)
+	l := NewLauncher(process.SelfAt(self))
 	defer l.Close()
 	begin := func() (*process.Child, error) { return process.Open(exec.Command(self, escapedRole), l.Start) }
 	walls := func(c *process.Child) (r report) {

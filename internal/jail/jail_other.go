@@ -14,7 +14,7 @@ import (
 type Launcher struct{}
 
 // NewLauncher returns a launcher. The caller must close it.
-func NewLauncher(string, ...string) *Launcher { return &Launcher{} }
+func NewLauncher(process.Self) *Launcher { return &Launcher{} }
 
 // Start calls process.Start, since there are no namespaces.
 func (*Launcher) Start(cmd *exec.Cmd) error { return process.Start(cmd) }

@@ -26,8 +26,7 @@ import (
 //
 // A Launcher is safe for concurrent use. The first Start starts the small process.
 type Launcher struct {
-	program string
-	args    []string
+	program process.Self
 
 	mu      sync.Mutex
 	socket  *net.UnixConn
@@ -36,10 +35,8 @@ type Launcher struct {
 	closed  bool
 }
 
-// NewLauncher returns a launcher that executes program with args and LauncherCommand. The caller must close it.
-func NewLauncher(program string, args ...string) *Launcher {
-	return &Launcher{program: program, args: args}
-}
+// NewLauncher returns a launcher that executes program with LauncherCommand. The caller must close it.
+func NewLauncher(program process.Self) *Launcher { return &Launcher{program: program} }
 
 // request asks the launcher to start a process. The process's files are sent along with the request.
 type request struct {
@@ -140,7 +137,8 @@ func (l *Launcher) begin() error {
 	if err != nil {
 		return fmt.Errorf("open a socket: %w", err)
 	}
-	cmd := exec.Command(l.program, append(append([]string{}, l.args...), LauncherCommand)...)
+	path, args := l.program()
+	cmd := exec.Command(path, append(args, LauncherCommand)...)
 	cmd.Env = []string{"GOMAXPROCS=1", "GOTRACEBACK=none"}
 	cmd.ExtraFiles = []*os.File{theirs}
 	if err := process.Start(cmd); err != nil {

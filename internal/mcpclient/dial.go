@@ -13,6 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/time/rate"
+
+	"mcp-code-exec-harness/internal/mcpclient/supervisor"
 )
 
 // legacyVersion is the newest protocol version whose handshake begins with initialize. For newer versions the SDK sends
@@ -216,7 +218,7 @@ func (s *server) handshake(ctx context.Context, c *conn, version string) error {
 		if c.proc != nil && (errors.Is(got.err, io.EOF) || errors.Is(got.err, mcp.ErrConnectionClosed)) {
 			got.err = fmt.Errorf("the server %s before it answered the handshake", c.exitReason())
 		}
-		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), eofGrace)
+		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), supervisor.EOFGrace)
 		defer cancel()
 		_ = c.release(short) // the failed handshake matters more than a process that cannot be ended
 		return got.err

@@ -41,7 +41,7 @@
 // 0.5 s later, and SIGKILL 2 s after that. When the server exits by itself, the harness ends its group too. Each system
 // guarantees more:
 //
-//   - Linux: a supervisor (a second process of this binary, [Supervise]) is parent and subreaper of the server, so it finds
+//   - Linux: a supervisor (a process of its own, package supervisor) is parent and subreaper of the server, so it finds
 //     every descendant, even one that left the process group (setsid) or whose parent (npx) is gone. The supervisor holds one
 //     end of a pipe; only the harness has the other end. When the harness dies, by any signal, the pipe closes and the
 //     supervisor ends all descendants as above. This does not depend on PDEATHSIG, which the kernel ties to the thread

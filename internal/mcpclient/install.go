@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/disk"
+	"mcp-code-exec-harness/internal/mcpclient/supervisor"
 	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/startup"
 )
@@ -335,7 +336,7 @@ func (s *server) runInstaller(ctx context.Context, command []string) (stderr str
 		err = ctx.Err()
 	}
 	proc.stop()
-	over, cancel := context.WithTimeout(context.Background(), termGrace+killGrace)
+	over, cancel := context.WithTimeout(context.Background(), supervisor.TermGrace+supervisor.KillGrace)
 	defer cancel()
 	errDone := proc.waitDone(over)
 	await(drained, time.Second) // after that, an undetected descendant probably holds a pipe open

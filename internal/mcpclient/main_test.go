@@ -14,6 +14,7 @@ import (
 
 	"mcp-code-exec-harness/internal/confine"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/mcpclient/supervisor"
 	"mcp-code-exec-harness/internal/testing/child"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
@@ -25,8 +26,8 @@ const holdVar = "HOLD_SERVERS"
 const modernVar = "MODERN_SERVER"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == mcpclient.SuperviseArg {
-		os.Exit(mcpclient.Supervise(os.Args[2:]))
+	if len(os.Args) > 1 && os.Args[1] == supervisor.Command {
+		os.Exit(supervisor.Main(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == confine.Command {
 		os.Exit(confine.Main(os.Args[2:]))

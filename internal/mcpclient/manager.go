@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/confine"
+	"mcp-code-exec-harness/internal/process"
 )
 
 // DefaultMaxResult is the default of Options.MaxResult.
@@ -37,8 +38,8 @@ type Options struct {
 
 	ClientVersion string // client version sent to servers; empty is dev
 
-	Environ    []string // environment from which servers get the allowed variables; nil is that of the process
-	Supervisor string   // path of a binary whose main calls Supervise; empty is the running binary
+	Environ    []string     // environment from which servers get the allowed variables; nil is that of the process
+	Supervisor process.Self // program of supervisors, whose main calls supervisor.Main; nil is the running binary
 
 	MaxResult int           // maximum size of a message of a server in bytes; 0 is DefaultMaxResult
 	MaxCall   time.Duration // maximum duration of a call that keeps reporting progress; 0 is 15 minutes
@@ -53,12 +54,12 @@ func (o *Options) fill() {
 	if o.Environ == nil {
 		o.Environ = os.Environ()
 	}
-	switch {
-	case o.Supervisor != "":
-	case runtime.GOOS == "linux":
-		o.Supervisor = "/proc/self/exe" // stays valid when an upgrade replaces the file
-	default:
-		o.Supervisor, _ = os.Executable() // with "" the start of a server fails with a clear error
+	if o.Supervisor == nil {
+		path, _ := os.Executable() // with "" the start of a server fails with a clear error
+		if runtime.GOOS == "linux" {
+			path = "/proc/self/exe" // stays valid when an upgrade replaces the file
+		}
+		o.Supervisor = process.SelfAt(path)
 	}
 	o.MaxResult = cmp.Or(o.MaxResult, DefaultMaxResult)
 	o.MaxCall = cmp.Or(o.MaxCall, 15*time.Minute)

@@ -11,22 +11,14 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/confine"
+	"mcp-code-exec-harness/internal/mcpclient/supervisor"
 	"mcp-code-exec-harness/internal/process"
-)
-
-const (
-	// SuperviseArg as the first argument of this binary means that main has to call [Supervise].
-	SuperviseArg = "__supervise"
-
-	eofGrace  = 500 * time.Millisecond // time for a server to exit after its stdin was closed
-	termGrace = 2 * time.Second        // time from SIGTERM to SIGKILL
-	killGrace = 5 * time.Second        // time for the kernel to end killed processes; only a process stuck in a driver takes longer
 )
 
 // spawn describes the process to start.
 type spawn struct {
-	supervisor string // path of a binary whose main calls Supervise
-	command    string // configured command
+	supervisor process.Self // program of a supervisor
+	command    string       // configured command
 	args       []string
 	env        []string
 	dir        string
@@ -63,8 +55,8 @@ func (p *child) waitDone(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	if p.kill(); !await(p.done, killGrace) {
-		return fmt.Errorf("process %d survived SIGKILL for %s", p.pid, killGrace)
+	if p.kill(); !await(p.done, supervisor.KillGrace) {
+		return fmt.Errorf("process %d survived SIGKILL for %s", p.pid, supervisor.KillGrace)
 	}
 	return nil
 }

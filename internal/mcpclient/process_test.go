@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/mcpclient/supervisor"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
@@ -326,7 +328,7 @@ func TestSuperviseRefusesToBeRunByHand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(self, mcpclient.SuperviseArg, "--", "true").CombinedOutput()
+	out, err := exec.Command(self, supervisor.Command, "--", "true").CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 2 {
 		t.Errorf("got %v", err)
@@ -343,7 +345,7 @@ func TestStartThatHangs(t *testing.T) {
 	if err := errors.Join(syscall.Mkfifo(never, 0o600), os.WriteFile(deaf, []byte(script), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	m := setup(t, mcpclient.Options{Supervisor: deaf}, mcpclient.Config{Name: "bad", Command: "/bin/sh", StartupTimeout: time.Second})
+	m := setup(t, mcpclient.Options{Supervisor: process.SelfAt(deaf)}, mcpclient.Config{Name: "bad", Command: "/bin/sh", StartupTimeout: time.Second})
 	m.Start(ctxFor(t))
 	if _, err := os.Stat(filepath.Join(dir, "started")); err != nil {
 		t.Error(err)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"mcp-code-exec-harness/internal/confine"
+	"mcp-code-exec-harness/internal/mcpclient/supervisor"
 )
 
 // sysChild is the unix part of a child: its supervisor and the pipe that controls it.
@@ -30,7 +31,7 @@ type sysChild struct {
 // The supervisor has two extra descriptors. Descriptor 3 is closed when the harness dies or wants the server to end. The supervisor
 // writes its reports ("pid N", "fail MESSAGE", "exit HOW") to descriptor 4.
 func start(ctx context.Context, s spawn) (*child, error) {
-	if len(os.Args) > 1 && os.Args[1] == SuperviseArg {
+	if len(os.Args) > 1 && os.Args[1] == supervisor.Command {
 		return nil, errNested
 	}
 	path, err := s.program()
@@ -38,17 +39,18 @@ func start(ctx context.Context, s spawn) (*child, error) {
 		return nil, err
 	}
 	// The supervisor has another name than the harness. So it survives a command that kills all processes named harness, and ends the server.
-	args := []string{supervisorName, SuperviseArg}
+	program, args := s.supervisor()
+	args = append(append([]string{supervisor.Name}, args...), supervisor.Command)
 	attr := &syscall.SysProcAttr{Setpgid: true} // Ctrl-C on the terminal reaches only the harness
 	if s.sandbox != nil {
 		plan, err := s.confined(path, attr)
 		if err != nil {
 			return nil, err
 		}
-		args = append(args, confineFlag+plan)
+		args = append(args, supervisor.ConfineFlag+plan)
 	}
 	cmd := &exec.Cmd{
-		Path: s.supervisor, Args: append(append(args, "--", path), s.args...), Env: s.env, Dir: s.dir, SysProcAttr: attr,
+		Path: program, Args: append(append(args, "--", path), s.args...), Env: s.env, Dir: s.dir, SysProcAttr: attr,
 	}
 	p, err := newChild(cmd)
 	if err != nil {
@@ -76,7 +78,7 @@ func start(ctx context.Context, s spawn) (*child, error) {
 	case err = <-started:
 	case <-ctx.Done():
 		err = ctx.Err()
-		if p.kill(); !await(p.done, killGrace) {
+		if p.kill(); !await(p.done, supervisor.KillGrace) {
 			cmd.Process.Kill() // a supervisor that hangs in the start of the server reads no commands; in a sandbox all processes end with it
 		}
 	}
@@ -129,7 +131,7 @@ func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 	state, _ := cmd.Process.Wait() // cmd.Wait would close the pipes before they are read
 	switch {
 	case !running:
-		started <- fmt.Errorf("the supervisor ended early (%s); does main of %s call mcpclient.Supervise?", state, cmd.Path)
+		started <- fmt.Errorf("the supervisor ended early (%s); does main of %s call supervisor.Main?", state, cmd.Path)
 	case p.pid != 0:
 		// A supervisor that was killed could not end the server's group; one that exited has done so.
 		if !state.Exited() && !p.sys.confined {
@@ -141,7 +143,7 @@ func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 	close(p.done)
 }
 
-// stop asks the supervisor to end the server. The caller has closed stdin; the supervisor sends SIGTERM after eofGrace and SIGKILL after termGrace.
+// stop asks the supervisor to end the server. The caller has closed stdin; the supervisor sends SIGTERM after EOFGrace and SIGKILL after TermGrace.
 func (p *child) stop() {
 	p.sys.mu.Lock()
 	defer p.sys.mu.Unlock()
@@ -169,7 +171,7 @@ func (p *child) kill() {
 	}
 }
 
-// errNested protects programs (mainly test binaries) that start servers but do not handle SuperviseArg: without
+// errNested protects programs (mainly test binaries) that start servers but do not handle supervisor.Command: without
 // this error they would start themselves as supervisor endlessly.
-var errNested = errors.New("this program was started as a supervisor but did not call mcpclient.Supervise; " +
-	"its main must do so when os.Args[1] is " + SuperviseArg)
+var errNested = errors.New("this program was started as a supervisor but did not call supervisor.Main; " +
+	"its main must do so when os.Args[1] is " + supervisor.Command)

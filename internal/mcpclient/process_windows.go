@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"sync"
 
+	"mcp-code-exec-harness/internal/mcpclient/supervisor"
 	"mcp-code-exec-harness/internal/process"
 )
 
@@ -64,7 +65,7 @@ func start(ctx context.Context, s spawn) (*child, error) {
 func (p *child) stop() {
 	p.sys.stopping.Do(func() {
 		go func() {
-			if !await(p.done, eofGrace+termGrace) {
+			if !await(p.done, supervisor.EOFGrace+supervisor.TermGrace) {
 				p.kill()
 			}
 		}()
@@ -73,9 +74,3 @@ func (p *child) stop() {
 
 // kill ends all processes of the job at once.
 func (p *child) kill() { p.sys.job.Kill() }
-
-// Supervise only prints an error: Windows needs no supervisor, because a job object ends the descendants.
-func Supervise([]string) int {
-	fmt.Fprintln(os.Stderr, "harness: "+SuperviseArg+" does not exist on Windows")
-	return 2
-}

@@ -17,6 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/clip"
 	"mcp-code-exec-harness/internal/confine"
 	"mcp-code-exec-harness/internal/credentials"
+	"mcp-code-exec-harness/internal/mcpclient/supervisor"
 	"mcp-code-exec-harness/internal/slots"
 )
 
@@ -280,9 +281,9 @@ func (s *server) detailOf(c *conn, failed *CallError) string {
 	return strings.Join(lines, "\n")
 }
 
-// release ends a connection within eofGrace, by force if necessary.
+// release ends a connection within EOFGrace, by force if necessary.
 func (s *server) release(c *conn) {
-	ctx, cancel := context.WithTimeout(context.Background(), eofGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), supervisor.EOFGrace)
 	defer cancel()
 	_ = c.close(ctx) // an error of close does not help to explain why the connection ended
 }

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"sync"
 	"time"
 
 	"mcp-code-exec-harness/internal/jail"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/slots"
 )
 
@@ -47,13 +47,18 @@ func newCompiler() *Compiler {
 	return &Compiler{slots: slots.New(slots.Limits{All: most + 1, Each: most}, "texts", "compiled"), do: task.do}
 }
 
-// NewCompiler returns a compiler whose processes run executable with args and CompilerCommand. They start on demand.
-// The caller must call Close.
-func NewCompiler(executable string, args ...string) *Compiler {
+// NewCompiler returns a compiler whose processes execute program with CompilerCommand. They start on demand. The caller must call Close.
+func NewCompiler(program process.Self) *Compiler {
 	c := newCompiler()
-	args = append(slices.Clone(args), CompilerCommand)
-	c.jail = jail.NewLauncher(executable, args...)
-	c.start = func() (*compiler, error) { return startCompiler(executable, args, c.jail.Start) }
+	command := func() (string, []string) {
+		path, args := program()
+		return path, append(args, CompilerCommand)
+	}
+	c.jail = jail.NewLauncher(command)
+	c.start = func() (*compiler, error) {
+		path, args := command()
+		return startCompiler(path, args, c.jail.Start)
+	}
 	return c
 }
 

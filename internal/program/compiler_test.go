@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 func compilerProcesses(t testing.TB) *Compiler {
 	t.Helper()
 	self := child.Executable(t)
-	c := NewCompiler(self)
+	c := NewCompiler(process.SelfAt(self))
 	t.Cleanup(c.Close)
 	return c
 }
@@ -257,7 +257,7 @@ func TestCompilerLimits(t *testing.T) {
 // TestCompilerStart has an executable that is none.
 func TestCompilerStart(t *testing.T) {
 	t.Parallel()
-	c := NewCompiler("/nonexistent/harness")
+	c := NewCompiler(process.SelfAt("/nonexistent/harness"))
 	defer c.Close()
 	_, err := Compile(t.Context(), Source{Name: "a.ts", Code: "return 1"}, Options{Compiler: c})
 	var e *Error

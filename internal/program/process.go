@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/process"
 )
 
-// CompilerCommand is the hidden command that runs this binary as a compiler process.
+// CompilerCommand is the internal command whose arguments are those of CompilerMain.
 const CompilerCommand = "__compiler"
 
 // Limits of a compiler process, higher than any code written by hand needs. They bound computing time, which does not depend

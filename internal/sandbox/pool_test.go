@@ -19,11 +19,12 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
 )
 
 // TestMain makes the test binary a worker when the wasm tier re-executes it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == wasm.WorkerCommand {
+	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(wasm.WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	if len(os.Args) > 1 && os.Args[1] == deafRole {

@@ -24,7 +24,7 @@ func (h *Harness) connect() (*upstream.Servers, error) {
 	s := upstream.New(upstream.Options{
 		Manager: mcpclient.Options{
 			Logger: h.out.Logger, CacheDir: cmp.Or(h.out.ToolCache, filepath.Join(h.out.CacheDir, "tools")), Environ: h.out.Environ,
-			LogDir: filepath.Join(h.cfg.StateDir, "logs", "servers"), Redact: redact, ClientVersion: h.out.Version, Supervisor: h.out.Executable, Review: h.quarantine.Reviewer(),
+			LogDir: filepath.Join(h.cfg.StateDir, "logs", "servers"), Redact: redact, ClientVersion: h.out.Version, Supervisor: h.child, Review: h.quarantine.Reviewer(),
 		},
 		Catalog: h.catalog, Metrics: h.out.Metrics, Audit: h.out.Audit, Discovery: discoveryTimeout, CallTimeout: h.cfg.Sandbox.CallTimeout, Aliases: n8n.Aliases,
 		Changed: h.quarantine.Changed,

@@ -25,7 +25,7 @@ func (h *Harness) openTiers(ctx context.Context) *tiers.Set {
 	}
 	engine := opened(h, "HARNESS_CACHE_DIR", "a directory that only you can write to", func() (*wasm.Sandbox, error) {
 		return wasm.Open(ctx, wasm.Options{
-			Executable: h.out.Executable, Args: h.out.Args, Dir: h.out.CacheDir, MaxMemory: max(1<<30, int64(h.cfg.Sandbox.Memory)),
+			Program: h.child, Dir: h.out.CacheDir, MaxMemory: max(1<<30, int64(h.cfg.Sandbox.Memory)),
 		})
 	}, (*wasm.Sandbox).Close)
 	return tiers.New(tiers.Options{Default: c.Tier, Rules: h.cfg.TiersFor, Open: map[string]func() (*tiers.Tier, error){
@@ -41,9 +41,8 @@ func (h *Harness) openTiers(ctx context.Context) *tiers.Set {
 			if err != nil {
 				return nil, err
 			}
-			program, args := e.Program()
 			s, err := process.Open(ctx, process.Options{
-				Program: program, Args: args, Node: c.Process.Node, Dir: filepath.Join(h.out.CacheDir, "process"), Memory: int64(c.Memory), Without: c.Process.Without,
+				Program: e.Program, Node: c.Process.Node, Dir: filepath.Join(h.out.CacheDir, "process"), Memory: int64(c.Memory), Without: c.Process.Without,
 			})
 			if err != nil {
 				return nil, err

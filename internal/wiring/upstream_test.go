@@ -14,6 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/mcpclient"
+	"mcp-code-exec-harness/internal/mcpclient/supervisor"
 	"mcp-code-exec-harness/internal/run"
 	"mcp-code-exec-harness/internal/runs"
 	"mcp-code-exec-harness/internal/testing/generated"
@@ -348,7 +349,7 @@ func serverOf(root int, variable string) int {
 		if err != nil || !strings.Contains("\x00"+string(environ), "\x00"+variable+"\x00") {
 			continue
 		}
-		if cmdline, err := os.ReadFile("/proc/" + e.Name() + "/cmdline"); err == nil && !strings.Contains(string(cmdline), mcpclient.SuperviseArg) {
+		if cmdline, err := os.ReadFile("/proc/" + e.Name() + "/cmdline"); err == nil && !strings.Contains(string(cmdline), supervisor.Command) {
 			return pid
 		}
 	}

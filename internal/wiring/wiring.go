@@ -17,6 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/approval"
 	"mcp-code-exec-harness/internal/auth"
 	"mcp-code-exec-harness/internal/catalog"
+	"mcp-code-exec-harness/internal/childprogram"
 	"mcp-code-exec-harness/internal/config"
 	"mcp-code-exec-harness/internal/credentials"
 	"mcp-code-exec-harness/internal/files"
@@ -28,6 +29,7 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 	"mcp-code-exec-harness/internal/pii/seal"
 	"mcp-code-exec-harness/internal/policy"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/program"
 	"mcp-code-exec-harness/internal/quarantine"
 	"mcp-code-exec-harness/internal/run"
@@ -44,7 +46,7 @@ import (
 // Outside is the environment of a Harness.
 type Outside struct {
 	Environ    []string // environment variables; upstream servers get the allow-listed ones
-	Executable string   // path of this binary, which is re-executed for workers and supervisors
+	Executable string   // path of this binary, which child processes execute where childprogram cannot be unpacked
 	Args       []string // arguments before the hidden command, for test binaries
 	CacheDir   string   // directory of compiled code and tool lists; empty: the user's cache directory
 	ToolCache  string   // directory of tool lists that must not outlive this harness; empty: in CacheDir
@@ -67,6 +69,7 @@ type Outside struct {
 type Harness struct {
 	cfg        *config.Config
 	out        Outside
+	child      process.Self // program of child processes
 	catalog    *catalog.Catalog
 	servers    *upstream.Servers
 	n8n        *n8n.Instance // nil: none is configured
@@ -121,6 +124,7 @@ func Open(ctx context.Context, cfg *config.Config, out Outside) (*Harness, error
 		origins = origin.NewMemory(origin.DefaultLimits)
 	}
 	h := &Harness{cfg: cfg, out: out, origins: origins, catalog: catalog.New(), logins: credentials.Logins{}, closers: closers}
+	h.child = childprogram.New(out.CacheDir, process.SelfAt(out.Executable, out.Args...))
 	if cfg.Learning.Searches {
 		h.catalog.LearnUse(time.Now)
 	}
@@ -233,7 +237,7 @@ func (h *Harness) openRuns() error {
 	if err != nil {
 		return fmt.Errorf("read sandbox.prelude: %w", err)
 	}
-	compiler := program.NewCompiler(h.out.Executable, h.out.Args...)
+	compiler := program.NewCompiler(h.child)
 	h.atClose(func() error { compiler.Close(); return nil })
 	h.runs = runs.New(runs.Options{
 		Store: func() (runs.Store, error) { return h.store() },

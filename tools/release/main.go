@@ -6,6 +6,8 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -150,33 +152,51 @@ func git(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// build compiles the worker, and the program that embeds it.
+// build compiles the program of child processes, and the harness, which embeds it.
 func (r *release) build(p platform) (platform, error) {
 	fmt.Println("build", p)
-	worker := filepath.Join(r.work, "worker-"+p.os+"-"+p.arch)
+	child := filepath.Join(r.work, "child-"+p.os+"-"+p.arch)
 	ending := ""
 	if p.os == "windows" {
 		ending = ".exe"
 	}
 	p.binary = filepath.Join(r.work, p.os+"-"+p.arch, name+ending)
-	embedded, err := filepath.Abs(filepath.Join("internal", "sandbox", "wasm", "worker.bin"))
+	embedded, err := filepath.Abs(filepath.Join("internal", "childprogram", "child.gz"))
 	if err != nil {
 		return p, err
 	}
 	overlay := filepath.Join(r.work, "overlay.json")
-	text := fmt.Sprintf(`{"Replace": {%q: %q}}`, embedded, worker)
+	text := fmt.Sprintf(`{"Replace": {%q: %q}}`, embedded, child+".gz")
 	if err := os.WriteFile(overlay, []byte(text), 0o600); err != nil {
 		return p, err
 	}
-	if err := compile(p, "-ldflags", "-s -w", "-o", worker, "./cmd/harness-worker"); err != nil {
+	if err := compile(p, "-ldflags", "-s -w", "-o", child, "./cmd/harness-child"); err != nil {
 		return p, err
 	}
-	if err := compile(p, "-tags", "embedworker", "-overlay", overlay,
+	if err := compress(child); err != nil {
+		return p, err
+	}
+	if err := compile(p, "-tags", "embedchild", "-overlay", overlay,
 		"-ldflags", "-s -w -X mcp-code-exec-harness/internal/cli.Version="+r.version, "-o", p.binary, "./cmd/harness"); err != nil {
 		return p, err
 	}
 	p.bom = filepath.Join(r.dir, r.fileName(p, ".cdx.json"))
 	return p, r.sbom(p)
+}
+
+// compress writes a file's content, compressed with gzip, to a file of the same name with .gz.
+func compress(path string) error {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err = w.Write(content)
+	if err = errors.Join(err, w.Close()); err != nil {
+		return err
+	}
+	return os.WriteFile(path+".gz", packed.Bytes(), 0o600)
 }
 
 // compile runs go build with flags that make the result reproducible.

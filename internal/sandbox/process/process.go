@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,9 +27,8 @@ import (
 
 // Options configure the tier.
 type Options struct {
-	// Program and Args are the command that executes jail.LauncherCommand and jail.ExecCommand. Required.
-	Program string
-	Args    []string
+	// Program is the program that executes jail.LauncherCommand and jail.ExecCommand. Required.
+	Program process.Self
 	// Node is the path of Node.js; empty: search in PATH.
 	Node string
 	// Dir is the directory of the runner's file, readable only by this user. Required.
@@ -100,7 +98,7 @@ func open(ctx context.Context, opt Options, text []byte) (*Sandbox, error) {
 	}
 	s := &Sandbox{
 		opt: opt, machine: machine, info: sandbox.Info{Tier: "process", Engine: machine.Engine(), Prelude: guest.Hash()},
-		jail: jail.NewLauncher(opt.Program, opt.Args...),
+		jail: jail.NewLauncher(opt.Program),
 	}
 	cache := node.NewCodeCache(opt.Dir, text, machine.Version, options)
 	if err := s.prepare(ctx, p, cache); err != nil {
@@ -201,7 +199,8 @@ func (s *Sandbox) command() (cmd *exec.Cmd, start func(*exec.Cmd) error, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	cmd = exec.Command(s.opt.Program, append(slices.Clone(s.opt.Args), jail.ExecCommand, string(text))...)
+	path, args := s.opt.Program()
+	cmd = exec.Command(path, append(args, jail.ExecCommand, string(text))...)
 	cmd.Env = []string{"GOMAXPROCS=2", "GOTRACEBACK=none"}
 	return cmd, s.jail.Start, nil
 }

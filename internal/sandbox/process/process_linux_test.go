@@ -17,6 +17,7 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/jail"
+	osprocess "mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/node"
 	"mcp-code-exec-harness/internal/testing/child"
@@ -52,7 +53,7 @@ func setup(t testing.TB, script []byte) *Sandbox {
 			t.Fatal(err)
 		}
 	}
-	s, err := open(t.Context(), Options{Program: child.Executable(t), Dir: t.TempDir()}, script)
+	s, err := open(t.Context(), Options{Program: osprocess.SelfAt(child.Executable(t)), Dir: t.TempDir()}, script)
 	if errors.Is(err, jail.ErrWalls) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
@@ -329,7 +330,7 @@ func bare(dir string, without []string) int {
 		return 1
 	}
 	ctx := context.Background()
-	s, err := Open(ctx, Options{Program: os.Args[0], Dir: dir, Without: without})
+	s, err := Open(ctx, Options{Program: osprocess.SelfAt(os.Args[0]), Dir: dir, Without: without})
 	if err != nil {
 		fmt.Println(err)
 		return 0
@@ -358,7 +359,7 @@ func bare(dir string, without []string) int {
 // BenchmarkStart is a runner's start; beside it, that of the same Node.js without walls. harness bench --tier process measures both by turns.
 func BenchmarkStart(b *testing.B) {
 	s := setup(b, nil)
-	bare, err := Open(b.Context(), Options{Program: child.Executable(b), Dir: s.opt.Dir, Bare: true})
+	bare, err := Open(b.Context(), Options{Program: osprocess.SelfAt(child.Executable(b)), Dir: s.opt.Dir, Bare: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"mcp-code-exec-harness/internal/jail"
+	osprocess "mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/node"
 	"mcp-code-exec-harness/internal/sandbox/process"
@@ -53,7 +54,7 @@ func open(t testing.TB, dir, program string) sandbox.Sandbox {
 		}
 		t.Skip("node is not installed: get it from https://nodejs.org or your package manager")
 	}
-	s, err := process.Open(t.Context(), process.Options{Program: child.Executable(t), Node: program, Dir: dir, Memory: sandboxtest.Memory})
+	s, err := process.Open(t.Context(), process.Options{Program: osprocess.SelfAt(child.Executable(t)), Node: program, Dir: dir, Memory: sandboxtest.Memory})
 	if errors.Is(err, jail.ErrWalls) {
 		t.Skip("package jail tests whether this is right: ", err)
 	}

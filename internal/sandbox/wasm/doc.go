@@ -1,14 +1,12 @@
-// Package wasm is the default tier: QuickJS-ng as WebAssembly, in a worker process. The process executes the worker program if that is embedded
-// (build tag embedworker), otherwise this same binary. WebAssembly memory is the inner wall, and the process, which can be killed, is the outer
+// Package wasm is the default tier: QuickJS-ng as WebAssembly, in a worker process. WebAssembly memory is the inner wall, and the process, which can be killed, is the outer
 // one. Every program gets a fresh instance from a snapshot in which the guest runtime is already evaluated: on Linux a copy-on-write mapping of
 // the sealed snapshot, elsewhere a copy.
 //
 // The engine is QuickJS-ng as WebAssembly on wazero. It runs in a worker process, so that killing the process ends a native loop that nothing
-// can interrupt, and a stalled garbage collector stalls no other run. The worker is a program of its own (cmd/harness-worker) that contains only
-// the engine and the frames. make build embeds it; a harness without it (go build, go install, test binaries) re-executes itself (harness
-// __worker).
+// can interrupt, and a stalled garbage collector stalls no other run. Workers execute the program of child processes
+// (childprogram); a harness without it (go build, go install, test binaries) re-executes itself (harness __worker).
 //
-// The first start on a machine compiles the engine and evaluates the prelude, in a process of its own. It writes the worker program, machine
+// The first start on a machine compiles the engine and evaluates the prelude, in a process of its own. It writes machine
 // code and a *snapshot*, the linear memory after the prelude has run, into a private directory. The prelude and its libraries are compiled in a
 // separate instance and loaded into the snapshot's instance as code without text, so a snapshot contains neither sources nor leftovers of a
 // compiler. The engine's first garbage collection comes at 6 MiB of heap: a collection writes to every object, and a page that is written to

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -32,11 +31,8 @@ import (
 
 // Options are the settings of the tier.
 type Options struct {
-	// Executable is the binary that is executed with WorkerCommand: to build the snapshot and, if no embedded worker program can be executed, as
-	// the worker. If Executable is empty, os.Executable() is used.
-	Executable string
-	// Args are arguments before WorkerCommand, for test binaries.
-	Args []string
+	// Program is the program that workers execute, with worker.Command. Its main calls WorkerMain. If Program is nil, workers execute this binary.
+	Program process.Self
 	// Dir is the directory that keeps compiled code and snapshots from one process to the next. Only this user can read it. Dir is required.
 	Dir string
 	// MaxMemory is the highest memory limit that any program will have, in bytes; 1 GiB when zero.
@@ -46,17 +42,11 @@ type Options struct {
 	Bare bool
 }
 
-// WorkerCommand is the first argument with which the binary is executed again, as a worker or, with buildCommand, as the builder of the
-// directory that workers start from.
-const WorkerCommand = "__worker"
-
-// buildCommand follows WorkerCommand and comes before the directory to build in.
+// buildCommand follows worker.Command and comes before the directory to build in.
 const buildCommand = "build"
 
-// programFile is the name of the worker program in the directory that workers start from. Windows executes files by their extension.
-const programFile = "worker.exe"
-
-// WorkerMain executes WorkerCommand with the arguments args and returns the exit code.
+// WorkerMain executes worker.Command with the arguments args and returns the exit code. With buildCommand it builds the directory that workers
+// start from.
 func WorkerMain(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) != 2 || args[0] != buildCommand {
 		return worker.Main(args, stdin, stdout, stderr)
@@ -88,17 +78,17 @@ var _ sandbox.Sandbox = (*Sandbox)(nil)
 // Open prepares the tier. The first call on a machine compiles the engine and builds the snapshot, in a process of its own, which takes about
 // half a second. Later calls only open the results.
 func Open(ctx context.Context, opt Options) (*Sandbox, error) {
-	if opt.Executable == "" {
+	if opt.Program == nil {
 		self, err := os.Executable()
 		if err != nil {
 			return nil, fmt.Errorf("find this binary: %w", err)
 		}
-		opt.Executable = self
+		opt.Program = process.SelfAt(self)
 	}
 	opt.MaxMemory = cmp.Or(opt.MaxMemory, 1<<30)
 	s := &Sandbox{opt: opt, info: sandbox.Info{Tier: "wasm", Engine: quickjs.SHA256, Prelude: guest.Hash()}}
 	s.dir = filepath.Join(opt.Dir, "wasm-"+s.key())
-	if err := privateDir(opt.Dir); err != nil {
+	if err := disk.Private(opt.Dir); err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(s.dir); err != nil {
@@ -112,8 +102,7 @@ func Open(ctx context.Context, opt Options) (*Sandbox, error) {
 		return nil, fmt.Errorf("load the snapshot: %w; remove %s to build it again", err, s.dir)
 	}
 	s.image = image
-	program, args := s.worker()
-	s.jail = jail.NewLauncher(program, args...)
+	s.jail = jail.NewLauncher(s.Program)
 	return s, nil
 }
 
@@ -122,7 +111,8 @@ func (s *Sandbox) key() string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, worker.Version, s.info.Engine, s.info.Prelude, moduleVersion("github.com/tetratelabs/wazero"),
 		runtime.Version(), runtime.GOARCH, cpu.X86, cpu.ARM64)
-	sum.Write(workerProgram)
+	program, _ := s.opt.Program()
+	fmt.Fprintln(sum, filepath.Base(program)) // other versions of the embedded program have other names; the machine code of one is not found by another
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
@@ -134,12 +124,8 @@ func (s *Sandbox) build(ctx context.Context) error {
 	}
 	defer os.RemoveAll(tmp)
 	disk.Sweep(s.opt.Dir, "wasm-", "building-") // directories of other versions and of interrupted builds
-	if len(workerProgram) > 0 {
-		if err := os.WriteFile(filepath.Join(tmp, programFile), workerProgram, 0o700); err != nil {
-			return err
-		}
-	}
-	cmd := s.command(s.opt.Executable, append(slices.Clone(s.opt.Args), WorkerCommand, buildCommand, tmp)...)
+	program, args := s.Program()
+	cmd := s.command(program, append(args, buildCommand, tmp)...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	if err := process.Start(cmd); err != nil {
@@ -165,17 +151,11 @@ func (s *Sandbox) command(program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// worker returns the program of a worker and its first arguments. The program is this binary if no worker program is embedded, or if the file
-// system of the directory forbids execution (noexec).
-func (s *Sandbox) worker() (program string, args []string) {
-	if program := filepath.Join(s.dir, programFile); len(workerProgram) > 0 && executable(program) {
-		return program, nil
-	}
-	return s.opt.Executable, append(slices.Clone(s.opt.Args), WorkerCommand)
+// Program returns the program of a worker and its first arguments. The program also executes jail.LauncherCommand and jail.ExecCommand.
+func (s *Sandbox) Program() (program string, args []string) {
+	program, args = s.opt.Program()
+	return program, append(args, worker.Command)
 }
-
-// Program returns a small program and its first arguments. The program executes jail.LauncherCommand and jail.ExecCommand.
-func (s *Sandbox) Program() (program string, args []string) { return s.worker() }
 
 // Start implements sandbox.Sandbox.
 func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
@@ -184,7 +164,7 @@ func (s *Sandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, args := s.worker()
+	program, args := s.Program()
 	cmd := s.command(program, append(args, string(settings))...)
 	cmd.Dir = s.dir
 	if s.image != nil {

@@ -15,6 +15,7 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/jail"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
 	"mcp-code-exec-harness/internal/testing/child"
@@ -22,10 +23,10 @@ import (
 
 // TestMain makes the test binary a worker when the sandbox re-executes it.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == nativeRole && os.Args[2] == WorkerCommand {
+	if len(os.Args) > 2 && os.Args[1] == nativeRole && os.Args[2] == worker.Command {
 		os.Exit(hostileMain(os.Args[3:]))
 	}
-	if len(os.Args) > 1 && os.Args[1] == WorkerCommand {
+	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	if len(os.Args) == 2 && (strings.HasPrefix(os.Args[1], "{") || os.Args[1] == jail.LauncherCommand) { // as the embedded program
@@ -46,7 +47,7 @@ func setup(t testing.TB) *Sandbox {
 		}
 		cacheDir = dir
 	}
-	s, err := Open(t.Context(), Options{Executable: child.Executable(t), Dir: cacheDir, MaxMemory: 256 << 20})
+	s, err := Open(t.Context(), Options{Program: process.SelfAt(child.Executable(t)), Dir: cacheDir, MaxMemory: 256 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,46 +186,6 @@ func TestInterruptedAt(t *testing.T) {
 	}
 }
 
-// An embedded worker program is executed from the private directory, and reports the engine that this binary knows.
-func TestEmbeddedProgram(t *testing.T) {
-	exe := child.Executable(t)
-	var err error
-	if workerProgram, err = os.ReadFile(exe); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { workerProgram = nil }()
-	s, err := Open(t.Context(), Options{Executable: exe, Dir: t.TempDir(), MaxMemory: 256 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	returns2 := func() {
-		t.Helper()
-		r, err := s.Start(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Kill()
-		if f := execute(t, r, "run_a", "(async()=>1+1)"); string(f.Value) != "2" {
-			t.Errorf("got %s, %v", f.Value, f.Error)
-		}
-	}
-	s.opt.Executable = "/nonexistent" // it is not re-executed
-	returns2()
-	if runtime.GOOS == "windows" {
-		return
-	}
-	// Where it cannot be executed, this binary is in its place.
-	s.opt.Executable = exe
-	if err := os.Chmod(filepath.Join(s.dir, programFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.jail.Close()
-	program, args := s.worker()
-	s.jail = jail.NewLauncher(program, args...)
-	returns2()
-}
-
 // A worker is behind all walls of the operating system, and has no files open but its own.
 func TestWalls(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -261,7 +222,7 @@ func TestWalls(t *testing.T) {
 
 // Code that was compiled for another processor is refused, instead of the outline being executed in its place.
 func TestForeignMachineCode(t *testing.T) {
-	s, err := Open(t.Context(), Options{Executable: child.Executable(t), Dir: t.TempDir(), MaxMemory: 256 << 20})
+	s, err := Open(t.Context(), Options{Program: process.SelfAt(child.Executable(t)), Dir: t.TempDir(), MaxMemory: 256 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

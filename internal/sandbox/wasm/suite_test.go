@@ -8,6 +8,7 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/jail"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/sandbox"
 	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
 	"mcp-code-exec-harness/internal/testing/child"
@@ -22,7 +23,7 @@ const nativeRole = "__native"
 func TestSandbox(t *testing.T) {
 	dir := t.TempDir() // what workers start from is built once
 	open := func(t testing.TB, args ...string) sandbox.Sandbox {
-		s, err := Open(t.Context(), Options{Executable: child.Executable(t), Args: args, Dir: dir, MaxMemory: 256 << 20})
+		s, err := Open(t.Context(), Options{Program: process.SelfAt(child.Executable(t), args...), Dir: dir, MaxMemory: 256 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

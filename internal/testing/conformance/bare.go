@@ -13,8 +13,8 @@ import (
 
 	"mcp-code-exec-harness/internal/frame"
 	"mcp-code-exec-harness/internal/jail"
+	"mcp-code-exec-harness/internal/process"
 	"mcp-code-exec-harness/internal/sandbox"
-	"mcp-code-exec-harness/internal/sandbox/wasm"
 	"mcp-code-exec-harness/internal/sandbox/wasm/quickjs"
 	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
 )
@@ -48,7 +48,7 @@ func openBare(ctx context.Context, o options) (place, error) {
 	if err != nil {
 		return nil, err
 	}
-	box := &bareSandbox{self: self, dir: dir, image: image, jail: jail.NewLauncher(self, wasm.WorkerCommand)}
+	box := &bareSandbox{self: self, dir: dir, image: image, jail: jail.NewLauncher(process.SelfAt(self, worker.Command))}
 	return &inBare{pool: openPool(box, o), box: box}, nil
 }
 
@@ -84,7 +84,7 @@ func (s *bareSandbox) Start(ctx context.Context) (sandbox.Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(s.self, wasm.WorkerCommand, string(settings))
+	cmd := exec.Command(s.self, worker.Command, string(settings))
 	cmd.Env = []string{"GOMAXPROCS=2"}
 	if s.image != nil {
 		cmd.ExtraFiles = []*os.File{s.image}

@@ -10,10 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == wasm.WorkerCommand {
+	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(wasm.WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())

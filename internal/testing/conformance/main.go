@@ -27,10 +27,11 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == wasm.WorkerCommand {
+	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(wasm.WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	var opt options

@@ -48,6 +48,9 @@ type Settings struct {
 	Bare    bool   `json:"bare"`    // makes the worker run outside of the jail
 }
 
+// Command is the internal command whose arguments are those of Main.
+const Command = "__worker"
+
 // Main runs a worker until its standard input ends, and returns the exit code.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == jail.LauncherCommand {

@@ -1,6 +1,6 @@
 //go:build unix
 
-package mcpclient
+package supervisor
 
 import (
 	"errors"
@@ -18,22 +18,18 @@ import (
 )
 
 const (
-	supervisorName = "mcp-supervise"
-
 	controlFD = 3
 	reportFD  = 4
-
-	confineFlag = "--confine=" // prefix of the argument with the plan of a sandbox
 )
 
-// Supervise is the main function of a supervisor. If the first argument of the process is [SuperviseArg], main calls Supervise with the arguments
-// after it, and exits with the code that Supervise returns. These arguments are the plan of a sandbox, if there is one, "--", the path of the
-// command and the command's arguments. Supervise starts the command with its own stdin, stdout, stderr, environment and directory. It ends the
-// command and all its descendants when the harness dies (descriptor 3 is closed) or on SIGTERM. See the package documentation.
-func Supervise(args []string) int {
+// Main is the main function of a supervisor, and returns its exit code. args are the arguments after [Command]: the plan of a sandbox after
+// [ConfineFlag], if there is one, "--", the path of the server's command and that command's arguments. Main starts the command with its own stdin,
+// stdout, stderr, environment and directory. It ends the command and all its descendants when the harness dies (descriptor 3 is closed) or on
+// SIGTERM. See the documentation of package mcpclient.
+func Main(args []string) int {
 	plan, confined := "", false
 	if len(args) > 0 {
-		if plan, confined = strings.CutPrefix(args[0], confineFlag); confined {
+		if plan, confined = strings.CutPrefix(args[0], ConfineFlag); confined {
 			args = args[1:]
 		}
 	}
@@ -42,7 +38,7 @@ func Supervise(args []string) int {
 	}
 	control, report := os.NewFile(controlFD, "control"), os.NewFile(reportFD, "report")
 	if len(args) == 0 || !isPipe(controlFD) || !isPipe(reportFD) {
-		fmt.Fprintln(os.Stderr, "harness: "+SuperviseArg+" is started by the harness itself and is of no use otherwise")
+		fmt.Fprintln(os.Stderr, "harness: "+Command+" is started by the harness itself and is of no use otherwise")
 		return 2
 	}
 	unix.CloseOnExec(controlFD)
@@ -76,7 +72,7 @@ func Supervise(args []string) int {
 	exited, reaped := make(chan syscall.WaitStatus, 1), make(chan struct{})
 	go reap(pid, exited, reaped)
 
-	var graceOver <-chan time.Time // timer of eofGrace, which begins when the harness closes the control pipe or dies; nil before
+	var graceOver <-chan time.Time // timer of EOFGrace, which begins when the harness closes the control pipe or dies; nil before
 	for ending := false; !ending; {
 		ending = true
 		select {
@@ -88,7 +84,7 @@ func Supervise(args []string) int {
 		case <-graceOver:
 			terminate(pid, exited, kill)
 		case <-stop:
-			stop, graceOver, ending = nil, time.After(eofGrace), false
+			stop, graceOver, ending = nil, time.After(EOFGrace), false
 		}
 	}
 	reportExit := func() {
@@ -152,7 +148,7 @@ func reap(server int, exited chan<- syscall.WaitStatus, reaped chan<- struct{}) 
 	}
 }
 
-// terminate sends SIGTERM to all processes and waits for the end of the server, for at most termGrace.
+// terminate sends SIGTERM to all processes and waits for the end of the server, for at most TermGrace.
 func terminate(server int, exited chan syscall.WaitStatus, kill <-chan struct{}) {
 	_ = syscall.Kill(-server, syscall.SIGTERM)
 	for _, pid := range children() {
@@ -164,14 +160,14 @@ func terminate(server int, exited chan syscall.WaitStatus, kill <-chan struct{})
 	case ws := <-exited:
 		exited <- ws
 	case <-kill:
-	case <-time.After(termGrace):
+	case <-time.After(TermGrace):
 	}
 }
 
 // killAll kills the group and every descendant until none is left. It loops because on systems with subreapers a descendant that left
 // the group becomes a child of this process once its parent is dead.
 func killAll(group int, reaped <-chan struct{}) {
-	deadline := time.After(killGrace)
+	deadline := time.After(KillGrace)
 	for {
 		_ = syscall.Kill(-group, syscall.SIGKILL)
 		select {

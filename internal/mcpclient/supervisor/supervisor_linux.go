@@ -1,4 +1,4 @@
-package mcpclient
+package supervisor
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 func becomeSupervisor() {
 	// A very old kernel may lack both; the supervisor can end the process group without them.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	_ = os.WriteFile("/proc/self/comm", []byte(supervisorName), 0o600)
+	_ = os.WriteFile("/proc/self/comm", []byte(Name), 0o600)
 }
 
 func serverAttr() *syscall.SysProcAttr {

@@ -1,0 +1,92 @@
+// Package childprogram is the program that the harness's child processes execute: workers, compilers, and the supervisors of MCP servers.
+//
+// Every process that the harness starts of itself costs the start of its binary, whose packages take tens of milliseconds to initialize. So child
+// processes execute a small program, cmd/harness-child, which contains only what they need. `make build` embeds it (build tag embedchild). Its
+// first use unpacks it into the cache directory. Where it is not embedded, or where the cache directory cannot be used, child
+// processes execute the harness's own binary, which has the same commands.
+package childprogram
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"mcp-code-exec-harness/internal/confine"
+	"mcp-code-exec-harness/internal/disk"
+	"mcp-code-exec-harness/internal/mcpclient/supervisor"
+	"mcp-code-exec-harness/internal/process"
+	"mcp-code-exec-harness/internal/program"
+	"mcp-code-exec-harness/internal/sandbox/wasm"
+	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
+	"mcp-code-exec-harness/internal/startup"
+)
+
+// Main executes the internal command that args name. ok is false if they name none.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, ok bool) {
+	if len(args) == 0 {
+		return 0, false
+	}
+	main, ok := map[string]func(args []string) int{
+		worker.Command:          func(args []string) int { return wasm.WorkerMain(args, stdin, stdout, stderr) },
+		program.CompilerCommand: func(args []string) int { return program.CompilerMain(args, stdin, stdout) },
+		supervisor.Command:      supervisor.Main,
+		confine.Command:         confine.Main,
+	}[args[0]]
+	if !ok {
+		return 0, false
+	}
+	startup.Done()
+	return main(args[1:]), true
+}
+
+// New returns the program of a harness: the embedded one, which the first use unpacks into dir, or else the harness's binary own.
+func New(dir string, own process.Self) process.Self {
+	if len(embedded) == 0 {
+		return own
+	}
+	unpacked := sync.OnceValues(func() (string, error) { return unpack(dir, embedded) })
+	return func() (string, []string) {
+		if path, err := unpacked(); err == nil && executable(path) {
+			return path, nil
+		}
+		return own()
+	}
+}
+
+// unpack returns the path of a program in dir that was compressed with gzip. It writes the file if it does not exist.
+func unpack(dir string, packed []byte) (path string, err error) {
+	if err := disk.Private(dir); err != nil {
+		return "", err
+	}
+	// The trailer of a gzip file is the checksum and the length of the content.
+	path = filepath.Join(dir, prefix+hex.EncodeToString(packed[len(packed)-gzipTrailer:])+".exe") // Windows executes files by their extension
+	if _, err := os.Stat(path); err == nil {
+		disk.Use(path)
+		return path, nil
+	}
+	content, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return "", fmt.Errorf("unpack the program of child processes: %w", err)
+	}
+	disk.Sweep(dir, prefix, "."+prefix) // programs of other versions, and what an interrupted process has left
+	// A process that is forked now would have the file open for writing, and the system refuses to execute such a file.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := disk.CreateFrom(path, content, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("unpack the program of child processes: %w", err)
+	}
+	return path, nil
+}
+
+const (
+	prefix      = "child-" // of the names of unpacked programs
+	gzipTrailer = 8        // bytes
+)

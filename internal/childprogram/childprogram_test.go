@@ -1,0 +1,118 @@
+package childprogram
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"mcp-code-exec-harness/internal/process"
+	"mcp-code-exec-harness/internal/sandbox/wasm/worker"
+)
+
+func TestMain(m *testing.M) {
+	if code, ok := Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// embed makes this test's binary the embedded program.
+func embed(t *testing.T) (self string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(w, f); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := embedded
+	embedded = packed.Bytes()
+	t.Cleanup(func() { embedded = before })
+	return self
+}
+
+// TestUnpacked: the embedded program is unpacked once, for its user alone, and has the internal commands.
+func TestUnpacked(t *testing.T) {
+	self := embed(t)
+	dir := filepath.Join(t.TempDir(), "cache")
+	path, args := New(dir, process.SelfAt(self, "own"))()
+	if filepath.Dir(path) != dir || len(args) != 0 {
+		t.Fatalf("it is %s %q", path, args)
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS != "windows" && before.Mode() != 0o700 {
+		t.Errorf("its mode is %s", before.Mode())
+	}
+	out, err := exec.Command(path, worker.Command).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "internal") {
+		t.Errorf("a worker without settings: %s, %v", out, err)
+	}
+	again, _ := New(dir, process.SelfAt(self))()
+	if after, err := os.Stat(path); again != path || err != nil || !os.SameFile(before, after) {
+		t.Errorf("another harness has %s: %v", again, err)
+	}
+}
+
+// TestOwn: where the program cannot be executed, the harness's binary takes its place.
+func TestOwn(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no modes of files")
+	}
+	self := embed(t)
+	own := func(program process.Self) bool {
+		path, args := program()
+		return path == self && len(args) == 1 && args[0] == "own"
+	}
+	dir := t.TempDir()
+	program := New(dir, process.SelfAt(self, "own"))
+	path, _ := program()
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !own(program) {
+		t.Error("a file that cannot be executed is used")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if !own(program) {
+		t.Error("a file that was removed is used")
+	}
+	shared := t.TempDir()
+	if err := os.Chmod(shared, 0o777); err != nil { //nolint:gosec // the fault that is tested
+		t.Fatal(err)
+	}
+	if !own(New(shared, process.SelfAt(self, "own"))) {
+		t.Error("a program in a directory that others can write to is used")
+	}
+	if !own(New("", process.SelfAt(self, "own"))) {
+		t.Error("without a directory there is a program")
+	}
+	embedded = nil
+	if !own(New(dir, process.SelfAt(self, "own"))) {
+		t.Error("without an embedded program there is one")
+	}
+}

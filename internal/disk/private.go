@@ -1,0 +1,26 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+)
+
+// Private makes sure that a directory for code that this user executes exists, and that no other user can write to it. The error says what to do.
+func Private(dir string) error {
+	if dir == "" {
+		return errors.New("a cache directory is missing")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the cache directory: %w; set HARNESS_CACHE_DIR to one that you may write to", err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if problem := shared(info); problem != "" {
+		return fmt.Errorf("the cache directory %s %s: it holds code that workers execute; give it to this user alone "+
+			"(chmod 700) or set HARNESS_CACHE_DIR to another", dir, problem)
+	}
+	return nil
+}
