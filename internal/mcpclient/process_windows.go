@@ -3,7 +3,6 @@ package mcpclient
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"sync"
 
