@@ -71,8 +71,8 @@ func (s *Store) Suspend(ctx context.Context, r approval.Request, webhook string)
 		// The writer calls this function after earlier commits of the journal.
 		before := w.progress
 		c.undo = append(c.undo, func() { w.progress = before })
-		if c.exec("UPDATE runs SET status = ?, owner = '', bytes = bytes + ? WHERE num = ? AND fence = ? AND ended IS NULL AND purged = 0",
-			statusWaiting, w.uncounted, w.num, w.fence).rows == 0 {
+		if c.changed("UPDATE runs SET status = ?, owner = '', bytes = bytes + ? WHERE num = ? AND fence = ? AND ended IS NULL AND purged = 0",
+			statusWaiting, w.uncounted, w.num, w.fence) == 0 {
 			c.refuse(fmt.Errorf("%w: it was taken over or deleted", journal.ErrBusy))
 			return
 		}
@@ -204,7 +204,7 @@ func (s *Store) Decide(ctx context.Context, id string, status approval.Status, d
 			WHERE t.id = ? AND t.ended IS NULL AND t.purged = 0 /*+ FOR UPDATE OF s, t */`, []any{of}, &waiting, &session) {
 			insertEvents(c, waiting, encodeEvents([]task.Event{{
 				Type: task.EventApprovalDecided, Time: d.Time, Data: event, Key: id + "/decided",
-			}}))
+			}}), nil)
 			c.exec("UPDATE tasks SET due = ? WHERE num = ? AND status = ?", d.Time, waiting, statusWaiting)
 			c.exec(setDue, session)
 		}

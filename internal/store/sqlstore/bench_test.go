@@ -11,6 +11,7 @@ import (
 
 	"mcp-code-exec-harness/internal/journal"
 	"mcp-code-exec-harness/internal/testing/journaltest"
+	"mcp-code-exec-harness/internal/testing/postgrestest"
 )
 
 // quantiles reports what a mean hides: the odd commit pays for a checkpoint.
@@ -20,9 +21,18 @@ func quantiles(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1000, "p99-us")
 }
 
+// benchStores benchmarks SQLite and, if it is installed, Postgres. The two stores named normal lose the last commits in a power failure, the two named
+// full do not.
 func benchStores(b *testing.B, f func(b *testing.B, s *Store)) {
 	for _, sync := range []Sync{SyncNormal, SyncFull} {
 		b.Run(string(sync), func(b *testing.B) { f(b, setup(b, Options{Sync: sync})) })
+		b.Run("postgres "+string(sync), func(b *testing.B) {
+			var settings []string
+			if sync == SyncNormal {
+				settings = []string{"-c", "synchronous_commit=off"}
+			}
+			f(b, openServer(b, postgrestest.Start(b, settings...).Schema(b), Options{}))
+		})
 	}
 }
 

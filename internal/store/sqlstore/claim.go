@@ -23,24 +23,53 @@ type taskHead struct {
 	inWork              bool // reports that the owner works on the task; false if the owner has only reserved the task, or if the task has no owner
 }
 
+// queueHead reads the head of a task, and passes it to f before the transaction ends. The error is that of a task that must not change any more.
+func queueHead(c *conn, id string, f func(h taskHead, err error)) {
+	h, err := taskHead{}, task.ErrNotFound
+	c.do(statement{
+		query: `SELECT t.num, t.session, t.fence, t.owner, t.ended IS NOT NULL, s.working = t.num
+			FROM tasks t CROSS JOIN sessions s ON s.num = t.session WHERE t.id = ? AND t.purged = 0 AND s.closed IS NULL /*+ FOR UPDATE OF s, t */`,
+		args: []any{id},
+		row: func(row scanner) error {
+			var ended bool
+			failed := row.Scan(&h.num, &h.session, &h.fence, &h.owner, &ended, &h.inWork)
+			if err = nil; ended {
+				err = task.ErrEnded
+			}
+			return failed
+		},
+		done: func(int64) { f(h, err) },
+	})
+}
+
 // head returns the head of a task that has not ended.
 func head(c *conn, id string) (h taskHead) {
-	var ended bool
-	found := c.row(`SELECT t.num, t.session, t.fence, t.owner, t.ended IS NOT NULL, s.working = t.num
-		FROM tasks t CROSS JOIN sessions s ON s.num = t.session WHERE t.id = ? AND t.purged = 0 AND s.closed IS NULL /*+ FOR UPDATE OF s, t */`, []any{id},
-		&h.num, &h.session, &h.fence, &h.owner, &ended, &h.inWork)
-	switch {
-	case !found:
-		c.refuse(task.ErrNotFound)
-	case ended:
-		c.refuse(task.ErrEnded)
-	}
+	queueHead(c, id, func(found taskHead, err error) {
+		if h = found; err != nil {
+			c.refuse(err)
+		}
+	})
+	c.flush()
 	return h
 }
 
-// owned is like head, but refuses a task that this process does not own by the claim with the given fence.
+// errStale means that a change was applied for a claim that this process has lost. The transaction is repeated.
+var errStale = errors.New("the task is not in work in this process")
+
+// owned is like head, but refuses a task that this process does not own by the claim with the given fence. If this process has claimed the task, only
+// num and session of the head are set, and the head is read with the statements of the change.
 func (s *Store) owned(c *conn, id string, fence int64) taskHead {
-	h := head(c, id)
+	h, claimed := c.claims[id]
+	if claimed && c.dialect.send != nil {
+		queueHead(c, id, func(now taskHead, err error) {
+			if err != nil || now.owner != s.lease.ID() || now.fence != fence {
+				delete(c.claims, id) // so that the repeated transaction reads the head first
+				c.fail(errStale)
+			}
+		})
+		return h
+	}
+	h = head(c, id)
 	if h.owner != s.lease.ID() || h.fence != fence {
 		c.refuse(task.ErrNotOwner)
 	}
@@ -124,13 +153,15 @@ func (s *Store) claimNext(c *conn, after string, except []string, now time.Time)
 			user = before
 			continue
 		}
-		s.take(c, num, session, now)
+		s.take(c, id, num, session, now)
 		return id, 0
 	}
 }
 
 // take makes this process the owner of a task, and records the task as the one that is in work in its session.
-func (s *Store) take(c *conn, num, session int64, now time.Time) {
+func (s *Store) take(c *conn, id string, num, session int64, now time.Time) {
+	c.claims[id] = taskHead{num: num, session: session}
+	c.undo = append(c.undo, func() { delete(c.claims, id) })
 	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
 	c.exec("UPDATE sessions SET working = ?, due = NULL, ready = 0 WHERE num = ?", num, session)
 	delete(c.uncounted, num) // bytes left from an earlier claim by this process; another process has owned the task since
@@ -155,7 +186,7 @@ func (s *Store) Claim(ctx context.Context, id string, now time.Time) (_ task.Tas
 		if !h.inWork {
 			releaseDead(c, h.session, dead)
 		}
-		s.take(c, h.num, h.session, now)
+		s.take(c, id, h.num, h.session, now)
 	}); err != nil {
 		return task.Task{}, err
 	}
@@ -181,6 +212,7 @@ func (s *Store) Release(ctx context.Context, id string, fence int64, due time.Ti
 	return s.write(ctx, 0, func(c *conn) {
 		h := s.owned(c, id, fence)
 		free(c, h.num, h.session, due)
+		delete(c.claims, id)
 	})
 }
 

@@ -25,13 +25,13 @@ func (s *Store) deleteTasks(c *conn) bool {
 		if !c.row("SELECT num FROM tasks WHERE purged = 1 LIMIT 1 /*+ FOR UPDATE SKIP LOCKED */", nil, &num) {
 			return records > 0
 		}
-		n := c.exec(`DELETE FROM events WHERE task = ?1 AND id <= (
-			SELECT max(id) FROM (SELECT id FROM events WHERE task = ?1 ORDER BY id LIMIT ?2) first)`, num, purgeRecords).rows
+		n := c.changed(`DELETE FROM events WHERE task = ?1 AND id <= (
+			SELECT max(id) FROM (SELECT id FROM events WHERE task = ?1 ORDER BY id LIMIT ?2) first)`, num, purgeRecords)
 		if records += n + 1; n == purgeRecords {
 			break
 		}
-		n = c.exec(`DELETE FROM steps WHERE task = ?1 AND seq <= (
-			SELECT max(seq) FROM (SELECT seq FROM steps WHERE task = ?1 ORDER BY seq LIMIT ?2) first)`, num, purgeSteps).rows
+		n = c.changed(`DELETE FROM steps WHERE task = ?1 AND seq <= (
+			SELECT max(seq) FROM (SELECT seq FROM steps WHERE task = ?1 ORDER BY seq LIMIT ?2) first)`, num, purgeSteps)
 		if records += n * (purgeRecords / purgeSteps); n == purgeSteps {
 			break
 		}
@@ -45,10 +45,10 @@ func (s *Store) deleteTasks(c *conn) bool {
 
 // markParts marks some tasks and runs of closed sessions, and reports whether there were any.
 func markParts(c *conn) bool {
-	tasks := c.exec(`UPDATE tasks SET purged = 1 WHERE num IN (SELECT t.num FROM sessions s CROSS JOIN tasks t ON t.session = s.num
-		WHERE s.closed IS NOT NULL AND t.purged = 0 LIMIT ?)`, purgeRuns).rows
-	runs := c.exec(`UPDATE runs SET purged = 1 WHERE num IN (SELECT r.num FROM sessions s
+	tasks := c.changed(`UPDATE tasks SET purged = 1 WHERE num IN (SELECT t.num FROM sessions s CROSS JOIN tasks t ON t.session = s.num
+		WHERE s.closed IS NOT NULL AND t.purged = 0 LIMIT ?)`, purgeRuns)
+	runs := c.changed(`UPDATE runs SET purged = 1 WHERE num IN (SELECT r.num FROM sessions s
 		CROSS JOIN runs r ON r.session = s.id AND r.session <> '' AND r.user = s.user
-		WHERE s.closed IS NOT NULL AND r.ended IS NOT NULL AND r.purged = 0 LIMIT ?)`, purgeRuns).rows
+		WHERE s.closed IS NOT NULL AND r.ended IS NOT NULL AND r.purged = 0 LIMIT ?)`, purgeRuns)
 	return tasks+runs > 0
 }

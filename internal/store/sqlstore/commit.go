@@ -16,7 +16,10 @@ func (s *Store) Commit(ctx context.Context, id string, fence int64, ch task.Chan
 		return nil, err
 	}
 	var added []task.Event
-	if err := s.write(ctx, rows.bytes, func(c *conn) { added = rows.store(c, s.owned(c, id, fence)) }); err != nil {
+	if err := s.write(ctx, rows.bytes, func(c *conn) {
+		added = nil // the transaction may be repeated
+		rows.store(c, s.owned(c, id, fence), func(e task.Event) { added = append(added, e) })
+	}); err != nil {
 		return nil, err
 	}
 	return added, nil
@@ -40,7 +43,7 @@ func (s *Store) RequestCancel(ctx context.Context, id string, ch task.Change) (_
 		if h := head(c, id); h.inWork && !slices.Contains(dead, h.owner) {
 			c.exec("UPDATE tasks SET cancel = 1 WHERE num = ?", h.num)
 		} else {
-			rows.store(c, h)
+			rows.store(c, h, nil)
 		}
 	}); err != nil {
 		return task.Task{}, err
@@ -48,16 +51,13 @@ func (s *Store) RequestCancel(ctx context.Context, id string, ch task.Change) (_
 	return s.Task(ctx, id)
 }
 
-// store writes a change of a task. It does not change r, because the transaction may be repeated.
-func (r *changeRows) store(c *conn, h taskHead) (added []task.Event) {
-	if len(r.steps) > 0 {
-		var last int64
-		c.row("SELECT coalesce(max(seq), 0) FROM steps WHERE task = ?", []any{h.num}, &last)
-		for i, data := range r.steps {
-			c.exec("INSERT INTO steps (task, seq, data) VALUES (?, ?, ?)", h.num, last+int64(i)+1, data)
-		}
+// store writes a change of a task, and passes the events that it stores to added, see insertEvents. It does not change r, because the transaction may
+// be repeated.
+func (r *changeRows) store(c *conn, h taskHead, added func(task.Event)) {
+	for _, data := range r.steps {
+		c.exec("INSERT INTO steps (task, seq, data) SELECT ?1, coalesce(max(seq), 0) + 1, ?2 FROM steps WHERE task = ?1", h.num, data)
 	}
-	added = insertEvents(c, h.num, r.events)
+	insertEvents(c, h.num, r.events, added)
 	grown := r.bytes
 	if t := r.task; t != nil {
 		if t.EndedAt == nil {
@@ -74,9 +74,9 @@ func (r *changeRows) store(c *conn, h taskHead) (added []task.Event) {
 	countBytes(c, h.num, grown, r.task != nil && r.task.EndedAt != nil)
 	insertWebhook(c, h.num, r.webhook)
 	if t := r.task; t != nil && t.EndedAt != nil {
+		delete(c.claims, t.ID)
 		c.countTask(t)
 	}
-	return added
 }
 
 // countBytes adds to the bytes of a task, which count against the quota of the task's user. The added bytes stay in c.uncounted until they reach
@@ -103,22 +103,19 @@ func insertWebhook(c *conn, num int64, w *task.Webhook) {
 	}
 }
 
-// insertEvents numbers and stores events, except those whose key is already stored. It returns the events that it stored.
-func insertEvents(c *conn, num int64, events []task.Event) (added []task.Event) {
-	if len(events) == 0 {
-		return nil
-	}
-	var last int64
-	c.row("SELECT coalesce(max(id), 0) FROM events WHERE task = ?", []any{num}, &last)
+// insertEvents numbers and stores events, except those whose key is already stored. Before the transaction ends, the stored events are passed to
+// added, which may be nil.
+func insertEvents(c *conn, num int64, events []task.Event, added func(task.Event)) {
 	for _, e := range events {
-		if c.exec(`INSERT INTO events (task, id, type, time, key, data) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT (task, key) WHERE key <> '' DO NOTHING`, num, last+1, e.Type, e.Time, e.Key, storedData(e)).rows > 0 {
-			last++
-			e.ID = last
-			added = append(added, e)
-		}
+		c.later(func(row scanner) error {
+			err := row.Scan(&e.ID)
+			if added != nil && err == nil {
+				added(e)
+			}
+			return err
+		}, `INSERT INTO events (task, id, type, time, key, data) SELECT ?1, coalesce(max(id), 0) + 1, ?2, ?3, ?4, ?5 FROM events WHERE task = ?1
+			ON CONFLICT (task, key) WHERE key <> '' DO NOTHING RETURNING id`, num, e.Type, e.Time, e.Key, storedData(e))
 	}
-	return added
 }
 
 // storedData returns the data to store for an event. For a task's end it is empty: Events fills in the task itself.

@@ -28,7 +28,7 @@ func (s *Store) Advance(ctx context.Context, subject string, to uint32) (advance
 	defer wrap(&err, "advance %q", subject)
 	value := binary.BigEndian.AppendUint32(nil, to) // big-endian blobs of one size compare like numbers
 	err = s.write(ctx, len(value), func(c *conn) {
-		advanced = c.exec("INSERT INTO confirmations (subject, value) VALUES (?1, ?2) ON CONFLICT (subject) DO UPDATE SET value = ?2 WHERE confirmations.value < ?2", subject, value).rows > 0
+		advanced = c.changed("INSERT INTO confirmations (subject, value) VALUES (?1, ?2) ON CONFLICT (subject) DO UPDATE SET value = ?2 WHERE confirmations.value < ?2", subject, value) > 0
 	})
 	return advanced, err
 }

@@ -15,10 +15,15 @@ import (
 type dialect struct {
 	translate func(query string) string
 	text      func(string) string // converts a text to one that the database accepts; nil leaves texts unchanged
+	// send executes statements in one round trip, and calls their functions in the same order. It stops at the first error. If send is nil, each
+	// statement is executed at once.
+	send func(c *conn, all []statement) error
 	// begin begins a transaction. If isBusy is true for the error, a later call may succeed.
 	begin func(c *conn) error
 	// commit ends a transaction. If the answer of the database is lost, commit finds out whether the database has committed the transaction.
 	commit func(c *conn) error
+	// inTransaction reports whether the database is in a transaction, which a rollback must end.
+	inTransaction func(c *conn) bool
 	// number lets the numbers of new rows in a table continue the numbers of the rows that the table has. It is nil if the database does so by
 	// itself.
 	number func(c *conn, table, column string)
@@ -29,14 +34,22 @@ type dialect struct {
 // conn is the writing connection. One goroutine at a time uses it. No context reaches the driver: a transaction serves many callers.
 //
 // The first error stays in err, and statements after it do nothing, so that a change of many statements checks it once.
+//
+// A statement whose result the change does not need at once (exec, expect, later) waits in queue if the database has a send. The queue is sent with the
+// next statement that returns its result, or before the end of the transaction, so that many statements take one round trip. A queued statement's
+// error fails the transaction, maybe while another change is applied.
 type conn struct {
 	dialect    *dialect
 	db         *sql.DB
 	only       *sql.Conn
 	statements *prepared // prepared statements of the connection in only
 	err        error
-	begun      bool                    // tryBegin has begun the next transaction
+	patient    bool                    // a transaction that cannot begin yet is tried again (see isBusy); else it fails with a waitError
+	opening    []statement             // statements that begin the transaction, until the first others are sent
+	queue      []statement             // statements of the transaction that are not sent yet
+	lost       bool                    // send has lost the connection; begin replaces it
 	undo       []func()                // functions by which a rollback reverts changes in memory
+	claims     map[string]taskHead     // num and session of the tasks that this process has claimed, by tasks.id; a claim may have been lost
 	uncounted  map[int64]int           // bytes not yet added to tasks.bytes, by tasks.num
 	used       map[usageKey]*usage.Sum // usage figures of what the transaction stores
 	tally      *tally                  // receives used after a commit
@@ -44,7 +57,7 @@ type conn struct {
 }
 
 func newConn(db *sql.DB, d *dialect) *conn {
-	return &conn{dialect: d, db: db, statements: &prepared{translate: d.translate, text: d.text}, uncounted: map[int64]int{}, used: map[usageKey]*usage.Sum{}, tally: &tally{}}
+	return &conn{dialect: d, db: db, statements: &prepared{translate: d.translate, text: d.text}, patient: true, claims: map[string]taskHead{}, uncounted: map[int64]int{}, used: map[usageKey]*usage.Sum{}, tally: &tally{}}
 }
 
 // open opens the connection, or replaces one that is broken.
@@ -93,28 +106,83 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// result is what a statement did.
-type result struct{ rows int64 } // changed rows
-
-// exec executes one statement, which is prepared once.
-func (c *conn) exec(query string, args ...any) (r result) {
-	if c.err == nil {
-		r, c.err = c.execute(query, args)
-	}
-	return r
+// statement is a statement of a transaction. Its functions are called before the transaction ends, and may queue further statements.
+type statement struct {
+	query string
+	args  []any
+	row   func(scanner) error // called with each row; nil if the statement returns none
+	done  func(rows int64)    // called after row, with the number of changed rows if row is nil; may be nil
 }
 
-func (c *conn) execute(query string, args []any) (r result, err error) {
-	stmt, err := c.statements.prepare(context.Background(), query) //nolint:sqlclosecheck // close closes it
-	if err != nil {
-		return r, err
+// maxQueue is the maximum number of queued statements.
+const maxQueue = 1000
+
+// exec executes one statement, which is prepared once.
+func (c *conn) exec(query string, args ...any) { c.do(statement{query: query, args: args}) }
+
+// expect is like exec, and later calls f with the number of changed rows.
+func (c *conn) expect(f func(rows int64), query string, args ...any) {
+	c.do(statement{query: query, args: args, done: f})
+}
+
+// later executes a query, and later calls f with every row.
+func (c *conn) later(f func(scanner) error, query string, args ...any) {
+	c.do(statement{query: query, args: args, row: f})
+}
+
+// changed executes one statement at once, and returns the number of changed rows.
+func (c *conn) changed(query string, args ...any) (rows int64) {
+	c.expect(func(n int64) { rows = n }, query, args...)
+	c.flush()
+	return rows
+}
+
+func (c *conn) do(s statement) {
+	switch {
+	case c.err != nil:
+	case c.dialect.send == nil:
+		c.fail(c.execute(s))
+	default:
+		if c.queue = append(c.queue, s); len(c.queue) == maxQueue {
+			c.flush()
+		}
 	}
-	res, err := stmt.Exec(c.statements.stored(args)...)
-	if err != nil {
-		return r, err
+}
+
+// flush sends the queue.
+func (c *conn) flush() {
+	for c.err == nil && len(c.queue) > 0 {
+		all := append(c.opening, c.queue...)
+		c.opening, c.queue = nil, nil
+		c.fail(c.dialect.send(c, all))
 	}
-	r.rows, err = res.RowsAffected()
-	return r, err
+}
+
+// execute executes a statement at once.
+func (c *conn) execute(s statement) error {
+	switch {
+	case c.dialect.send != nil:
+		return c.dialect.send(c, []statement{s})
+	case s.row != nil:
+		err := c.statements.each(context.Background(), s.query, s.args, s.row)
+		if err == nil && s.done != nil {
+			s.done(0)
+		}
+		return err
+	}
+	stmt, err := c.statements.prepare(context.Background(), s.query) //nolint:sqlclosecheck // close closes it
+	if err != nil {
+		return err
+	}
+	res, err := stmt.Exec(c.statements.stored(s.args)...)
+	if err != nil || s.done == nil {
+		return err
+	}
+	rows, err := res.RowsAffected()
+	if err == nil {
+		s.done(rows)
+	}
+	return err
 }
 
 // insert executes a statement that returns the number of the row that it inserts.
@@ -125,16 +193,15 @@ func (c *conn) insert(query string, args ...any) (num int64) {
 
 // script executes statements that are not worth preparing.
 func (c *conn) script(text string) {
-	if c.err == nil {
+	if c.flush(); c.err == nil {
 		_, c.err = c.only.ExecContext(context.Background(), text)
 	}
 }
 
 // each calls f with every row until there is an error.
 func (c *conn) each(query string, args []any, f func(scanner) error) {
-	if c.err == nil {
-		c.fail(c.statements.each(context.Background(), query, args, func(row scanner) error { return errors.Join(f(row), c.err) }))
-	}
+	c.later(func(row scanner) error { return errors.Join(f(row), c.err) }, query, args...)
+	c.flush()
 }
 
 // row scans the first row into dest and reports whether there is one.
@@ -170,11 +237,14 @@ func retryBusy(ctx context.Context, f func() error) error {
 	}
 }
 
-// tryBegin begins the next transaction in advance. It returns false if the transaction cannot begin yet (see isBusy).
-func (c *conn) tryBegin() bool {
-	err := c.dialect.begin(c)
-	c.begun = err == nil
-	return !isBusy(err)
+// waitError means that a transaction has not begun, because another process has a lock, or the server cannot be reached. A later one may succeed.
+type waitError struct{ error }
+
+func (e waitError) Unwrap() error { return e.error }
+
+func isWait(err error) bool {
+	var wait waitError
+	return errors.As(err, &wait)
 }
 
 // maxRepeats is the maximum number of times that a transaction is repeated. A transaction that fails because a key is taken is repeated once: then
@@ -192,18 +262,25 @@ func (c *conn) transaction(f func()) (err error) {
 }
 
 func (c *conn) once(f func()) error {
-	if !c.begun {
-		if err := retryBusy(context.Background(), func() error { return c.dialect.begin(c) }); err != nil {
+	begin := func() error { return c.dialect.begin(c) }
+	if c.patient {
+		if err := retryBusy(context.Background(), begin); err != nil {
 			return err
 		}
+	} else if err := begin(); isBusy(err) {
+		return waitError{err}
+	} else if err != nil {
+		return err
 	}
-	c.undo, c.begun = nil, false
+	c.undo = nil
 	clear(c.used)
 	f()
+	c.flush()
 	err := c.takeErr()
 	if err == nil {
 		err = c.dialect.commit(c)
 	}
+	c.opening, c.queue = nil, nil
 	if err == nil {
 		c.tally.add(c.used)
 		return nil
@@ -211,8 +288,11 @@ func (c *conn) once(f func()) error {
 	for _, undo := range slices.Backward(c.undo) {
 		undo()
 	}
+	if !c.dialect.inTransaction(c) {
+		return err
+	}
 	// SQLite has rolled back by itself after some errors, such as a full disk, and Postgres after a broken connection.
-	if _, rerr := c.execute("ROLLBACK", nil); rerr != nil && !isLost(rerr) && !strings.Contains(rerr.Error(), "no transaction is active") {
+	if rerr := c.execute(statement{query: "ROLLBACK"}); rerr != nil && !isLost(rerr) && !strings.Contains(rerr.Error(), "no transaction is active") {
 		return errors.Join(err, rerr)
 	}
 	return err

@@ -22,8 +22,8 @@ func (s *Store) Count(ctx context.Context, user, key string, limit int, now, exp
 	added := false
 	err = s.write(ctx, 0, func(c *conn) {
 		c.exec("DELETE FROM counts WHERE num IN (SELECT num FROM counts WHERE expires < ? LIMIT ? /*+ FOR UPDATE SKIP LOCKED */)", now, purgeCounts)
-		added = c.exec(`INSERT INTO counts (user, key, calls, expires) VALUES (?1, ?2, 1, ?3)
-			ON CONFLICT (user, key) DO UPDATE SET calls = counts.calls + 1, expires = ?3 WHERE counts.calls < ?4`, user, key, expires, limit).rows > 0
+		added = c.changed(`INSERT INTO counts (user, key, calls, expires) VALUES (?1, ?2, 1, ?3)
+			ON CONFLICT (user, key) DO UPDATE SET calls = counts.calls + 1, expires = ?3 WHERE counts.calls < ?4`, user, key, expires, limit) > 0
 	})
 	return err == nil && added, err
 }

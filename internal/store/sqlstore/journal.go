@@ -88,10 +88,10 @@ func (s *Store) adopt(ctx context.Context, w *runWriter, owner string) error {
 		return fmt.Errorf("%w: process %s", journal.ErrBusy, s.lease.Describe(owner))
 	}
 	err = s.write(ctx, 0, func(c *conn) {
-		if c.exec(`UPDATE runs SET owner = ?, fence = fence + 1, status = 'running',
+		if c.changed(`UPDATE runs SET owner = ?, fence = fence + 1, status = 'running',
 			bytes = (SELECT coalesce(sum(length(data)), 0) FROM journal WHERE run = runs.num)
 				+ (SELECT coalesce(sum(length(b.data)), 0) FROM blob_refs r JOIN blobs b ON b.id = r.blob WHERE r.run = runs.num)
-			WHERE num = ? AND owner = ? AND fence = ? AND ended IS NULL AND purged = 0`, s.lease.ID(), w.num, owner, w.fence).rows == 0 {
+			WHERE num = ? AND owner = ? AND fence = ? AND ended IS NULL AND purged = 0`, s.lease.ID(), w.num, owner, w.fence) == 0 {
 			c.refuse(fmt.Errorf("%w: it has just been resumed or deleted", journal.ErrBusy))
 		}
 	})
@@ -334,10 +334,14 @@ func (w *runWriter) store(c *conn, rows []row, bytes int, start *journal.Start, 
 func (w *runWriter) insertRow(c *conn, r *row, fenced bool) {
 	if !fenced {
 		c.exec("INSERT INTO journal (run, seq, type, n, data) VALUES (?, ?, ?, ?, ?)", w.num, r.seq, r.kind, r.n, r.data)
-	} else if c.exec(`INSERT INTO journal (run, seq, type, n, data)
-		SELECT num, ?, ?, ?, ? FROM runs WHERE num = ? AND fence = ? AND purged = 0 /*+ FOR SHARE */`,
-		r.seq, r.kind, r.n, r.data, w.num, w.fence).rows == 0 {
-		c.fail(fmt.Errorf("%w: it was taken over or deleted", journal.ErrBusy))
+	} else {
+		c.expect(func(rows int64) {
+			if rows == 0 {
+				c.fail(fmt.Errorf("%w: it was taken over or deleted", journal.ErrBusy))
+			}
+		}, `INSERT INTO journal (run, seq, type, n, data)
+			SELECT num, ?, ?, ?, ? FROM runs WHERE num = ? AND fence = ? AND purged = 0 /*+ FOR SHARE */`,
+			r.seq, r.kind, r.n, r.data, w.num, w.fence)
 	}
 	for i := range r.blobs {
 		insertBlob(c, w.num, r.seq, &r.blobs[i])

@@ -157,27 +157,43 @@ func migratePostgres(ctx context.Context, db *sql.DB) error {
 const countCommit = `INSERT INTO commits (process, n) VALUES (?1, 1) ON CONFLICT (process) DO UPDATE SET n = commits.n + 1
 	RETURNING n, set_config('harness.part', ?2, true)`
 
-// ofPostgres returns the dialect of Postgres for a process. Each transaction increments the process's number of transactions (countCommit). If the
-// answer to a COMMIT is lost, this number tells whether the transaction was committed.
+// ofPostgres returns the dialect of Postgres for a process. Each transaction increments the process's number of transactions (countCommit), and sends
+// COMMIT after it has received that number. If the answer to a COMMIT is lost, this number tells whether the transaction was committed.
 func ofPostgres(lease *rowLease) *dialect {
+	p := pipeline{}
 	return &dialect{
 		translate: translate,
 		text:      postgresText,
+		send: func(c *conn, all []statement) error {
+			_, err := p.send(c, all)
+			return err
+		},
 		begin: func(c *conn) error {
-			_, err := c.execute("BEGIN", nil)
-			if err == nil {
-				err = c.statements.each(context.Background(), countCommit, []any{lease.id, strconv.FormatInt(lease.part.Load(), 10)},
-					func(row scanner) error { return row.Scan(&c.commits, new(string)) })
-			}
-			if err == nil {
+			opening := []statement{{query: "BEGIN"}, {
+				query: countCommit, args: []any{lease.id, strconv.FormatInt(lease.part.Load(), 10)},
+				row: func(row scanner) error { return row.Scan(&c.commits, new(string)) },
+			}}
+			if !c.lost {
+				c.opening = opening // sent with the first statements, whose error tells whether the connection still works
 				return nil
 			}
-			// A later call of begin succeeds once the server is reachable again.
-			return errors.Join(err, c.open(context.Background()))
+			if err := c.open(context.Background()); err != nil {
+				return err
+			}
+			c.lost = false
+			_, err := p.send(c, opening)
+			c.lost = err != nil // A later call succeeds once the server is reachable again.
+			return err
 		},
 		commit: func(c *conn) error {
-			_, err := c.execute("COMMIT", nil)
-			if !isLost(err) {
+			if c.opening != nil { // nothing was sent
+				return nil
+			}
+			tag, err := p.send(c, []statement{{query: "COMMIT"}})
+			switch {
+			case err == nil && tag != "COMMIT":
+				return fmt.Errorf("the server answered COMMIT with %s", tag)
+			case !isLost(err):
 				return err
 			}
 			var commits int64
@@ -185,9 +201,13 @@ func ofPostgres(lease *rowLease) *dialect {
 				if err := c.open(context.Background()); err != nil {
 					return errors.Join(driver.ErrBadConn, err)
 				}
+				c.lost = false
 				// The lost transaction has locked the row, so FOR UPDATE waits until that transaction has ended.
-				return c.statements.each(context.Background(), "SELECT n FROM commits WHERE process = ? /*+ FOR UPDATE */", []any{lease.id},
-					func(row scanner) error { return row.Scan(&commits) })
+				_, err := p.send(c, []statement{{
+					query: "SELECT n FROM commits WHERE process = ? /*+ FOR UPDATE */", args: []any{lease.id},
+					row: func(row scanner) error { return row.Scan(&commits) },
+				}})
+				return err
 			}); err != nil {
 				return unknownOutcomeError{err}
 			}
@@ -195,6 +215,10 @@ func ofPostgres(lease *rowLease) *dialect {
 				return errNotCommitted
 			}
 			return nil
+		},
+		inTransaction: func(c *conn) (is bool) {
+			_ = c.onServer(func(server *pgx.Conn) { is = server.PgConn().TxStatus() != 'I' })
+			return is
 		},
 		number: func(c *conn, table, column string) {
 			c.row("SELECT setval(pg_get_serial_sequence(?, ?), coalesce(max("+column+"), 0) + 1, false) FROM "+table, []any{table, column}, new(int64))
@@ -204,7 +228,7 @@ func ofPostgres(lease *rowLease) *dialect {
 			case "40001", "40P01", "55P03", uniqueViolation: // serialization failure, deadlock, lock timeout, a row that another process has just inserted
 				return true
 			}
-			return isLost(err) || errors.Is(err, errNotCommitted)
+			return isLost(err) || errors.Is(err, errNotCommitted) || errors.Is(err, errStale)
 		},
 	}
 }

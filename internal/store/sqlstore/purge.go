@@ -52,7 +52,7 @@ const (
 // purgeStep executes one statement and returns how many rows it changed.
 func (s *Store) purgeStep(ctx context.Context, query string, args ...any) (int, error) {
 	var n int64
-	if err := s.write(ctx, 0, func(c *conn) { n = c.exec(query, args...).rows }); err != nil {
+	if err := s.write(ctx, 0, func(c *conn) { n = c.changed(query, args...) }); err != nil {
 		return 0, err
 	}
 	return int(n), nil
@@ -100,7 +100,7 @@ func deleteRecords(c *conn, run int64) (records, bytes int64) {
 		}
 		return nil
 	})
-	records = c.exec("DELETE FROM journal WHERE run = ? AND seq <= ?", run, last).rows
+	records = c.changed("DELETE FROM journal WHERE run = ? AND seq <= ?", run, last)
 	c.exec("DELETE FROM blob_refs WHERE run = ? AND seq <= ?", run, last)
 	for _, id := range blobs {
 		c.exec("DELETE FROM blobs WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM blob_refs WHERE blob = ?1)", id)

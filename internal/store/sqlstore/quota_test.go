@@ -280,7 +280,7 @@ func TestBytesOfTasks(t *testing.T) {
 			t.Fatal(err)
 		}
 		fails := i == 1
-		store := &change{done: make(chan struct{}), apply: func(c *conn) { rows.store(c, s.owned(c, "task_a", claimed.Fence)) }}
+		store := &change{done: make(chan struct{}), apply: func(c *conn) { rows.store(c, s.owned(c, "task_a", claimed.Fence), nil) }}
 		other := &change{done: make(chan struct{}), apply: func(c *conn) {
 			if fails {
 				c.fail(os.ErrInvalid)

@@ -93,7 +93,7 @@ func (s *Store) DeleteSchedule(ctx context.Context, id string) (err error) {
 
 // execOne is like exec, but refuses the change (task.ErrNotFound) if the statement changes no row.
 func (c *conn) execOne(query string, args ...any) {
-	if c.exec(query, args...).rows == 0 {
+	if c.changed(query, args...) == 0 {
 		c.refuse(task.ErrNotFound)
 	}
 }

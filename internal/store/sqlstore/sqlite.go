@@ -29,16 +29,11 @@ var _ database = (*file)(nil)
 
 // ofSQLite is the dialect of SQLite. A transaction holds the write lock from its beginning.
 var ofSQLite = &dialect{
-	translate: func(query string) string { return query },
-	begin: func(c *conn) error {
-		_, err := c.execute("BEGIN IMMEDIATE", nil)
-		return err
-	},
-	commit: func(c *conn) error {
-		_, err := c.execute("COMMIT", nil)
-		return err
-	},
-	again: func(error) bool { return false },
+	translate:     func(query string) string { return query },
+	begin:         func(c *conn) error { return c.execute(statement{query: "BEGIN IMMEDIATE"}) },
+	commit:        func(c *conn) error { return c.execute(statement{query: "COMMIT"}) },
+	inTransaction: func(*conn) bool { return true },
+	again:         func(error) bool { return false },
 }
 
 func connect(ctx context.Context, dsn string) (*conn, error) {

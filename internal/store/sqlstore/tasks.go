@@ -83,7 +83,7 @@ func (s *Store) insertNew(c *conn, r *newRows) (earlier string) {
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING num`, t.ID, session, t.UserID, string(t.Status), t.Owner, t.Cached, t.CacheKey,
 		t.CreatedAt, t.RunAt, due, t.StartedAt, t.EndedAt, []byte(t.Context), t.request, t.outcome, r.bytes)
 	s.addWords(c, num, t.UserID, t.Task.Task)
-	insertEvents(c, num, r.events)
+	insertEvents(c, num, r.events, nil)
 	insertWebhook(c, num, r.webhook)
 	c.exec(setDue, session)
 	if r.key != "" { // a key that exists here belongs to a deleted task

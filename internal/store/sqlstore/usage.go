@@ -219,6 +219,7 @@ func figures(kind usage.Kind, s *usage.Sum) (columns []string, values []any) {
 
 // storeUsage stores figures.
 func (c *conn) storeUsage(sums map[usageKey]*usage.Sum) {
+	var missing []usageRow
 	for _, key := range slices.SortedFunc(maps.Keys(sums), usageKey.compare) { // sorted, so that processes that store the same rows cannot deadlock
 		sum := sums[key]
 		columns, values := figures(key.kind, sum)
@@ -230,32 +231,52 @@ func (c *conn) storeUsage(sums map[usageKey]*usage.Sum) {
 		insert := "INSERT INTO usage (span, slot, kind, owner, server, name, " + strings.Join(columns, ", ") + ") VALUES (?1, ?2, ?3, ?4, ?5, ?6" + marks + ")"
 		update := "UPDATE usage SET " + growth[2:] + " WHERE span = ?1 AND slot = ?2 AND kind = ?3 AND owner = ?4 AND server = ?5 AND name = ?6"
 		for _, span := range []time.Duration{usage.Fine, usage.Day} {
-			c.addUsage(int64(span/time.Second), slotOf(time.Unix(key.at, 0), span), key, sum.Failed == sum.N, insert, update, values)
+			r := usageRow{int64(span / time.Second), slotOf(time.Unix(key.at, 0), span), key, sum.Failed == sum.N, insert, update, values}
+			c.expect(func(rows int64) {
+				if rows == 0 {
+					missing = append(missing, r)
+				}
+			}, update, r.args()...)
 		}
+	}
+	c.flush()
+	for _, r := range missing {
+		c.insertUsage(r)
 	}
 }
 
-func (c *conn) addUsage(span, slot int64, key usageKey, failing bool, insert, update string, values []any) {
-	write := func(statement string) bool {
-		return c.exec(statement, append([]any{span, slot, string(key.kind), key.owner, key.server, key.name}, values...)...).rows > 0
-	}
-	if write(update) {
+// usageRow is a row of the table usage, and the statements that insert it and update it.
+type usageRow struct {
+	span, slot     int64
+	key            usageKey
+	failing        bool // whether all calls failed
+	insert, update string
+	values         []any
+}
+
+func (r *usageRow) args() []any {
+	return append([]any{r.span, r.slot, string(r.key.kind), r.key.owner, r.key.server, r.key.name}, r.values...)
+}
+
+// insertUsage inserts a row, within the limits of the rows. An earlier call may have inserted the same row, for another time of the same slot.
+func (c *conn) insertUsage(r usageRow) {
+	if c.changed(r.update, r.args()...) > 0 {
 		return
 	}
 	var own, all int64
-	c.row("SELECT count(*) FROM usage WHERE span = ? AND slot = ? AND kind = ? AND owner = ?", []any{span, slot, string(key.kind), key.owner}, &own)
-	if own >= usage.MaxNames || own >= maxFailing && failing && key.kind == usage.Call {
-		if key.server, key.name = "", usage.Others; write(update) {
+	c.row("SELECT count(*) FROM usage WHERE span = ? AND slot = ? AND kind = ? AND owner = ?", []any{r.span, r.slot, string(r.key.kind), r.key.owner}, &own)
+	if own >= usage.MaxNames || own >= maxFailing && r.failing && r.key.kind == usage.Call {
+		if r.key.server, r.key.name = "", usage.Others; c.changed(r.update, r.args()...) > 0 {
 			return
 		}
 	}
-	if key.owner != "" {
-		c.row("SELECT count(*) FROM usage WHERE span = ? AND slot = ? AND kind = ?", []any{span, slot, string(key.kind)}, &all)
+	if r.key.owner != "" {
+		c.row("SELECT count(*) FROM usage WHERE span = ? AND slot = ? AND kind = ?", []any{r.span, r.slot, string(r.key.kind)}, &all)
 		if all >= maxSlot {
 			return
 		}
 	}
-	write(insert)
+	c.exec(r.insert, r.args()...)
 }
 
 // Usage implements runs.Store.

@@ -232,10 +232,12 @@ func (v *Vault) store(c *conn, scope pii.Scope, entries []pii.Entry, bytes int, 
 			key, sealed = e.Key, e.Sealed
 			tokens++
 		}
-		if c.exec(`INSERT INTO tokens (vault, type, n, key, sealed, origin) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
-			num, e.Type, e.N, key, sealed, []byte(e.Origin)).rows == 0 && c.err == nil { // claim prevents this
-			v.s.log.Error("a token has two values; the first one counts", "session", scope.Session, "type", e.Type, "number", e.N)
-		}
+		c.expect(func(rows int64) {
+			if rows == 0 { // claim prevents this
+				v.s.log.Error("a token has two values; the first one counts", "session", scope.Session, "type", e.Type, "number", e.N)
+			}
+		}, `INSERT INTO tokens (vault, type, n, key, sealed, origin) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+			num, e.Type, e.N, key, sealed, []byte(e.Origin))
 	}
 	c.exec("UPDATE vaults SET tokens = tokens + ?, bytes = bytes + ?, used = ? WHERE num = ?", tokens, bytes, now, num)
 }
@@ -275,8 +277,8 @@ func deleteTokens(c *conn, scope pii.Scope) bool {
 		return false
 	}
 	const some = "DELETE FROM tokens WHERE num IN (SELECT num FROM tokens WHERE vault = ? AND sealed IS %s LIMIT ?)"
-	tokens := c.exec(fmt.Sprintf(some, "NOT NULL"), vault, purgeTokens).rows
-	if tokens < purgeTokens && c.exec(fmt.Sprintf(some, "NULL"), vault, purgeTokens).rows < purgeTokens {
+	tokens := c.changed(fmt.Sprintf(some, "NOT NULL"), vault, purgeTokens)
+	if tokens < purgeTokens && c.changed(fmt.Sprintf(some, "NULL"), vault, purgeTokens) < purgeTokens {
 		c.exec("DELETE FROM vaults WHERE num = ?", vault)
 	}
 	return true

@@ -47,7 +47,7 @@ func newWriter(c *conn) *writer {
 	w.changed = sync.NewCond(&w.mu)
 	w.stopped.Go(func() {
 		for group := w.next(); len(group) > 0; group = w.next() {
-			w.commit(group)
+			w.commit(group) // a patient connection leaves none
 			w.rest()
 		}
 	})
@@ -78,15 +78,17 @@ func (w *writer) start(ch *change) {
 	}
 	group := w.take()
 	w.mu.Unlock()
-	if w.conn.tryBegin() {
-		w.commit(group)
-	} else { // another process writes: a caller may be cancelled, so the writer's own goroutine waits for it
-		w.giveBack(group)
+	// A transaction may have to wait for another process or for the server. A caller may be cancelled, so the writer's own goroutine waits.
+	w.conn.patient = false
+	left := w.commit(group)
+	w.conn.patient = true
+	if len(left) > 0 {
+		w.giveBack(left)
 	}
 	w.rest()
 }
 
-// giveBack queues a group again, before all others.
+// giveBack queues the rest of a group again, before all others.
 func (w *writer) giveBack(group []*change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,23 +163,26 @@ func (w *writer) take() (group []*change) {
 	return group
 }
 
-// commit stores a group in as few transactions as its size allows.
-func (w *writer) commit(group []*change) {
+// commit stores a group in as few transactions as its size allows. It returns the changes that would have to wait (see waitError).
+func (w *writer) commit(group []*change) (left []*change) {
 	for len(group) > 0 {
 		n, bytes := 0, 0
 		for ; n < len(group) && bytes < maxGroupBytes; n++ {
 			bytes += group[n].bytes
 		}
-		w.store(group[:n])
-		w.land(group[:n])
-		for _, ch := range group[:n] {
+		tried := w.store(group[:n])
+		w.land(group[:tried])
+		for _, ch := range group[:tried] {
 			if ch.settled != nil {
 				ch.settled()
 			}
 			close(ch.done)
 		}
-		group = group[n:]
+		if group = group[tried:]; tried < n {
+			return group
+		}
 	}
+	return nil
 }
 
 // land forgets the riders that are stored. The failed ones come first in the next group.
@@ -198,26 +203,38 @@ func (w *writer) land(changes []*change) {
 }
 
 // store applies changes in one transaction. If a change fails, the transaction is rolled back and each change gets one of its
-// own, so that a run that cannot be stored does not fail others.
-func (w *writer) store(changes []*change) {
+// own, so that a run that cannot be stored does not fail others. It returns how many changes have an outcome; the others would have to wait.
+func (w *writer) store(changes []*change) (tried int) {
 	w.changes.Add(int64(len(changes)))
+	defer func() { w.changes.Add(int64(tried - len(changes))) }()
 	err := w.transaction(changes)
-	if err == nil || len(changes) == 1 || isBusy(err) {
+	switch {
+	case isWait(err):
+		return 0
+	case err == nil || len(changes) == 1 || isBusy(err):
 		for _, ch := range changes {
 			ch.err = err
 		}
-		return
+		return len(changes)
 	}
 	for i := range changes {
-		changes[i].err = w.transaction(changes[i : i+1])
+		if err = w.transaction(changes[i : i+1]); isWait(err) {
+			return i
+		}
+		changes[i].err = err
 	}
+	return len(changes)
 }
 
 func (w *writer) transaction(changes []*change) error {
 	w.transactions.Add(1)
-	return explain(w.conn.transaction(func() {
+	err := w.conn.transaction(func() {
 		for i := 0; i < len(changes) && w.conn.err == nil; i++ {
 			changes[i].apply(w.conn)
 		}
-	}))
+	})
+	if isWait(err) {
+		w.transactions.Add(-1)
+	}
+	return explain(err)
 }
