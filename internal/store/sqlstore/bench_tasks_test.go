@@ -74,42 +74,42 @@ func BenchmarkTaskCommit(b *testing.B) {
 }
 
 // BenchmarkTask: a whole task of two turns and ten calls, 16 at the same time: 17 commits, and what is read for it.
-func BenchmarkTask(b *testing.B) {
-	benchStores(b, func(b *testing.B, s *Store) {
-		ctx := context.Background()
-		var next atomic.Int64
-		var all sync.WaitGroup
-		note := []task.Step{{Time: time.Now(), Note: &task.Note{Text: string(make([]byte, 2000))}}}
-		b.ResetTimer()
-		for range 16 {
-			all.Go(func() {
-				for {
-					n := next.Add(1)
-					if n > int64(b.N) {
-						return
-					}
-					t := claimNew(b, s, fmt.Sprint("task_", n))
-					_, err := s.Steps(ctx, t.ID)
-					for i := 0; err == nil && i < 10; i++ {
-						_, err = s.Commit(ctx, t.ID, t.Fence, task.Change{Events: callEvents(i)})
-					}
-					for i := 0; err == nil && i < 4; i++ {
-						_, err = s.Commit(ctx, t.ID, t.Fence, task.Change{Steps: note, Events: someEvents(1)})
-					}
-					t.Status = task.Succeeded
-					if err == nil {
-						_, err = s.Commit(ctx, t.ID, t.Fence, task.Change{Task: &t, Events: someEvents(1)})
-					}
-					if err != nil {
-						b.Error(err)
-						return
-					}
+func BenchmarkTask(b *testing.B) { benchStores(b, benchTasks) }
+
+func benchTasks(b *testing.B, s *Store) {
+	ctx := context.Background()
+	var next atomic.Int64
+	var all sync.WaitGroup
+	note := []task.Step{{Time: time.Now(), Note: &task.Note{Text: string(make([]byte, 2000))}}}
+	b.ResetTimer()
+	for range 16 {
+		all.Go(func() {
+			for {
+				n := next.Add(1)
+				if n > int64(b.N) {
+					return
 				}
-			})
-		}
-		all.Wait()
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
-	})
+				t := claimNew(b, s, fmt.Sprint("task_", n))
+				_, err := s.Steps(ctx, t.ID)
+				for i := 0; err == nil && i < 10; i++ {
+					_, err = s.Commit(ctx, t.ID, t.Fence, task.Change{Events: callEvents(i)})
+				}
+				for i := 0; err == nil && i < 4; i++ {
+					_, err = s.Commit(ctx, t.ID, t.Fence, task.Change{Steps: note, Events: someEvents(1)})
+				}
+				t.Status = task.Succeeded
+				if err == nil {
+					_, err = s.Commit(ctx, t.ID, t.Fence, task.Change{Task: &t, Events: someEvents(1)})
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
 }
 
 // BenchmarkTaskRead: what a watcher asks the store.

@@ -28,7 +28,7 @@ func queueHead(c *conn, id string, f func(h taskHead, err error)) {
 	h, err := taskHead{}, task.ErrNotFound
 	c.do(statement{
 		query: `SELECT t.num, t.session, t.fence, t.owner, t.ended IS NOT NULL, s.working = t.num
-			FROM tasks t CROSS JOIN sessions s ON s.num = t.session WHERE t.id = ? AND t.purged = 0 AND s.closed IS NULL /*+ FOR UPDATE OF s, t */`,
+			FROM tasks t CROSS JOIN sessions s ON s.num = t.session WHERE t.id = ? AND t.purged <> 1 AND s.closed IS NULL /*+ FOR UPDATE OF s, t */`,
 		args: []any{id},
 		row: func(row scanner) error {
 			var ended bool
@@ -83,6 +83,13 @@ const nextTask = "ended IS NULL AND owner = '' ORDER BY started IS NULL, due, nu
 // session is in work.
 const setDue = `UPDATE sessions SET ready = 0, due = CASE WHEN working = 0 THEN (
 	SELECT due FROM tasks WHERE session = sessions.num AND ` + nextTask + `) END WHERE num = ?`
+
+// useColumns records, in the row of a session, a use of the session at the time ?2. It postpones the session's expiry by the time since its previous use.
+const useColumns = "expires = CASE WHEN used < ?2 THEN expires + ?2 - used ELSE expires END, used = CASE WHEN used < ?2 THEN ?2 ELSE used END"
+
+// endWork records, in the row of a session, that its task ?3 is no longer in work, and that the session was used at the time ?2, 0 for no use.
+const endWork = `UPDATE sessions SET working = CASE WHEN working = ?3 THEN 0 ELSE working END, ready = 0, due = CASE WHEN working IN (0, ?3) THEN (
+	SELECT due FROM tasks WHERE session = sessions.num AND ` + nextTask + `) END, ` + useColumns + ` WHERE num = ?1`
 
 // ClaimNext implements task.Store. Users take turns in the order of their names.
 func (s *Store) ClaimNext(ctx context.Context, after string, except []string, now time.Time) (t task.Task, next time.Time, err error) {
@@ -163,9 +170,8 @@ func (s *Store) take(c *conn, id string, num, session int64, now time.Time) {
 	c.claims[id] = taskHead{num: num, session: session}
 	c.undo = append(c.undo, func() { delete(c.claims, id) })
 	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
-	c.exec("UPDATE sessions SET working = ?, due = NULL, ready = 0 WHERE num = ?", num, session)
+	c.exec("UPDATE sessions SET working = ?3, due = NULL, ready = 0, "+useColumns+" WHERE num = ?1", session, now, num)
 	delete(c.uncounted, num) // bytes left from an earlier claim by this process; another process has owned the task since
-	noteUse(c, session, now)
 }
 
 // Claim implements task.Store. It counts as a use of the session.
@@ -218,10 +224,8 @@ func (s *Store) Release(ctx context.Context, id string, fence int64, due time.Ti
 
 // free makes a task wait again. If due is zero, the task keeps its due time.
 func free(c *conn, num, session int64, due time.Time) {
-	countBytes(c, num, 0, true)
-	c.exec("UPDATE tasks SET owner = '', due = coalesce(?, due) WHERE num = ?", orNull(due), num)
-	c.exec("UPDATE sessions SET working = 0 WHERE num = ? AND working = ?", session, num)
-	c.exec(setDue, session)
+	c.exec("UPDATE tasks SET owner = '', due = coalesce(?, due), bytes = bytes + ? WHERE num = ?", orNull(due), countBytes(c, num, 0, true), num)
+	c.exec(endWork, session, 0, num)
 }
 
 // deadOwners returns the dead processes among the owners of unfinished tasks, of unfinished runs and of uses of sessions.
@@ -286,7 +290,7 @@ func freeAll(c *conn, owner string) (more bool) {
 	return len(all) == recoverBatch
 }
 
-// noteUse records a use of a session, and postpones the session's expiry by the time since its previous use.
+// noteUse records a use of a session.
 func noteUse(c *conn, session int64, at time.Time) {
-	c.exec("UPDATE sessions SET expires = CASE WHEN used < ?1 THEN expires + ?1 - used ELSE expires END, used = CASE WHEN used < ?1 THEN ?1 ELSE used END WHERE num = ?2", at, session)
+	c.exec("UPDATE sessions SET "+useColumns+" WHERE num = ?1", session, at)
 }

@@ -63,15 +63,14 @@ func (r *changeRows) store(c *conn, h taskHead, added func(task.Event)) {
 		if t.EndedAt == nil {
 			grown -= len(t.outcome) // only the outcome of an ended task counts against the quota
 		}
-		c.exec("UPDATE tasks SET status = ?, cached = ?, started = ?, ended = ?, outcome = ? WHERE num = ?",
-			string(t.Status), t.Cached, t.StartedAt, t.EndedAt, t.outcome, h.num)
+		c.exec("UPDATE tasks SET status = ?, cached = ?, started = ?, ended = ?, outcome = ?, bytes = bytes + ? WHERE num = ?",
+			string(t.Status), t.Cached, t.StartedAt, t.EndedAt, t.outcome, countBytes(c, h.num, grown, t.EndedAt != nil), h.num)
 		if t.EndedAt != nil {
-			c.exec("UPDATE sessions SET working = 0 WHERE num = ? AND working = ?", h.session, h.num)
-			c.exec(setDue, h.session)
-			noteUse(c, h.session, *t.EndedAt)
+			c.exec(endWork, h.session, *t.EndedAt, h.num)
 		}
+	} else if due := countBytes(c, h.num, grown, false); due != 0 {
+		c.exec("UPDATE tasks SET bytes = bytes + ? WHERE num = ?", due, h.num)
 	}
-	countBytes(c, h.num, grown, r.task != nil && r.task.EndedAt != nil)
 	insertWebhook(c, h.num, r.webhook)
 	if t := r.task; t != nil && t.EndedAt != nil {
 		delete(c.claims, t.ID)
@@ -79,20 +78,19 @@ func (r *changeRows) store(c *conn, h taskHead, added func(task.Event)) {
 	}
 }
 
-// countBytes adds to the bytes of a task, which count against the quota of the task's user. The added bytes stay in c.uncounted until they reach
-// maxUncounted or atOnce is set, because each UPDATE writes the whole row again, with the task's context. A crash loses the bytes in c.uncounted.
-func countBytes(c *conn, num int64, bytes int, atOnce bool) {
+// countBytes returns the bytes that the caller must add to tasks.bytes, which count against the quota of the task's user. The given bytes stay in
+// c.uncounted until they reach maxUncounted or atOnce is set, because each UPDATE writes the whole row again, with the task's context. A crash loses
+// the bytes in c.uncounted.
+func countBytes(c *conn, num int64, bytes int, atOnce bool) (due int) {
 	before := c.uncounted[num]
 	c.undo = append(c.undo, func() { c.uncounted[num] = before })
 	bytes += before
 	if !atOnce && bytes < maxUncounted {
 		c.uncounted[num] = bytes
-		return
+		return 0
 	}
 	delete(c.uncounted, num)
-	if bytes != 0 {
-		c.exec("UPDATE tasks SET bytes = bytes + ? WHERE num = ?", bytes, num)
-	}
+	return bytes
 }
 
 // insertWebhook adds the webhook about a task's end, if w is not nil, to the outbox.

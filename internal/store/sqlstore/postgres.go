@@ -88,6 +88,9 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 	lease := newRowLease(beats, s.log)
 	writing := cfg.Copy()
 	writing.RuntimeParams["lock_timeout"] = "5000" // milliseconds; after that the transaction is repeated
+	// Statements of the writer find rows by an index. Without this setting, a plan made for the small tables of a new store would read whole tables, until
+	// the server analyzes the tables that have grown.
+	writing.RuntimeParams["enable_seqscan"] = "off"
 	c := newConn(stdlib.OpenDB(*writing), ofPostgres(lease))
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(err, c.close(), beats.Close(), pool.Close())
