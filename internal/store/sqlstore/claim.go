@@ -185,12 +185,20 @@ func (s *Store) Claim(ctx context.Context, id string, now time.Time) (_ task.Tas
 		return task.Task{}, err
 	}
 	if err := s.write(ctx, 0, func(c *conn) {
-		h := head(c, id)
+		var working, h taskHead // working is the task that is in work in the session
+		queueHead(c, id, func(found taskHead, err error) {
+			if h = found; err != nil {
+				c.refuse(err)
+			}
+		})
+		c.later(func(row scanner) error { return row.Scan(&working.num, &working.owner) }, `SELECT w.num, w.owner FROM tasks t
+			CROSS JOIN sessions s ON s.num = t.session CROSS JOIN tasks w ON w.num = s.working WHERE t.id = ?`, id)
+		c.flush()
 		if h.owner != "" && h.owner != s.lease.ID() && !slices.Contains(dead, h.owner) {
 			c.refuse(fmt.Errorf("%w: process %s", task.ErrNotOwner, s.lease.Describe(h.owner)))
 		}
-		if !h.inWork {
-			releaseDead(c, h.session, dead)
+		if working.num != 0 && !h.inWork {
+			releaseDead(c, working, dead)
 		}
 		s.take(c, id, h.num, h.session, now)
 	}); err != nil {
@@ -199,17 +207,12 @@ func (s *Store) Claim(ctx context.Context, id string, now time.Time) (_ task.Tas
 	return s.Task(ctx, id)
 }
 
-// releaseDead refuses (task.ErrBusy) if a live process works on a task of the session. If the process is dead, its task waits again.
-func releaseDead(c *conn, session int64, dead []string) {
-	var num int64
-	var owner string
-	if !c.row("SELECT t.num, t.owner FROM sessions s JOIN tasks t ON t.num = s.working WHERE s.num = ?", []any{session}, &num, &owner) {
-		return
-	}
-	if !slices.Contains(dead, owner) {
+// releaseDead refuses (task.ErrBusy) if a live process works on a task. If the process is dead, the task waits again.
+func releaseDead(c *conn, working taskHead, dead []string) {
+	if !slices.Contains(dead, working.owner) {
 		c.refuse(task.ErrBusy)
 	}
-	c.exec("UPDATE tasks SET owner = '' WHERE num = ?", num)
+	c.exec("UPDATE tasks SET owner = '' WHERE num = ?", working.num)
 }
 
 // Release implements task.Store.

@@ -24,6 +24,8 @@ type dialect struct {
 	commit func(c *conn) error
 	// inTransaction reports whether the database is in a transaction, which a rollback must end.
 	inTransaction func(c *conn) bool
+	// reserve takes the next number of a table, so that it need not wait for the row's insertion. It is nil if the database inserts at once.
+	reserve func(c *conn, table string, num *int64)
 	// number lets the numbers of new rows in a table continue the numbers of the rows that the table has. It is nil if the database does so by
 	// itself.
 	number func(c *conn, table, column string)
@@ -183,6 +185,23 @@ func (c *conn) execute(s statement) error {
 		s.done(rows)
 	}
 	return err
+}
+
+// reserve reserves the number of a row that an insertAs is to insert into a table, if that saves a round trip. num is set at the next flush.
+func (c *conn) reserve(table string, num *int64) {
+	if c.dialect.reserve != nil {
+		c.dialect.reserve(c, table, num)
+	}
+}
+
+// insertAs executes a statement that inserts a row, and returns the number of the row. The first parameter of the statement is the number, which the
+// statement also returns. num is what reserve has set.
+func (c *conn) insertAs(num int64, query string, args ...any) int64 {
+	if num == 0 {
+		return c.insert(query, append([]any{nil}, args...)...)
+	}
+	c.exec(query, append([]any{num}, args...)...)
+	return num
 }
 
 // insert executes a statement that returns the number of the row that it inserts.

@@ -263,7 +263,12 @@ func (w *runWriter) schedule() (*change, error) {
 		c.undo = append(c.undo, func() { w.progress = before })
 		w.store(c, rows, ch.bytes, start, end, calls)
 	}
-	ch.settled = func() { w.settled(ch) }
+	ch.settled = func() {
+		if start != nil && isUnique(ch.err) { // the run's id is taken
+			ch.err = journal.ErrExists
+		}
+		w.settled(ch)
+	}
 	if !w.s.writer.submit(ch) {
 		w.err = fmt.Errorf("journal of %q: %w", w.run, journal.ErrClosed)
 		return nil, w.err
@@ -369,6 +374,7 @@ func (w *runWriter) withinQuota(c *conn, rows []row) ([]row, *journal.End) {
 
 // insertRun stores the row of a run, with its end if the same transaction stores the end record.
 func (w *runWriter) insertRun(c *conn, start *journal.Start, end *journal.End) {
+	w.num = 0
 	w.admit(c)
 	var ended any
 	if end == nil {
@@ -376,25 +382,26 @@ func (w *runWriter) insertRun(c *conn, start *journal.Start, end *journal.End) {
 	} else {
 		ended = end.Time
 	}
-	w.num = c.insert(`INSERT INTO runs
-		(id, user, session, file, tier, started, owner, bytes, ended, status, calls, duration_us, error_kind)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING num`,
+	w.num = c.insertAs(w.num, `INSERT INTO runs
+		(num, id, user, session, file, tier, started, owner, bytes, ended, status, calls, duration_us, error_kind)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING num`,
 		w.run, start.User, start.Session, start.File, start.Tier, start.Time, w.s.lease.ID(), w.uncounted,
 		ended, end.Status, end.Calls, end.DurationUS, errorKind(end.Error))
-	if isUnique(c.err) {
-		c.err = journal.ErrExists
-	}
 	w.uncounted = 0
 }
 
 // admit refuses the first record of a run if the run's user has used up the quota, or if the run's session is closed: such a run would outlive the
-// session. The session may have no row.
+// session. The session may have no row. It also reserves the run's number.
 func (w *runWriter) admit(c *conn) {
-	c.fail(w.s.exceeded(c, w.session.user, quotaBytes))
+	check := w.s.queueQuota(c, w.session.user, quotaBytes)
 	var closed bool
 	if w.session.id != "" {
-		c.row("SELECT closed IS NOT NULL FROM sessions WHERE user = ? AND id = ? /*+ FOR SHARE */", []any{w.session.user, w.session.id}, &closed)
+		c.later(func(row scanner) error { return row.Scan(&closed) },
+			"SELECT closed IS NOT NULL FROM sessions WHERE user = ? AND id = ? /*+ FOR SHARE */", w.session.user, w.session.id)
 	}
+	c.reserve("runs", &w.num)
+	c.flush()
+	c.fail(check())
 	if closed {
 		c.fail(fmt.Errorf("session %q has been deleted: %w", w.session.id, task.ErrNotFound))
 	}

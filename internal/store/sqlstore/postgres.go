@@ -223,6 +223,9 @@ func ofPostgres(lease *rowLease) *dialect {
 			_ = c.onServer(func(server *pgx.Conn) { is = server.PgConn().TxStatus() != 'I' })
 			return is
 		},
+		reserve: func(c *conn, table string, num *int64) {
+			c.later(func(row scanner) error { return row.Scan(num) }, "SELECT nextval(pg_get_serial_sequence(?, 'num'))", table)
+		},
 		number: func(c *conn, table, column string) {
 			c.row("SELECT setval(pg_get_serial_sequence(?, ?), coalesce(max("+column+"), 0) + 1, false) FROM "+table, []any{table, column}, new(int64))
 		},

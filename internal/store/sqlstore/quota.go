@@ -43,27 +43,35 @@ func (q quota) remedy() string {
 
 // exceeded returns an error (task.ErrQuota) if a user has reached a quota, or all users together have reached their bound.
 func (s *Store) exceeded(c *conn, user string, q quota) error {
-	bound := q.bound(s.quotas)
-	if bound <= 0 {
-		return nil
-	}
-	var own, all int64
-	c.row("SELECT coalesce(owners."+q.column+", 0), totals."+q.column+" FROM totals LEFT JOIN owners ON user = ?", []any{user}, &own, &all)
-	switch {
-	case own >= bound:
-		return fmt.Errorf("%w: %d %s for each user (%s); %s", task.ErrQuota, bound, q.things, q.key, q.remedy())
-	case all >= bound*shareOfAll:
-		return fmt.Errorf("%w: %d %s for all users together (%d times %s); try again later", task.ErrQuota,
-			bound*shareOfAll, q.things, shareOfAll, q.key)
-	}
-	return nil
+	check := s.queueQuota(c, user, q)
+	c.flush()
+	return check()
 }
 
-// admit refuses a change if one of the quotas is used up.
-func (s *Store) admit(c *conn, user string, quotas ...quota) {
-	for _, q := range quotas {
-		if err := s.exceeded(c, user, q); err != nil {
-			c.refuse(err)
+// queueQuota reads what a user has of a quota. After the next flush, check returns the error of exceeded.
+func (s *Store) queueQuota(c *conn, user string, q quota) (check func() error) {
+	bound := q.bound(s.quotas)
+	if bound <= 0 {
+		return func() error { return nil }
+	}
+	var own, all int64
+	c.later(func(row scanner) error { return row.Scan(&own, &all) },
+		"SELECT coalesce(owners."+q.column+", 0), totals."+q.column+" FROM totals LEFT JOIN owners ON user = ?", user)
+	return func() error {
+		switch {
+		case own >= bound:
+			return fmt.Errorf("%w: %d %s for each user (%s); %s", task.ErrQuota, bound, q.things, q.key, q.remedy())
+		case all >= bound*shareOfAll:
+			return fmt.Errorf("%w: %d %s for all users together (%d times %s); try again later", task.ErrQuota,
+				bound*shareOfAll, q.things, shareOfAll, q.key)
 		}
+		return nil
+	}
+}
+
+// admit refuses a change if a quota is used up.
+func (s *Store) admit(c *conn, user string, q quota) {
+	if err := s.exceeded(c, user, q); err != nil {
+		c.refuse(err)
 	}
 }

@@ -49,12 +49,18 @@ func (s *Store) EnterSession(
 // CreateSession implements task.Store. A session whose ExpiresAt is zero never expires.
 func (s *Store) CreateSession(ctx context.Context, session task.Session) (err error) {
 	defer wrap(&err, "create session %q", session.ID)
-	return s.write(ctx, 0, func(c *conn) { s.insertSession(c, &session) })
+	return s.write(ctx, 0, func(c *conn) {
+		var num int64
+		c.reserve("sessions", &num)
+		c.flush()
+		s.insertSession(c, num, &session)
+	})
 }
 
-func (s *Store) insertSession(c *conn, session *task.Session) (num int64) {
+// insertSession stores a session under a reserved number, see insertAs.
+func (s *Store) insertSession(c *conn, reserved int64, session *task.Session) (num int64) {
 	s.admit(c, session.UserID, quotaSessions)
-	return c.insert("INSERT INTO sessions (id, user, created, used, expires) VALUES (?, ?, ?, ?, ?) RETURNING num",
+	return c.insertAs(reserved, "INSERT INTO sessions (num, id, user, created, used, expires) VALUES (?, ?, ?, ?, ?, ?) RETURNING num",
 		session.ID, session.UserID, session.CreatedAt, session.UsedAt, orNull(session.ExpiresAt))
 }
 

@@ -67,20 +67,28 @@ func (s *Store) encodeNew(n *task.New) (*newRows, error) {
 func (s *Store) insertNew(c *conn, r *newRows) (earlier string) {
 	t := r.task
 	var hash string
-	if r.key != "" && c.row(`SELECT t.id, i.hash FROM idempotency i JOIN tasks t ON t.num = i.task
-			JOIN sessions s ON s.num = t.session WHERE i.user = ? AND i.key = ? AND t.purged = 0 AND s.closed IS NULL`,
-		[]any{t.UserID, r.key}, &earlier, &hash) {
+	if r.key != "" {
+		c.later(func(row scanner) error { return row.Scan(&earlier, &hash) }, `SELECT t.id, i.hash FROM idempotency i JOIN tasks t ON t.num = i.task
+			JOIN sessions s ON s.num = t.session WHERE i.user = ? AND i.key = ? AND t.purged = 0 AND s.closed IS NULL`, t.UserID, r.key)
+	}
+	tasks, bytes := s.queueQuota(c, t.UserID, quotaTasks), s.queueQuota(c, t.UserID, quotaBytes)
+	useSession := s.queueSession(c, &r.session)
+	var num int64
+	c.reserve("tasks", &num) // after the lock of the session, whose tasks are in the order of their numbers
+	if c.flush(); earlier != "" {
 		if hash != r.bodyHash {
 			c.refuse(task.ErrIdempotency)
 		}
 		return earlier
 	}
-	s.admit(c, t.UserID, quotaTasks, quotaBytes)
-	session := s.useSession(c, &r.session)
+	if err := cmp.Or(tasks(), bytes()); err != nil {
+		c.refuse(err)
+	}
+	session := useSession()
 	due := cmp.Or(t.RunAt, &t.CreatedAt)
-	num := c.insert(`INSERT INTO tasks
-		(id, session, user, status, owner, cached, cache_key, created, run_at, due, started, ended, context, request, outcome, bytes)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING num`, t.ID, session, t.UserID, string(t.Status), t.Owner, t.Cached, t.CacheKey,
+	num = c.insertAs(num, `INSERT INTO tasks
+		(num, id, session, user, status, owner, cached, cache_key, created, run_at, due, started, ended, context, request, outcome, bytes)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING num`, t.ID, session, t.UserID, string(t.Status), t.Owner, t.Cached, t.CacheKey,
 		t.CreatedAt, t.RunAt, due, t.StartedAt, t.EndedAt, []byte(t.Context), t.request, t.outcome, r.bytes)
 	s.addWords(c, num, t.UserID, t.Task.Task)
 	insertEvents(c, num, r.events, nil)
@@ -98,17 +106,23 @@ func (s *Store) insertNew(c *conn, r *newRows) (earlier string) {
 	return ""
 }
 
-// useSession creates the session of a task, or updates when the session was used.
-func (s *Store) useSession(c *conn, session *task.Session) (num int64) {
+// queueSession reads the session of a task. After the next flush, use creates the session, or updates when it was used, and returns its number.
+func (s *Store) queueSession(c *conn, session *task.Session) (use func() (num int64)) {
+	var num, reserved int64
 	var closed bool
-	if !c.row("SELECT num, closed IS NOT NULL FROM sessions WHERE user = ? AND id = ? /*+ FOR UPDATE */", []any{session.UserID, session.ID}, &num, &closed) {
-		return s.insertSession(c, session)
+	c.later(func(row scanner) error { return row.Scan(&num, &closed) },
+		"SELECT num, closed IS NOT NULL FROM sessions WHERE user = ? AND id = ? /*+ FOR UPDATE */", session.UserID, session.ID)
+	c.reserve("sessions", &reserved)
+	return func() int64 {
+		switch {
+		case num == 0:
+			return s.insertSession(c, reserved, session)
+		case closed:
+			c.refuse(fmt.Errorf("session %q: %w", session.ID, task.ErrNotFound))
+		}
+		c.exec("UPDATE sessions SET used = CASE WHEN used < ?1 THEN ?1 ELSE used END, expires = ?2 WHERE num = ?3", session.UsedAt, orNull(session.ExpiresAt), num)
+		return num
 	}
-	if closed {
-		c.refuse(fmt.Errorf("session %q: %w", session.ID, task.ErrNotFound))
-	}
-	c.exec("UPDATE sessions SET used = CASE WHEN used < ?1 THEN ?1 ELSE used END, expires = ?2 WHERE num = ?3", session.UsedAt, orNull(session.ExpiresAt), num)
-	return num
 }
 
 // Task implements task.Store.
