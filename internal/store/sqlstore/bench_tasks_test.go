@@ -24,6 +24,29 @@ func callEvents(n int) []task.Event {
 	}
 }
 
+// countSent counts what the writer of a store sends to a server from now on. report divides it by b.N.
+func countSent(s *Store) (report func(b *testing.B, each string)) {
+	c := s.writer.conn
+	send := c.dialect.send
+	if send == nil {
+		return func(*testing.B, string) {}
+	}
+	var trips, statements atomic.Int64
+	counting := *c.dialect
+	counting.send = func(c *conn, all []statement) error {
+		trips.Add(1)
+		statements.Add(int64(len(all)))
+		return send(c, all)
+	}
+	c.dialect = &counting
+	before := s.Stats().Transactions
+	return func(b *testing.B, each string) {
+		commits := s.Stats().Transactions - before // not sent by send
+		b.ReportMetric(float64(trips.Load()+commits)/float64(b.N), "trips/"+each)
+		b.ReportMetric(float64(statements.Load()+commits)/float64(b.N), "statements/"+each)
+	}
+}
+
 func claimNew(b *testing.B, s *Store, id string) task.Task {
 	b.Helper()
 	if _, _, err := s.CreateTask(context.Background(), storetest.New(id, "ann", "sess_"+id)); err != nil {
@@ -44,7 +67,7 @@ func BenchmarkTaskCommit(b *testing.B) {
 				for i := range tasks {
 					claimNew(b, s, fmt.Sprint("task_", i))
 				}
-				before := s.Stats()
+				before, count := s.Stats(), countSent(s)
 				var next atomic.Int64
 				took := make([][]time.Duration, tasks)
 				var all sync.WaitGroup
@@ -68,6 +91,7 @@ func BenchmarkTaskCommit(b *testing.B) {
 				quantiles(b, slices.Concat(took...))
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
 				b.ReportMetric(float64(after.Changes-before.Changes)/float64(after.Transactions-before.Transactions), "commits/tx")
+				count(b, "commit")
 			})
 		})
 	}
@@ -81,6 +105,7 @@ func benchTasks(b *testing.B, s *Store) {
 	var next atomic.Int64
 	var all sync.WaitGroup
 	note := []task.Step{{Time: time.Now(), Note: &task.Note{Text: string(make([]byte, 2000))}}}
+	count := countSent(s)
 	b.ResetTimer()
 	for range 16 {
 		all.Go(func() {
@@ -109,7 +134,9 @@ func benchTasks(b *testing.B, s *Store) {
 		})
 	}
 	all.Wait()
+	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
+	count(b, "task")
 }
 
 // BenchmarkTaskRead: what a watcher asks the store.
