@@ -72,6 +72,9 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 	for name, value := range map[string]string{
 		"tcp_keepalives_idle": "5", "tcp_keepalives_interval": "3", "tcp_keepalives_count": "3", "tcp_user_timeout": "15000",
 		"idle_in_transaction_session_timeout": "10000",
+		// Statements find rows by an index. Without this setting, plans made for the small tables of a new store would read whole tables, until the server
+		// analyzes the tables that have grown. The few statements that do read whole tables then have a high cost, for which jit would compile them.
+		"enable_seqscan": "off", "jit": "off",
 	} {
 		if cfg.RuntimeParams[name] == "" {
 			cfg.RuntimeParams[name] = value
@@ -88,9 +91,6 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 	lease := newRowLease(beats, s.log)
 	writing := cfg.Copy()
 	writing.RuntimeParams["lock_timeout"] = "5000" // milliseconds; after that the transaction is repeated
-	// Statements of the writer find rows by an index. Without this setting, a plan made for the small tables of a new store would read whole tables, until
-	// the server analyzes the tables that have grown.
-	writing.RuntimeParams["enable_seqscan"] = "off"
 	c := newConn(stdlib.OpenDB(*writing), ofPostgres(lease))
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(err, c.close(), beats.Close(), pool.Close())

@@ -9,13 +9,13 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// openTask selects the num of a task by its id, if readers may see the task.
-const openTask = "(SELECT t.num" + taskTables + " AND t.id = ?1)"
+// numOfTask selects the num of a task by its id, if readers may see the task.
+const numOfTask = "(SELECT t.num" + openTask + ")"
 
 // Steps implements task.Store.
 func (s *Store) Steps(ctx context.Context, id string) (steps []task.Step, err error) {
 	defer wrap(&err, "steps of task %q", id)
-	steps, err = list(ctx, s, scanStep, "SELECT seq, data FROM steps WHERE task = "+openTask+" ORDER BY seq", id)
+	steps, err = list(ctx, s, scanStep, "SELECT seq, data FROM steps WHERE task = "+numOfTask+" ORDER BY seq", id)
 	return steps, s.known(ctx, id, len(steps), err)
 }
 
@@ -37,7 +37,7 @@ func (s *Store) Events(ctx context.Context, id string, after int64, limit int) (
 	events, err = list(ctx, s, func(row scanner) (e task.Event, err error) {
 		err = row.Scan(&e.ID, &e.Type, instant{&e.Time}, &e.Key, (*[]byte)(&e.Data))
 		return e, err
-	}, "SELECT id, type, time, key, data FROM events WHERE task = "+openTask+" AND id > ?2 ORDER BY id LIMIT ?3", id, after, limit)
+	}, "SELECT id, type, time, key, data FROM events WHERE task = "+numOfTask+" AND id > ?2 ORDER BY id LIMIT ?3", id, after, limit)
 	if err := s.known(ctx, id, len(events), err); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *Store) known(ctx context.Context, id string, n int, err error) error {
 	if n > 0 || err != nil {
 		return err
 	}
-	num, err := one(ctx, s, nil, value[*int64], "SELECT "+openTask, id)
+	num, err := one(ctx, s, nil, value[*int64], "SELECT "+numOfTask, id)
 	if err == nil && num == nil {
 		err = task.ErrNotFound
 	}

@@ -52,7 +52,9 @@ const (
 	taskHeadColumns = `SELECT t.num, t.id, s.id, t.user, t.status, t.owner, t.fence, t.cancel, t.cached, t.cache_key,
 		t.created, t.run_at, t.started, t.ended, t.request, t.outcome, length(t.request) + length(t.outcome)`
 	// With CROSS JOIN, SQLite reads the tasks first and then their sessions.
-	taskTables    = " FROM tasks t" + sessionOfTask
+	taskTables = " FROM tasks t" + sessionOfTask
+	// openTask selects the task ?1 by its id. The condition purged <> 1 keeps Postgres from reading the whole of an index of the rows with purged = 0.
+	openTask      = " FROM tasks t CROSS JOIN sessions s ON s.num = t.session WHERE t.purged <> 1 AND s.closed IS NULL AND t.id = ?1"
 	sessionOfTask = " CROSS JOIN sessions s ON s.num = t.session WHERE t.purged = 0 AND s.closed IS NULL"
 )
 

@@ -128,7 +128,7 @@ func (s *Store) queueSession(c *conn, session *task.Session) (use func() (num in
 // Task implements task.Store.
 func (s *Store) Task(ctx context.Context, id string) (_ task.Task, err error) {
 	defer wrap(&err, "task %q", id)
-	t, err := one(ctx, s, task.ErrNotFound, scanTask, taskColumns+taskTables+" AND t.id = ?", id)
+	t, err := one(ctx, s, task.ErrNotFound, scanTask, taskColumns+openTask, id)
 	return t.Task, err
 }
 
