@@ -108,7 +108,8 @@ func orNull(t time.Time) *time.Time {
 	return &t
 }
 
-// statement is a statement of a transaction. Its functions are called before the transaction ends, and may queue further statements.
+// statement is a statement of a transaction. Its functions are called before the transaction ends, and may queue further statements. They must not refuse
+// the change, because another change may be applied when they are called; an exception is a change that calls flush itself.
 type statement struct {
 	query string
 	args  []any
@@ -139,6 +140,7 @@ func (c *conn) changed(query string, args ...any) (rows int64) {
 	return rows
 }
 
+// do queues a statement, or executes it if the database has no send.
 func (c *conn) do(s statement) {
 	switch {
 	case c.err != nil:
@@ -273,7 +275,7 @@ const maxRepeats = 10
 // transaction calls f in a transaction, and rolls back after an error. It calls f again if the database wants the transaction to be repeated.
 func (c *conn) transaction(f func()) (err error) {
 	for n := range maxRepeats {
-		if err = c.once(f); err == nil || !c.dialect.again(err) || n > 0 && isUnique(err) {
+		if err = c.once(f); err == nil || isWait(err) || !c.dialect.again(err) || n > 0 && isUnique(err) {
 			return err
 		}
 	}

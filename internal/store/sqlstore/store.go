@@ -6,6 +6,7 @@
 // SQLite, whose only writer sees no other change between two statements of a transaction. A transaction of Postgres (READ COMMITTED) may see other
 // changes. So if a later statement depends on rows that a statement reads, the first statement locks these rows: translate turns a comment such as
 // /*+ FOR UPDATE */ into a part of the statement. If a transaction inserts a row that another process has just inserted, the transaction is repeated.
+// A statement whose result is not needed at once takes no round trip of its own to a server (see conn).
 // The package has more than 4,000 lines because a package for each database would have the statements twice.
 //
 // Nothing here opens the file of SQLite except through SQLite: closing any other descriptor of it would drop the locks that
