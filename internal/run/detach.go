@@ -33,6 +33,7 @@ const (
 	maxKept       = 64 << 10               // maximum bytes of arguments of the calls in flight of a run without a runner
 	keptCall      = 256                    // bytes that are counted for each call in addition to its arguments
 	runnerRetried = time.Second            // pause after a failed request for a runner
+	runnerFailing = time.Minute            // how long requests may fail before the run fails, which has had a runner before
 )
 
 // attachment says whether a run has a runner, gives it up, or waits for one.
@@ -50,7 +51,7 @@ var attachments = map[attachment][]attachment{
 	attached:    {detaching},
 	detaching:   {detached},
 	detached:    {reattaching},
-	reattaching: {attached},
+	reattaching: {attached, detached},
 }
 
 // detachment is the part of the loop's state that concerns giving up the runner.
@@ -176,7 +177,8 @@ func (l *loop) detachedNow() bool {
 	return true
 }
 
-// reattach waits for a runner in the background if the run is detached. For a run that is still detaching, detachedNow calls it later.
+// reattach waits for a runner in the background if the run is detached. For a run that is still detaching, detachedNow calls it later. If no runner can
+// start, a run that has never had one fails at once, as it does at its beginning, and another one after runnerFailing.
 func (l *loop) reattach() {
 	if l.detachment.state != detached || l.phase != running {
 		return
@@ -185,14 +187,22 @@ func (l *loop) reattach() {
 	var ctx context.Context
 	ctx, l.detachment.cancel = context.WithCancel(context.Background())
 	runners, owner, back := l.spec.Runners, l.spec.Owner, l.detachment.back
+	var patience time.Duration
+	if l.again {
+		patience = runnerFailing
+	}
 	go func() {
+		var failed time.Time // time of the first failure
 		for {
 			runner, err := runners.Reacquire(ctx, owner)
-			if err == nil || ctx.Err() != nil || errors.Is(err, sandbox.ErrPoolClosed) {
+			if err != nil && failed.IsZero() {
+				failed = time.Now()
+			}
+			if err == nil || ctx.Err() != nil || errors.Is(err, sandbox.ErrPoolClosed) || time.Since(failed) >= patience {
 				back <- returned{runner, err}
 				return
 			}
-			select { // the run's limits end the wait
+			select {
 			case <-time.After(runnerRetried):
 			case <-ctx.Done():
 			}
@@ -204,7 +214,8 @@ func (l *loop) reattach() {
 func (l *loop) reattached(ctx context.Context, r returned) {
 	l.detachment.cancel()
 	if r.err != nil {
-		l.fail(fmt.Errorf("get a runner again: %w", r.err))
+		l.to(detached) // nobody sends to back any more
+		l.fail(fmt.Errorf("get a runner: %w", r.err))
 		return
 	}
 	records, err := l.recall(ctx)

@@ -488,3 +488,50 @@ func TestDetachWithoutRunners(t *testing.T) {
 		}
 	})
 }
+
+// A run whose program no runner can take again fails with the reason, after a minute; a run that has never had a runner fails at once.
+func TestDetachNoRunnerStarts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		from  time.Duration // when runners no longer start
+		only  *run.Only
+		least time.Duration // how long the run takes at least
+	}{
+		"had one":       {time.Second, nil, 65 * time.Second},
+		"never had one": {0, &run.Only{Name: "slow", Args: []byte(`{"ms":5000}`)}, 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			program := func(g *guest) *frame.Frame {
+				g.takeOf(g.call(frame.Tool, "slow", `{"ms":5000}`))
+				return value(`1`)
+			}
+			refused := func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
+				_, _ = slow(ctx, c, call)
+				return nil, &frame.Error{Kind: frame.KindTool, Name: "ToolError", Message: "no"}
+			}
+			g := new(gate).on("slow", slow)
+			if c.only != nil {
+				g = new(gate).on("slow", refused)
+			}
+			bubble(t, g, func(t *testing.T, w *world) {
+				writer, err := w.store.Create(t.Context(), "run_x")
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				pool := sandbox.NewPool(flaky{program, began.Add(c.from - 1), began.Add(time.Hour)}, sandbox.PoolOptions{Size: 1, MaxRuns: 1})
+				defer pool.Close()
+				spec := w.spec()
+				spec.Journal, spec.Detach, spec.Runners, spec.Only = writer, w.detaching(time.Second, 100), pool, c.only
+				out, err := run.Execute(t.Context(), &spec)
+				if err == nil || !strings.Contains(err.Error(), "get a runner: ") || !strings.Contains(err.Error(), "no memory for a runner") {
+					t.Errorf("%+v, %v", out, err)
+				}
+				if took := time.Since(began); took < c.least || took > c.least+5*time.Second {
+					t.Errorf("it took %s", took)
+				}
+			})
+		})
+	}
+}
