@@ -9,11 +9,10 @@ package childprogram
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -61,14 +60,16 @@ func New(dir string, own process.Self) process.Self {
 	}
 }
 
-// unpack returns the path of a program in dir that was compressed with gzip. It writes the file if it does not exist.
+// unpack returns the path of a program in dir that was compressed with gzip. It writes the file if it does not exist, or is not the one that unpack
+// wrote: a part of it, or one that others can change.
 func unpack(dir string, packed []byte) (path string, err error) {
 	if err := disk.Private(dir); err != nil {
 		return "", err
 	}
 	// The trailer of a gzip file is the checksum and the length of the content.
 	path = filepath.Join(dir, prefix+hex.EncodeToString(packed[len(packed)-gzipTrailer:])+".exe") // Windows executes files by their extension
-	if _, err := os.Stat(path); err == nil {
+	length := int64(binary.LittleEndian.Uint32(packed[len(packed)-4:]))
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == length && disk.Shared(info) == "" {
 		disk.Use(path)
 		return path, nil
 	}
@@ -80,7 +81,7 @@ func unpack(dir string, packed []byte) (path string, err error) {
 	// A process that is forked now would have the file open for writing, and the system refuses to execute such a file.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := disk.CreateFrom(path, content, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := disk.ReplaceFrom(path, content, 0o700); err != nil {
 		return "", fmt.Errorf("unpack the program of child processes: %w", err)
 	}
 	return path, nil

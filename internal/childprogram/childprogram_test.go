@@ -76,6 +76,40 @@ func TestUnpacked(t *testing.T) {
 	}
 }
 
+// TestReplaced: a file that is not the one that was unpacked is not executed.
+func TestReplaced(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows has no modes of files")
+	}
+	self := embed(t)
+	dir := t.TempDir()
+	path, _ := New(dir, process.SelfAt(self))()
+	whole, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spoil := range map[string]func() error{
+		"a part":           func() error { return os.Truncate(path, 1000) },
+		"others may write": func() error { return os.Chmod(path, 0o777) }, //nolint:gosec // the fault that is tested
+		"a link": func() error {
+			if err := os.Rename(path, path+".moved"); err != nil {
+				return err
+			}
+			return os.Symlink(path+".moved", path)
+		},
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if again, args := New(dir, process.SelfAt(self))(); again != path || len(args) != 0 {
+			t.Errorf("%s: the program is %s %q", name, again, args)
+		}
+		if info, err := os.Lstat(path); err != nil || info.Mode() != 0o700 || info.Size() != whole.Size() {
+			t.Errorf("%s: the file is %v, %v", name, info, err)
+		}
+	}
+}
+
 // TestOwn: where the program cannot be executed, the harness's binary takes its place.
 func TestOwn(t *testing.T) {
 	if runtime.GOOS == "windows" {

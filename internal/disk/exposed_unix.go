@@ -101,7 +101,6 @@ func private(uid, gid int) bool {
 	return true
 }
 
-// shared returns the reason why other users can write to a directory, "" if they cannot.
 func shared(info fs.FileInfo) string {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
 		return "belongs to another user"

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 )
 
@@ -18,9 +19,12 @@ func Private(dir string) error {
 	if err != nil {
 		return err
 	}
-	if problem := shared(info); problem != "" {
+	if problem := Shared(info); problem != "" {
 		return fmt.Errorf("the cache directory %s %s: it holds code that workers execute; give it to this user alone "+
 			"(chmod 700) or set HARNESS_CACHE_DIR to another", dir, problem)
 	}
 	return nil
 }
+
+// Shared returns the reason why other users can write to a file or directory, "" if they cannot. It does not look at the directories above it.
+func Shared(info fs.FileInfo) string { return shared(info) }

@@ -221,6 +221,7 @@ func (l *loop) reattached(ctx context.Context, r returned) {
 	records, err := l.recall(ctx)
 	if err != nil {
 		r.runner.Release(false)
+		l.to(detached)
 		l.fail(err)
 		return
 	}

@@ -535,3 +535,21 @@ func TestDetachNoRunnerStarts(t *testing.T) {
 		})
 	}
 }
+
+// A run that has a runner again, and whose journal cannot be read, fails with the reason.
+func TestDetachJournalAway(t *testing.T) {
+	t.Parallel()
+	program := func(g *guest) *frame.Frame {
+		g.takeOf(g.call(frame.Tool, "slow", `{"ms":5000}`))
+		return value(`1`)
+	}
+	bubble(t, new(gate).on("slow", slow), func(t *testing.T, w *world) {
+		away := errors.New("the database restarts")
+		out, _, err := w.detached(t.Context(), program, func(s *run.Spec) {
+			s.Detach.Recall = func(context.Context) ([]journal.Record, error) { return nil, away }
+		})
+		if !errors.Is(err, away) {
+			t.Errorf("%+v, %v", out, err)
+		}
+	})
+}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/input"
@@ -113,6 +114,29 @@ func drops(selector string, files ...string) chromedp.Action {
 	})
 }
 
+// dropsInto drops files on an element that takes them. What stands above the element may change its height meanwhile, so that the drop misses it;
+// then dropsInto drops them again.
+func dropsInto(selector string, files ...string) chromedp.Action {
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		listen := "window.dropped = false; document.addEventListener('drop', (e) => { window.dropped ||= " + element(selector) + ".contains(e.target) }, { capture: true })"
+		if err := chromedp.Evaluate(listen, nil).Do(ctx); err != nil {
+			return err
+		}
+		for {
+			if err := drops(selector, files...).Do(ctx); err != nil {
+				return err
+			}
+			short, cancel := context.WithTimeout(ctx, 2*time.Second)
+			var dropped bool
+			err := until("window.dropped || null", &dropped).Do(short)
+			cancel()
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+		}
+	})
+}
+
 // chooses chooses files in the dialog of a field.
 func chooses(selector string, files ...string) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
@@ -157,7 +181,7 @@ func TestBrowserInputs(t *testing.T) {
 	var sent bool
 	does(t, ctx, chromedp.Navigate(w.url+"/runs"), there("[data-ready]"), chromedp.Evaluate("document.querySelector('details').open = true", nil), visible(".cm-content"),
 		focusOn(".cm-content"), typed("let n = 0; for await (const row of input) n += Number(row.n); return n"),
-		drops(".inputs", one, two), chosen("one.csv, 4 B", "two & b.txt, 6 B"), textOf("[data-sum]", &text),
+		dropsInto(".inputs", one, two), chosen("one.csv, 4 B", "two & b.txt, 6 B"), textOf("[data-sum]", &text),
 		drops("h1", large), // beside the field: nothing, and the page stays
 		chooses("input[type=file]", again), chosen("two & b.txt, 6 B", "one.csv, 6 B"),
 		chooses("input[type=file]", large), visible("[data-wrong]"), chosen("two & b.txt, 6 B", "one.csv, 6 B", "large.bin, 4.9 KiB"),
@@ -174,7 +198,7 @@ func TestBrowserInputs(t *testing.T) {
 		t.Errorf("behind the removal the focus is on %q; the program returned %q", focused, text)
 	}
 	does(t, ctx, chromedp.Navigate(w.url+"/tasks"), there("[data-ready]"), chromedp.Evaluate("document.querySelector('details').open = true", nil), focusOn("textarea"), chromedp.KeyEvent("Count"),
-		drops(".inputs", one, two), chosen("one.csv, 4 B", "two & b.txt, 6 B"), chromedp.Evaluate("document.querySelector('#asking .primary').click()", nil), visible(".asked"), textOf(".asked", &text))
+		dropsInto(".inputs", one, two), chosen("one.csv, 4 B", "two & b.txt, 6 B"), chromedp.Evaluate("document.querySelector('#asking .primary').click()", nil), visible(".asked"), textOf(".asked", &text))
 	if !strings.Contains(text, "/workspace/one.csv, /workspace/two & b.txt.") {
 		t.Errorf("the task is %q", text)
 	}

@@ -261,12 +261,17 @@ func (s *Store) Wait(ctx context.Context, id string, fence int64, request string
 		if c.err != nil {
 			return
 		}
+		at := due // the transaction may be repeated
 		var status string
 		var decided time.Time
-		if c.row("SELECT status, decided FROM approvals WHERE id = ? /*+ FOR SHARE */", []any{request}, &status, instant{&decided}); status != string(approval.Waiting) {
-			due = cmp.Or(decided, s.now())
+		if c.row("SELECT status, decided FROM approvals WHERE id = ? /*+ FOR SHARE */", []any{request}, &status, instant{&decided}); c.err != nil {
+			return
+		}
+		if status != string(approval.Waiting) {
+			at = cmp.Or(decided, s.now())
 		}
 		c.exec("UPDATE tasks SET status = ? WHERE num = ?", statusWaiting, h.num)
-		free(c, h.num, h.session, due)
+		free(c, h.num, h.session, at)
+		delete(c.claims, id)
 	})
 }

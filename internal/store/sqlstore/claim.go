@@ -167,8 +167,13 @@ func (s *Store) claimNext(c *conn, after string, except []string, now time.Time)
 
 // take makes this process the owner of a task, and records the task as the one that is in work in its session.
 func (s *Store) take(c *conn, id string, num, session int64, now time.Time) {
-	c.claims[id] = taskHead{num: num, session: session}
-	c.undo = append(c.undo, func() { delete(c.claims, id) })
+	if c.err != nil {
+		return
+	}
+	if c.dialect.send != nil {
+		c.claims[id] = taskHead{num: num, session: session}
+		c.undo = append(c.undo, func() { delete(c.claims, id) })
+	}
 	c.exec("UPDATE tasks SET status = 'running', owner = ?, fence = fence + 1 WHERE num = ?", s.lease.ID(), num)
 	c.exec("UPDATE sessions SET working = ?3, due = NULL, ready = 0, "+useColumns+" WHERE num = ?1", session, now, num)
 	delete(c.uncounted, num) // bytes left from an earlier claim by this process; another process has owned the task since

@@ -212,9 +212,14 @@ func (c *conn) insert(query string, args ...any) (num int64) {
 	return num
 }
 
-// script executes statements that are not worth preparing.
+// script executes statements that are not worth preparing; in Postgres only one.
 func (c *conn) script(text string) {
-	if c.flush(); c.err == nil {
+	switch {
+	case c.err != nil:
+	case c.dialect.send != nil: // in the transaction, and before the next statement is prepared
+		c.exec(text)
+		c.flush()
+	default:
 		_, c.err = c.only.ExecContext(context.Background(), text)
 	}
 }
@@ -274,10 +279,12 @@ const maxRepeats = 10
 
 // transaction calls f in a transaction, and rolls back after an error. It calls f again if the database wants the transaction to be repeated.
 func (c *conn) transaction(f func()) (err error) {
-	for n := range maxRepeats {
-		if err = c.once(f); err == nil || isWait(err) || !c.dialect.again(err) || n > 0 && isUnique(err) {
+	taken := false // reports that a key was taken
+	for range maxRepeats {
+		if err = c.once(f); err == nil || isWait(err) || !c.dialect.again(err) || taken && isUnique(err) {
 			return err
 		}
+		taken = taken || isUnique(err)
 	}
 	return err
 }

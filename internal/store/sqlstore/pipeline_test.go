@@ -185,6 +185,23 @@ func TestPipeline(t *testing.T) {
 	})
 
 	// More statements than the queue holds, and statements that functions of statements queue.
+	t.Run("script", func(t *testing.T) {
+		s := open(t)
+		failure := errors.New("the change fails")
+		err := s.write(t.Context(), 0, func(c *conn) {
+			c.script("CREATE TABLE made (x TEXT)")
+			c.exec("INSERT INTO made VALUES (?)", "x")
+			c.flush()
+			c.fail(failure)
+		})
+		if !errors.Is(err, failure) {
+			t.Errorf("got %v", err)
+		}
+		if n := count(t, s, "SELECT count(*) FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'made'"); n != 0 {
+			t.Error("the table of a transaction that was rolled back exists")
+		}
+	})
+
 	t.Run("long queue", func(t *testing.T) {
 		s := open(t)
 		const n = 2*maxQueue + 1

@@ -76,7 +76,7 @@ func (s *Store) openPostgres(ctx context.Context, url string, _ Options) (*conn,
 		// analyzes the tables that have grown. The few statements that do read whole tables then have a high cost, for which jit would compile them.
 		"enable_seqscan": "off", "jit": "off",
 	} {
-		if cfg.RuntimeParams[name] == "" {
+		if cfg.RuntimeParams[name] == "" && !strings.Contains(cfg.RuntimeParams["options"], name) {
 			cfg.RuntimeParams[name] = value
 		}
 	}
