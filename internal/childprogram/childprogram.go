@@ -88,6 +88,6 @@ func unpack(dir string, packed []byte) (path string, err error) {
 }
 
 const (
-	prefix      = "child-" // of the names of unpacked programs
-	gzipTrailer = 8        // bytes
+	prefix      = "child-" // prefix of the names of unpacked programs
+	gzipTrailer = 8        // length of the trailer in bytes
 )

@@ -214,7 +214,7 @@ func (l *loop) reattach() {
 func (l *loop) reattached(ctx context.Context, r returned) {
 	l.detachment.cancel()
 	if r.err != nil {
-		l.to(detached) // nobody sends to back any more
+		l.to(detached) // release must not wait for another value of back
 		l.fail(fmt.Errorf("get a runner: %w", r.err))
 		return
 	}

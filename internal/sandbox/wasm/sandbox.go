@@ -111,8 +111,9 @@ func (s *Sandbox) key() string {
 	sum := sha256.New()
 	fmt.Fprintln(sum, worker.Version, s.info.Engine, s.info.Prelude, moduleVersion("github.com/tetratelabs/wazero"),
 		runtime.Version(), runtime.GOARCH, cpu.X86, cpu.ARM64)
+	// Each version of the embedded program has its own name. A program does not find the machine code that another one has compiled.
 	program, _ := s.opt.Program()
-	fmt.Fprintln(sum, filepath.Base(program)) // other versions of the embedded program have other names; the machine code of one is not found by another
+	fmt.Fprintln(sum, filepath.Base(program))
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 

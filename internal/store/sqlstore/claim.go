@@ -63,7 +63,7 @@ func (s *Store) owned(c *conn, id string, fence int64) taskHead {
 	if claimed && c.dialect.send != nil {
 		queueHead(c, id, func(now taskHead, err error) {
 			if err != nil || now.owner != s.lease.ID() || now.fence != fence {
-				delete(c.claims, id) // so that the repeated transaction reads the head first
+				delete(c.claims, id) // The repeated transaction then reads the head first.
 				c.fail(errStale)
 			}
 		})

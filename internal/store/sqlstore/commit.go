@@ -109,7 +109,7 @@ func insertEvents(c *conn, num int64, events []task.Event, added func(task.Event
 	}
 	const insert = "INSERT INTO events (task, id, type, time, key, data) VALUES (?, "
 	const unlessStored = ", ?, ?, ?, ?) ON CONFLICT (task, key) WHERE key <> '' DO NOTHING"
-	if c.dialect.send == nil { // in SQLite, reading the last number once takes less time than the statement below
+	if c.dialect.send == nil { // SQLite reads the last number once, which takes less time than the statement below.
 		var last int64
 		c.row("SELECT coalesce(max(id), 0) FROM events WHERE task = ?", []any{num}, &last)
 		for _, e := range events {

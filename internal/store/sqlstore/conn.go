@@ -216,7 +216,7 @@ func (c *conn) insert(query string, args ...any) (num int64) {
 func (c *conn) script(text string) {
 	switch {
 	case c.err != nil:
-	case c.dialect.send != nil: // in the transaction, and before the next statement is prepared
+	case c.dialect.send != nil: // The text belongs to the transaction, and may create what the next statement needs to be prepared.
 		c.exec(text)
 		c.flush()
 	default:
