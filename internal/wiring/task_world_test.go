@@ -105,7 +105,14 @@ func (w *world) strike(point string) bool {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), holding: make(chan struct{})}
+	dir := t.TempDir()
+	return newWorldOf(t, dir, storeURL(t, dir))
+}
+
+// newWorldOf is newWorld with a directory and a store.
+func newWorldOf(t *testing.T, dir, store string) *world {
+	t.Helper()
+	w := &world{t: t, dir: dir, holding: make(chan struct{})}
 	w.model = fake.Serve(w.turn)
 	t.Cleanup(w.model.Close)
 	front := httptest.NewUnstartedServer(http.HandlerFunc(w.relay))
@@ -137,7 +144,7 @@ sandbox: {callTimeout: 10m}
 mcpServers:
   up: {url: %q}
   mailer: {command: %q, args: [__demo-server, mailer, %q]}
-`, front.URL, storeURL(t, w.dir), w.up.entry.URL, self(t), w.dir))
+`, front.URL, store, w.up.entry.URL, self(t), w.dir))
 	w.callback = hooks.URL
 	return w
 }

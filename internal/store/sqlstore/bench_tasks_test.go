@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"mcp-code-exec-harness/internal/task"
+	"mcp-code-exec-harness/internal/testing/postgrestest"
 	"mcp-code-exec-harness/internal/testing/storetest"
 )
 
@@ -107,18 +108,39 @@ func BenchmarkTaskCommit(b *testing.B) {
 }
 
 // BenchmarkTask: a whole task of two turns and ten calls, 16 at the same time: 17 commits, and what is read for it.
-func BenchmarkTask(b *testing.B) { benchStores(b, benchTasks) }
+func BenchmarkTask(b *testing.B) {
+	benchStores(b, func(b *testing.B, s *Store) {
+		count := countSent(b, s)
+		benchTasks(b, s)
+		count("task")
+	})
+}
 
-func benchTasks(b *testing.B, s *Store) {
+// BenchmarkTaskReplicas: as BenchmarkTask, with 1, 2 and 4 stores on one server.
+func BenchmarkTaskReplicas(b *testing.B) {
+	for _, replicas := range []int{1, 2, 4} {
+		b.Run(fmt.Sprint(replicas), func(b *testing.B) {
+			url := postgrestest.Start(b, "-c", "synchronous_commit=off").Schema(b)
+			var stores []*Store
+			for range replicas {
+				stores = append(stores, openServer(b, url, Options{}))
+			}
+			benchTasks(b, stores...)
+		})
+	}
+}
+
+// benchTasks has 16 workers execute tasks, each in one of the stores.
+func benchTasks(b *testing.B, stores ...*Store) {
+	b.Helper()
 	ctx := context.Background()
 	var next atomic.Int64
 	var all sync.WaitGroup
 	note := []task.Step{{Time: time.Now(), Note: &task.Note{Text: string(make([]byte, 2000))}}}
-	count := countSent(b, s)
 	b.ResetTimer()
-	for range 16 {
+	for i := range 16 {
 		all.Go(func() {
-			for {
+			for s := stores[i%len(stores)]; ; {
 				n := next.Add(1)
 				if n > int64(b.N) {
 					return
@@ -145,7 +167,6 @@ func benchTasks(b *testing.B, s *Store) {
 	all.Wait()
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "tasks/s")
-	count("task")
 }
 
 // BenchmarkTaskRead: what a watcher asks the store.

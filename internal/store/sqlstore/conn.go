@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -242,7 +243,7 @@ func (c *conn) row(query string, args []any, dest ...any) (found bool) {
 	return found && c.err == nil
 }
 
-// retryBusy repeats f while another process has the lock that f needs, for busyTimeout at most. SQLite's own waiting backs off to 100 ms, far
+// retryBusy repeats f while another process has the lock that f needs, or the connection to the server is lost, for busyTimeout at most. SQLite's own waiting backs off to 100 ms, far
 // too long for transactions of 0.1 ms, so it is limited to writeWait. For some locks, such as the one for changing the journal mode, SQLite does
 // not wait at all.
 func retryBusy(ctx context.Context, f func() error) error {
@@ -257,7 +258,7 @@ func retryBusy(ctx context.Context, f func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		case <-time.After(wait):
 		}
 	}

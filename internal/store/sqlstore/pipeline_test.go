@@ -253,6 +253,62 @@ func TestPostgresAway(t *testing.T) {
 	wantNotes(t, s, 3)
 }
 
+// TestPostgresRestarted: reads and the lease survive a restart of the server, which breaks each connection of their pools.
+func TestPostgresRestarted(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t, "-c", "fsync=off")
+	s, err := Open(t.Context(), server.Schema(t), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	release, err := s.LockQueue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads := func(when string) {
+		var all sync.WaitGroup
+		for range 3 * postgresReaders {
+			all.Go(func() {
+				if _, _, err := s.Tasks(t.Context(), task.Filter{}); err != nil {
+					t.Errorf("%s: %v", when, err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	reads("before")
+	server.Kill()
+	var away sync.WaitGroup
+	away.Go(func() {
+		if _, err := s.Keys(t.Context()); err != nil {
+			t.Errorf("a read while the server is away: %v", err)
+		}
+	})
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	away.Wait()
+	reads("after")
+	server.Kill()
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.QueueWorker(t.Context()); err != nil {
+		t.Error(err)
+	}
+	server.Kill()
+	if err := server.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	if err := release(); err != nil {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func execute(t *testing.T, s *Store, statement string) {
 	t.Helper()
 	if _, err := s.read.ExecContext(t.Context(), statement); err != nil {

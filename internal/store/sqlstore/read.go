@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -85,9 +86,28 @@ func (p *prepared) stored(args []any) []any {
 	return args
 }
 
-// each calls f with every row of a query until f returns an error.
+// each calls f with every row of a query until f returns an error. A query whose connection breaks before its first row is repeated, for
+// busyTimeout at most: after a restart of the server, each connection of the pool is broken.
 func (s *Store) each(ctx context.Context, query string, args []any, f func(scanner) error) error {
-	err := s.statements.each(ctx, query, args, f)
+	return s.eachAgain(ctx, query, args, func() bool { return false }, f)
+}
+
+// eachAgain is like each, but also repeats a query whose connection breaks after some rows if forget has made f forget these rows.
+func (s *Store) eachAgain(ctx context.Context, query string, args []any, forget func() bool, f func(scanner) error) error {
+	var broken error // after rows that f does not forget
+	err := retryBusy(ctx, func() error {
+		rows := 0
+		err := s.statements.each(ctx, query, args, func(row scanner) error {
+			rows++
+			return f(row)
+		})
+		if err != nil && rows > 0 && !forget() {
+			broken = err
+			return nil
+		}
+		return err
+	})
+	err = cmp.Or(err, broken)
 	switch {
 	case errors.Is(err, errStop):
 		return nil
@@ -99,7 +119,11 @@ func (s *Store) each(ctx context.Context, query string, args []any, f func(scann
 
 // list returns the results of scan for all rows.
 func list[T any](ctx context.Context, s *Store, scan func(scanner) (T, error), query string, args ...any) (all []T, err error) {
-	err = s.each(ctx, query, args, func(row scanner) error {
+	forget := func() bool {
+		all = nil
+		return true
+	}
+	err = s.eachAgain(ctx, query, args, forget, func(row scanner) error {
 		v, err := scan(row)
 		if err == nil {
 			all = append(all, v)

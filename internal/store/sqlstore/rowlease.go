@@ -105,17 +105,19 @@ func (l *rowLease) beat(ctx context.Context) error {
 		working = 1
 	}
 	l.mu.Unlock()
-	var part int64
-	err := l.db.QueryRowContext(ctx, `INSERT INTO processes (id, name, place, process, expires, working, part) VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6,
-			(SELECT p FROM generate_series(0, $7 - 1) p LEFT JOIN processes o ON o.part = p AND o.expires > now() GROUP BY p ORDER BY count(o.id), p LIMIT 1))
-		ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, working = excluded.working RETURNING part`,
-		l.id, l.name, l.place, l.process, leaseTime.Seconds(), working, parts).Scan(&part)
-	if err == nil {
-		l.part.Store(part)
-		_, err = l.db.ExecContext(ctx, `WITH gone AS (DELETE FROM processes WHERE expires < now() - make_interval(secs => $1) RETURNING id)
-			DELETE FROM commits WHERE process IN (SELECT id FROM gone)`, leaseSweep.Seconds())
-	}
-	return err
+	return retryBusy(ctx, func() error {
+		var part int64
+		err := l.db.QueryRowContext(ctx, `INSERT INTO processes (id, name, place, process, expires, working, part) VALUES ($1, $2, $3, $4, now() + make_interval(secs => $5), $6,
+				(SELECT p FROM generate_series(0, $7 - 1) p LEFT JOIN processes o ON o.part = p AND o.expires > now() GROUP BY p ORDER BY count(o.id), p LIMIT 1))
+			ON CONFLICT (id) DO UPDATE SET expires = excluded.expires, working = excluded.working RETURNING part`,
+			l.id, l.name, l.place, l.process, leaseTime.Seconds(), working, parts).Scan(&part)
+		if err == nil {
+			l.part.Store(part)
+			_, err = l.db.ExecContext(ctx, `WITH gone AS (DELETE FROM processes WHERE expires < now() - make_interval(secs => $1) RETURNING id)
+				DELETE FROM commits WHERE process IN (SELECT id FROM gone)`, leaseSweep.Seconds())
+		}
+		return err
+	})
 }
 
 // work notes whether this process works the queue.
@@ -138,22 +140,26 @@ func (l *rowLease) work(ctx context.Context, working bool) error {
 }
 
 // other names a live process that meets a condition in SQL, "" if there is none. It may be this process, unless the condition excludes it.
-func (l *rowLease) other(ctx context.Context, and string) (name string, err error) {
-	rows, err := l.db.QueryContext(ctx, "SELECT id, name FROM processes WHERE expires > now()"+and+" ORDER BY id")
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id, &name); err != nil {
-			return "", err
+func (l *rowLease) other(ctx context.Context, and string) (found string, err error) {
+	err = retryBusy(ctx, func() error {
+		rows, err := l.db.QueryContext(ctx, "SELECT id, name FROM processes WHERE expires > now()"+and+" ORDER BY id")
+		if err != nil {
+			return err
 		}
-		if alive, err := l.Alive(id); alive || err != nil {
-			return "process " + name, err
+		defer rows.Close()
+		for rows.Next() {
+			var id, name string
+			if err := rows.Scan(&id, &name); err != nil {
+				return err
+			}
+			if alive, err := l.Alive(id); alive || err != nil {
+				found = "process " + name
+				return err
+			}
 		}
-	}
-	return "", rows.Err()
+		return rows.Err()
+	})
+	return found, err
 }
 
 // Alive implements lease.
@@ -164,7 +170,9 @@ func (l *rowLease) Alive(id string) (alive bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), postgresConnect)
 	defer cancel()
 	var place, process string
-	err = l.db.QueryRowContext(ctx, "SELECT place, process, expires > now() FROM processes WHERE id = $1", id).Scan(&place, &process, &alive)
+	err = retryBusy(ctx, func() error {
+		return l.db.QueryRowContext(ctx, "SELECT place, process, expires > now() FROM processes WHERE id = $1", id).Scan(&place, &process, &alive)
+	})
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return false, nil
@@ -182,7 +190,9 @@ func (l *rowLease) Describe(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), postgresConnect)
 	defer cancel()
 	var name string
-	if err := l.db.QueryRowContext(ctx, "SELECT name FROM processes WHERE id = $1", id).Scan(&name); err != nil {
+	if err := retryBusy(ctx, func() error {
+		return l.db.QueryRowContext(ctx, "SELECT name FROM processes WHERE id = $1", id).Scan(&name)
+	}); err != nil {
 		return "of owner " + id
 	}
 	return name
@@ -199,7 +209,10 @@ func (l *rowLease) Release() error {
 	l.beating.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), leaseBeat)
 	defer cancel()
-	_, err := l.db.ExecContext(ctx, "WITH gone AS (DELETE FROM processes WHERE id = $1) DELETE FROM commits WHERE process = $1", l.id)
+	err := retryBusy(ctx, func() error {
+		_, err := l.db.ExecContext(ctx, "WITH gone AS (DELETE FROM processes WHERE id = $1) DELETE FROM commits WHERE process = $1", l.id)
+		return err
+	})
 	if err = errors.Join(err, l.db.Close()); err != nil {
 		return fmt.Errorf("give up the lease: %w", err)
 	}
