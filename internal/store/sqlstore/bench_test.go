@@ -31,29 +31,20 @@ func benchStores(b *testing.B, f func(b *testing.B, s *Store)) {
 			if sync == SyncNormal {
 				settings = []string{"-c", "synchronous_commit=off"}
 			}
-			s := openServer(b, postgrestest.Start(b, settings...).Schema(b), Options{})
-			written := countWritten(b, s)
+			server := postgrestest.Start(b, settings...)
+			s := openServer(b, server.Schema(b), Options{})
+			before, err := server.Written()
+			if err != nil {
+				b.Fatal(err)
+			}
 			f(b, s)
-			written()
+			after, err := server.Written()
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(after.Log-before.Log)/float64(b.N), "WAL-B/op")
+			b.ReportMetric(float64(after.Tables-before.Tables)/float64(b.N), "tables-B/op")
 		})
-	}
-}
-
-// countWritten counts what a server writes from now on. report divides it by b.N.
-func countWritten(b *testing.B, s *Store) (report func()) {
-	b.Helper()
-	sizes := func() (log, tables float64) {
-		if err := s.read.QueryRow(`SELECT pg_current_wal_insert_lsn() - '0/0', (SELECT sum(pg_total_relation_size(oid)) FROM pg_class
-			WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace)`).Scan(&log, &tables); err != nil {
-			b.Fatal(err)
-		}
-		return log, tables
-	}
-	log, tables := sizes()
-	return func() {
-		nowLog, nowTables := sizes()
-		b.ReportMetric((nowLog-log)/float64(b.N), "WAL-B/op")
-		b.ReportMetric((nowTables-tables)/float64(b.N), "tables-B/op")
 	}
 }
 

@@ -4,6 +4,7 @@
 //
 //	go run ./internal/testing/load bin/harness            # make load
 //	go run ./internal/testing/load -n 5 old/harness bin/harness
+//	go run ./internal/testing/load -replicas 3 bin/harness # three processes on a PostgreSQL server that it starts
 //
 // With several binaries it measures them alternately, and prints the medians and their ratio to the first binary's.
 package main
@@ -28,11 +29,11 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"mcp-code-exec-harness/internal/testing/fake"
 	"mcp-code-exec-harness/internal/testing/misbehave"
+	"mcp-code-exec-harness/internal/testing/postgrestest"
 )
 
 // scenario is one measurement of a served harness.
@@ -67,10 +68,11 @@ var scenarios = []scenario{
 func main() {
 	misbehave.Main() // this process may be the MCP server of a harness
 	times := flag.Int("n", 1, "how often each binary is measured")
+	replicas := flag.Int("replicas", 0, "processes on a PostgreSQL server, which get requests in turn; 0: one process on a file")
 	only := flag.String("only", "", "only scenarios whose name contains this; without it, the one that takes a quarter of an hour is left out")
 	flag.Parse()
 	if flag.NArg() == 0 {
-		fmt.Fprintln(os.Stderr, "usage: load [-n TIMES] [-only TEXT] HARNESS...")
+		fmt.Fprintln(os.Stderr, "usage: load [-n TIMES] [-only TEXT] [-replicas N] HARNESS...")
 		os.Exit(2)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
@@ -78,7 +80,7 @@ func main() {
 	failed := false
 	for _, s := range scenarios {
 		if strings.Contains(s.name, *only) && (*only != "" || !strings.Contains(s.name, "window")) {
-			failed = compare(ctx, s, flag.Args(), *times) || failed
+			failed = compare(ctx, s, flag.Args(), *times, *replicas) || failed
 		}
 	}
 	if failed {
@@ -87,11 +89,11 @@ func main() {
 }
 
 // compare measures binaries alternately and prints what it found. It reports whether a measurement failed.
-func compare(ctx context.Context, s scenario, binaries []string, times int) (failed bool) {
+func compare(ctx context.Context, s scenario, binaries []string, times, replicas int) (failed bool) {
 	values := make(map[string][]float64)
 	for range times {
 		for _, binary := range binaries {
-			got, err := measure(ctx, s, binary)
+			got, err := measure(ctx, s, binary, replicas)
 			if err != nil {
 				fmt.Printf("%-50s %s: %v\n", s.name, binary, err)
 				failed = true
@@ -127,8 +129,8 @@ func median(all []float64) float64 {
 	return all[len(all)/2]
 }
 
-func measure(ctx context.Context, s scenario, binary string) (figures, error) {
-	srv, err := start(ctx, binary)
+func measure(ctx context.Context, s scenario, binary string, replicas int) (figures, error) {
+	srv, err := start(ctx, binary, replicas)
 	if err != nil {
 		return figures{}, err
 	}
@@ -136,12 +138,15 @@ func measure(ctx context.Context, s scenario, binary string) (figures, error) {
 	return got, errors.Join(err, srv.stop())
 }
 
-// server is a served harness in a process of its own.
+// server is a served harness: one process, or several replicas on one store.
 type server struct {
-	url   string
+	url   string // of the first replica
 	key   string
 	dir   string
-	cmd   *exec.Cmd
+	cmd   *exec.Cmd // first replica
+	more  []replica // the others
+	next  atomic.Int64
+	store *postgrestest.Server // nil: a file
 	model *fake.Server
 	http  *http.Client
 
@@ -193,7 +198,7 @@ func (s *server) answer(r fake.Request) fake.Reply {
 }
 
 // start starts a served harness in a directory of its own, and waits until it answers.
-func start(ctx context.Context, binary string) (_ *server, err error) {
+func start(ctx context.Context, binary string, replicas int) (_ *server, err error) {
 	binary, err = filepath.Abs(binary)
 	if err != nil {
 		return nil, err
@@ -206,59 +211,30 @@ func start(ctx context.Context, binary string) (_ *server, err error) {
 	s.model = fake.Serve(s.answer)
 	defer func() {
 		if err != nil {
-			s.model.Close()
-			os.RemoveAll(s.dir)
+			err = errors.Join(err, s.stop())
 		}
 	}()
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	address, err := freeAddress()
-	if err != nil {
-		return nil, err
-	}
-	cfg := map[string]any{
-		"server":     map[string]any{"listen": address, "rateLimit": map[string]any{"max": 1_000_000}},
-		"model":      map[string]any{"provider": "anthropic", "name": "claude-load", "apiKey": "none", "baseUrl": s.model.URL},
-		"store":      map[string]any{"url": "sqlite:" + filepath.Join(s.dir, "harness.db")},
-		"skills":     map[string]any{"dir": filepath.Join(s.dir, "skills")},
-		"workspace":  map[string]any{"dir": filepath.Join(s.dir, "workspace")},
-		"log":        map[string]any{"level": "error", "audit": false},
-		"policy":     []any{map[string]any{"tools": "load__echo", "args": map[string]any{"$.zeta": map[string]any{"equals": "ask"}}, "action": "ask"}},
-		"mcpServers": map[string]any{"load": map[string]any{"command": self, "env": misbehave.Env(misbehave.Normal, filepath.Join(s.dir, "pids"))}},
-	}
-	text, err := json.Marshal(cfg) // JSON is valid YAML
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(s.file(), text, 0o600); err != nil {
-		return nil, err
-	}
-	key, err := exec.CommandContext(ctx, binary, "keys", "create", "--config", s.file(), "load").Output()
-	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
-	}
-	s.key, s.url = strings.TrimSpace(string(key)), "http://"+address
-	s.cmd = exec.CommandContext(ctx, binary, "serve", "--config", s.file())
-	s.cmd.Stderr = os.Stderr
-	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		err := s.call(ctx, "/v1/runs", map[string]any{"userId": "warm", "code": "return (await callMCPTool('load__echo', {alpha: 1})).alpha"}, nil)
-		if err == nil {
-			return s, nil
-		}
-		if time.Now().After(deadline) {
-			return nil, errors.Join(err, s.stop())
+	if replicas > 0 {
+		if s.store, err = postgrestest.Run("-c", "synchronous_commit=off"); err != nil {
+			return nil, err
 		}
 	}
+	for n := range max(replicas, 1) {
+		r, err := s.replica(ctx, binary, n)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			s.more = append(s.more, r)
+		} else {
+			s.cmd, s.url = r.cmd, r.url
+		}
+	}
+	return s, nil
 }
 
-// file returns the path of the server's configuration.
-func (s *server) file() string { return filepath.Join(s.dir, "harness.yaml") }
+// file returns the path of the first replica's configuration.
+func (s *server) file() string { return filepath.Join(s.dir, "0", "harness.yaml") }
 
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -269,10 +245,14 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-func (s *server) stop() error {
-	err := s.cmd.Process.Signal(os.Interrupt)
-	if _, werr := s.cmd.Process.Wait(); err == nil {
-		err = werr
+func (s *server) stop() (err error) {
+	for _, r := range s.replicas() {
+		err = errors.Join(err, r.cmd.Process.Signal(os.Interrupt))
+		_, failed := r.cmd.Process.Wait()
+		err = errors.Join(err, failed)
+	}
+	if s.store != nil {
+		s.store.Close()
 	}
 	s.model.Close()
 	s.http.CloseIdleConnections()
@@ -289,7 +269,7 @@ func (s *server) call(ctx context.Context, path string, body, into any) error {
 	if body == nil {
 		method, text = http.MethodGet, nil
 	}
-	req, err := http.NewRequestWithContext(ctx, method, s.url+path, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, method, s.address()+path, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}
@@ -334,6 +314,7 @@ func inTurn(users, runs int) func(context.Context, *server) (figures, error) {
 	return func(ctx context.Context, s *server) (figures, error) {
 		var took []time.Duration
 		var mu sync.Mutex
+		cost := s.cost()
 		began := time.Now()
 		err := together(runs, 20, func(i int) error {
 			asked := time.Now()
@@ -352,7 +333,7 @@ func inTurn(users, runs int) func(context.Context, *server) (figures, error) {
 		})
 		rate := float64(runs) / time.Since(began).Seconds()
 		slices.Sort(took)
-		return figures{rate, fmt.Sprintf("a run p50 %s, p99 %s", at(took, 0.5), at(took, 0.99))}, err
+		return figures{rate, fmt.Sprintf("a run p50 %s, p99 %s; %s", at(took, 0.5), at(took, 0.99), cost(runs))}, err
 	}
 }
 
@@ -378,9 +359,10 @@ func tasksAtOnce(tasks, runs, calls int, latency time.Duration, rate bool) func(
 		if err := work(1_000_000, 0); err != nil { // the first task starts what is started only once
 			return figures{}, err
 		}
+		cost := s.cost()
 		began := time.Now()
 		err := together(tasks, tasks, func(i int) error { return work(i, i%20) })
-		all := time.Since(began).Seconds()
+		all, costs := time.Since(began).Seconds(), cost(tasks)
 		f := figures{value: all}
 		if rate {
 			f.value = float64(tasks) / all
@@ -393,8 +375,8 @@ func tasksAtOnce(tasks, runs, calls int, latency time.Duration, rate bool) func(
 		}
 		slices.Sort(between)
 		took, listed := s.runs(ctx, tasks*runs)
-		f.note = fmt.Sprintf("tools included, a run p50 %s, p99 %s, between turns p50 %s, p99 %s; memory of the server without its children at most %d MiB",
-			at(took, 0.5), at(took, 0.99), at(between, 0.5), at(between, 0.99), peak(s.cmd.Process.Pid)>>20)
+		f.note = fmt.Sprintf("tools included, a run p50 %s, p99 %s, between turns p50 %s, p99 %s; memory of the server without its children at most %d MiB; %s",
+			at(took, 0.5), at(took, 0.99), at(between, 0.5), at(between, 0.99), peak(s.cmd.Process.Pid)>>20, costs)
 		return f, errors.Join(err, listed)
 	}
 }

@@ -156,7 +156,7 @@ func (s *server) resident() (int64, error) {
 
 // auditSize returns the size of all files of the server's audit log.
 func (s *server) auditSize() (size int64) {
-	files, _ := filepath.Glob(filepath.Join(s.dir, "data", "audit.jsonl*"))
+	files, _ := filepath.Glob(filepath.Join(s.dir, "0", "data", "audit.jsonl*"))
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil {
 			size += info.Size()

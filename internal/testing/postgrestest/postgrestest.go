@@ -161,7 +161,29 @@ func (s *Server) Kill() {
 	<-s.done
 }
 
-// Schema creates an empty schema, and returns the URL by which its tables are found. It is dropped with the test.
+// PID returns the id of the server's first process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Written is what a server has written so far.
+type Written struct {
+	Log          int64 // bytes of the write-ahead log
+	Tables       int64 // bytes of all tables, with their indexes
+	Transactions int64
+}
+
+// Written returns what the server has written so far.
+func (s *Server) Written() (w Written, err error) {
+	c, err := pgx.Connect(context.Background(), s.URL(nil))
+	if err != nil {
+		return w, err
+	}
+	defer c.Close(context.Background()) //nolint:errcheck // it has only read
+	err = c.QueryRow(context.Background(), `SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, (SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r')::bigint,
+		(SELECT xact_commit FROM pg_stat_database WHERE datname = current_database())`).Scan(&w.Log, &w.Tables, &w.Transactions)
+	return w, err
+}
+
+// Schema creates an empty schema, and returns the URL by which its tables are found. It is removed with the server.
 func (s *Server) Schema(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test%d", s.schemas.Add(1))
