@@ -57,6 +57,28 @@ func mustCreate(b *testing.B, s *Store, run string) journal.Writer {
 	return w
 }
 
+// BenchmarkPurge: runs of ten calls each are deleted.
+func BenchmarkPurge(b *testing.B) {
+	benchStores(b, func(b *testing.B, s *Store) {
+		for i := range b.N {
+			w := mustCreate(b, s, fmt.Sprint("run_", i))
+			w.Append(startAt(fmt.Sprint("run_", i), 10))
+			for n := 1; n <= 20; n += 2 {
+				w.Append(journaltest.Call(n))
+				w.Append(journaltest.Answer(n))
+			}
+			w.Append(endAt(100))
+			if err := w.Commit(context.Background()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ResetTimer()
+		if n, err := s.Purge(context.Background(), time.UnixMicro(1000)); err != nil || n != b.N {
+			b.Fatal(n, err)
+		}
+	})
+}
+
 // BenchmarkCommit: one run, one answer a commit.
 func BenchmarkCommit(b *testing.B) {
 	benchStores(b, func(b *testing.B, s *Store) {
