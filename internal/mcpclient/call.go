@@ -50,11 +50,11 @@ type CallOptions struct {
 }
 
 const (
-	// maxCalls is the maximum weight of the calls that one owner may have in flight at a server that other owners use too. Further
-	// calls wait, so that the calls of other owners need not wait for all of them.
+	// maxCalls is the maximum weight of the calls that one owner may have in flight at a server that other owners use too. The owner's further calls wait,
+	// so that they do not delay the calls of other owners.
 	maxCalls = 128
-	// callWeight is the number of bytes of arguments that add 1 to the weight of a call. No call weighs more than half of maxCalls, so
-	// that small calls need not wait until all others have ended.
+	// callWeight is the number of bytes of arguments that add 1 to the weight of a call. No call weighs more than half of maxCalls, so that small calls can
+	// be in flight beside a large one.
 	callWeight = 1 << 10
 	// alone is the time without a call of another owner after which one owner may use the whole server.
 	alone = 10 * time.Second

@@ -43,7 +43,7 @@ type web struct {
 	*requester        // sender of the requests, with the configured headers, the session and the protocol version
 	url        string // address for messages
 	limit      int    // maximum size of a message in bytes
-	streamable bool   // answers come in the response to the request; with SSE they come on a shared stream
+	streamable bool   // reports that an answer comes in the response to its request; with SSE, answers come on a shared stream
 	link       *link
 }
 

@@ -85,7 +85,7 @@ func (c *charge) grow(ctx context.Context, size, most int64) error {
 	if want <= c.size {
 		return nil // the answer exceeds the limit, which the transport enforces
 	}
-	c.drop() // a charge that kept a part while it waits for the rest could wait for itself
+	c.drop() // A charge that kept its part of the budget could wait for bytes that it holds itself.
 	if c.over {
 		return usedUp(ownerResults*m.limit, "this user")
 	}
