@@ -183,7 +183,7 @@ func (c candidate) likeness(name string) int {
 		exactness(c.tool.Name, c.tool.Function(), func(part string) bool { return strings.HasSuffix(name, "__"+part) })
 }
 
-// exactness returns 2 if the function stands accepts the exact name, 1 if stands accepts only the identifier, and 0 otherwise.
+// exactness returns 2 if the predicate stands holds for the exact name, 1 if it holds only for the identifier, and 0 otherwise.
 func exactness(name, identifier string, stands func(string) bool) int {
 	switch {
 	case stands(name):
