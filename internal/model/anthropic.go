@@ -115,7 +115,7 @@ func (a *messagesAnswer) take(event object, _ []byte) (done bool, err error) {
 	case "message_start":
 		a.out.begun = true
 		a.count(obj(obj(event["message"])["usage"]))
-		a.out.usage.Output = 0 // the end of the message counts it again
+		a.out.usage.Output = 0 // message_delta sends the whole count
 	case "message_delta":
 		a.stop = delta
 		a.count(obj(event["usage"]))
