@@ -12,7 +12,7 @@ import (
 // MaxName is the maximum length in bytes of a tool's name. A tool with a longer name is left out, and a longer name in a call is unknown.
 const MaxName = 1024
 
-// maxCandidates is the maximum number of tools that one folded name is compared with, maxListed the maximum number that an error lists.
+// maxCandidates is the maximum number of tools that one folded name is compared with. maxListed is the maximum number of tools that an error lists.
 const (
 	maxCandidates = 100
 	maxListed     = 10

@@ -14,7 +14,7 @@ const (
 	// firstCharge is the charge in bytes of an answer of unknown size. If the answer becomes larger, it is
 	// charged the maximum size of an answer.
 	firstCharge = 1 << 20
-	// ownerResults is the number of answers of maximum size that one owner may hold, allResults that of all owners together.
+	// ownerResults is the number of answers of maximum size that one owner may hold. allResults is the number that all owners together may hold.
 	ownerResults = 4
 	allResults   = 8
 )

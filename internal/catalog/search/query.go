@@ -14,7 +14,7 @@ type Result struct {
 	Segment, Doc int // number of the segment in the index, and number of the tool in it
 }
 
-// Limits of a request; the rest of a longer one is left out.
+// Limits of a request. What exceeds them is ignored.
 const (
 	maxQuery    = 4000 // bytes
 	maxClauses  = 8
