@@ -376,7 +376,7 @@ func textsIn(raw json.RawMessage) []string {
 const checkTimeout = 5 * time.Second
 
 // forgotten reports whether the server has lost the session of c. It is called after an answer that can mean a lost session. It sends a ping, which a
-// server accepts in every session that it knows. If the server refuses the ping in such a way too, the session is lost. One ping decides for all calls that
+// server accepts in every session that it knows. If the server refuses the ping in the same way, the session is lost. One ping decides for all calls that
 // were refused.
 func (s *server) forgotten(ctx context.Context, c *conn) bool {
 	if c.web == nil || c.web.streamable && c.web.header.Load().Get(sessionHeader) == "" {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestSubscribe: subscribers are notified of changes of a resource by servers of both generations of the protocol, also after the server has forgotten the
-// session. They get no notifications after they have cancelled the subscription.
+// session. A subscription may be cancelled twice.
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
 	for name, versions := range map[string][]string{"sessions": {"2025-11-25"}, "without sessions": nil} {

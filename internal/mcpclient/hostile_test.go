@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// TestHostileListings: any listing of a server ends soon, and its usable tools are kept.
+// TestHostileListings: a listing that exceeds a limit makes the start fail, with a short reason.
 func TestHostileListings(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]string{

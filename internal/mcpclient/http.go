@@ -144,7 +144,7 @@ func (w *web) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error
 	if ex != nil {
 		traced = ex.traced(ctx, *w.header.Load())
 	}
-	req, _ := msg.(*jsonrpc.Request) // nil for an answer
+	req, _ := msg.(*jsonrpc.Request) // req is nil for an answer
 	res, err := w.do(traced, http.MethodPost, w.url, data, w.headers(req, ex)...)
 	if req == nil || !req.IsCall() {
 		defer release()

@@ -567,7 +567,7 @@ func TestHTTPAnswerThatIsTooLargeOrWrong(t *testing.T) {
 	}
 }
 
-// TestHTTPHostile: a server that sends much data where little is expected affects no other server, and its request ends soon.
+// TestHTTPHostile: a handshake with endless data fails, and a server that floods its stream of notifications can still be called.
 func TestHTTPHostile(t *testing.T) {
 	t.Parallel()
 	pour := func(w http.ResponseWriter, r *http.Request, text string) {
@@ -751,7 +751,7 @@ func TestHTTPNotificationsRefused(t *testing.T) {
 	}
 }
 
-// TestHTTPListening: the stream of notifications is opened again after a failure, and calls continue meanwhile.
+// TestHTTPListening: the stream of notifications is opened again when it ends, with the id of its last event, and calls continue meanwhile.
 func TestHTTPListening(t *testing.T) {
 	t.Parallel()
 	i, cfg := intercept(t, nil)

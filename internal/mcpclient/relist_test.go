@@ -169,8 +169,8 @@ func TestRelistPauses(t *testing.T) {
 	})
 }
 
-// TestToolGone: if a server answers that it lacks a tool, its tools are listed again, once for each tool and connection. A tool that the server no longer
-// lists is reported as gone and not called. Any other answer stays unchanged.
+// TestToolGone: if a server answers that it lacks a tool, its tools are listed again, once for each tool and connection. If the server no longer lists the
+// tool, the tool is reported as gone, and the call counts as not carried out. Any other answer stays unchanged.
 func TestToolGone(t *testing.T) {
 	t.Parallel()
 	const had, has = `[{"name":"work","inputSchema":{"type":"object"}}]`, `[{"name":"labour","inputSchema":{"type":"object"}}]`

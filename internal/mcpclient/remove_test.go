@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// TestRemoveWhileInUse: Remove fails the calls of its server only, nothing is reported for the server afterwards, and its name is free.
+// TestRemoveWhileInUse: calls in flight fail, the other server stays ready, the removed server is not reported again, and its name is free.
 func TestRemoveWhileInUse(t *testing.T) {
 	t.Parallel()
 	var removed atomic.Bool

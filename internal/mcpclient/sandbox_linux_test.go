@@ -738,7 +738,7 @@ func TestSandboxEndsWithHarness(t *testing.T) {
 	eventually(t, "all are dead", func() bool { return !slices.ContainsFunc(all, alive) })
 }
 
-// TestSandboxAfterLink: if a server creates a symbolic link in its writable directory, its next start has no additional access.
+// TestSandboxAfterLink: if a readable directory inside the writable one is replaced by a symbolic link, the next start gives no additional access.
 func TestSandboxAfterLink(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

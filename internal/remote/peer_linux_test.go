@@ -60,7 +60,8 @@ func TestAnotherUser(t *testing.T) {
 	if err := attack(); !errors.Is(err, syscall.EACCES) {
 		t.Errorf("the folder lets another user in: %v", err)
 	}
-	for _, path := range []string{filepath.Dir(s.state), s.state, folder(s.state), filepath.Join(folder(s.state), socketName)} { // stands for an owner who has opened the whole path to other users
+	// The loop stands for an owner who has opened the whole path to other users.
+	for _, path := range []string{filepath.Dir(s.state), s.state, folder(s.state), filepath.Join(folder(s.state), socketName)} {
 		if err := os.Chmod(path, 0o777); err != nil {
 			t.Fatal(err)
 		}

@@ -79,7 +79,7 @@ type postings struct {
 // Segment is the part of an index that holds one server's tools. It never changes.
 type Segment struct {
 	keys   []string
-	names  []string // folded, for exact matches
+	names  []string // folded names, for exact matches
 	does   []action
 	server map[string]bool // stems of the server's name
 	terms  map[string][]posting

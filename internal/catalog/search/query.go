@@ -16,7 +16,7 @@ type Result struct {
 
 // Limits of a request. What exceeds them is ignored.
 const (
-	maxQuery    = 4000 // bytes
+	maxQuery    = 4000 // maximum length of a request in bytes
 	maxClauses  = 8
 	maxWords    = 96
 	maxPrefixed = 12 // maximum number of terms that one prefix stands for
