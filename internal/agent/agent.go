@@ -77,7 +77,7 @@ type Options struct {
 	Models  func(name string) (model.Model, error)
 	Runs    Runs
 	Catalog Catalog
-	Prompts *Prompts // nil means the built-in prompts
+	Prompts *Prompts // texts for the model; nil means the built-in prompts
 	Has     Features // optional features of programs; New sets Private if Privacy is not nil
 	Prices  model.Prices
 	Budget  task.Budget // upper bounds of a task; a zero field sets no bound

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// TestTask works a task through all tools to its answer.
+// TestTask carries out a task with all tools up to its answer.
 func TestTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(
@@ -70,7 +70,7 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// TestFailedRun tells the model all it needs to go on.
+// TestFailedRun: the model gets everything about a failed run that it needs to continue.
 func TestFailedRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runs("bad"), runs("good"), says("done"))
@@ -108,7 +108,7 @@ What is marked as done above was done: do not repeat it. What is in doubt may ha
 	}
 }
 
-// TestNothingWritten says so.
+// TestNothingWritten: if a failed program has written nothing, the result says so.
 func TestNothingWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runs("bad"), says("no"))
@@ -119,7 +119,7 @@ func TestNothingWritten(t *testing.T) {
 	}
 }
 
-// TestWrongCalls answers what cannot be done, and the task goes on.
+// TestWrongCalls: calls that cannot be executed get an error as result, and the task continues.
 func TestWrongCalls(t *testing.T) {
 	t.Parallel()
 	wrong := calls(executeCode, `{}`, executeCode, `{"code":5}`, executeCode, `{"code":"  "}`, "crm__search", `{"q":"x"}`, searchTools, `{"query":""}`,
@@ -142,7 +142,7 @@ func TestWrongCalls(t *testing.T) {
 	}
 }
 
-// TestEndings says truthfully how a task ended.
+// TestEndings: the status, the message and the text of a task report correctly how it ended.
 func TestEndings(t *testing.T) {
 	t.Parallel()
 	refusal := &model.Turn{Text: "I will not", Stop: model.StopRefusal}
@@ -201,7 +201,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestCutOffCall does not run what may be half a program.
+// TestCutOffCall: a program that may be incomplete is not executed.
 func TestCutOffCall(t *testing.T) {
 	t.Parallel()
 	cut := runs("good", "half")
@@ -216,7 +216,7 @@ func TestCutOffCall(t *testing.T) {
 	}
 }
 
-// TestContextAndSkills stand in the first message, and only the first time they are looked up.
+// TestContextAndSkills: the first message contains the context and the skills, and the skills are listed only once.
 func TestContextAndSkills(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, says("ok"))
@@ -241,7 +241,7 @@ func TestContextAndSkills(t *testing.T) {
 	}
 }
 
-// TestLongResult is cut, and the whole is kept in the workspace.
+// TestLongResult: a long result is cut, and the full text is saved in the workspace.
 func TestLongResult(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runs("long"), calls(searchTools, `{"query":"x"}`), says("ok"))
@@ -260,7 +260,7 @@ func TestLongResult(t *testing.T) {
 	}
 }
 
-// TestSearchFails is a result that says so.
+// TestSearchFails: the error of a search is the result of its call.
 func TestSearchFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, calls(searchTools, `{"query":"x"}`), says("ok"))
@@ -271,7 +271,7 @@ func TestSearchFails(t *testing.T) {
 	}
 }
 
-// TestModels that cannot be had end the task with what to do about it.
+// TestModels: if the model is not available, the task ends with a message that names the remedy.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -288,7 +288,7 @@ func TestModels(t *testing.T) {
 	}
 }
 
-// TestDeltas reach those who watch.
+// TestDeltas: the task's watchers get the deltas of the model.
 func TestDeltas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -306,7 +306,7 @@ func TestDeltas(t *testing.T) {
 	}
 }
 
-// TestLogs keeps the last lines and says what is missing.
+// TestLogs: a task keeps the last lines of its logs and reports how many are missing.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runs("a"), runs("b"), says("ok"))
@@ -321,7 +321,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestManySkills are named up to a number; a list that cannot be had is no reason not to begin.
+// TestManySkills: the prompt lists a limited number of skills. If the skills cannot be listed, the task begins without them.
 func TestManySkills(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, says("ok"))
@@ -341,7 +341,7 @@ func TestManySkills(t *testing.T) {
 	}
 }
 
-// TestManyEffects are listed up to a number in the message.
+// TestManyEffects: the message of a task lists a limited number of effects.
 func TestManyEffects(t *testing.T) {
 	t.Parallel()
 	var effects []run.Effect
@@ -355,7 +355,7 @@ func TestManyEffects(t *testing.T) {
 	}
 }
 
-// TestLongTexts of others are cut where they are repeated.
+// TestLongTexts: texts of models, users and servers are cut where the agent repeats them.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ж", 10_000)

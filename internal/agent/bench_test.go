@@ -13,8 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// BenchmarkLoop is what the loop itself takes for a run: everything but the model, the program and the disk. Each run makes 20
-// tool calls with answers of 2 kB and returns 3 kB.
+// BenchmarkLoop measures the time of the loop itself for a run, without the model, the program and the disk. Each run makes 20 tool calls with answers of 2
+// kB and returns 3 kB.
 func BenchmarkLoop(b *testing.B) {
 	const runsInTask = 10
 	answer := json.RawMessage(`{"rows":[` + strings.TrimSuffix(strings.Repeat(`{"id":12345,"name":"Acme Corporation","city":"Berlin"},`, 40), ",") + `]}`)

@@ -17,14 +17,14 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// stage is a place where a task waits for somebody else.
+// stage is a point at which a task waits for another component.
 type stage struct {
 	name string
-	// open makes a world that waits there, with the reached channel closed when it does.
+	// open returns a world whose task waits at this point, and which then closes the channel reached.
 	open func(t *testing.T, reached chan struct{}) *world
-	// steps after the task was left there.
+	// steps are the steps of a task that stopped at this point.
 	steps string
-	// runs that were cancelled there.
+	// cancelled reports whether the task has a run that is cancelled at this point.
 	cancelled bool
 }
 
@@ -77,7 +77,7 @@ func stages() []stage {
 	}
 }
 
-// waiting is a program that waits, and ends as run.Execute has it.
+// waiting returns a program that waits for its context, and then ends like run.Execute.
 func waiting(reached chan struct{}) program {
 	return func(ctx context.Context, p Program) (*run.Outcome, error) {
 		p.Observe(run.Event{Call: &journal.Call{N: 1, Kind: "tool", Name: "mailer__send", Args: json.RawMessage(`{}`)}})
@@ -93,7 +93,7 @@ func waiting(reached chan struct{}) program {
 	}
 }
 
-// TestCancelled ends a task at once, wherever it is, and says what may have happened.
+// TestCancelled: cancelling ends a task at once at any point, and the message lists writes that may have happened.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	for _, s := range stages() {
@@ -113,7 +113,7 @@ func TestCancelled(t *testing.T) {
 					t.Fatalf("after %s: %v", time.Since(began), err)
 				}
 				steps, message := s.steps, "Cancelled by the user after 1 turn."
-				if s.name == "model" { // which has not answered
+				if s.name == "model" { // the model has not answered
 					message = "Cancelled by the user before the first turn."
 				}
 				if strings.Contains(steps, "run") {
@@ -134,7 +134,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestCancelledBefore does nothing.
+// TestCancelledBefore: a task that is cancelled before it begins sends no request.
 func TestCancelledBefore(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, says("x"))
@@ -146,7 +146,7 @@ func TestCancelledBefore(t *testing.T) {
 	}
 }
 
-// TestHandedOver leaves a task as it is, for whatever reason but cancellation, and it goes on from there.
+// TestHandedOver: if the context ends for any reason other than cancellation, the task stays as it is and can be continued.
 func TestHandedOver(t *testing.T) {
 	t.Parallel()
 	for _, cause := range []error{fmt.Errorf("shutdown: %w", run.ErrHandedOver), errors.New("the client has gone")} {
@@ -179,7 +179,7 @@ func TestHandedOver(t *testing.T) {
 	}
 }
 
-// TestLogFails stops the work, and the run under way is handed over.
+// TestLogFails: if a commit fails, the work stops, and the current run is handed over.
 func TestLogFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestLogFails(t *testing.T) {
 	})
 }
 
-// TestBudgets ends tasks in an orderly way, and says which bound and what there is.
+// TestBudgets: a task whose budget is used up ends with a message that names the bound, and keeps its results so far.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -265,7 +265,7 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestAnswerWithinBudget: the last turn that is allowed may be the answer.
+// TestAnswerWithinBudget: the answer may be the last turn that the budget allows.
 func TestAnswerWithinBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runs("a"), says("done"))
@@ -276,7 +276,7 @@ func TestAnswerWithinBudget(t *testing.T) {
 	}
 }
 
-// TestWall bounds the time of work, wherever it is. Time in which nobody worked on the task does not count.
+// TestWall: the time budget ends the work at any point. Time in which no process worked on the task does not count.
 func TestWall(t *testing.T) {
 	t.Parallel()
 	for _, s := range stages() {

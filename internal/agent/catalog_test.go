@@ -19,7 +19,7 @@ func smallCatalog() *catalog.Catalog {
 	return c
 }
 
-// TestCatalog tells of tools what a model needs to call them.
+// TestCatalog: descriptions of tools contain what a model needs to call them.
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	ready := 0
@@ -59,7 +59,7 @@ func TestCatalog(t *testing.T) {
 	}
 }
 
-// TestDefinitions follow the tools that there are.
+// TestDefinitions: the estimated size of the definitions grows with the number of tools.
 func TestDefinitions(t *testing.T) {
 	t.Parallel()
 	cat := smallCatalog()

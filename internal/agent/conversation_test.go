@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// told is a conversation in short: role and text, calls, results.
+// told returns a conversation in short form: role and text, calls, results.
 func told(messages []model.Message) []string {
 	var all []string
 	for _, m := range messages {
@@ -34,7 +34,7 @@ func told(messages []model.Message) []string {
 	return all
 }
 
-// earlier works a task of the session and returns it with its steps.
+// earlier carries out a task and returns it with its steps, as an earlier task of a session.
 func earlier(t *testing.T, text string, turns ...*model.Turn) task.Past {
 	t.Helper()
 	w := newWorld(t, turns...)
@@ -49,13 +49,13 @@ func earlier(t *testing.T, text string, turns ...*model.Turn) task.Past {
 	return task.Past{Task: ended, Steps: w.steps}
 }
 
-// TestHistory shows earlier tasks of a session as they were, whatever became of them.
+// TestHistory: a conversation contains the earlier tasks of the session, however they ended.
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	search := calls(searchTools, `{"query":"x"}`)
 	cancelled := earlier(t, "third", runs("good"), says("x"))
 	cancelled.Task.Status, cancelled.Task.Message = task.Cancelled, "Cancelled by the user."
-	for i, s := range cancelled.Steps { // it was cancelled before its run had a result
+	for i, s := range cancelled.Steps { // the task was cancelled before its run had a result
 		if s.Run != nil {
 			cancelled.Steps = cancelled.Steps[:i+1]
 		}
@@ -78,8 +78,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestShortened cuts a conversation that grows: earlier tasks first, then older results. Between two cuts it only grows, so
-// that a provider's cache serves.
+// TestShortened: a conversation that becomes too large is cut, first in the earlier tasks and then in older results. Between two cuts messages are only
+// appended, so that a provider's cache stays valid.
 func TestShortened(t *testing.T) {
 	t.Parallel()
 	var history []task.Past
@@ -101,7 +101,7 @@ func TestShortened(t *testing.T) {
 	w.window, w.programs["long"] = 10_000, succeeds(`"`+strings.Repeat("new ", 500)+`"`)
 	w.generate = func(_ context.Context, n int, req *model.Request) (*model.Turn, error) {
 		turn := stamped(w.turns[n])
-		turn.Usage = model.Usage{Input: sizeOf(req.System, req.Messages) / 4, Output: 10} // as a provider would count
+		turn.Usage = model.Usage{Input: sizeOf(req.System, req.Messages) / 4, Output: 10} // counts as a provider would
 		if turn.Usage.Input > w.window*3/4 {
 			t.Errorf("request %d has %d tokens", n, turn.Usage.Input)
 		}
@@ -111,7 +111,7 @@ func TestShortened(t *testing.T) {
 		t.Fatal(ended.Message)
 	}
 	var cuts []task.Compact
-	cutBefore := map[int]bool{} // requests
+	cutBefore := map[int]bool{} // numbers of the requests before which the conversation was cut
 	turn := 0
 	for _, s := range w.steps {
 		switch {
@@ -145,7 +145,7 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// TestTooLong cuts the conversation once when the provider says that it is too long, and gives up if that does not help.
+// TestTooLong: if the provider reports that the conversation is too long, it is cut once. If this does not help, the task fails.
 func TestTooLong(t *testing.T) {
 	t.Parallel()
 	tooLong := &model.Error{Kind: model.KindContextLength, Provider: "test", Model: "scripted", Message: "too many tokens", Remedy: "start a new session"}
@@ -182,7 +182,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// TestShortResult keeps in a line what must not be forgotten.
+// TestShortResult: the short form of a result keeps its status and writes.
 func TestShortResult(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1000)
@@ -206,7 +206,7 @@ func TestShortResult(t *testing.T) {
 	}
 }
 
-// TestManyTasks of a session cost little, however many there were.
+// TestManyTasks: the conversation of a session stays small, however many tasks it had.
 func TestManyTasks(t *testing.T) {
 	t.Parallel()
 	history := make([]task.Past, 2000)
@@ -231,8 +231,8 @@ func TestManyTasks(t *testing.T) {
 	}
 }
 
-// TestSessionInBlocks: in a session of many short tasks the conversation begins like the last task's, except once in a block of
-// tasks, so that a provider's cache serves.
+// TestSessionInBlocks: in a session of many short tasks, the conversation begins like that of the previous task, except once per block of tasks, so that a
+// provider's cache stays valid.
 func TestSessionInBlocks(t *testing.T) {
 	t.Parallel()
 	const tasks, given = 230, 100

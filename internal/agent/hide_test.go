@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// TestSplitReplayed: the answer of a recorded task is joined as it was when a value of two turns was hidden.
+// TestSplitReplayed: a continued task joins its recorded turns in the same way as when a value that spans two turns was hidden.
 func TestSplitReplayed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &model.Turn{Text: "Write to ann@exa", Stop: model.StopLength}, &model.Turn{Text: "[EMAIL_1].", Whole: "Write to [EMAIL_1].", Stop: model.StopEnd})

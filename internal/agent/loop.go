@@ -24,7 +24,7 @@ type work struct {
 	log     task.Log
 	bounds  bounds
 	privacy pii.Session
-	model   model.Model // nil until it is needed
+	model   model.Model // model of the task; nil until it is needed
 	steps   []task.Step
 	state   state       // state derived from steps
 	unsaved task.Change // the last steps and the events that the next commit stores

@@ -22,11 +22,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// away is what a model says whose provider is away.
+// away is the error of a model whose provider is unavailable.
 var away = &model.Error{Kind: model.KindUnavailable, Provider: "test", Model: "scripted", Message: "connection refused"}
 
-// TestOutage: while the provider is away, the task asks to be worked again, after longer and longer pauses, and neither turns
-// nor time are used up.
+// TestOutage: while the provider is unavailable, Do returns a RetryError with growing pauses, and uses up neither turns nor time of the budget.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +34,7 @@ func TestOutage(t *testing.T) {
 		w.budget = task.Budget{Turns: 2, Wall: task.Duration(2 * time.Minute)}
 		back := time.Now().Add(time.Hour)
 		w.generate = func(_ context.Context, n int, _ *model.Request) (*model.Turn, error) {
-			time.Sleep(8 * time.Second) // for attempts
+			time.Sleep(8 * time.Second) // stands for the time that attempts take
 			if n == 1 && time.Now().Before(back) {
 				return nil, away
 			}
@@ -67,7 +66,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestOutagePause: the pause that a provider asks for is kept, up to an hour.
+// TestOutagePause: the task waits as long as the provider asks for, up to an hour.
 func TestOutagePause(t *testing.T) {
 	t.Parallel()
 	for asked, want := range map[time.Duration]time.Duration{10 * time.Minute: 10 * time.Minute, 24 * time.Hour: time.Hour} {
@@ -86,14 +85,14 @@ func TestOutagePause(t *testing.T) {
 	}
 }
 
-// TestLostAttempts: attempts that broke off count for the budgets, with an answer and without.
+// TestLostAttempts: the usage of broken attempts counts towards the budgets, whether or not an answer followed.
 func TestLostAttempts(t *testing.T) {
 	t.Parallel()
 	lost := model.Usage{Input: 1000, Output: 10, Estimated: true}
 	for _, c := range []struct {
 		name   string
 		err    error
-		cost   float64 // of which an attempt is 0.0011
+		cost   float64 // cost budget in US dollars; one attempt costs 0.0011
 		status task.Status
 		tokens int
 	}{
@@ -136,7 +135,7 @@ func TestLostAttempts(t *testing.T) {
 	}
 }
 
-// TestUnpriced: a budget of money is refused where the price of the model is not known.
+// TestUnpriced: a cost budget is refused if the price of the model is not known.
 func TestUnpriced(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, says("ok"))
@@ -156,7 +155,7 @@ func TestUnpriced(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "("+c.key+") cannot be kept because the price of test/scripted is not known: set model.prices") {
 			t.Errorf("%+v: %v", c, err)
 		}
-		nt := newTask() // the price may be gone since
+		nt := newTask() // the price may have been removed after the task was admitted
 		nt.Budget.Cost = c.asked
 		ended, err := w.agent().Do(t.Context(), nt, nil, nil, w)
 		if err != nil || ended.Status != task.Failed || ended.Error.Kind != task.KindBudget || len(w.requests) > 0 {
@@ -171,7 +170,7 @@ func TestUnpriced(t *testing.T) {
 	}
 }
 
-// TestResetAfterCrash: pieces of an answer that a dead process streamed are taken back before the next ones.
+// TestResetAfterCrash: deltas that a dead process streamed are reset before new ones.
 func TestResetAfterCrash(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, says("done"))
@@ -188,7 +187,7 @@ func TestResetAfterCrash(t *testing.T) {
 	}
 }
 
-// TestRefusedTurn: what a refused or filtered turn calls is not executed, over every wire format, and the session goes on.
+// TestRefusedTurn: calls of a refused or filtered turn are not executed, in any wire format, and the session continues.
 func TestRefusedTurn(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range providers {
@@ -213,7 +212,7 @@ func TestRefusedTurn(t *testing.T) {
 	}
 }
 
-// TestRefusedTurnWithResults: sessions in which such a call was executed go on, too.
+// TestRefusedTurnWithResults: a session in which an earlier version executed such a call continues too.
 func TestRefusedTurnWithResults(t *testing.T) {
 	t.Parallel()
 	turn := stamped(runs("good"))
@@ -230,7 +229,7 @@ func TestRefusedTurnWithResults(t *testing.T) {
 	}
 }
 
-// prefix is how much of a request is that of the one before, from 0 to 1.
+// prefix returns the share of the earlier request with which the later request begins, from 0 to 1.
 func prefix(t *testing.T, before, after *model.Request) float64 {
 	t.Helper()
 	a, err := json.Marshal(before.Messages)
@@ -248,7 +247,7 @@ func prefix(t *testing.T, before, after *model.Request) float64 {
 	return float64(n+1) / float64(len(a))
 }
 
-// TestCacheOfSession: a session that has become long is cut now and then, and keeps its beginning between two cuts.
+// TestCacheOfSession: the conversation of a long session is rarely cut, and its beginning stays the same between two cuts.
 func TestCacheOfSession(t *testing.T) {
 	t.Parallel()
 	var history []task.Past
@@ -271,7 +270,7 @@ func TestCacheOfSession(t *testing.T) {
 	}
 }
 
-// TestCacheOfPrograms: in a long task, programs are shortened as well as results, rarely, and what they were is kept.
+// TestCacheOfPrograms: in a long task programs are shortened as well as results. This is rare, and the full texts are saved.
 func TestCacheOfPrograms(t *testing.T) {
 	t.Parallel()
 	long := "return 1 //" + strings.Repeat(" long", 1200)
@@ -306,7 +305,7 @@ func TestCacheOfPrograms(t *testing.T) {
 	}
 }
 
-// TestRunAway: a run that cannot be executed at the moment leaves its task, which goes on with the same run later.
+// TestRunAway: if a run cannot be executed at the moment, the task stays as it is and continues the same run later.
 func TestRunAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runs("away"), says("ok"))
@@ -324,7 +323,7 @@ func TestRunAway(t *testing.T) {
 	}
 }
 
-// vault is a vault that may be away.
+// vault is a vault that can be made unavailable.
 type vault struct {
 	*pii.Memory
 	away atomic.Bool
@@ -337,7 +336,7 @@ func (v *vault) Load(ctx context.Context, s pii.Scope) (pii.Loaded, error) {
 	return v.Memory.Load(ctx, s)
 }
 
-// TestVaultOutage: while the vault does not answer, the task neither ends nor goes on.
+// TestVaultOutage: while the vault is unavailable, the task neither ends nor continues.
 func TestVaultOutage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, says("done"))

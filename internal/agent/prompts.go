@@ -18,12 +18,10 @@ import (
 
 // Prompts are all texts for the model except tasks and results. They are templates of package text/template:
 //
-//	system.md    the system prompt; {{.Skill}} is skill.md; {{.Private}}, {{.Natural}}, {{.Fetch}} and {{.Packages}} say whether personal
-//	             data is hidden, addresses have natural tokens,
-//	             programs may fetch, and npm packages may be imported
+//	system.md    the system prompt: {{.Skill}} is skill.md; {{.Private}}, {{.Natural}}, {{.Fetch}} and {{.Packages}} are those of Features
 //	skill.md     how to save a skill: {{.Name}}, {{.Description}}, {{.Parameters}}
-//	task.md      the first message of a task: {{.User}}, {{.Task}}, {{.Context}}, {{.Skills}} (of Name and Description),
-//	             {{.MoreSkills}} (how many are left out)
+//	task.md      the first message of a task: {{.User}}, {{.Task}}, {{.Context}}, {{.Skills}} (each with Name and Description),
+//	             {{.MoreSkills}} (number of skills that are left out)
 //	recovery.md  the text after the report of a program that failed: {{.Run}}, {{.Code}}, {{.Kind}}, {{.Name}}, {{.Message}},
 //	             {{.File}}, {{.Line}}, {{.Column}}, {{.Source}}, {{.Hint}}, {{.Effects}}, {{.Done}}, {{.InDoubt}} (lists of writes)
 type Prompts struct {

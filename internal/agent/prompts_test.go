@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// TestConstantSize: what stands in every request, for 10 tools or 5,000, is under 1,500 tokens.
+// TestConstantSize: the system prompt and the tools, which are part of every request, take less than 1,500 tokens, however many tools the catalog has.
 func TestConstantSize(t *testing.T) {
 	t.Parallel()
 	text := builtin().systemFor(Features{Private: true, Fetch: true, Packages: true})
@@ -25,7 +25,7 @@ func TestConstantSize(t *testing.T) {
 	}
 }
 
-// TestSystemPrompt says what programs can do.
+// TestSystemPrompt: the system prompt describes what programs can do.
 func TestSystemPrompt(t *testing.T) {
 	t.Parallel()
 	for _, want := range []string{
@@ -37,7 +37,7 @@ func TestSystemPrompt(t *testing.T) {
 			t.Errorf("the system prompt does not say %q", want)
 		}
 	}
-	// It says what is switched on, and nothing else.
+	// The prompt describes only the features that are enabled.
 	for text, on := range map[string]Features{
 		"[EMAIL_1]": {Private: true}, "pii.domain(": {Private: true}, "`fetch` of allowed hosts only.": {Fetch: true}, "So can some npm packages.": {Packages: true},
 	} {
@@ -53,7 +53,7 @@ func TestSystemPrompt(t *testing.T) {
 	}
 }
 
-// TestOwnPrompts are those of a directory, and the built-in ones beside them.
+// TestOwnPrompts: prompts in a directory replace the built-in ones, and the other built-in prompts stay.
 func TestOwnPrompts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -80,7 +80,7 @@ func TestOwnPrompts(t *testing.T) {
 	}
 }
 
-// TestWrongPrompts names file and line of what is wrong.
+// TestWrongPrompts: an error of a template names file and line.
 func TestWrongPrompts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ file, text, want string }{
@@ -106,7 +106,7 @@ func TestWrongPrompts(t *testing.T) {
 	}
 }
 
-// TestPromptThatFails: a template that fails with what a run did is no reason to forget the run.
+// TestPromptThatFails: if a template fails for a run, the run is recorded nevertheless.
 func TestPromptThatFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// providers are one of each wire format, and a model that cannot call tools.
+// providers has a model for each wire format, and a model without tool calling.
 var providers = map[string]model.Config{
 	"messages":  {Provider: model.Anthropic, Name: "claude-test", APIKey: "sk-test-0123456789"},
 	"responses": {Provider: model.OpenAI, Name: "gpt-test", APIKey: "sk-test-0123456789"},
@@ -21,7 +21,7 @@ var providers = map[string]model.Config{
 	"fenced":    {Provider: model.Compatible, Name: "small-test", BaseURL: "http://localhost:11434/v1", Tools: model.ToolsFenced},
 }
 
-// serve makes w's model one that asks a fake server over HTTP.
+// serve returns an agent of w whose model sends its requests to a fake server over HTTP.
 func serve(t *testing.T, w *world, cfg model.Config, replies ...fake.Reply) (*Agent, *fake.Server) {
 	t.Helper()
 	srv := fake.Serve(fake.Replies(replies...))
@@ -37,7 +37,7 @@ func serve(t *testing.T, w *world, cfg model.Config, replies ...fake.Reply) (*Ag
 	return a, srv
 }
 
-// execution is a reply that runs a program.
+// execution returns a reply that runs a program.
 func execution(name, code string) fake.Reply {
 	if name == "fenced" {
 		return fake.Reply{Text: "I will run this.\n\n```js\n" + code + "\n```\n", Usage: fake.Usage{Input: 100, Output: 20}}
@@ -48,7 +48,7 @@ func execution(name, code string) fake.Reply {
 	}
 }
 
-// TestProviders: over every wire format the second request has what a model needs to mend its program.
+// TestProviders: in every wire format, the request after a failed program contains what a model needs to correct the program.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range providers {
@@ -95,8 +95,7 @@ func TestProviders(t *testing.T) {
 	}
 }
 
-// TestProvidersAfterCrash: the conversation that goes on after a crash is the one that the provider knows, signatures and
-// encrypted reasoning included.
+// TestProvidersAfterCrash: the conversation after a crash is the one that the provider has seen before, including signatures and encrypted reasoning.
 func TestProvidersAfterCrash(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range providers {
@@ -134,7 +133,7 @@ func TestProvidersAfterCrash(t *testing.T) {
 	}
 }
 
-// TestProvidersShortened: a conversation that was cut is one that providers take, though what they signed has changed.
+// TestProvidersShortened: providers accept a conversation that was cut, although the content that they signed has changed.
 func TestProvidersShortened(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range providers {
@@ -158,7 +157,7 @@ func TestProvidersShortened(t *testing.T) {
 	}
 }
 
-// TestProviderErrors end the task with the provider's words and what to do.
+// TestProviderErrors: a task that ends with an error of the provider reports the provider's message and the remedy.
 func TestProviderErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// script is a task that can be worked again.
+// script is a task that can be repeated.
 type script struct {
 	name    string
 	turns   []*model.Turn
@@ -41,7 +41,7 @@ func scripts() []script {
 	}
 	search, bad := calls(searchTools, `{"query":"a"}`), runs("bad")
 	for _, turn := range []*model.Turn{long, search, bad} {
-		turn.Usage = model.Usage{} // not known: the size of the conversation is estimated
+		turn.Usage = model.Usage{} // without a usage, the size of the conversation is estimated
 	}
 	return []script{
 		{name: "answer", turns: []*model.Turn{says("hello")}},
@@ -63,7 +63,7 @@ func scripts() []script {
 	}
 }
 
-// world is a world in which the script can be worked.
+// world returns a world in which the script can be carried out.
 func (s script) world(t *testing.T) *world {
 	w := newWorld(t, s.turns...)
 	w.window, w.budget = s.window, task.Budget{Turns: 100}
@@ -74,7 +74,7 @@ func (s script) world(t *testing.T) *world {
 	return w
 }
 
-// clone is a world after a crash: what was committed is there, and what runs had recorded.
+// clone returns the world after a crash: it has the committed steps and the outcomes that runs had recorded.
 func (w *world) clone(steps []task.Step) *world {
 	next := newWorld(w.t, w.turns...)
 	next.window, next.programs, next.steps = w.window, w.programs, slices.Clone(steps)
@@ -86,13 +86,13 @@ func (w *world) clone(steps []task.Step) *world {
 	return next
 }
 
-// sameTask compares tasks but for the requests that were cut off.
+// sameTask are options for comparing tasks. They ignore differences that come from requests without an answer.
 var sameTask = []cmp.Option{
 	cmpopts.IgnoreFields(task.Usage{}, "Turns", "Tokens"), cmpopts.IgnoreFields(task.Task{}, "Message"),
 }
 
-// TestEveryPrefix goes on from every prefix of the steps of a task, with the program under way recorded and not: no answered
-// request is sent again, no program that ended runs again, the conversation is the same, and so is the end.
+// TestEveryPrefix continues a task from every prefix of its steps, both with and without a recorded outcome of the current program. No answered request is
+// sent again, no ended program runs again, and the conversation and the result are the same.
 func TestEveryPrefix(t *testing.T) {
 	t.Parallel()
 	for _, s := range scripts() {
@@ -165,8 +165,7 @@ func TestEveryPrefix(t *testing.T) {
 	}
 }
 
-// TestEveryCommit lets the process die before and after each commit, again and again until the task ends. Events are told
-// once, in order.
+// TestEveryCommit: the process dies before or after a commit, again and again, until the task ends. Each event is recorded once and in order.
 func TestEveryCommit(t *testing.T) {
 	t.Parallel()
 	for _, s := range scripts() {
@@ -181,7 +180,7 @@ func TestEveryCommit(t *testing.T) {
 					if commits++; commits != next {
 						return nil
 					}
-					next, step = next+step, step+1 // the 1st, 3rd, 6th, 10th and so on
+					next, step = next+step, step+1 // crashes at the commits 1, 3, 6, 10 and so on
 					if after {
 						return errAfter
 					}
@@ -216,7 +215,7 @@ func TestEveryCommit(t *testing.T) {
 	}
 }
 
-// TestResumedRunTellsOnce: what a run did before the process died is told once.
+// TestResumedRunTellsOnce: events that a run caused before the process died are recorded once.
 func TestResumedRunTellsOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runs("slow"), says("done"))

@@ -29,7 +29,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// TestMain makes the test binary worker, supervisor and demo server, as the harness re-executes it.
+// TestMain makes the test binary also the worker, the supervisor and the demo server, because the harness executes its own binary for these.
 func TestMain(m *testing.M) {
 	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
 		os.Exit(code)
@@ -37,21 +37,21 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("mcp-code-exec-harness/internal/process.init.func1.1")) // it starts processes
 }
 
-// patience bounds the waits of tests; it is reached only by a failure.
+// patience bounds the waits of tests. Only a failing test reaches it.
 const patience = 2 * time.Minute
 
-// sandbox is a harness whose programs are real ones, as an agent uses it.
+// sandbox is a harness that executes real programs for an agent.
 type sandbox struct {
 	*wiring.Harness
 	t       testing.TB
 	model   model.Model
-	onEvent func(n int) // at the n-th event of a run, before the run goes on
+	onEvent func(n int) // called at the n-th event of a run, before the run continues
 
 	mu    sync.Mutex
 	steps []task.Step
 }
 
-// openSandbox opens a harness with the demo's mail server, and a model that answers with replies.
+// openSandbox opens a harness with the mail server of the demo, and returns it with a fake model that answers with replies.
 func openSandbox(t testing.TB, replies ...fake.Reply) (*sandbox, *fake.Server) {
 	t.Helper()
 	dir := t.TempDir()
@@ -116,7 +116,7 @@ func (s *sandbox) Stream(json.RawMessage) {}
 
 func (s *sandbox) Report(json.RawMessage) {}
 
-// do works a task from where it is.
+// do carries out the task, or continues it from its recorded steps.
 func (s *sandbox) do(ctx context.Context) (task.Task, error) {
 	a := agent.New(agent.Options{
 		Models: func(string) (model.Model, error) { return s.model, nil }, Runs: s, Catalog: agent.NewCatalog(s.Catalog(), s.EnsureTools),
@@ -125,7 +125,7 @@ func (s *sandbox) do(ctx context.Context) (task.Task, error) {
 	return a.Do(ctx, task.Task{ID: "task_1", SessionID: "sess_1", UserID: "u", Task: "try it", Status: task.Running}, nil, slices.Clone(s.steps), s)
 }
 
-// executes is a reply that runs a program.
+// executes returns a reply that runs a program.
 func executes(code string) fake.Reply {
 	input, err := json.Marshal(map[string]string{"code": code})
 	if err != nil {
@@ -134,7 +134,7 @@ func executes(code string) fake.Reply {
 	return fake.Reply{Calls: []fake.Call{{Name: "execute_code", Input: string(input)}}, Usage: fake.Usage{Input: 100, Output: 20}}
 }
 
-// TestRealRuns works a task with real programs, of which most fail, and sees what the model is told.
+// TestRealRuns carries out a task with real programs, most of which fail, and checks what the model gets.
 func TestRealRuns(t *testing.T) {
 	t.Parallel()
 	s, srv := openSandbox(
@@ -179,7 +179,7 @@ func TestRealRuns(t *testing.T) {
 	}
 }
 
-// TestRealRunGoesOn: a run that was handed over goes on under its id, and what it did is not done again.
+// TestRealRunGoesOn: a run that was handed over continues under its id, and its recorded calls are not repeated.
 func TestRealRunGoesOn(t *testing.T) {
 	t.Parallel()
 	s, _ := openSandbox(t, executes(`
@@ -189,7 +189,7 @@ func TestRealRunGoesOn(t *testing.T) {
 		return await fs.readFile('/workspace/log')`), fake.Reply{Text: "done"})
 	ctx, handOver := context.WithCancelCause(t.Context())
 	s.onEvent = func(n int) {
-		if n == 3 { // call, answer, log
+		if n == 3 { // a call, its answer and a console line
 			handOver(run.ErrHandedOver)
 		}
 	}
@@ -202,7 +202,7 @@ func TestRealRunGoesOn(t *testing.T) {
 	}
 }
 
-// TestRealRunIsCancelled at once, though it computes without a pause.
+// TestRealRunIsCancelled: cancelling ends a run at once, even if the program computes without a pause.
 func TestRealRunIsCancelled(t *testing.T) {
 	t.Parallel()
 	s, _ := openSandbox(t, executes(`await fs.writeFile('/workspace/a', 'x'); console.log('now'); for (;;);`))
@@ -215,7 +215,7 @@ func TestRealRunIsCancelled(t *testing.T) {
 		}
 	}
 	ended, err := s.do(ctx)
-	if took := time.Since(at); took > patience { // it would compute for 10 minutes
+	if took := time.Since(at); took > patience { // without the cancellation, the program would compute for 10 minutes
 		t.Errorf("it took %s", took)
 	}
 	if err != nil || ended.Status != task.Cancelled || !strings.Contains(ended.Message, "writeFile /workspace/a") {

@@ -19,39 +19,39 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// world is everything around an agent: what a store, a sandbox, a catalog and a model would do.
+// world stands for the environment of an agent: a store, a sandbox, a catalog and a model.
 type world struct {
 	t testing.TB
 
 	mu     sync.Mutex
-	steps  []task.Step // committed
+	steps  []task.Step // committed steps
 	events []task.Event
 	keys   map[string]bool
 	latest *task.Task
 	deltas []string
-	fail   func(c task.Change) error // of Commit, after the change was taken in if it returns errAfter
+	fail   func(c task.Change) error // returns an error for a commit; if the error is errAfter, the change is committed before
 
 	programs map[string]program
-	ended    map[string]*run.Outcome // by run id: what a journal would know
+	ended    map[string]*run.Outcome // outcomes by run id, as a journal would keep them
 	observed map[string][]run.Event
-	executed []string // run ids, each time a program is begun
-	asked    []string // run ids given to Execute
+	executed []string // run ids, once for each start of a program
+	asked    []string // run ids that were given to Execute
 	files    map[string]string
 	skills   []Skill
 	noSkills error
 
-	turns    []*model.Turn // the script: the n-th answers the request behind n-1 turns
+	turns    []*model.Turn // answers of the model: element n answers the request after n turns
 	requests map[int]*model.Request
 	window   int
-	generate func(ctx context.Context, n int, req *model.Request) (*model.Turn, error) // instead of the script, unless it is nil
+	generate func(ctx context.Context, n int, req *model.Request) (*model.Turn, error) // replaces the answers in turns, unless it is nil
 
 	search func(ctx context.Context, query string) (string, error)
 	prices model.Prices
 	budget task.Budget
-	tokens int // ResultTokens
+	tokens int // Options.ResultTokens
 }
 
-// program is what a program does.
+// program stands for the execution of a program.
 type program func(ctx context.Context, p Program) (*run.Outcome, error)
 
 func newWorld(t testing.TB, turns ...*model.Turn) *world {
@@ -69,7 +69,7 @@ func (w *world) agent() *Agent {
 	})
 }
 
-// newID numbers runs as they are recorded, so that a task that goes on gives the same ids.
+// newID returns ids that number the recorded runs, so that a continued task gets the same ids.
 func (w *world) newID() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,7 +97,7 @@ func (w *world) Commit(_ context.Context, c task.Change) error {
 		if s.Seq != len(w.steps)+1 {
 			w.t.Errorf("step %d is numbered %d", len(w.steps)+1, s.Seq)
 		}
-		text, failed := json.Marshal(s) // as a store does
+		text, failed := json.Marshal(s) // encodes and decodes the step, as a store does
 		var stored task.Step
 		if failed == nil {
 			failed = json.Unmarshal(text, &stored)
@@ -131,7 +131,7 @@ func (w *world) Stream(data json.RawMessage) {
 	w.deltas = append(w.deltas, string(data))
 }
 
-// kinds are the types of the events.
+// kinds returns the types of the events.
 func (w *world) kinds() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +142,7 @@ func (w *world) kinds() []string {
 	return kinds
 }
 
-// stepKinds names steps.
+// stepKinds returns the kinds of steps.
 func stepKinds(steps []task.Step) string {
 	var kinds []string
 	for _, s := range steps {
@@ -194,7 +194,7 @@ func (m worldModel) Generate(ctx context.Context, req *model.Request) (*model.Tu
 	return stamped(m.turns[n]), nil
 }
 
-// stamped is a turn as a model gives it.
+// stamped returns a turn with provider and model, as a model returns it.
 func stamped(t *model.Turn) *model.Turn {
 	turn := *t
 	turn.Provider, turn.Model = "test", "scripted"
@@ -268,7 +268,7 @@ func (c worldCatalog) Details(_ context.Context, _ string, names []string) (stri
 
 func (c worldCatalog) Definitions() int { return 1000 }
 
-// do works a new task to its end.
+// do carries out a new task to its end.
 func (w *world) do(history ...task.Past) task.Task {
 	w.t.Helper()
 	ended, err := w.agent().Do(context.Background(), newTask(), history, slices.Clone(w.steps), w)
@@ -282,12 +282,12 @@ func newTask() task.Task {
 	return task.Task{ID: "task_1", SessionID: "sess_1", UserID: "u", Task: "count the rows", Status: task.Running}
 }
 
-// says is a turn that answers.
+// says returns a turn that answers.
 func says(text string) *model.Turn {
 	return &model.Turn{Text: text, Stop: model.StopEnd, Usage: model.Usage{Input: 100, Output: 10}}
 }
 
-// calls is a turn that calls tools: names and inputs in turn.
+// calls returns a turn that calls tools; names and inputs alternate in pairs.
 func calls(pairs ...string) *model.Turn {
 	t := &model.Turn{Stop: model.StopTools, Usage: model.Usage{Input: 100, Output: 20}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -296,7 +296,7 @@ func calls(pairs ...string) *model.Turn {
 	return t
 }
 
-// runs is a turn that runs programs.
+// runs returns a turn that runs programs.
 func runs(codes ...string) *model.Turn {
 	var pairs []string
 	for _, code := range codes {
@@ -305,7 +305,7 @@ func runs(codes ...string) *model.Turn {
 	return calls(pairs...)
 }
 
-// succeeds is a program that calls a tool, prints and returns.
+// succeeds returns a program that calls a tool, prints lines and returns a value.
 func succeeds(output string, logs ...string) program {
 	return func(_ context.Context, p Program) (*run.Outcome, error) {
 		args, answer := json.RawMessage(`{"q":"acme"}`), json.RawMessage(`{"rows":[1,2,3]}`)
@@ -321,7 +321,7 @@ func succeeds(output string, logs ...string) program {
 	}
 }
 
-// fails is a program that writes and then fails.
+// fails returns a program that writes and then fails.
 func fails(effects ...run.Effect) program {
 	return func(_ context.Context, p Program) (*run.Outcome, error) {
 		for _, e := range effects {

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// TestWatcherBatches: events that come together share a commit, the run waits for none, and the last ones are left for the
+// TestWatcherBatches: events that occur at about the same time share a commit, and the run does not wait for commits. The last events are returned for the
 // commit of the result.
 func TestWatcherBatches(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,7 @@ func TestWatcherBatches(t *testing.T) {
 		for range 10 {
 			w.observe(line)
 		}
-		time.Sleep(500 * time.Millisecond) // the commit is under way
+		time.Sleep(500 * time.Millisecond) // the commit is in progress
 		for range 5 {
 			w.observe(line)
 		}
@@ -48,7 +48,7 @@ func TestWatcherBatches(t *testing.T) {
 	})
 }
 
-// TestWatcherReports: what servers report follows the event of its call, and not too often.
+// TestWatcherReports: progress reports of servers follow the event of their call, and their rate is limited.
 func TestWatcherReports(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestWatcherBounds(t *testing.T) {
 	}
 }
 
-// TestDirectOfRun adds up the tool calls of a run.
+// TestDirectOfRun: the estimate adds up the tool calls of a run.
 func TestDirectOfRun(t *testing.T) {
 	t.Parallel()
 	w := newWatcher("run_1", time.Now, func([]task.Event) error { return nil })
@@ -114,7 +114,7 @@ func TestDirectOfRun(t *testing.T) {
 func TestDirect(t *testing.T) {
 	t.Parallel()
 	var d task.Direct
-	for range 2 { // two runs of two calls, each of 10 and 5 tokens
+	for range 2 { // two runs, each with two calls of 10 and 5 tokens
 		d = addRun(d, &task.Result{Calls: 2, Direct: task.Direct{Intermediate: 30, Input: 15, Output: 20}})
 	}
 	got := *directOf(d, 4, 1000, "")

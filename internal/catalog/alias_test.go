@@ -6,7 +6,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 )
 
-// TestAliases: a tool is found under its server's further names, and the server only under its own.
+// TestAliases: a tool is found by the aliases of its server. The server itself is found only by its own name.
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	c := catalog.New()

@@ -98,8 +98,8 @@ func Whole(input json.RawMessage) json.RawMessage {
 	return input
 }
 
-// readTexts replaces strings in an input by the values whose JSON they are. It replaces a string if the property takes no string, but takes values of
-// that type. Some clients and models write {"limit": "5"} and {"names": "[\"a\"]"}.
+// readTexts replaces strings in an input by the values whose JSON they are. It replaces a string if the property takes no strings but takes values of the
+// type of the replacement. Some clients and models write {"limit": "5"} and {"names": "[\"a\"]"}.
 func (t *Tool) readTexts(input json.RawMessage) json.RawMessage {
 	noTexts := t.get().noTexts()
 	if len(noTexts) == 0 {

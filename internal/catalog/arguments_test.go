@@ -87,7 +87,7 @@ func TestArgumentsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// The order of the schema's text decides, which a Go map would lose.
+// TestArgumentsKeepSchemaOrder: positional arguments fill the properties in the order of the schema's text, which a Go map would lose.
 func TestArgumentsKeepSchemaOrder(t *testing.T) {
 	t.Parallel()
 	names := []string{"zeta", "alpha", "mid", "beta", "omega", "kappa"}
@@ -107,7 +107,7 @@ func TestArgumentsKeepSchemaOrder(t *testing.T) {
 	}
 }
 
-// TestArgumentsAsTexts: a text in place of a value that the schema wants is that value, and nothing else is.
+// TestArgumentsAsTexts: a string is read as JSON only if the schema requires a value of another type.
 func TestArgumentsAsTexts(t *testing.T) {
 	t.Parallel()
 	tool := &Tool{Server: "s", Name: "t", InputSchema: json.RawMessage(`{"type":"object","$defs":{"n":{"type":["integer","null"]}},"properties":{

@@ -1,7 +1,7 @@
 // Package catalog holds the tools of all connected MCP servers. Tools can be found by name and by search, and have types. SetServer takes what a
 // server lists; the caller manages the connections.
 //
-// # What is learned of answers
+// # What is learned from answers
 //
 // If a tool has no output schema, the catalog learns the structure of its answers (Learn): kinds of values and names of fields. It keeps the name of
 // a field only if the name consists of common words or of the server's own words. Even such a name may come from one user, because a server may

@@ -42,7 +42,7 @@ func TestSetServerReplaces(t *testing.T) {
 	}
 }
 
-// What belongs to one server is kept when another changes: compiled schemas and the index are not made again.
+// TestChangeKeepsOtherServers: when one server changes, the compiled schemas and the index of the other servers are reused.
 func TestChangeKeepsOtherServers(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(named("a", "x"), named("b", "y"))
@@ -153,7 +153,7 @@ func TestWrapsResult(t *testing.T) {
 	}
 }
 
-// answer is what a host call of kind catalog gives, as the guest sees it.
+// answer returns the answer to a host call of kind catalog, decoded as the guest gets it.
 func answer(t *testing.T, c *Catalog, name, args string) any {
 	t.Helper()
 	value, err := c.Answer(t.Context(), "", name, json.RawMessage(args))

@@ -7,13 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSchemasThatReferToEachOther: a schema that only leads back to itself takes everything, and the rules beside it hold.
+// TestSchemasThatReferToEachOther: a schema that only refers back to itself accepts every value, and the other rules beside the reference still apply.
 func TestSchemasThatReferToEachOther(t *testing.T) {
 	t.Parallel()
 	const wrongNumber = "n: expected integer, got string"
 	for name, c := range map[string]struct {
 		schema string
-		free   bool // n takes a text
+		free   bool // reports that n may be a string
 	}{
 		"itself":             {`{"properties":{"n":{"$ref":"#/$defs/A"}},"$defs":{"A":{"$ref":"#/$defs/A"}}}`, true},
 		"two":                {`{"properties":{"n":{"$ref":"#/$defs/A"}},"$defs":{"A":{"$ref":"#/$defs/B"},"B":{"$ref":"#/$defs/A"}}}`, true},

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/dts"
 )
 
-// capturedServers are the tools of published servers, as testdata/servers has them.
+// capturedServers returns the tools of published servers, which are recorded in testdata/servers.
 func capturedServers(t testing.TB) []Server {
 	t.Helper()
 	var out []Server
@@ -54,7 +54,7 @@ func tool(name, input, output string) Tool {
 	return t
 }
 
-// shop is a server that has one of each thing.
+// shop returns a server with one tool for each case.
 func shop() Server {
 	const customer = `"$defs":{"Customer":{"type":"object","properties":{"name":{"type":"string"},"email":{"type":["string","null"],
 		"format":"email"},"friends":{"type":"array","items":{"$ref":"#/$defs/Customer"}}},"required":["name"]}}`
@@ -151,7 +151,7 @@ func TestDeclarationsCompile(t *testing.T) {
 	t.Parallel()
 	c := capturedCatalog(t)
 	c.SetServer(shop())
-	c.SetServer(Server{Name: "default"}) // a keyword, and without tools
+	c.SetServer(Server{Name: "default"}) // the name is a keyword, and the server has no tools
 	c.SetServer(Server{Name: "a*b", Tools: []Tool{tool("x", `{}`, "")}})
 	if out := compile(t, map[string]string{"tools.d.ts": c.Declarations(), "good.ts": goodUse, "bad.ts": badUse}); out != "" {
 		t.Errorf("tsc: %s\n%s", out, c.Declarations())
@@ -184,7 +184,7 @@ func TestDeclarationsOfManyToolsCompile(t *testing.T) {
 	}
 }
 
-// Schemas that are hard on a generator: each is a tool's input and output.
+// nasty lists schemas that are difficult for a generator. Each one is used as a tool's input and output.
 var nasty = []string{
 	`true`, `false`, `{}`, `null`, `[]`, `"x"`, `{"type":"nothing"}`, `{"type":[]}`, `{"type":7}`,
 	`{"$ref":"#"}`, `{"$ref":"#/$defs/none"}`, `{"$ref":"https://example.com/schema"}`, `{"$ref":"#/%zz"}`, `{"$ref":7}`,
@@ -259,7 +259,7 @@ func TestNastySchemasCompile(t *testing.T) {
 	}
 }
 
-// Mixed schemas: each takes parts of the others under every keyword that takes schemas.
+// TestGeneratedSchemasCompile combines schemas: each schema contains others under every keyword that takes schemas.
 func TestGeneratedSchemasCompile(t *testing.T) {
 	t.Parallel()
 	wrap := []string{
@@ -379,7 +379,7 @@ func TestDeclaration(t *testing.T) {
 	}
 }
 
-// declaration is the TypeScript declaration of one tool.
+// declaration returns the TypeScript declaration of one tool.
 func declaration(c *Catalog, name string) (string, error) {
 	d, err := c.Details(name)
 	if err != nil {
@@ -388,8 +388,8 @@ func declaration(c *Catalog, name string) (string, error) {
 	return d.TypeScript, nil
 }
 
-// A declaration is made once, and again after each change of what it is made of: the tools, what was learned of their answers, and the names of
-// other servers, on which the server's own name in programs depends.
+// TestDeclarationsAreKept: a declaration is made once, and again after each change of its parts. The parts are the tools, the learned shapes of their
+// answers, and the names of other servers, on which the server's identifier depends.
 func TestDeclarationsAreKept(t *testing.T) {
 	t.Parallel()
 	c := learningCatalog()

@@ -20,7 +20,7 @@ type Details struct {
 	Annotations   *Annotations    `json:"annotations,omitempty"`
 	Signature     string          `json:"signature"`
 	TypeScript    string          `json:"typescript"`
-	Call          string          `json:"call"` // how to write a call
+	Call          string          `json:"call"` // text that shows how to write a call
 	Instructions  string          `json:"instructions,omitempty"`
 	SchemaProblem string          `json:"schemaProblem,omitempty"`
 	// Destinations are set only by Reviewed, because they are shown to people and not to programs and models.

@@ -44,7 +44,7 @@ type problem struct {
 	err  *jsonschema.ValidationError
 }
 
-// number returns the number of problems that are behind one error: a single error can report several properties.
+// number returns the number of problems in one error, because a single error can report several properties.
 func (p problem) number() int {
 	switch k := p.err.ErrorKind.(type) {
 	case *kind.Required:
@@ -119,7 +119,7 @@ func (x *explainer) gather(e *jsonschema.ValidationError) {
 	x.found = append(x.found, problem{path, e})
 }
 
-// words describes an error in one line, or in one for each property.
+// words describes an error in one line, or in one line for each property.
 func (x *explainer) words(e *jsonschema.ValidationError) (lines []string) {
 	at := x.at(e)
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog/schema"
 )
 
-// repeat writes a format n times, with a number from 0.
+// repeat writes a format n times; the argument of the format counts from 0.
 func repeat(format string, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -19,8 +19,8 @@ func repeat(format string, n int) string {
 	return b.String()
 }
 
-// TestHostileSchemas: a server's schema, up to the megabyte that a connection lets through, costs a user who asks for the tool
-// little time, and what is made of it is short.
+// TestHostileSchemas: reading a server's schema of up to a megabyte, which is the largest that a connection accepts, takes little time, and the texts made
+// from it are short.
 func TestHostileSchemas(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -41,7 +41,7 @@ func TestHostileSchemas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			_, _ = schema.Parse([]byte(text)) // the measure of what is much, on a busy machine as well
+			_, _ = schema.Parse([]byte(text)) // the time limit is a multiple of this, so that it also fits a busy machine
 			parsing := time.Since(start)
 			c := New()
 			c.SetServer(Server{Name: "s", Tools: []Tool{{
@@ -62,7 +62,7 @@ func TestHostileSchemas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = c.Validate(t.Context(), "u", tool, json.RawMessage(`{"a":1}`)) // that it ends is enough
+			_ = c.Validate(t.Context(), "u", tool, json.RawMessage(`{"a":1}`)) // it is enough that Validate returns
 			if took, most := time.Since(start), time.Minute+300*parsing; took > most {
 				t.Errorf("took %v, which is more than %v", took, most)
 			}
@@ -70,7 +70,7 @@ func TestHostileSchemas(t *testing.T) {
 	}
 }
 
-// TestHostileNames: thousands of tools whose names come to the same identifier are named apart, soon.
+// TestHostileNames: thousands of tools whose names give the same identifier get different identifiers in a short time.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	start := time.Now()
@@ -92,7 +92,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// A tool whose name can be taken for that of another one is left out, and its name is shown with codes.
+// TestConfusableNames: a tool whose name can be taken for the name of another tool is left out, and messages show its name with codes.
 func TestConfusableNames(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(named("up", "send", "s\u0435nd", "поиск"))

@@ -18,7 +18,7 @@ import (
 // Learned describes what the answers of a tool to one user have looked like so far. It contains none of their values.
 type Learned struct {
 	Schema json.RawMessage `json:"schema"`          // JSON Schema of the value that programs get
-	Drift  []string        `json:"drift,omitempty"` // how later answers differed from the first ones, the newest last
+	Drift  []string        `json:"drift,omitempty"` // differences between later answers and the first ones, the newest last
 }
 
 const (

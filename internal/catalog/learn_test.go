@@ -36,7 +36,7 @@ func mustResolve(t testing.TB, c *Catalog, name string) *Tool {
 	return tool
 }
 
-// descriptions is what a user sees of crm__search, by what shows it.
+// descriptions returns every text about crm__search that a user sees, by its source.
 func descriptions(t testing.TB, c *Catalog, user string) map[string]string {
 	t.Helper()
 	v := c.For(user)
@@ -68,7 +68,7 @@ func descriptions(t testing.TB, c *Catalog, user string) map[string]string {
 	return texts
 }
 
-// What is learned shows in details, signatures and declarations, marked as learned, and says nothing of the answers' values.
+// TestLearn: learned shapes are part of details, signatures and declarations and are marked as learned. They contain no values of the answers.
 func TestLearn(t *testing.T) {
 	t.Parallel()
 	c := learningCatalog()
@@ -101,7 +101,8 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// What is learned of one user's answers shows in nothing that another user, or one without a name, sees; the other's own answers do.
+// TestLearnedOfOthers: shapes learned from one user's answers are shown neither to another user nor without a user. The other user sees the shapes of their
+// own answers.
 func TestLearnedOfOthers(t *testing.T) {
 	t.Parallel()
 	c := learningCatalog()
@@ -110,7 +111,7 @@ func TestLearnedOfOthers(t *testing.T) {
 	c.Learn("ann", tool, json.RawMessage(`{"id":1,"email":"x"}`))
 	c.Learn("", tool, json.RawMessage(`{"id":1,"phone":"x"}`))
 	for _, user := range []string{"ben", ""} {
-		descriptions(t, c, "ann") // its declarations are made, and kept
+		descriptions(t, c, "ann") // makes and caches ann's declarations
 		if diff := cmp.Diff(nothing, descriptions(t, c, user)); diff != "" {
 			t.Errorf("%q sees something of what ann was answered: %s", user, diff)
 		}
@@ -125,7 +126,7 @@ func TestLearnedOfOthers(t *testing.T) {
 	}
 }
 
-// An answer that differs from several earlier ones is drift; it is told once.
+// TestLearnDrift: an answer that differs from several earlier ones is drift, and the difference is reported once.
 func TestLearnDrift(t *testing.T) {
 	t.Parallel()
 	c := learningCatalog()
@@ -152,7 +153,7 @@ func TestLearnDrift(t *testing.T) {
 	if diff := cmp.Diff(want, d.Learned.Drift); diff != "" {
 		t.Error(diff)
 	}
-	// An empty list says nothing of what stands in it.
+	// An empty list shows nothing about the shape of its items.
 	list := learningCatalog()
 	tool = mustResolve(t, list, "crm__search")
 	for range settled + 1 {
@@ -166,8 +167,8 @@ func TestLearnDrift(t *testing.T) {
 	}
 }
 
-// What is learned survives a new list of tools and a restart; a tool that is defined anew is learned anew; what was not made by
-// this package is not taken.
+// TestKeptShapes: learned shapes are kept when the tools are listed again and after a restart. A tool with a new definition starts without a shape. Entries
+// that this package cannot have written are ignored.
 func TestKeptShapes(t *testing.T) {
 	t.Parallel()
 	c := learningCatalog()
@@ -231,8 +232,8 @@ func TestKeptShapes(t *testing.T) {
 	}
 }
 
-// Two processes keep what they learn in one file: neither drops what the other learned, of the same user or another one. The file of a version that
-// did not say whose a shape is gives nothing, and neither does one of a later version.
+// TestShapeFile: two processes keep their learned shapes in one file, and neither removes the entries of the other, for the same user or another one. A
+// file of the first version, which named no users, is ignored, and so is a file of a later version.
 func TestShapeFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "state", "shapes.json")
@@ -256,7 +257,7 @@ func TestShapeFile(t *testing.T) {
 	learn(two, alsoKept, "ben", "crm__search", `{"phone":1}`)
 	learn(two, alsoKept, "ben", "crm__search", `{"phone":1}`)
 	alsoKept.write()
-	learn(one, kept, "ben", "crm__search", `{"phone":1}`) // less than the other has
+	learn(one, kept, "ben", "crm__search", `{"phone":1}`) // fewer answers than the other process has for the same tool
 	kept.Close()
 	got := map[string]int{}
 	next, _ := open()
@@ -280,7 +281,7 @@ func TestShapeFile(t *testing.T) {
 	}
 }
 
-// wide is an answer whose shape has about so many places.
+// wide returns an answer whose shape has about the given number of places.
 func wide(places int) json.RawMessage {
 	var b strings.Builder
 	b.WriteString("[")
@@ -293,8 +294,8 @@ func wide(places int) json.RawMessage {
 	return json.RawMessage(b.String() + "{}]")
 }
 
-// Users with ever new tools, and ever new users, do not fill the memory. What was answered last stays, and one user's answers do not push
-// out another's unless all have too many.
+// TestLearnedIsBounded: users with ever more tools, and ever more users, do not fill the memory. The shapes with the latest answers stay. One user's
+// answers remove another user's shapes only if the limit for all users is reached.
 func TestLearnedIsBounded(t *testing.T) {
 	t.Parallel()
 	c := New()

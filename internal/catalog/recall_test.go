@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// testServer is a server in testdata/recall/tools.json.
+// testServer is a server in the file testdata/recall/tools.json.
 type testServer struct {
 	Name, Description string
 	Tools             []struct {
@@ -30,7 +30,7 @@ func readJSON(t testing.TB, path string, into any) {
 	}
 }
 
-// recallCatalog is the catalog of testdata/recall, as often as it takes to have at least n tools.
+// recallCatalog returns a catalog with the servers of testdata/recall. It repeats the servers until there are at least n tools.
 func recallCatalog(t testing.TB, n int) *Catalog {
 	t.Helper()
 	var servers []testServer
@@ -58,7 +58,7 @@ type recallRequest struct {
 	Tools   []string
 }
 
-// recall is the mean share of the needed tools among the first ten hits, and the mean reciprocal rank of the first.
+// recall returns the mean share of the needed tools among the first ten hits, and the mean reciprocal rank of the first needed tool.
 func recall(t *testing.T, c *Catalog, requests []recallRequest) (share, reciprocal float64) {
 	t.Helper()
 	for _, r := range requests {
@@ -86,9 +86,9 @@ func recall(t *testing.T, c *Catalog, requests []recallRequest) (share, reciproc
 	return share / float64(len(requests)), reciprocal / float64(len(requests))
 }
 
-// The requests were written before the engine, by someone who thinks of the task and not of the tools' names. The engine's
-// numbers were then chosen on them, so a second set, written afterwards and not used for that, shows that they hold. A third
-// has steps in words that the tools do not have.
+// TestSearchRecall: the requests of the first set were written before the engine, by a person who thought of the task and not of the tools' names. The
+// numbers of the engine were then chosen with them. The second set was written afterwards and not used for choosing, so it shows that the numbers hold for
+// other requests. The third set has steps in words that the tools do not contain.
 func TestSearchRecall(t *testing.T) {
 	t.Parallel()
 	c := recallCatalog(t, 300)
@@ -120,12 +120,12 @@ func TestSearchRecall(t *testing.T) {
 	}
 }
 
-// longRequest has clauses, names and filler words, as models write.
+// longRequest has several clauses, names and filler words, like the requests of models.
 const longRequest = "Please look through our GitHub for bug reports about login timeouts, collect the logs of the failing pods " +
 	"and the most common exceptions, then open a Jira ticket with a summary; also let the backend channel on Slack know, " +
 	"send an email to the customer who reported it, and schedule a meeting with the team for next week."
 
-// The budget is 1 ms at the median over 5,000 tools.
+// BenchmarkSearch5000 searches 5,000 tools. The target is a median of 1 ms.
 func BenchmarkSearch5000(b *testing.B) {
 	c := recallCatalog(b, 5000)
 	for _, query := range []struct{ name, text string }{
@@ -144,7 +144,7 @@ func BenchmarkSearch5000(b *testing.B) {
 	}
 }
 
-// A server that changes costs its own part of the index and the joining of all parts.
+// BenchmarkReindex5000 changes one server: only its segment is made again, and all segments are joined.
 func BenchmarkReindex5000(b *testing.B) {
 	c := recallCatalog(b, 5000)
 	server := c.Servers()[0]

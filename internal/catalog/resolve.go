@@ -12,7 +12,7 @@ import (
 // MaxName is the maximum length in bytes of a tool's name. A tool with a longer name is left out, and a longer name in a call is unknown.
 const MaxName = 1024
 
-// maxCandidates is the maximum number of tools that one folded name is compared with, maxListed the maximum number that an error lists.
+// maxCandidates is the maximum number of tools that one folded name is compared with. maxListed is the maximum number of tools that an error lists.
 const (
 	maxCandidates = 100
 	maxListed     = 10
@@ -183,7 +183,7 @@ func (c candidate) likeness(name string) int {
 		exactness(c.tool.Name, c.tool.Function(), func(part string) bool { return strings.HasSuffix(name, "__"+part) })
 }
 
-// exactness returns 2 if the function stands accepts the exact name, 1 if stands accepts only the identifier, and 0 otherwise.
+// exactness returns 2 if the predicate stands holds for the exact name, 1 if it holds only for the identifier, and 0 otherwise.
 func exactness(name, identifier string, stands func(string) bool) int {
 	switch {
 	case stands(name):

@@ -26,7 +26,7 @@ func catalogOf(servers ...Server) *Catalog {
 	return c
 }
 
-// A tool that is held is named as such by whichever name it is asked for, and hides no tool that is offered.
+// TestHeld: any form of a held tool's name gives a HeldError, and a held tool hides no offered tool.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	up := named("up", "send_mail", "read")
@@ -66,7 +66,7 @@ func TestResolve(t *testing.T) {
 	for name, want := range map[string]string{
 		"crm__search":           "crm__search",
 		"CRM__Search":           "crm__search",
-		"crm__msearch":          "", // is no other way to write cr__msearch
+		"crm__msearch":          "", // the name must not be taken for cr__msearch
 		"cr__msearch":           "cr__msearch",
 		"crm__getSum":           "crm__get-sum",
 		"crm__get_sum":          "crm__get-sum",
@@ -142,7 +142,7 @@ func TestResolveAmbiguous(t *testing.T) {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
-	// Each is still within reach by its parts.
+	// The tools can still be found by server and name.
 	for _, parts := range [][2]string{{"a", "b__c"}, {"a__b", "c"}, {"s", "getSum1"}, {"s", "getSum2"}, {"myCrm1", "x"}} {
 		if _, err := c.ResolveIn(parts[0], parts[1]); err != nil {
 			t.Errorf("%v: %v", parts, err)
@@ -254,7 +254,7 @@ func FuzzResolve(f *testing.F) {
 	})
 }
 
-// TestLongNames: the work for a name grows with its length only, and a name that no tool can have costs none.
+// TestLongNames: the work for a name grows in proportion to its length, and a name above the maximum length is refused at once.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(named("mock", "echo"))
@@ -278,7 +278,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// BenchmarkLongName: 60,000 characters took seconds where each "__" was a new start; 1,000 take microseconds.
+// BenchmarkLongName: when each "__" was tried as a separator, a name of 60,000 characters took seconds; now 1,000 characters take microseconds.
 func BenchmarkLongName(b *testing.B) {
 	c := catalogOf(named("mock", "echo"))
 	name := "mock" + strings.Repeat("_", 1000) + "echo"
@@ -289,7 +289,7 @@ func BenchmarkLongName(b *testing.B) {
 	}
 }
 
-// BenchmarkWrongName is a name that no tool of a large catalog has.
+// BenchmarkWrongName looks for a name that no tool of a large catalog has.
 func BenchmarkWrongName(b *testing.B) {
 	c := New()
 	for i := range 65 {
@@ -306,7 +306,7 @@ func BenchmarkWrongName(b *testing.B) {
 	}
 }
 
-// TestManyTheSame: many tools whose names fold to the same are told apart within a bound, and listed within one.
+// TestManyTheSame: if many tools have the same folded name, only a bounded number is compared and listed.
 func TestManyTheSame(t *testing.T) {
 	t.Parallel()
 	s := Server{Name: "s"}
@@ -326,8 +326,8 @@ func TestManyTheSame(t *testing.T) {
 	}
 }
 
-// TestUnprintableNames: a server's texts cannot forge lines or turn the terminal's reading direction; a tool whose name
-// would is left out.
+// TestUnprintableNames: a server's texts can neither forge lines nor change the reading direction of the terminal. A tool whose name could do so is left
+// out.
 func TestUnprintableNames(t *testing.T) {
 	t.Parallel()
 	s := Server{Name: "s", Instructions: "one\u202etwo\x1b[31m", Tools: []Tool{
@@ -358,7 +358,7 @@ func TestUnprintableNames(t *testing.T) {
 	}
 }
 
-// TestToolCalledIndex: the file index.ts of a server is the server's own.
+// TestToolCalledIndex: a tool with the name index gets another identifier, because index is the module of its server.
 func TestToolCalledIndex(t *testing.T) {
 	t.Parallel()
 	c := catalogOf(named("s", "index", "other"))

@@ -14,7 +14,7 @@ import (
 	"unicode"
 )
 
-// readLines is the lines of a file of testdata that are neither empty nor comments.
+// readLines returns the lines of a file of testdata that are neither empty nor comments.
 func readLines(t testing.TB, path string) (lines []string) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
@@ -29,13 +29,13 @@ func readLines(t testing.TB, path string) (lines []string) {
 	return lines
 }
 
-// stepsServers are the servers of testdata/steps/tools.txt.
+// stepsServers returns the servers of testdata/steps/tools.txt.
 func stepsServers(t testing.TB) []Server {
 	t.Helper()
 	return readServers(t, filepath.Join("testdata", "steps", "tools.txt"))
 }
 
-// readServers are the servers of a file of testdata.
+// readServers returns the servers of a file of testdata.
 func readServers(t testing.TB, path string) (servers []Server) {
 	t.Helper()
 	for _, line := range readLines(t, path) {
@@ -76,7 +76,7 @@ func paramSchema(t testing.TB, text string) json.RawMessage {
 	return raw
 }
 
-// splitRequests are the requests of a file of testdata: those for tuning, and those that are held out.
+// splitRequests splits the requests of a file of testdata into those for tuning and those that are held out.
 func splitRequests(t testing.TB, path ...string) (tuning, heldOut []recallRequest) {
 	t.Helper()
 	for _, line := range readLines(t, filepath.Join(append([]string{"testdata"}, path...)...)) {
@@ -93,7 +93,7 @@ func splitRequests(t testing.TB, path ...string) (tuning, heldOut []recallReques
 	return tuning, heldOut
 }
 
-// plainBM25 is the ranking that others have: BM25 over the words of name and description, the request as one bag of words.
+// plainBM25 ranks as other systems do: BM25 over the words of name and description, with the request as one bag of words.
 func plainBM25(servers []Server) func(query string) []string {
 	words := func(text string) []string {
 		return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
@@ -141,8 +141,8 @@ func plainBM25(servers []Server) func(query string) []string {
 
 var showMissed = flag.Bool("missed", false, "log the tools that searches for tuning requests miss")
 
-// Requests of several steps over about 500 tools of 17 servers, some of which describe their tools poorly or not at all. The
-// numbers and synonyms of the engine may be chosen on one half of the requests only.
+// TestSearchSteps has requests of several steps over about 500 tools of 17 servers. Some servers describe their tools poorly or not at all. Only one half
+// of the requests may be used to choose the numbers and synonyms of the engine.
 func TestSearchSteps(t *testing.T) {
 	t.Parallel()
 	servers := stepsServers(t)
@@ -193,7 +193,7 @@ func TestSearchSteps(t *testing.T) {
 	}
 }
 
-// Oblique requests over other servers than those of steps, alone and among them.
+// TestSearchOblique has oblique requests for servers other than those of testdata/steps, alone and together with them.
 func TestSearchOblique(t *testing.T) {
 	t.Parallel()
 	alone, among := New(), New()
@@ -235,7 +235,8 @@ func TestSearchOblique(t *testing.T) {
 	}
 }
 
-// Servers that give schemas and no descriptions, and servers of which only the name says what they are about, are found.
+// TestSearchPoorDescriptions: tools are found if the server gives schemas without descriptions, or if only the server's name shows what its tools are
+// about.
 func TestSearchPoorDescriptions(t *testing.T) {
 	t.Parallel()
 	c := New()
@@ -283,7 +284,7 @@ func logMissed(t *testing.T, c *Catalog, r recallRequest) {
 	}
 }
 
-// Requests over servers that no other set has.
+// TestSearchFurtherServers has requests for servers that no other set contains.
 func TestSearchFurtherServers(t *testing.T) {
 	t.Parallel()
 	if *showMissed {
@@ -297,7 +298,7 @@ func TestSearchFurtherServers(t *testing.T) {
 		alone.SetServer(s)
 		among.SetServer(s)
 	}
-	for file, want := range map[string][2]float64{"steps.txt": {0.9, 0.9}, "oblique.txt": {0.35, 0.25}} { // alone, and among others
+	for file, want := range map[string][2]float64{"steps.txt": {0.9, 0.9}, "oblique.txt": {0.35, 0.25}} { // minimum shares: alone, and among other servers
 		some, others := splitRequests(t, "further", file)
 		requests := append(some, others...)
 		share, reciprocal := recall(t, alone, requests)

@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
-// compile runs tsc --strict over files, given by name, and returns what it says; empty if it is content.
+// compile runs tsc --strict over files, given by name, and returns its output, which is empty if there are no errors.
 func compile(t *testing.T, files map[string]string) string {
 	t.Helper()
 	work := t.TempDir()
@@ -42,7 +42,8 @@ func compile(t *testing.T, files map[string]string) string {
 	return string(out)
 }
 
-// A compiler that takes everything would let every other test of declarations pass.
+// TestCompilerRefuses: the compiler reports an error. Without this check, a compiler that accepts everything would let all other tests of declarations
+// pass.
 func TestCompilerRefuses(t *testing.T) {
 	t.Parallel()
 	if out := compile(t, map[string]string{"wrong.ts": "export const a: string = 1;\n"}); !strings.Contains(out, "TS2322") {

@@ -96,7 +96,7 @@ func (h *habits) count(word, tool string, weight float32) {
 	tools[tool] += weight
 }
 
-// halve makes room: it halves all counts and drops those that were below 1.
+// halve makes room: it halves all counts and drops each count that was below 1. If too many words are left, it drops random words.
 func (h *habits) halve() {
 	for word, tools := range h.words {
 		for tool, n := range tools {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// searched is the names that a user's search gives.
+// searched returns the names of the tools that a user's search finds.
 func searched(t *testing.T, c *Catalog, user, query string) (names []string) {
 	t.Helper()
 	for _, h := range c.Search(t.Context(), user, query, 10) {
@@ -17,7 +17,8 @@ func searched(t *testing.T, c *Catalog, user, query string) (names []string) {
 	return names
 }
 
-// Tools that a user's programs called after a search come first in later ones like it, for that user only, and after half an hour no more.
+// TestUsage: tools that a user's programs called after a search rank higher in later similar searches of that user. Calls more than half an hour after the
+// search do not count.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	c, now := New(), time.Unix(0, 0)
@@ -39,7 +40,7 @@ func TestUsage(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Used("ann", found)
-		c.Used("ann", found) // counts once for a search
+		c.Used("ann", found) // repeated calls after one search count once
 	}
 	used("acme__x17")
 	if got := searched(t, c, "ann", "the report of that customer"); !slices.Contains(got, "acme__x17") || got[0] != "acme__customer_report" {
@@ -72,7 +73,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What is remembered is bounded, for each user and for all, also where users search and call at the same time.
+// TestUsageIsBounded: the recorded calls are bounded for each user and for all users, also with concurrent searches and calls.
 func TestUsageIsBounded(t *testing.T) {
 	t.Parallel()
 	c := New()

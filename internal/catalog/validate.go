@@ -63,7 +63,8 @@ func (t *Tool) validator() *validator { return t.get().validator() }
 // Limits of the schemas and inputs that are checked.
 const (
 	maxExponent = 400 // maximum exponent of a number; that of a double is 308
-	// An input with more values is left to the server to check: each value may have an error, and the library collects all errors.
+	// maxInputValues is the maximum number of values of an input that is checked. The server checks a larger input itself: each value may have an error,
+	// and the library collects all errors.
 	maxInputValues = 200_000
 )
 

@@ -158,7 +158,7 @@ func TestBrokenSchemaLeavesToolUsable(t *testing.T) {
 	}
 }
 
-// The rest of a schema with one unusable pattern is still checked.
+// TestUnusablePatternSkipsOnlyItself: if a schema has one unusable pattern, its other rules still apply.
 func TestUnusablePatternSkipsOnlyItself(t *testing.T) {
 	t.Parallel()
 	got := validate(t, `{"properties":{"a":{"pattern":"^(?!x)"},"b":{"type":"string"}}}`, `{"a":"x","b":1}`)
@@ -167,7 +167,7 @@ func TestUnusablePatternSkipsOnlyItself(t *testing.T) {
 	}
 }
 
-// Each level doubles the work: 60 levels would take centuries.
+// TestExponentialValidationEnds: each level doubles the work, so 60 levels would take centuries.
 func TestExponentialValidationEnds(t *testing.T) {
 	t.Parallel()
 	schema := `{"$defs":{"N":{"anyOf":[{"properties":{"c":{"$ref":"#/$defs/N"},"x":{"const":1}},"required":["x"]},
@@ -183,7 +183,7 @@ func TestExponentialValidationEnds(t *testing.T) {
 	}
 }
 
-// Much input is no reason to refuse it: the work may grow with its size.
+// TestLargeInputIsChecked: an input with many values is checked, because the work for it stays below maxWork.
 func TestLargeInputIsChecked(t *testing.T) {
 	t.Parallel()
 	schema := `{"properties":{"rows":{"type":"array","items":{"type":"object","properties":{"id":{"type":"integer"},
@@ -198,8 +198,8 @@ func TestLargeInputIsChecked(t *testing.T) {
 	}
 }
 
-// An input with an error in each of its values is explained in a few lines, soon; one of millions of values would cost
-// minutes, and is left to the server.
+// TestManyProblems: an input with an error in each of its values is explained in a few lines and a short time. An input of more than maxInputValues values
+// would take minutes, and is left to the server.
 func TestManyProblems(t *testing.T) {
 	t.Parallel()
 	repeat := func(format string, n int) string {
@@ -234,7 +234,7 @@ func TestManyProblems(t *testing.T) {
 	}
 }
 
-// What the input gives as patterns is not compiled without a limit either, and is no fault of the schema.
+// TestPatternsOfTheInput: patterns in the input are compiled only up to a limit, and an unusable one is not a fault of the schema.
 func TestPatternsOfTheInput(t *testing.T) {
 	t.Parallel()
 	c := New()

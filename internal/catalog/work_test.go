@@ -11,12 +11,12 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// jsonList is a JSON array of n copies of an item.
+// jsonList returns a JSON array of n copies of an item.
 func jsonList(item string, n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(item+",", n), ",") + "]"
 }
 
-// TestWorkOfValidation: a validation that the library would take seconds for, without a way to stop it, is refused.
+// TestWorkOfValidation: a validation for which the library would need seconds is refused, because the library cannot be stopped.
 func TestWorkOfValidation(t *testing.T) {
 	t.Parallel()
 	numbers := func(n int) string { return "[" + strings.TrimSuffix(repeat("%d,", n), ",") + "]" }
@@ -65,7 +65,7 @@ func TestWorkOfValidation(t *testing.T) {
 	}
 }
 
-// A reference whose target depends on the way to it is left to the server, as its work cannot be estimated.
+// TestDynamicReference: input for a schema with dynamic references is left to the server, because the work of the check cannot be estimated.
 func TestDynamicReference(t *testing.T) {
 	t.Parallel()
 	if got := validate(t, `{"$dynamicAnchor":"n","properties":{"n":{"$dynamicRef":"#n"}},"type":"object"}`, `{"n":1}`); got != nil {
@@ -73,8 +73,8 @@ func TestDynamicReference(t *testing.T) {
 	}
 }
 
-// TestValidationSlots: an owner's expensive validations follow each other, another owner's and small ones do not wait
-// for them, and a wait ends with its context.
+// TestValidationSlots: an owner's expensive validations run one after another. Those of another owner and small ones do not wait for them, and a wait ends
+// with its context.
 func TestValidationSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -10,7 +10,7 @@ type Client struct {
 	Name   string   // name on the command line
 	Path   []string // keys that lead to the servers in the files, the outermost first
 	TOML   bool     // whether the files are TOML
-	Gemini bool     // see Options.Gemini
+	Gemini bool     // whether the rules of Options.Gemini apply
 	Typed  bool     // whether the entry of a server has a type
 	// Settings is true if the files contain settings of all kinds. Most of these files contain no servers.
 	Settings bool

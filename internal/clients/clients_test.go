@@ -17,12 +17,12 @@ import (
 	"mcp-code-exec-harness/internal/config"
 )
 
-// shape is a configuration as the documentation of a client, which source names, shows it, and what it means here.
+// shape is a configuration as a client's documentation shows it, with the servers that it stands for. source names the documentation.
 type shape struct {
 	name, source, text string
 	options            clients.Options
 	want               []*config.MCPServer
-	notes              string // in the notes of the servers
+	notes              string // text that the notes of the servers must contain
 }
 
 func command(name, command string, args ...string) *config.MCPServer {
@@ -193,7 +193,7 @@ var shapes = []shape{
 	{name: "empty", text: ``, want: nil},
 }
 
-// plain compares what a user can set.
+// plain compares the fields that a user can set.
 var plain = cmp.Options{cmpopts.IgnoreUnexported(config.MCPServer{}), cmpopts.EquateEmpty()}
 
 func TestShapes(t *testing.T) {
@@ -263,7 +263,7 @@ func many() string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-// TestRewrite takes servers out and puts the harness in: comments and everything else stay.
+// TestRewrite: a rewrite removes servers and adds the harness. Comments and everything else stay.
 func TestRewrite(t *testing.T) {
 	t.Parallel()
 	entry := clients.Entry{Command: `C:\bin\harness.exe`, Args: []string{"mcp", "--config", "/a b/harness.yaml"}}
@@ -303,7 +303,7 @@ func TestRewrite(t *testing.T) {
 			t.Errorf("%s again: %v\n%s", c.client, err, again)
 		}
 	}
-	// An inline table cannot be edited line by line: it is said, and nothing is damaged.
+	// A file with an inline table cannot be edited line by line, so the rewrite returns an error.
 	codex := clients.All[slices.IndexFunc(clients.All, func(one clients.Client) bool { return one.TOML })]
 	if _, err := codex.Rewrite([]byte("mcp_servers = { a = { command = \"x\" } }\n"), [][]string{{"mcp_servers", "a"}}, entry); err == nil || !strings.Contains(err.Error(), "by hand") {
 		t.Error(err)
@@ -323,7 +323,7 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-// FuzzRewrite: a rewrite fails, or leaves everything but the named servers and the harness as it was.
+// FuzzRewrite: a rewrite fails, or keeps everything outside the list of servers if it removes no server.
 func FuzzRewrite(f *testing.F) {
 	for _, c := range shapes {
 		f.Add([]byte(c.text), c.options.TOML)
@@ -351,7 +351,7 @@ func FuzzRewrite(f *testing.F) {
 	})
 }
 
-// rest is what a file says besides servers.
+// rest returns the content of a file without the member key, which holds the servers.
 func rest(t *testing.T, text []byte, isTOML bool, key string) map[string]any {
 	t.Helper()
 	root := map[string]any{}
@@ -360,7 +360,7 @@ func rest(t *testing.T, text []byte, isTOML bool, key string) map[string]any {
 			t.Fatal(err)
 		}
 	} else if standard, err := hujson.Standardize(slices.Clone(text)); err == nil {
-		_ = json.Unmarshal(standard, &root) // an empty file is no JSON
+		_ = json.Unmarshal(standard, &root) // an empty file is not valid JSON
 	}
 	delete(root, key)
 	return root

@@ -39,8 +39,8 @@ type Server struct {
 
 // Options configure how a text is read.
 type Options struct {
-	Name   string // name for a server without one in the text
-	Dir    string // working directory: value of ${workspaceFolder}; of the projects in the file of Claude Code, only this one counts
+	Name   string // name for a server that has no name in the text
+	Dir    string // working directory: value of ${workspaceFolder}, and the only project that is read from the file of Claude Code
 	Home   string // value of ${userHome}
 	TOML   bool   // whether the text is TOML; if not, it is JSON with comments and trailing commas
 	Gemini bool   // rules of Gemini CLI: url means SSE, the unit of timeout is milliseconds, $NAME is a variable

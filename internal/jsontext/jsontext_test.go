@@ -97,7 +97,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// FuzzLook holds what is said of a number against arithmetic, and that a compact text has the value of the original.
+// FuzzLook compares the traits of a number with exact arithmetic, and checks that a compact text has the value of the original.
 func FuzzLook(f *testing.F) {
 	for _, text := range []string{
 		"1", "-0.0", "9007199254740993", "1e400", "0.1", "123456789.123456789", "1e-7", `{"a":1,"a":[2]}`, `{"b":[{"":0,"\u0000":1}]}`, "5e-324", "2.5e-324",

@@ -15,10 +15,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// TestWhatDidNotArrive: a call that provably did not reach its server is not in doubt, whatever its tool does.
+// TestWhatDidNotArrive: a call that provably did not reach its server is not in doubt, whether or not its tool may change something.
 func TestWhatDidNotArrive(t *testing.T) {
 	t.Parallel()
-	// stopped is a server that ends after its first answers; its connections are kept alive until then.
+	// stopped returns the configuration of a server and a function that stops the server. Its connections are kept alive until then.
 	stopped := func(t *testing.T, h http.Handler) (mcpclient.Config, func()) {
 		srv := httptest.NewServer(h)
 		end := func() { srv.CloseClientConnections(); srv.Close() }
@@ -60,7 +60,7 @@ func TestWhatDidNotArrive(t *testing.T) {
 					mustCall(t, m, "echo", `{}`)
 				}
 				end()
-				// A request that is written before the end of the connection is seen may have arrived.
+				// A request may have arrived if it is written before the client notices the end of the connection.
 				eventually(t, "the end is seen", func() bool {
 					_, err := call(t, m, "echo", `{}`)
 					ce, ok := errors.AsType[*mcpclient.CallError](err)

@@ -139,6 +139,6 @@ func (s *server) notSlow() {
 	s.slowSince = time.Time{}
 	s.mu.Unlock()
 	if dir := s.m.opts.CacheDir; dir != "" {
-		_ = os.Remove(s.cfg.slowPath(dir)) // the mark rarely exists
+		_ = os.Remove(s.cfg.slowPath(dir)) // An error is usual: few servers have the mark.
 	}
 }

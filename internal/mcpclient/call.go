@@ -50,11 +50,11 @@ type CallOptions struct {
 }
 
 const (
-	// maxCalls is the maximum weight of the calls that one owner may have in flight at a server that other owners use too. Further
-	// calls wait, so that the calls of other owners need not wait for all of them.
+	// maxCalls is the maximum weight of the calls that one owner may have in flight at a server that other owners use too. The owner's further calls wait,
+	// so that they do not delay the calls of other owners.
 	maxCalls = 128
-	// callWeight is the number of bytes of arguments that add 1 to the weight of a call. No call weighs more than half of maxCalls, so
-	// that small calls need not wait until all others have ended.
+	// callWeight is the number of bytes of arguments that add 1 to the weight of a call. No call weighs more than half of maxCalls, so that small calls can
+	// be in flight beside a large one.
 	callWeight = 1 << 10
 	// alone is the time without a call of another owner after which one owner may use the whole server.
 	alone = 10 * time.Second
@@ -151,7 +151,7 @@ func (s *server) lists(tool string) bool {
 	return s.listing != nil && slices.ContainsFunc(s.listing.Tools, func(t Tool) bool { return t.Name == tool })
 }
 
-// gone reports whether the server has dropped a tool since the last listing. said is the text of an answer. If it reads like an error for an unknown
+// gone reports whether the server has dropped a tool since the last listing. said is the text of an answer. If said reads like an error for an unknown
 // tool, gone lists the tools again, but only once for each tool and connection, because ordinary answers may contain such a text.
 func (s *server) gone(ctx context.Context, c *conn, tool, said string) bool {
 	if c == nil || !lacksTool().MatchString(said) || !s.root().lists(tool) {
@@ -375,8 +375,9 @@ func textsIn(raw json.RawMessage) []string {
 // checkTimeout is the timeout of the request that checks whether a server still knows a session.
 const checkTimeout = 5 * time.Second
 
-// forgotten reports whether the server has lost the session of c. It is called after an answer that can mean this. It sends a ping, which a
-// server accepts in every session. If the server refuses the ping too, it has lost the session. One ping decides for all calls that were refused.
+// forgotten reports whether the server has lost the session of c. It is called after an answer that can mean a lost session. It sends a ping, which a
+// server accepts in every session that it knows. If the server refuses the ping in the same way, the session is lost. One ping decides for all calls that
+// were refused.
 func (s *server) forgotten(ctx context.Context, c *conn) bool {
 	if c.web == nil || c.web.streamable && c.web.header.Load().Get(sessionHeader) == "" {
 		return false

@@ -19,7 +19,7 @@ func TestCallFailures(t *testing.T) {
 	for tool, tc := range map[string]struct {
 		kind    mcpclient.Kind
 		inDoubt bool
-		lost    bool // the connection ends
+		lost    bool // reports that the connection ends
 		want    []string
 	}{
 		"exit":        {mcpclient.KindConnectionLost, true, true, []string{"exited with code 3", "fatal: asked to exit"}},
@@ -78,7 +78,7 @@ func TestOneBadCallHarmsNoOther(t *testing.T) {
 	callError(t, <-hanging, mcpclient.KindCancelled, true)
 }
 
-// received is what the server got so far.
+// received returns what the server has received so far.
 func received(t *testing.T, m *mcpclient.Manager) []string {
 	t.Helper()
 	var got []string
@@ -88,7 +88,7 @@ func received(t *testing.T, m *mcpclient.Manager) []string {
 	return got
 }
 
-// awaitReceived waits until the server got something that begins with the prefix, and returns the rest.
+// awaitReceived waits until the server has received something that begins with the prefix, and returns the rest.
 func awaitReceived(t *testing.T, m *mcpclient.Manager, prefix string) (rest string) {
 	t.Helper()
 	eventually(t, "the server receives "+prefix, func() bool {
@@ -114,7 +114,7 @@ func TestCancelIsToldAndReturnsAtOnce(t *testing.T) {
 	}()
 	id := awaitReceived(t, m, "hang ")
 	cancel()
-	err := <-done // the server never answers, so this is not its doing
+	err := <-done // The server never answers, so the error comes from the cancellation.
 	ce := callError(t, err, mcpclient.KindCancelled, true)
 	if !errors.Is(err, context.Canceled) || !ce.InDoubt() {
 		t.Errorf("%v, in doubt %t", err, ce.InDoubt())
@@ -122,7 +122,7 @@ func TestCancelIsToldAndReturnsAtOnce(t *testing.T) {
 	awaitReceived(t, m, "notifications/cancelled "+id)
 }
 
-// TestCancelledBeforeSending: what the server is told about a call is not the call.
+// TestCancelledBeforeSending: the notification of a cancelled call does not count as sending the call.
 func TestCancelledBeforeSending(t *testing.T) {
 	t.Parallel()
 	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
@@ -140,7 +140,7 @@ func TestCancelledBeforeSending(t *testing.T) {
 	}
 }
 
-// timeOut makes a call that is never answered, again while its timeout is over before it is sent.
+// timeOut makes a call that is never answered. It repeats the call if the timeout ends before the call is sent.
 func timeOut(t *testing.T, m *mcpclient.Manager, tool string, timeout time.Duration) (err error) {
 	t.Helper()
 	eventually(t, "the call is sent before its timeout", func() bool {
@@ -183,7 +183,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// stepping makes step after step of the tool progress until it is stopped.
+// stepping calls the tool step again and again until stop is called.
 func stepping(t *testing.T, m *mcpclient.Manager) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -191,7 +191,7 @@ func stepping(t *testing.T, m *mcpclient.Manager) (stop func()) {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			_, _ = m.Call(ctx, "bad", "step", nil, mcpclient.CallOptions{}) // the last is cancelled
+			_, _ = m.Call(ctx, "bad", "step", nil, mcpclient.CallOptions{}) // stop cancels the last call
 		}
 	}()
 	return func() {
@@ -267,7 +267,7 @@ func TestDeafServer(t *testing.T) {
 	t.Parallel()
 	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
 	mustCall(t, m, "deaf", `{}`)
-	// More than a pipe holds: the write blocks, and must neither hold the caller nor the other callers.
+	// The argument is larger than a pipe's buffer, so the write blocks. It must block neither its caller nor other callers.
 	large := json.RawMessage(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)
 	eventually(t, "the write begins before the timeout", func() bool {
 		_, err := m.Call(ctxFor(t), "bad", "echo", large, mcpclient.CallOptions{Timeout: 2 * time.Second})
@@ -278,7 +278,7 @@ func TestDeafServer(t *testing.T) {
 		return ce.Sent
 	})
 	_, err := m.Call(ctxFor(t), "bad", "echo", nil, mcpclient.CallOptions{Timeout: 50 * time.Millisecond})
-	callError(t, err, mcpclient.KindTimeout, false) // not a byte of it was written
+	callError(t, err, mcpclient.KindTimeout, false) // no byte of the call was written
 }
 
 func TestMetadataAndArguments(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
-// Subscribers get the changes of a resource from servers of both generations of the protocol, also after the server has forgotten its clients,
-// and none after they have cancelled.
+// TestSubscribe: subscribers are notified of changes of a resource by servers of both generations of the protocol, also after the server has forgotten the
+// session. A subscription may be cancelled twice.
 func TestSubscribe(t *testing.T) {
 	t.Parallel()
 	for name, versions := range map[string][]string{"sessions": {"2025-11-25"}, "without sessions": nil} {
@@ -51,7 +51,7 @@ func TestSubscribe(t *testing.T) {
 					select {
 					case <-heard:
 						return
-					case <-time.After(time.Second): // what the server says before it has the subscription is lost
+					case <-time.After(time.Second): // a change that the server reports before it has the subscription is lost
 					case <-limit:
 						t.Fatalf("%s is not heard", what)
 					}
@@ -62,7 +62,7 @@ func TestSubscribe(t *testing.T) {
 				for session := range up.Sessions() {
 					_ = session.Close()
 				}
-				_, _ = m.Resources(ctxFor(t), "", "up") // the server does not know the session, which is seen now
+				_, _ = m.Resources(ctxFor(t), "", "up") // the server does not know the session; the client notices this now
 				eventually(t, "it is asked again", func() bool { return asked.Load() > 1 })
 				until("a change after the server has forgotten the session", "test://notes")
 			}
@@ -75,7 +75,7 @@ func TestSubscribe(t *testing.T) {
 	}
 }
 
-// TestSubscribeRefused says that a server does not tell when its resources change.
+// TestSubscribeRefused: subscribing fails if the server does not support subscriptions.
 func TestSubscribeRefused(t *testing.T) {
 	t.Parallel()
 	up := mcp.NewServer(&mcp.Implementation{Name: "up", Version: "1"}, nil)

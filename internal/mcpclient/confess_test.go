@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// logged is a log that many goroutines write.
+// logged is a log that many goroutines can write to.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -34,7 +34,7 @@ func (l *logged) options() mcpclient.Options {
 	return mcpclient.Options{Logger: slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 }
 
-// TestServerThatPrintsItsSecrets: what a server prints of its arguments and environment is shown without the credentials in them.
+// TestServerThatPrintsItsSecrets: what a server prints of its arguments and environment is shown without the credentials in it.
 func TestServerThatPrintsItsSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "ghp_4Zr8qW2xLk9vTn3s"
@@ -51,7 +51,7 @@ func TestServerThatPrintsItsSecrets(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreLogged: the log at debug has why a server refused a call, without what the call was made with.
+// TestRefusalsAreLogged: the log at level debug says why a server refused a call, but does not show the arguments of the call.
 func TestRefusalsAreLogged(t *testing.T) {
 	t.Parallel()
 	var log logged
@@ -70,7 +70,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 	}
 }
 
-// TestSecretsOfTheAddress: a credential in the address of a server does not come back in what the server says.
+// TestSecretsOfTheAddress: a credential in the address of a server is removed from the server's answers.
 func TestSecretsOfTheAddress(t *testing.T) {
 	t.Parallel()
 	for _, secret := range []string{"ann:s3cret-of-ann@", "?api_key=s3cret-of-ann", "?sig=s3cret-of-ann&x=1"} {

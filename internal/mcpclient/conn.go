@@ -52,7 +52,7 @@ type conn struct {
 
 	lacks sync.Map // kinds of listing that the server does not announce and whose request has failed
 
-	dead    chan struct{} // closed at the end
+	dead    chan struct{} // closed when the connection has ended
 	deadErr error         // reason of the end; valid once dead is closed
 
 	ours      atomic.Bool // reports that this side ended the connection
@@ -120,7 +120,7 @@ func (c *conn) release(ctx context.Context) error {
 		closeAll(c.proc.stdin)
 		c.proc.stop()
 		err = c.proc.waitDone(ctx)
-		await(c.drained, time.Second) // after that, an undetected descendant probably holds stderr open
+		await(c.drained, time.Second) // If stderr is still open afterwards, an undetected descendant probably holds it.
 		closeAll(c.proc.stdout, c.proc.stderr)
 	}
 	if c.web != nil {

@@ -54,10 +54,9 @@ func newExchange(ctx context.Context, m *memory, owner, token string) *exchange 
 	return ex
 }
 
-// traced returns a context for the HTTP requests of the exchange. Its trace sets ex.sent when a request may have reached the server. The next
-// request clears ex.sent, because there is a next request only if the last one was not written, or if the server refused the last one without
-// carrying it out (a redirect, new credentials). A request with an idempotency key does not clear ex.sent, because net/http may repeat it after
-// writing it.
+// traced returns a context for the HTTP requests of the exchange. Its trace sets ex.sent when a request may have reached the server. The next request
+// clears ex.sent, because there is a next request only if the last one was not written, or if the server refused the last one without carrying it out (a
+// redirect, new credentials). A request with an idempotency key does not clear ex.sent, because net/http may send such a request again after writing it.
 func (ex *exchange) traced(ctx context.Context, header http.Header) context.Context {
 	trace := &httptrace.ClientTrace{WroteHeaders: func() { ex.sent.Store(true) }}
 	if header.Get("Idempotency-Key") == "" && header.Get("X-Idempotency-Key") == "" {
@@ -76,8 +75,8 @@ func exchangeOf(ctx context.Context) *exchange {
 	return ex
 }
 
-// emptyResult can be decoded as every result type that callers request from the SDK. The SDK gets it instead of the server's result, so
-// that it does not decode the result into maps a second time.
+// emptyResult can be decoded as every result type that callers request from the SDK. The SDK gets emptyResult instead of the server's result, so that the
+// SDK does not decode that result into maps.
 var emptyResult = json.RawMessage(`{"content":[],"contents":[],"resources":[],"tools":[]}`)
 
 // maxAside is the maximum size in bytes of an answer to the SDK's own requests, mainly the handshake.

@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// TestLateAnswers keeps what a server answers after the request was given up, unless it is an error: that is about the cancellation.
+// TestLateAnswers: an answer that arrives after the request was given up is kept, unless it is an error: such an error reports the cancellation.
 func TestLateAnswers(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

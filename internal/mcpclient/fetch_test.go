@@ -24,7 +24,7 @@ func builtIn(allowPrivate bool, hosts ...string) mcpclient.Config {
 	return mcpclient.Config{Name: "http", Fetch: &mcpclient.Fetch{Allow: hosts, AllowPrivate: allowPrivate}, StartupTimeout: patience, Timeout: patience}
 }
 
-// TestFetch: requests go to the hosts that are allowed, with what the program gives, and their answers are values.
+// TestFetch: requests go only to allowed hosts, contain what the program gives, and their answers become JSON values.
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +88,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// decoded is a JSON value with its numbers as they are written.
+// decoded decodes JSON and keeps numbers as they are written.
 func decoded(t testing.TB, text string) (v any) {
 	t.Helper()
 	dec := json.NewDecoder(strings.NewReader(text))
@@ -99,7 +99,7 @@ func decoded(t testing.TB, text string) (v any) {
 	return v
 }
 
-// TestUnusedConnections: connections that nobody uses end by themselves, to servers as well as to hosts of the built-in one.
+// TestUnusedConnections: unused connections are closed, both those to servers and those of the built-in server to hosts.
 func TestUnusedConnections(t *testing.T) {
 	t.Parallel()
 	for name, uses := range map[string]func(t *testing.T, m *mcpclient.Manager, url string) error{
@@ -140,14 +140,15 @@ func TestUnusedConnections(t *testing.T) {
 			}
 			select {
 			case <-ended:
-			case <-time.After(45 * time.Second): // half of what Go keeps them by default
+			case <-time.After(45 * time.Second): // half of the 90 s for which Go keeps unused connections by default
 				t.Error("a connection is kept for longer than servers keep it")
 			}
 		})
 	}
 }
 
-// TestFetchRefuses: what is not allowed is not asked, whatever it is written like; names of this machine and of private networks neither.
+// TestFetchRefuses: no request is sent to an address that is not allowed, however the address is written. This includes host names with addresses of this
+// machine and of private networks.
 func TestFetchRefuses(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32

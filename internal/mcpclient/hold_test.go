@@ -10,8 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// hold is a program that starts servers which note their process ids in a file, prints the servers' own, and waits to
-// be killed.
+// hold is the main function of a program that starts servers, prints the servers' process ids, and waits to be killed. The servers write the process ids of
+// their descendants to pidFile.
 func hold(pidFile string) {
 	self, err := os.Executable()
 	if err != nil {

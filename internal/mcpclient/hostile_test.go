@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// TestHostileListings: whatever a server lists, it ends soon, and what can be used of it is used.
+// TestHostileListings: a listing that exceeds a limit makes the start fail, with a short reason.
 func TestHostileListings(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]string{
@@ -45,7 +45,7 @@ func TestOddTools(t *testing.T) {
 			echoes++
 		}
 	}
-	if echoes != 2 { // the catalog keeps the first and reports the other
+	if echoes != 2 { // the catalog keeps the first one and reports the second
 		t.Errorf("%d tools are called echo, which the server lists twice", echoes)
 	}
 	mustCall(t, m, "echo", `{}`)
@@ -60,7 +60,7 @@ func TestLongInstructionsAreCut(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers: an answer that would take much memory fails its own call, and what people read of it is short.
+// TestHostileAnswers: an answer that would take much memory fails only its own call, and the error text for people is short.
 func TestHostileAnswers(t *testing.T) {
 	t.Parallel()
 	for tool, tc := range map[string]struct {
@@ -114,7 +114,7 @@ func TestHostileAnswers(t *testing.T) {
 	})
 }
 
-// TestChatter: reports that come faster than they are read are dropped, and their text is cut.
+// TestChatter: progress reports that arrive faster than the caller reads them are dropped, and their text is truncated.
 func TestChatter(t *testing.T) {
 	t.Parallel()
 	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
@@ -131,7 +131,7 @@ func TestChatter(t *testing.T) {
 	}
 }
 
-// TestServerAsks: a server gets no model, no person and no directories, and its call goes on.
+// TestServerAsks: a server's requests for sampling, elicitation and roots are refused, and its call continues.
 func TestServerAsks(t *testing.T) {
 	t.Parallel()
 	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
@@ -143,7 +143,7 @@ func TestServerAsks(t *testing.T) {
 	}
 }
 
-// TestFloods: a server that floods is disconnected, and its state says why.
+// TestFloods: a server that floods is disconnected, and its status says why.
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ kind, tool, want string }{

@@ -43,7 +43,7 @@ type web struct {
 	*requester        // sender of the requests, with the configured headers, the session and the protocol version
 	url        string // address for messages
 	limit      int    // maximum size of a message in bytes
-	streamable bool   // answers come in the response to the request; with SSE they come on a shared stream
+	streamable bool   // reports that an answer comes in the response to its request; with SSE, answers come on a shared stream
 	link       *link
 }
 
@@ -144,7 +144,7 @@ func (w *web) send(ctx context.Context, msg jsonrpc.Message, ex *exchange) error
 	if ex != nil {
 		traced = ex.traced(ctx, *w.header.Load())
 	}
-	req, _ := msg.(*jsonrpc.Request) // nil for an answer
+	req, _ := msg.(*jsonrpc.Request) // req is nil for an answer
 	res, err := w.do(traced, http.MethodPost, w.url, data, w.headers(req, ex)...)
 	if req == nil || !req.IsCall() {
 		defer release()

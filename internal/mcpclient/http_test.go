@@ -23,7 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// upstream is a server of the SDK with tools for these tests. started and cancelled say what its slow tool sees.
+// upstream is a server of the SDK with tools for these tests. Its slow tool reports its start and its cancellation on started and cancelled.
 type upstream struct {
 	*mcp.Server
 	started, cancelled chan struct{}
@@ -57,7 +57,7 @@ func newUpstream(t testing.TB) *upstream {
 		})
 	t.Cleanup(func() {
 		for session := range u.Sessions() {
-			_ = session.Close() // of a handler that "forgot" it
+			_ = session.Close() // a session of a handler that the test has replaced to simulate a forgotten session
 		}
 	})
 	return u
@@ -67,7 +67,7 @@ func (u *upstream) handler(opts *mcp.StreamableHTTPOptions) http.Handler {
 	return mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return u.Server }, opts)
 }
 
-// serve runs a handler and gives the configuration of its server.
+// serve runs a handler and returns the configuration of its server.
 func serve(t testing.TB, h http.Handler) mcpclient.Config {
 	t.Helper()
 	srv := httptest.NewServer(h)
@@ -93,7 +93,7 @@ func TestHTTP(t *testing.T) {
 				t.Fatalf("%+v", s.Status)
 			}
 			<-changes
-			want := "2025-11-25" // the newest with sessions
+			want := "2025-11-25" // the newest version with sessions
 			if opts.Stateless {
 				want = "2026-07-28"
 			}
@@ -107,10 +107,10 @@ func TestHTTP(t *testing.T) {
 			_, err := call(t, m, "nothing", `{}`)
 			wantIn(t, "error", callError(t, err, mcpclient.KindRPC, true).Error(), "nothing")
 			if name == "stateless" || name == "json" {
-				return // there is no stream on which the server could speak by itself
+				return // there is no stream for notifications
 			}
 			limit := ctxFor(t).Done()
-			for { // what the server says before its stream is open is lost
+			for { // a notification that the server sends before its stream is open is lost
 				u.AddTool(&mcp.Tool{Name: "new", InputSchema: json.RawMessage(`{"type":"object"}`)},
 					func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, nil })
 				select {
@@ -178,7 +178,7 @@ func TestSSEFallback(t *testing.T) {
 		`{"n":12345678901234567890,"b":1}` {
 		t.Errorf("got %s", got)
 	}
-	// The server answers a cancelled call with an error. It arrives before Call returns: the call is cancelled all the same.
+	// The server answers a cancelled call with an error, which arrives before Call returns. Call must report the cancellation nevertheless.
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := m.Call(ctx, "bad", "slow", nil, mcpclient.CallOptions{Progress: func(mcpclient.Progress) {
 		cancel()
@@ -187,7 +187,7 @@ func TestSSEFallback(t *testing.T) {
 		case <-ctxFor(t).Done():
 			t.Error("the server did not answer the cancelled call")
 		}
-		mustCall(t, m, "echo", `{}`) // its answer comes behind the error, on the same stream
+		mustCall(t, m, "echo", `{}`) // the answer to this call comes after the error, on the same stream
 	}})
 	callError(t, err, mcpclient.KindCancelled, true)
 	select {
@@ -233,11 +233,11 @@ func TestHTTPHeadersStayWithTheHost(t *testing.T) {
 	cfg := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case redirect.Load():
-			// Another port is another host for this purpose: it may be another user's.
+			// Another port counts as another origin, because another user may listen there.
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
 			return
 		case r.URL.Path == "/mcp":
-			http.Redirect(w, r, "/moved", http.StatusTemporaryRedirect) // the same host: followed
+			http.Redirect(w, r, "/moved", http.StatusTemporaryRedirect) // The redirect stays within the origin, so it is followed.
 			return
 		case r.Header.Get("Authorization") != "Bearer s3cret":
 			without.Add(1)
@@ -269,16 +269,16 @@ func TestSSEEndpointOnAnotherHost(t *testing.T) {
 	wantIn(t, "reason", s.Reason, "http://evil.invalid, another origin than configured")
 }
 
-// interceptor is a server whose answers to tool calls a test replaces, by the name of the tool.
+// interceptor is a server whose answers to tool calls a test replaces.
 type interceptor struct {
 	inner http.Handler
 	mu    sync.Mutex
-	calls map[string]int                                 // by tool
-	on    map[string]func(http.ResponseWriter, wireCall) // by tool
-	get   http.HandlerFunc                               // replaces GET if set
+	calls map[string]int                                 // number of calls by tool
+	on    map[string]func(http.ResponseWriter, wireCall) // replacements of answers by tool
+	get   http.HandlerFunc                               // handler of GET requests; nil for the server's own
 }
 
-// wireCall is a tools/call as it arrived.
+// wireCall is a tools/call request as the server received it.
 type wireCall struct {
 	id      json.RawMessage
 	session string
@@ -296,7 +296,7 @@ func (i *interceptor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Method string
 		Params struct{ Name string }
 	}
-	_ = json.Unmarshal(body, &msg) // a GET has no body
+	_ = json.Unmarshal(body, &msg) // decoding fails for a GET, which has no body
 	if msg.Method == "tools/call" {
 		i.mu.Lock()
 		i.calls[msg.Params.Name]++
@@ -338,7 +338,7 @@ func refuses(status int, kind, text string) func(http.ResponseWriter, wireCall) 
 	}
 }
 
-// refusal is something that a server says to one call, and what the caller gets to know of it.
+// refusal is a server's answer to one call and the error that the caller should get.
 type refusal struct {
 	answer  func(http.ResponseWriter, wireCall)
 	kind    mcpclient.Kind
@@ -347,7 +347,7 @@ type refusal struct {
 	want    string
 }
 
-// refusals are all ways in which the server of these tests refuses, breaks off or floods a call.
+// refusals returns all ways in which the server of these tests refuses a call, breaks off its answer or floods.
 func refusals() map[string]refusal {
 	const events, plain = "text/event-stream", "text/plain"
 	return map[string]refusal{
@@ -409,7 +409,7 @@ func refusals() map[string]refusal {
 	}
 }
 
-// TestHTTPRefusals: whatever a server says to one call, the connection goes on, and with it the calls of others.
+// TestHTTPRefusals: no answer to one call ends the connection or affects the calls of others.
 func TestHTTPRefusals(t *testing.T) {
 	t.Parallel()
 	for name, tc := range refusals() {
@@ -462,7 +462,7 @@ func TestHTTPRefusals(t *testing.T) {
 	}
 }
 
-// unused is an address at which nothing listens. A port that was free a moment ago may be another test's by now.
+// unused is an address at which no server listens. A port that was free a moment ago may be in use by another test.
 const unused = "http://127.0.0.1:1"
 
 func TestHTTPUnreachable(t *testing.T) {
@@ -486,7 +486,7 @@ func TestHTTPSessionLost(t *testing.T) {
 	m := setup(t, mcpclient.Options{}, cfg)
 	before := mustCall(t, m, "echo", `{}`)
 	forget()
-	// The server did not accept the call, so it is made on a new session.
+	// The server did not accept the call, so the client sends it again in a new session.
 	if after := mustCall(t, m, "echo", `{}`); after.Conn <= before.Conn {
 		t.Errorf("connection %d, then %d", before.Conn, after.Conn)
 	}
@@ -507,7 +507,7 @@ func TestHTTPSessionLost(t *testing.T) {
 	})
 }
 
-// TestHTTPStreamThatSaysNothing: the SDK waits for the header of the optional stream of notifications.
+// TestHTTPStreamThatSaysNothing: a server may send no header for the optional stream of notifications, although the SDK waits for the header.
 func TestHTTPStreamThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t)
@@ -518,7 +518,7 @@ func TestHTTPStreamThatSaysNothing(t *testing.T) {
 			return
 		}
 		if r.Header.Get("Mcp-Method") == "server/discover" {
-			http.Error(w, "unknown", http.StatusBadRequest) // as servers before 2026-07-28 do, which have the stream
+			http.Error(w, "unknown", http.StatusBadRequest) // servers before 2026-07-28 answer this way, and offer the stream
 			return
 		}
 		inner.ServeHTTP(w, r)
@@ -543,7 +543,7 @@ func TestHTTPAnswerThatIsTooLargeOrWrong(t *testing.T) {
 					if mode == "text/event-stream" {
 						text = "id: 1\ndata: " + text + "\n\n"
 					}
-					_, _ = io.WriteString(w, text) // the client may go before the end
+					_, _ = io.WriteString(w, text) // the client may close the connection before the end of the text
 					return
 				}
 				r.Body = io.NopCloser(strings.NewReader(string(body)))
@@ -567,7 +567,7 @@ func TestHTTPAnswerThatIsTooLargeOrWrong(t *testing.T) {
 	}
 }
 
-// TestHTTPHostile: a server that pours out data where little is expected harms nobody, and is done with soon.
+// TestHTTPHostile: a handshake with endless data fails, and a server that floods its stream of notifications can still be called.
 func TestHTTPHostile(t *testing.T) {
 	t.Parallel()
 	pour := func(w http.ResponseWriter, r *http.Request, text string) {
@@ -623,15 +623,15 @@ func TestHTTPHostile(t *testing.T) {
 	}
 }
 
-// TestHTTPSessionForgotten: a server that no longer knows the session gets a new one, and what it still works on for the
-// old one is answered.
+// TestHTTPSessionForgotten: when a server has forgotten the session, the client opens a new one. Calls in flight in the old session still get their
+// answers.
 func TestHTTPSessionForgotten(t *testing.T) {
 	t.Parallel()
 	const typeJSON, typeEvents, answer = "application/json", "text/event-stream", `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Session not found"},"id":%s}`
 	for name, tc := range map[string]struct {
 		status     int
-		kind, text string         // %s stands for the id of the request
-		err        mcpclient.Kind // of the call; empty if it is made again, because a refusal was not carried out
+		kind, text string         // content type and body; %s stands for the id of the request
+		err        mcpclient.Kind // kind of the call's error; empty if the call is sent again, because a refused call was not carried out
 		doubt      bool
 	}{
 		"as specified":                          {404, typeJSON, fmt.Sprintf(answer, "null"), "", false},
@@ -668,7 +668,7 @@ func TestHTTPSessionForgotten(t *testing.T) {
 					session := r.Header.Get("Mcp-Session-Id")
 					if gone := forgotten.Load(); gone != nil && *gone == session && r.Method == http.MethodPost {
 						var msg struct{ ID json.RawMessage }
-						_ = json.NewDecoder(r.Body).Decode(&msg) // a notification has no id
+						_ = json.NewDecoder(r.Body).Decode(&msg) // decoding leaves the id of a notification empty
 						w.Header().Set("Content-Type", tc.kind)
 						w.WriteHeader(tc.status)
 						_, _ = io.WriteString(w, strings.ReplaceAll(tc.text, "%s", string(msg.ID)))
@@ -715,7 +715,7 @@ func TestHTTPSessionForgotten(t *testing.T) {
 	}
 }
 
-// TestHTTPNotificationsRefused: that a server refuses to be told of a cancelled call harms no other call.
+// TestHTTPNotificationsRefused: if a server refuses the notification of a cancelled call, other calls are not affected.
 func TestHTTPNotificationsRefused(t *testing.T) {
 	t.Parallel()
 	inner := newUpstream(t).handler(nil)
@@ -751,7 +751,7 @@ func TestHTTPNotificationsRefused(t *testing.T) {
 	}
 }
 
-// TestHTTPListening: the stream of notifications is opened again when it fails, and calls go on meanwhile.
+// TestHTTPListening: the stream of notifications is opened again when it ends, with the id of its last event, and calls continue meanwhile.
 func TestHTTPListening(t *testing.T) {
 	t.Parallel()
 	i, cfg := intercept(t, nil)
@@ -776,7 +776,7 @@ func TestHTTPListening(t *testing.T) {
 	}
 }
 
-// TestMemoryOfResults: what one user's answers take is bounded, and another user's calls do not wait for it.
+// TestMemoryOfResults: the memory of one user's answers is bounded, and another user's calls do not wait for this budget.
 func TestMemoryOfResults(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -806,7 +806,7 @@ func TestMemoryOfResults(t *testing.T) {
 		for range 4 {
 			held = append(held, must("greedy", tc.server, tc.tool))
 		}
-		timeout := 100 * time.Millisecond // HTTP: the answer waits for the budget
+		timeout := 100 * time.Millisecond // over HTTP the answer waits for the budget until the timeout
 		if tc.server == "stdio" {
 			timeout = patience
 		}
@@ -819,7 +819,7 @@ func TestMemoryOfResults(t *testing.T) {
 		})
 		must("modest", tc.server, tc.tool).Release()
 		waiting := make(chan error, 1)
-		if tc.server == "bad" { // it waits for the budget, which on a shared stream would hold up others
+		if tc.server == "bad" { // over HTTP the answer waits for the budget; over stdio this would block the stream that all calls share
 			go func() {
 				res, err := read("greedy", tc.server, tc.tool, patience)
 				if err == nil {
@@ -841,7 +841,7 @@ func TestMemoryOfResults(t *testing.T) {
 	}
 }
 
-// TestHTTPSecretsInTheURL: what is said of a server shows no parameters of its address.
+// TestHTTPSecretsInTheURL: texts about a server do not show the parameters of its address.
 func TestHTTPSecretsInTheURL(t *testing.T) {
 	t.Parallel()
 	cfg := mcpclient.Config{Name: "bad", URL: strings.Replace(unused, "http://", "http://ann:s3cret@", 1) + "/mcp?code=s3cret"}

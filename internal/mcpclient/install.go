@@ -339,7 +339,7 @@ func (s *server) runInstaller(ctx context.Context, command []string) (stderr str
 	over, cancel := context.WithTimeout(context.Background(), supervisor.TermGrace+supervisor.KillGrace)
 	defer cancel()
 	errDone := proc.waitDone(over)
-	await(drained, time.Second) // after that, an undetected descendant probably holds a pipe open
+	await(drained, time.Second) // If a pipe is still open afterwards, an undetected descendant probably holds it.
 	closeAll(proc.stdout, proc.stderr)
 	<-drained
 	switch {

@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// TestFetches reads what is to be fetched from the commands of servers.
+// TestFetches: the command that downloads a package is derived from the command of a server.
 func TestFetches(t *testing.T) {
 	t.Parallel()
 	npx := "npx --yes --foreground-scripts "
@@ -47,9 +47,8 @@ func TestFetches(t *testing.T) {
 	}
 }
 
-// fakeNPX stands for npx, and does as it does: with node as its program it only installs; it takes a directory with node_modules for
-// installed; it writes .package-lock.json last. What it does beside is said by files in DIR. Another program is executed if the package is
-// whole.
+// fakeNPX stands for npx and behaves like it: with node as program it only installs the package; it counts a directory with node_modules as installed; it
+// writes .package-lock.json last. Files in DIR make it fail or block. It executes another program if the package is complete.
 const fakeNPX = `#!/bin/sh
 echo "$*" >> "$DIR/log"
 case "$*" in
@@ -65,11 +64,11 @@ esac
 exec "$SERVER"
 `
 
-// fakeUser has the fake npx in PATH.
+// fakeUser is a server whose command is the fake npx.
 type fakeUser struct {
 	t      *testing.T
-	dir    string // of the fake
-	pkg    string // where npx keeps the package
+	dir    string // directory of the fake npx and of the files that control it
+	pkg    string // directory in which npx installs the package
 	config mcpclient.Config
 }
 
@@ -101,7 +100,7 @@ func (u *fakeUser) touch(path string) {
 	}
 }
 
-// log returns what the fake was asked for: i to install, s to start.
+// log returns the calls of the fake npx: i for an installation, s for a start.
 func (u *fakeUser) log() (asked string) {
 	u.t.Helper()
 	text, err := os.ReadFile(filepath.Join(u.dir, "log"))
@@ -123,7 +122,8 @@ func (u *fakeUser) exists(path string) bool {
 	return err == nil
 }
 
-// TestInstall: a package is fetched once before the first start, and one that is there is not; what killed installers left is made whole.
+// TestInstall: a package is installed once before the first start, and not again if it is complete. A package that a killed installer left incomplete is
+// repaired.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -136,7 +136,7 @@ func TestInstall(t *testing.T) {
 			u.touch(u.pkg + "/node_modules/.package-lock.json")
 		}, "s"},
 		"an installer was killed": {func(u *fakeUser) { u.touch(u.pkg + "/node_modules/half.js") }, "iis"},
-		"files are missing":       {func(u *fakeUser) { u.touch(u.pkg + "/node_modules/.package-lock.json") }, "ssis"}, // the second start is without server/discover
+		"files are missing":       {func(u *fakeUser) { u.touch(u.pkg + "/node_modules/.package-lock.json") }, "ssis"}, // the second start omits server/discover
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -147,13 +147,13 @@ func TestInstall(t *testing.T) {
 			mustCall(t, m, "echo", `{}`)
 			asked := u.log()
 			if name == "files are missing" && asked == "sis" {
-				c.asked = "sis" // the process took longer to end than the grace for server/discover, so that it is not started without it
+				c.asked = "sis" // the process took longer to end than discoverGrace, so there was no start without server/discover
 			}
 			if asked != c.asked {
 				t.Errorf("npx was asked for %q, want %q", asked, c.asked)
 			}
 			mustCall(t, setup(t, mcpclient.Options{CacheDir: cache}, u.config), "echo", `{}`)
-			// The package is gone, though the tools are known.
+			// Remove the package, although the tools are known.
 			if err := os.RemoveAll(u.pkg); err != nil {
 				t.Fatal(err)
 			}
@@ -165,20 +165,20 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestInstalledInTheProject: npx takes a package of the project, so nothing is fetched.
+// TestInstalledInTheProject: npx uses a package that the project has installed, so nothing is downloaded.
 func TestInstalledInTheProject(t *testing.T) {
 	t.Parallel()
 	u := newFakeUser(t)
 	u.config.Cwd = t.TempDir()
 	u.touch(u.config.Cwd + "/node_modules/pkg/package.json")
-	u.touch(u.pkg + "/node_modules/main.js") // for the fake, which knows no project
+	u.touch(u.pkg + "/node_modules/main.js") // the fake does not know packages of the project
 	mustCall(t, setup(t, mcpclient.Options{}, u.config), "echo", `{}`)
 	if asked := u.log(); asked != "s" {
 		t.Errorf("npx was asked for %q", asked)
 	}
 }
 
-// TestInstallFails: the reason says what the installer said, and the next attempt installs.
+// TestInstallFails: the reason quotes the installer, and the next attempt installs again.
 func TestInstallFails(t *testing.T) {
 	t.Parallel()
 	u := newFakeUser(t)
@@ -188,7 +188,7 @@ func TestInstallFails(t *testing.T) {
 	s := status(t, m, "bad")
 	wantIn(t, "reason", s.Reason, "it was not installed: npx exited with code 1", "npm error 404 Not Found")
 	if s.State != mcpclient.StateFailed || strings.Contains(strings.SplitN(s.Reason, "\n", 2)[0], "404") {
-		t.Errorf("got %+v", s) // its first line is what programs see
+		t.Errorf("got %+v", s) // programs see only the first line of the reason
 	}
 	if err := os.Remove(filepath.Join(u.dir, "missing")); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestInstallFails(t *testing.T) {
 	}
 }
 
-// TestInstallIsBounded: the allowance ends an installer, the time for the start does not, and no half of a package stays.
+// TestInstallIsBounded: InstallTimeout ends an installer, StartupTimeout does not, and no incomplete package is left.
 func TestInstallIsBounded(t *testing.T) {
 	t.Parallel()
 	u := newFakeUser(t)
@@ -215,12 +215,12 @@ func TestInstallIsBounded(t *testing.T) {
 	}
 }
 
-// TestInstallIsStopped: closing ends an installer in the middle, and no half of a package stays.
+// TestInstallIsStopped: Close ends a running installer, and no incomplete package is left.
 func TestInstallIsStopped(t *testing.T) {
 	t.Parallel()
 	u := newFakeUser(t)
 	u.touch(filepath.Join(u.dir, "blocks"))
-	u.config.StartupTimeout = time.Millisecond // which does not count yet
+	u.config.StartupTimeout = time.Millisecond // StartupTimeout does not apply during the installation
 	m := setup(t, mcpclient.Options{}, u.config)
 	ctx, cancel := context.WithCancel(t.Context())
 	started := make(chan struct{})
@@ -242,7 +242,7 @@ func TestInstallIsStopped(t *testing.T) {
 	}
 }
 
-// fakeDocker stands for docker: an image is there once it was pulled.
+// fakeDocker stands for docker: an image exists once it was pulled.
 const fakeDocker = `#!/bin/sh
 echo "$1 $2" >> "$DIR/log"
 case "$1" in
@@ -267,7 +267,7 @@ func TestImagesArePulled(t *testing.T) {
 	}
 }
 
-// TestInstallsOfOnePackage: servers of one package, which start at the same time, install it once. Two managers share no more than two
+// TestInstallsOfOnePackage: servers of one package that start at the same time install the package once. Two managers share no more state than two
 // processes do.
 func TestInstallsOfOnePackage(t *testing.T) {
 	t.Parallel()

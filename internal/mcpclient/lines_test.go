@@ -39,7 +39,7 @@ func TestLineReader(t *testing.T) {
 		in   string
 		want string
 		junk int
-		err  string // other than the end
+		err  string // expected error, if it is not io.EOF
 	}{
 		"messages":      {msg("a") + "\n" + msg("b") + "\r\n\n", "a b", 0, ""},
 		"no newline":    {msg("a") + "\n" + msg("b"), "a b", 0, ""},
@@ -82,8 +82,8 @@ func TestLineReader(t *testing.T) {
 	}
 }
 
-// FuzzLineReader: whatever a server writes, reading ends, keeps to the limit, and finds the message behind it unless
-// it gave up.
+// FuzzLineReader: for any output of a server, reading ends, keeps to the limit, and finds a message after the output unless the reader has returned an
+// error.
 func FuzzLineReader(f *testing.F) {
 	for _, seed := range []string{
 		"", "{", `{"jsonrpc":"2.0","id":1,"result":{}}`, `[{"jsonrpc":"2.0","method":"a"}]`, "\xff\xfe", `{"id":"\`,

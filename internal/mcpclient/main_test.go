@@ -19,10 +19,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// holdVar makes this binary a program that holds a manager and waits to be killed; see TestKilledHarness.
+// holdVar is the variable that makes this binary a program that holds a manager and waits to be killed; see TestKilledHarness.
 const holdVar = "HOLD_SERVERS"
 
-// modernVar makes this binary a stdio server of the newest protocol; see TestModernStdio.
+// modernVar is the variable that makes this binary a stdio server of the newest protocol version; see TestModernStdio.
 const modernVar = "MODERN_SERVER"
 
 func TestMain(m *testing.M) {
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// patience bounds every wait in the tests; it is reached only by a failure.
+// patience bounds every wait in the tests. Only a failing test reaches it.
 const patience = 2 * time.Minute
 
 func ctxFor(t testing.TB) context.Context {
@@ -59,7 +59,7 @@ func ctxFor(t testing.TB) context.Context {
 	return ctx
 }
 
-// setup makes a manager that is closed at the end of the test, within the time that children are given.
+// setup returns a manager, which it closes at the end of the test within the grace periods of child processes.
 func setup(t testing.TB, opts mcpclient.Options, configs ...mcpclient.Config) *mcpclient.Manager {
 	t.Helper()
 	m := mcpclient.NewManager(opts)
@@ -78,7 +78,7 @@ func setup(t testing.TB, opts mcpclient.Options, configs ...mcpclient.Config) *m
 	return m
 }
 
-// bad is a server of the given kind, named "bad".
+// bad returns the configuration of a server of the given kind, named "bad".
 func bad(t testing.TB, kind string) mcpclient.Config {
 	t.Helper()
 	self := child.Executable(t)
@@ -102,7 +102,7 @@ func mustCall(t *testing.T, m *mcpclient.Manager, tool, args string) *mcpclient.
 	return res
 }
 
-// callError asserts the type of an error and what the gate decides by.
+// callError asserts the type of an error, its kind and whether the call was sent, on which the gate's decision depends.
 func callError(t *testing.T, err error, kind mcpclient.Kind, sent bool) *mcpclient.CallError {
 	t.Helper()
 	var ce *mcpclient.CallError

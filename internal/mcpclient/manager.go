@@ -22,7 +22,7 @@ const DefaultMaxResult = 64 << 20
 
 // Options configures a [Manager]. The zero value is useful.
 type Options struct {
-	Logger   *slog.Logger // nil discards all records
+	Logger   *slog.Logger // log of the manager; nil discards all records
 	CacheDir string       // directory of cached tool lists; empty disables the cache
 	LogDir   string       // directory of the servers' logs, see LogFile; empty disables them
 	// Redact hides personal data in the servers' logs; nil hides nothing.

@@ -14,7 +14,7 @@ const (
 	// firstCharge is the charge in bytes of an answer of unknown size. If the answer becomes larger, it is
 	// charged the maximum size of an answer.
 	firstCharge = 1 << 20
-	// ownerResults is the number of answers of maximum size that one owner may hold, allResults that of all owners together.
+	// ownerResults is the number of answers of maximum size that one owner may hold. allResults is the number that all owners together may hold.
 	ownerResults = 4
 	allResults   = 8
 )
@@ -85,7 +85,7 @@ func (c *charge) grow(ctx context.Context, size, most int64) error {
 	if want <= c.size {
 		return nil // the answer exceeds the limit, which the transport enforces
 	}
-	c.drop() // a charge that kept a part while it waits for the rest could wait for itself
+	c.drop() // A charge that kept its part of the budget could wait for bytes that it holds itself.
 	if c.over {
 		return usedUp(ownerResults*m.limit, "this user")
 	}

@@ -47,7 +47,7 @@ func mirrorsOf(schema json.RawMessage) ([]mirror, error) {
 			}
 			path := append(path[:len(path):len(path)], name)
 			if json.Unmarshal(property, &p) != nil {
-				continue // not a schema that could have the keyword
+				continue // Only an object can have the keyword.
 			}
 			if p.Header != nil {
 				var header string

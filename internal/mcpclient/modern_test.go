@@ -14,8 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/child"
 )
 
-// modern serves stdio with the SDK's server, which speaks 2026-07-28: server/discover, no initialize, changes by
-// subscription.
+// modern serves stdio with the SDK's server, which speaks 2026-07-28: it knows server/discover but not initialize, and reports changes to subscribers.
 func modern() {
 	server := mcp.NewServer(&mcp.Implementation{Name: "modern", Version: "1"}, &mcp.ServerOptions{Instructions: "Be new."})
 	schema := json.RawMessage(`{"type":"object"}`)
@@ -44,7 +43,7 @@ func modern() {
 		}
 		return text("yes")
 	})
-	_ = server.Run(context.Background(), &mcp.StdioTransport{}) // its end is that of stdin
+	_ = server.Run(context.Background(), &mcp.StdioTransport{}) // the server ends when stdin ends
 	os.Exit(0)
 }
 
@@ -61,7 +60,7 @@ func TestModernStdio(t *testing.T) {
 	}
 	<-changes
 	limit := ctxFor(t).Done()
-	for heard := false; !heard; { // what the server says before it has the subscription is lost
+	for heard := false; !heard; { // a notification that the server sends before it has the subscription is lost
 		mustCall(t, m, "grow", `{}`)
 		select {
 		case s := <-changes:

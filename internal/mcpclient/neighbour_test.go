@@ -16,13 +16,13 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// neighbours is a server with a user who provokes whatever it does wrong in a call.
+// neighbours is a server and the tools with which one of its users provokes the server's faults.
 type neighbours struct {
 	m     *mcpclient.Manager
-	tools []string // that the user calls
+	tools []string // tools that the provoking user calls
 }
 
-// overHTTP is a server that refuses, breaks off, floods or never answers, by the name of the tool.
+// overHTTP returns a server that refuses a call, breaks off its answer, floods or never answers, depending on the name of the tool.
 func overHTTP(t testing.TB) neighbours {
 	on := map[string]func(http.ResponseWriter, wireCall){
 		"never": func(_ http.ResponseWriter, c wireCall) { <-c.ctx.Done() },
@@ -38,8 +38,7 @@ func overHTTP(t testing.TB) neighbours {
 	return n
 }
 
-// overStdio is a server that misbehaves in every way that does not end its process or its stdin and stdout, which all
-// of its users share.
+// overStdio returns a server with every fault that ends neither its process nor its stdin and stdout, which all users share.
 func overStdio(t testing.TB) neighbours {
 	return neighbours{setup(t, mcpclient.Options{MaxResult: 1 << 20}, bad(t, misbehave.Normal)), []string{
 		"hang", "broken", "null-id", "wrong-ids", "wrong-shape", "bad-content", "rpc-error", "error", "input", "asks", "deep", "scream",
@@ -47,7 +46,7 @@ func overStdio(t testing.TB) neighbours {
 	}}
 }
 
-// provoke calls the tools, one after another, until ctx ends.
+// provoke calls the tools one after another until ctx ends.
 func (n neighbours) provoke(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, tool := range n.tools {
@@ -63,7 +62,7 @@ func (n neighbours) provoke(ctx context.Context) {
 	}
 }
 
-// calls makes calls of another user, which must all be answered right, and returns how long they took.
+// calls makes calls of another user, which must all be answered correctly, and returns their durations.
 func (n neighbours) calls(t testing.TB, count int) []time.Duration {
 	t.Helper()
 	took := make([]time.Duration, count)
@@ -93,8 +92,8 @@ func (n neighbours) disturb(t testing.TB) (stop func()) {
 	}
 }
 
-// TestNeighbours: one user provokes everything that a server does wrong in a call; another user's calls, writes all, are
-// answered right, none in doubt, on one connection.
+// TestNeighbours: one user provokes every fault that a server can have in a call. Another user's calls, all of which write, are answered correctly on one
+// connection, and none is in doubt.
 func TestNeighbours(t *testing.T) {
 	t.Parallel()
 	for name, with := range map[string]func(testing.TB) neighbours{"http": overHTTP, "stdio": overStdio} {
@@ -113,7 +112,7 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// BenchmarkNeighbours compares the 99th percentile of a user's calls with and without such a neighbour, in turns.
+// BenchmarkNeighbours compares the 99th percentile of a user's call durations with and without a provoking neighbour, in turns.
 func BenchmarkNeighbours(b *testing.B) {
 	for name, with := range map[string]func(testing.TB) neighbours{"http": overHTTP, "stdio": overStdio} {
 		b.Run(name, func(b *testing.B) {
@@ -137,7 +136,7 @@ func BenchmarkNeighbours(b *testing.B) {
 	}
 }
 
-// A user's calls beyond what one may have in flight wait, large ones earlier; those of others do not.
+// TestCallsOfAGreedyOwner: a user's calls beyond the limit of calls in flight wait, large calls at a lower number; another user's calls do not wait.
 func TestCallsOfAGreedyOwner(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{}, 1000)
@@ -152,7 +151,7 @@ func TestCallsOfAGreedyOwner(t *testing.T) {
 	for what, c := range map[string]struct{ calls, inFlight, bytes int }{
 		"small": {200, 128, 0}, "large": {20, 9, 12 << 10}, "larger than its share": {5, 2, 1 << 20},
 	} {
-		n.calls(t, 1) // for a while from now on the server is shared
+		n.calls(t, 1) // this call of another owner makes the limit apply for a while
 		ctx, cancel := context.WithCancel(t.Context())
 		args := json.RawMessage(fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", c.bytes)))
 		errs := make(chan error, c.calls)

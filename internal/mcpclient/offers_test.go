@@ -32,7 +32,7 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// TestUnusable adds a server whose configuration has an error: it is listed with its reason, and nothing starts it.
+// TestUnusable: a server whose configuration has an error is listed with the reason and never started.
 func TestUnusable(t *testing.T) {
 	m := NewManager(Options{})
 	defer m.Close(t.Context())
@@ -48,7 +48,7 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestSubscriptionOf has a subscription be told of its resource and of what is below it.
+// TestSubscriptionOf: a subscription covers its resource and the resources below it.
 func TestSubscriptionOf(t *testing.T) {
 	for _, c := range []struct {
 		subscribed, changed string
@@ -67,7 +67,7 @@ func TestSubscriptionOf(t *testing.T) {
 	}
 }
 
-// TestTurnsOfHangingStarts: a start that hangs counts only for a while as one of those under way.
+// TestTurnsOfHangingStarts: a start that hangs counts as a start under way for maxTurn only.
 func TestTurnsOfHangingStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{cfg: Config{Command: "x"}, life: t.Context()}

@@ -132,8 +132,8 @@ func webAddress(text string) *url.URL {
 	return u
 }
 
-// serviceURL returns the address of the service: the configured one, or else the one in the document. A document that is fetched over HTTP can
-// name its own origin only, so that it cannot decide who gets the credentials, and which hosts of this network get requests.
+// serviceURL returns the address of the service: the configured one, or else the one in the document. A document that is fetched over HTTP can name its own
+// origin only, so that it decides neither who gets the credentials nor which hosts of the local network get requests.
 func (c Config) serviceURL(said string) (*url.URL, error) {
 	if c.URL != "" {
 		return webAddress(c.URL), nil // validated when the server was added

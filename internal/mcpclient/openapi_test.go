@@ -82,7 +82,7 @@ func (s *shop) config() mcpclient.Config {
 	return mcpclient.Config{Name: "shop", OpenAPI: s.URL + "/openapi.json", StartupTimeout: patience, Timeout: patience}
 }
 
-// set says how requests are answered from now on.
+// set sets the handler of all later requests.
 func (s *shop) set(answer func(w http.ResponseWriter, r *http.Request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// TestOpenAPIDoubt: a request that may have had its effect is in doubt, and is never made twice.
+// TestOpenAPIDoubt: a request that may have had its effect is in doubt and is never sent twice.
 func TestOpenAPIDoubt(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -218,7 +218,7 @@ func TestOpenAPIDoubt(t *testing.T) {
 			t.Errorf("%d: it received %q", status, got)
 		}
 	}
-	for _, status := range []int{301, 302, 303} { // it was done, and its result is elsewhere
+	for _, status := range []int{301, 302, 303} { // The change was made, and the header gives the address of its result.
 		s.says(status, ``, "Location", "/items/7")
 		if res, err := m.Call(ctxFor(t), "shop", "addItem", json.RawMessage(`{"body":1}`), mcpclient.CallOptions{}); err != nil || res.IsError {
 			t.Errorf("%d: %+v, %v", status, res, err)
@@ -227,7 +227,7 @@ func TestOpenAPIDoubt(t *testing.T) {
 			t.Errorf("%d: it received %q", status, got)
 		}
 	}
-	// A call that is cancelled ends at once, and the service sees it.
+	// A cancelled call ends at once, and the service notices the cancellation.
 	arrived, gone := make(chan struct{}), make(chan struct{})
 	s.set(func(_ http.ResponseWriter, r *http.Request) {
 		close(arrived)
@@ -246,7 +246,7 @@ func TestOpenAPIDoubt(t *testing.T) {
 	<-gone
 	s.set(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	s.received()
-	for timeout := 50 * time.Millisecond; ; timeout *= 2 { // on a busy machine the time can be over before anything was sent
+	for timeout := 50 * time.Millisecond; ; timeout *= 2 { // on a busy machine the timeout may end before the request is sent
 		_, err = m.Call(ctxFor(t), "shop", "addItem", json.RawMessage(`{}`), mcpclient.CallOptions{Timeout: timeout})
 		failed, ok := errors.AsType[*mcpclient.CallError](err)
 		if !ok || failed.Kind != mcpclient.KindTimeout {
@@ -261,7 +261,7 @@ func TestOpenAPIDoubt(t *testing.T) {
 	}
 }
 
-// TestOpenAPICredentials: credentials reach the configured origin alone, and come back to nobody.
+// TestOpenAPICredentials: only the configured origin gets the credentials, and no answer shows them.
 func TestOpenAPICredentials(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -293,7 +293,7 @@ func TestOpenAPICredentials(t *testing.T) {
 	if strings.Count(string(res.Raw), "[credential]") < 4 {
 		t.Errorf("%s", res.Raw)
 	}
-	// A redirect to another origin is not followed, whatever the method; errors do not show the address.
+	// A redirect to another origin is not followed, whatever the method. The errors do not show the address.
 	for _, status := range []int{301, 302, 307, 308} {
 		s.set(func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/x?"+r.URL.RawQuery, status)
@@ -321,7 +321,7 @@ func TestOpenAPICredentials(t *testing.T) {
 	}
 }
 
-// TestOpenAPIDocuments: where a document comes from, and what it may say of its service.
+// TestOpenAPIDocuments: a document may come from several sources, and the source limits which address of the service the document can give.
 func TestOpenAPIDocuments(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
@@ -337,9 +337,9 @@ func TestOpenAPIDocuments(t *testing.T) {
 		return path
 	}
 	for name, c := range map[string]struct {
-		document string // of the service
+		document string // text of the document
 		change   func(*mcpclient.Config)
-		want     string // of the request, or the reason why it does not start
+		want     string // expected request, or the reason why the server does not start
 	}{
 		"beside the service":      {shopDocument, nil, "GET /items/1"},
 		"with a path":             {at("/v1/"), nil, "GET /v1/items/1"},
@@ -377,7 +377,7 @@ func TestOpenAPIDocuments(t *testing.T) {
 	}
 }
 
-// TestOpenAPIPerUser: each user's requests have the user's key, and only theirs.
+// TestOpenAPIPerUser: the requests of each user have that user's key only.
 func TestOpenAPIPerUser(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)

@@ -24,12 +24,12 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// pids reads a file of process ids; n is how many there have to be.
+// pids reads n process ids from a file. It waits until the file has them.
 func pids(t *testing.T, file string, n int) []int {
 	t.Helper()
 	var all []int
 	eventually(t, strconv.Itoa(n)+" processes note their ids", func() bool {
-		data, _ := os.ReadFile(file) // it may not exist yet
+		data, _ := os.ReadFile(file) // the file may not exist yet
 		all = all[:0]
 		for field := range strings.FieldsSeq(string(data)) {
 			pid, err := strconv.Atoi(field)
@@ -43,14 +43,14 @@ func pids(t *testing.T, file string, n int) []int {
 	return all
 }
 
-// alive reports whether a process runs; one that is dead but not yet collected by init does not.
+// alive reports whether a process runs. A dead process that init has not collected yet does not count.
 func alive(pid int) bool {
 	if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) {
 		return false
 	}
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return runtime.GOOS != "linux" // elsewhere there is no /proc
+		return runtime.GOOS != "linux" // systems other than Linux have no /proc
 	}
 	_, rest, _ := strings.Cut(string(data[strings.LastIndexByte(string(data), ')'):]), " ")
 	return !strings.HasPrefix(rest, "Z")
@@ -65,8 +65,7 @@ func noneAlive(t *testing.T, all []int) {
 	}
 }
 
-// TestCloseEndsTheWholeGroup: after Close, not some time after it, nothing is left of servers with children that
-// ignore everything.
+// TestCloseEndsTheWholeGroup: when Close returns, servers with children that ignore signals are gone with these children.
 func TestCloseEndsTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	for kind, n := range map[string]int{misbehave.Grandchild: 1, misbehave.Orphan: 1, misbehave.Escapee: 1} {
@@ -91,7 +90,7 @@ func TestCloseEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
-// TestRemoveEndsTheWholeGroup: after Remove nothing is left of the server, also where it had just died by itself.
+// TestRemoveEndsTheWholeGroup: when Remove returns, no process of the server is left, even if the server has just died by itself.
 func TestRemoveEndsTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]bool{"alive": false, "dead": true} {
@@ -120,7 +119,7 @@ func TestRemoveEndsTheWholeGroup(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutTimeKillsAtOnce: one try on a busy machine may take as long as the graces.
+// TestCloseWithoutTimeKillsAtOnce makes several tries, because on a busy machine one try may take as long as the grace periods.
 func TestCloseWithoutTimeKillsAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 5 {
@@ -131,7 +130,7 @@ func TestCloseWithoutTimeKillsAtOnce(t *testing.T) {
 	t.Error("it took as long as a polite end, each time")
 }
 
-// closesSooner closes a manager without time beside one with time, and says whether the first is done before the second.
+// closesSooner closes one manager with an ended context and another one with time, and reports whether the first close is done before the second.
 func closesSooner(t *testing.T) bool {
 	t.Helper()
 	cfg := bad(t, misbehave.Grandchild)
@@ -143,7 +142,7 @@ func closesSooner(t *testing.T) bool {
 	polite := setup(t, mcpclient.Options{}, bad(t, misbehave.Grandchild))
 	polite.Start(ctxFor(t))
 	ended := make(chan struct{})
-	go func() { // takes the graces
+	go func() { // takes the grace periods
 		defer close(ended)
 		if err := polite.Close(ctxFor(t)); err != nil {
 			t.Error(err)
@@ -162,7 +161,7 @@ func closesSooner(t *testing.T) bool {
 	return true
 }
 
-// TestKilledServer: killing the server itself, as an outsider would, takes its children along and harms nobody else.
+// TestKilledServer: if an outsider kills a server, its children end too, and other servers are not affected.
 func TestKilledServer(t *testing.T) {
 	t.Parallel()
 	cfg := bad(t, misbehave.Orphan)
@@ -195,7 +194,7 @@ func TestKilledServer(t *testing.T) {
 	})
 }
 
-// TestKilledSupervisor: nobody who kills a supervisor gets a server without one.
+// TestKilledSupervisor: if a supervisor is killed, its server does not survive.
 func TestKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	cfg := bad(t, misbehave.Grandchild)
@@ -210,8 +209,7 @@ func TestKilledSupervisor(t *testing.T) {
 	eventually(t, "the loss is noted", func() bool { return status(t, m, "bad").State == mcpclient.StateBackoff })
 }
 
-// holder starts this binary as a program that holds servers of all bad kinds, and returns the ids of the servers and
-// of their children.
+// holder starts this binary as a program that holds servers with all kinds of children, and returns the process ids of the servers and of their children.
 func holder(t *testing.T) (cmd *exec.Cmd, servers, children []int) {
 	t.Helper()
 	self, err := os.Executable()
@@ -230,7 +228,7 @@ func holder(t *testing.T) (cmd *exec.Cmd, servers, children []int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it is dead already if the test got to its end
+		_ = cmd.Process.Kill() // the program is already dead if the test reached its end
 		_, _ = io.Copy(io.Discard, stdout)
 		if err := cmd.Wait(); err == nil {
 			t.Error("it was not killed")
@@ -247,11 +245,11 @@ func holder(t *testing.T) (cmd *exec.Cmd, servers, children []int) {
 		}
 		servers = append(servers, pid)
 	}
-	children = pids(t, file, 3) // the parents note theirs only when stdin has ended
+	children = pids(t, file, 3) // the parents write their ids only after stdin has ended
 	t.Cleanup(func() {
 		for _, pid := range slices.Concat(servers, children) {
 			if t.Failed() {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // a failure should not also leave a mess
+				_ = syscall.Kill(pid, syscall.SIGKILL) // kills the process that a failed test leaves behind
 			}
 		}
 	})
@@ -263,7 +261,7 @@ func holder(t *testing.T) (cmd *exec.Cmd, servers, children []int) {
 	return cmd, servers, children
 }
 
-// TestKilledHarness: after SIGKILL to a process that holds a manager, no server and no descendant of one stays alive.
+// TestKilledHarness: after a process that holds a manager got SIGKILL, no server and no descendant of a server is left.
 func TestKilledHarness(t *testing.T) {
 	t.Parallel()
 	cmd, servers, children := holder(t)
@@ -274,13 +272,13 @@ func TestKilledHarness(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		all = slices.DeleteFunc(all, func(pid int) bool {
 			group, err := syscall.Getpgid(pid)
-			return err == nil && group == pid && slices.Contains(children, pid) // only Linux finds who left its group
+			return err == nil && group == pid && slices.Contains(children, pid) // only Linux finds processes that left the group
 		})
 	}
 	eventually(t, "all are dead", func() bool { return !slices.ContainsFunc(all, alive) })
 }
 
-// TestKilledHarnessAndSupervisors: on Linux the servers themselves do not even outlive both.
+// TestKilledHarnessAndSupervisors: on Linux the servers end even if both the harness and the supervisors are killed.
 func TestKilledHarnessAndSupervisors(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -298,14 +296,14 @@ func TestKilledHarnessAndSupervisors(t *testing.T) {
 			}
 		}
 	}
-	signal(syscall.SIGSTOP) // so that they end nothing before they are killed
+	signal(syscall.SIGSTOP) // stopped supervisors end nothing before they are killed
 	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	signal(syscall.SIGKILL)
 	eventually(t, "the servers are dead", func() bool { return !slices.ContainsFunc(servers, alive) })
 	for _, pid := range children {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // the documented gap
+		_ = syscall.Kill(pid, syscall.SIGKILL) // the documented exception: a grandchild may survive
 	}
 }
 
@@ -336,12 +334,12 @@ func TestSuperviseRefusesToBeRunByHand(t *testing.T) {
 	wantIn(t, "message", string(out), "is started by the harness itself")
 }
 
-// TestStartThatHangs: a start that goes on for too long is killed, though nobody knows the server's process yet.
+// TestStartThatHangs: a start that takes too long is killed, although the server's process id is not known yet.
 func TestStartThatHangs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	deaf, never := filepath.Join(dir, "deaf"), filepath.Join(dir, "never")
-	script := "#!/bin/sh\necho started >" + filepath.Join(dir, "started") + "\nread line <" + never + "\n" // nobody writes to it
+	script := "#!/bin/sh\necho started >" + filepath.Join(dir, "started") + "\nread line <" + never + "\n" // no process writes to the pipe
 	if err := errors.Join(syscall.Mkfifo(never, 0o600), os.WriteFile(deaf, []byte(script), 0o700)); err != nil {
 		t.Fatal(err)
 	}

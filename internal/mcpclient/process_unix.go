@@ -133,7 +133,7 @@ func (p *child) watch(cmd *exec.Cmd, reports *os.File, started chan<- error) {
 	case !running:
 		started <- fmt.Errorf("the supervisor ended early (%s); does main of %s call supervisor.Main?", state, cmd.Path)
 	case p.pid != 0:
-		// A supervisor that was killed could not end the server's group; one that exited has done so.
+		// A supervisor that was killed could not end the server's group. A supervisor that exited has ended the group.
 		if !state.Exited() && !p.sys.confined {
 			_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 		}
@@ -171,7 +171,7 @@ func (p *child) kill() {
 	}
 }
 
-// errNested protects programs (mainly test binaries) that start servers but do not handle supervisor.Command: without
-// this error they would start themselves as supervisor endlessly.
+// errNested protects programs (mainly test binaries) that start servers but do not handle supervisor.Command: without this error such a program would start
+// itself as a supervisor endlessly.
 var errNested = errors.New("this program was started as a supervisor but did not call supervisor.Main; " +
 	"its main must do so when os.Args[1] is " + supervisor.Command)

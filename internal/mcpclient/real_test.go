@@ -102,7 +102,7 @@ func TestEverything(t *testing.T) {
 			}
 			release()
 
-			// The pause is far beyond the test's: only cancelling ends it.
+			// The tool runs far longer than the test, so only the cancellation ends the call.
 			ctx, cancel := context.WithCancel(t.Context())
 			_, err = m.Call(ctx, "everything", "trigger-long-running-operation", json.RawMessage(`{"duration":3600,"steps":72000}`),
 				mcpclient.CallOptions{Progress: func(mcpclient.Progress) { cancel() }})
@@ -130,7 +130,7 @@ func TestEverythingRestarts(t *testing.T) {
 
 func TestFilesystemAndMemory(t *testing.T) {
 	t.Parallel()
-	dir, err := filepath.EvalSymlinks(t.TempDir()) // macOS has its temporary directory behind a link
+	dir, err := filepath.EvalSymlinks(t.TempDir()) // macOS reaches its temporary directory through a symbolic link
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,16 +14,16 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// scripted is a server in memory that notes when its tools are listed. It answers a call behind so many reports of its progress.
+// scripted is a server in memory that records when its tools are listed. It answers each call after a given number of progress reports.
 type scripted struct {
 	out     chan jsonrpc.Message
 	closed  chan struct{}
 	began   time.Time
 	listed  []time.Duration
 	reports int
-	tools   string        // tools in the next list; empty: []
-	answer  string        // result or error of calls; empty: {"content":[]}
-	pause   time.Duration // before each report
+	tools   string        // tools of the next list; empty stands for []
+	answer  string        // result or error of calls; empty stands for {"content":[]}
+	pause   time.Duration // pause before each report
 }
 
 // connect connects a manager to the server.
@@ -94,7 +94,7 @@ func (s *scripted) call(req *jsonrpc.Request) {
 			Token json.RawMessage `json:"progressToken"`
 		} `json:"_meta"`
 	}
-	_ = json.Unmarshal(req.Params, &params) // the SDK has encoded it
+	_ = json.Unmarshal(req.Params, &params) // the SDK encoded the parameters, so they are valid
 	for range s.reports {
 		if await(s.closed, s.pause) {
 			return
@@ -109,7 +109,7 @@ func (s *scripted) call(req *jsonrpc.Request) {
 	s.out <- &jsonrpc.Response{ID: req.ID, Result: json.RawMessage(cmp.Or(s.answer, `{"content":[]}`))}
 }
 
-// TestProgressKeepsACallAlive: each report starts the timeout again, up to the time that a call may take in all.
+// TestProgressKeepsACallAlive: each report restarts the timeout, up to the maximum duration of a call.
 func TestProgressKeepsACallAlive(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -139,8 +139,8 @@ func TestProgressKeepsACallAlive(t *testing.T) {
 	}
 }
 
-// TestRelistPauses: a server that says all the time that its tools changed is listed at once, then after 1, 2, 4 s and so
-// on, at most every 30 s; after a quiet while, at once again. No change goes unheard.
+// TestRelistPauses: if a server reports changed tools all the time, its tools are listed at once, then after 1, 2, 4 s and so on, with pauses of at most 30
+// s. After a quiet period they are listed at once again. No change is missed.
 func TestRelistPauses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,8 +169,8 @@ func TestRelistPauses(t *testing.T) {
 	})
 }
 
-// TestToolGone: a server that says it lacks a tool is asked for its tools again, once for each tool of a connection. A tool that it no longer
-// lists is reported as gone and was not called; any other answer stays as it is.
+// TestToolGone: if a server answers that it lacks a tool, its tools are listed again, once for each tool and connection. If the server no longer lists the
+// tool, the tool is reported as gone, and the call counts as not carried out. Any other answer stays unchanged.
 func TestToolGone(t *testing.T) {
 	t.Parallel()
 	const had, has = `[{"name":"work","inputSchema":{"type":"object"}}]`, `[{"name":"labour","inputSchema":{"type":"object"}}]`

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// TestRemoveWhileInUse: calls fail, the others' go on, nothing is reported afterwards, and the name is free.
+// TestRemoveWhileInUse: calls in flight fail, the other server stays ready, the removed server is not reported again, and its name is free.
 func TestRemoveWhileInUse(t *testing.T) {
 	t.Parallel()
 	var removed atomic.Bool
@@ -47,7 +47,7 @@ func TestRemoveWhileInUse(t *testing.T) {
 		})
 	}
 	eventually(t, "calls are under way", func() bool { return calls.Load() > 20 })
-	for range 3 { // a later caller learns that it is not there
+	for range 3 { // a later caller gets an error for an unknown server
 		wg.Go(func() {
 			if err := m.Remove(ctxFor(t), "bad"); err != nil {
 				callError(t, err, mcpclient.KindUnavailable, false)
@@ -66,7 +66,7 @@ func TestRemoveWhileInUse(t *testing.T) {
 	mustCall(t, m, "echo", `{}`)
 }
 
-// TestRemoveInEveryState: it takes no longer than ending what there is.
+// TestRemoveInEveryState: in every state, Remove takes no longer than ending the server's processes.
 func TestRemoveInEveryState(t *testing.T) {
 	t.Parallel()
 	m := setup(t, mcpclient.Options{})
@@ -101,7 +101,7 @@ func TestRemoveInEveryState(t *testing.T) {
 	wantIn(t, "error", callError(t, m.Remove(ctxFor(t), "idle"), mcpclient.KindUnavailable, false).Error(), "no server has this name")
 }
 
-// TestRemoveAndClose at once: both return when nothing is left.
+// TestRemoveAndClose: Remove and Close may run at the same time; both return when nothing is left.
 func TestRemoveAndClose(t *testing.T) {
 	t.Parallel()
 	m := setup(t, mcpclient.Options{}, bad(t, misbehave.Normal))
@@ -120,7 +120,7 @@ func TestRemoveAndClose(t *testing.T) {
 	}
 }
 
-// TestUnusedListingsAreRemoved: of the cached tool lists, those are kept that somebody has used.
+// TestUnusedListingsAreRemoved: only cached tool lists that were used recently are kept.
 func TestUnusedListingsAreRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -158,7 +158,7 @@ func TestUnusedListingsAreRemoved(t *testing.T) {
 	if !setup(t, opts, used).Tools()[0].Known {
 		t.Error("the cached list is not known")
 	}
-	setup(t, opts, bad(t, misbehave.Normal)).Start(ctxFor(t)) // writes a third
+	setup(t, opts, bad(t, misbehave.Normal)).Start(ctxFor(t)) // writes a third file
 	got := strings.Join(files(), " ")
 	if len(files()) != 3 || !strings.Contains(got, "notes.txt") || strings.Contains(got, ".tools-left") {
 		t.Errorf("files %s", got)

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/leaktest"
 )
 
-// TestRepeats: credentials are taken out of what a server sends in every spelling, and the rest stays as it was.
+// TestRepeats: all encoded forms of credentials are removed from a server's data, and the rest stays unchanged.
 func TestRepeats(t *testing.T) {
 	t.Parallel()
 	secrets := []string{"sk-live_0123456789abcdef", `a+b/c=d"e&f<g>h'i`, "eyJhbGciOiJIUzI1NiJ9." + strings.Repeat("Ab9_-", 300), "short"}

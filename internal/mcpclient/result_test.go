@@ -30,7 +30,7 @@ func TestDecodeResult(t *testing.T) {
 	}
 }
 
-// An answer that asks for input is none, whatever it calls itself.
+// TestDecodeResultAsksForInput: an answer that asks for input is an error, whatever its resultType.
 func TestDecodeResultAsksForInput(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{

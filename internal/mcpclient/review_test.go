@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// What a review holds is neither offered nor called, on whichever connection; the cached list is reviewed as well.
+// TestReview: tools that a review holds back are neither offered nor callable, on any connection. The cached list is reviewed as well.
 func TestReview(t *testing.T) {
 	t.Parallel()
 	var held atomic.Pointer[[]string]

@@ -19,7 +19,7 @@ func hostile() {}
 
 func keep(string) {}
 
-// TestSandboxRefused: elsewhere a server that is to have a sandbox does not start.
+// TestSandboxRefused: on systems other than Linux a server that is configured with a sandbox does not start.
 func TestSandboxRefused(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

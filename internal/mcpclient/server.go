@@ -21,8 +21,8 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// server is one configured server over all its connections. If each user has connections of their own, there is also a server value for each
-// user. Its parent is the value of the configured server, which knows the tools.
+// server is one configured server over all its connections. If each user has connections of their own, there is also a server value for each user. The
+// parent of a user's value is the value of the configured server, which knows the tools.
 type server struct {
 	cfg Config
 	m   *Manager

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLogLeavesKeysOut: a private key that a server prints, in as many lines as it has, is in no line of the log. The lines around it are.
+// TestLogLeavesKeysOut: no line of a private key that a server prints is in the log. The lines before and after the key are.
 func TestLogLeavesKeysOut(t *testing.T) {
 	t.Parallel()
 	lines := make([]string, 12)

@@ -195,7 +195,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestReasons: why a server did not start names what it wrote, and the variables that it may have missed.
+// TestReasons: the reason why a server did not start quotes its output, and names variables that may have been missing.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -304,7 +304,7 @@ func TestCacheKnowsToolsBeforeTheStart(t *testing.T) {
 		t.Errorf("the cached list was not reported: %+v", s.Status)
 	}
 	mustCall(t, second, "grow", `{}`)
-	// The start itself found nothing new, so the next report is the tool that was added.
+	// The start itself found no change, so the next report is about the added tool.
 	if s := <-changes; s.Cached || len(s.Tools) != len(listed.Tools)+1 {
 		t.Errorf("change after start: cached %t, %d tools", s.Cached, len(s.Tools))
 	}
@@ -339,7 +339,7 @@ func TestToolsChange(t *testing.T) {
 	}
 }
 
-// TestEnsureToolsWaitsForTheReport: while OnChange is under way for the tools of a server, EnsureTools does not return.
+// TestEnsureToolsWaitsForTheReport: EnsureTools does not return while OnChange is running for the tools of a server.
 func TestEnsureToolsWaitsForTheReport(t *testing.T) {
 	t.Parallel()
 	var reported atomic.Bool
@@ -355,14 +355,14 @@ func TestEnsureToolsWaitsForTheReport(t *testing.T) {
 		m.EnsureTools(ctxFor(t), "")
 	}()
 	<-entered
-	time.AfterFunc(50*time.Millisecond, func() { close(release) }) // later than a second call needs that does not wait
+	time.AfterFunc(50*time.Millisecond, func() { close(release) }) // later than a second call of EnsureTools that does not wait would return
 	if m.EnsureTools(ctxFor(t), ""); !reported.Load() {
 		t.Error("EnsureTools returned before the tools were reported")
 	}
 	<-first
 }
 
-// TestSlowServers: a server that is not ready in time costs one wait, in this process and in those that follow, until it has listed its tools.
+// TestSlowServers: a server that is not ready in time delays only one EnsureTools, also across processes, until it has listed its tools.
 func TestSlowServers(t *testing.T) {
 	t.Parallel()
 	cache := t.TempDir()
@@ -394,7 +394,7 @@ func TestSlowServers(t *testing.T) {
 	if all := marks(); len(all) != 1 {
 		t.Fatalf("files %v", all)
 	}
-	// The same server of an earlier time was slow, and is not any more.
+	// EnsureTools marks a server as slow if it is not ready at the deadline, which has passed here. The mark goes once the server has listed its tools.
 	quick := bad(t, misbehave.Normal)
 	ended, cancelled := context.WithDeadline(t.Context(), time.Now())
 	defer cancelled()

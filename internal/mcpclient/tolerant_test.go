@@ -16,14 +16,14 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
-// script is a server over streamable HTTP of which a test writes the answers: by method, with ID for the id of the request. What is not
-// written is as most servers have it.
+// script is a server over streamable HTTP that answers with given texts by method; ID stands for the id of the request. For other methods it answers like
+// most servers.
 type script struct {
 	answers map[string]string
-	write   func(w http.ResponseWriter, r *http.Request, method, answer string) // nil: as JSON
+	write   func(w http.ResponseWriter, r *http.Request, method, answer string) // writes an answer; nil writes it as JSON
 
 	mu      sync.Mutex
-	cursors []string // of the requests for lists
+	cursors []string // cursors of the requests for lists
 }
 
 func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +71,7 @@ func (s *script) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// TestLooseAnswers: what the official clients read, and what is plain all the same, is read; what is not is said in plain words.
+// TestLooseAnswers: answers that the official clients accept, or that are easy to understand, are accepted. Other answers give an error in plain words.
 func TestLooseAnswers(t *testing.T) {
 	t.Parallel()
 	result := func(result string) string { return `{"jsonrpc":"2.0","id":ID,"result":` + result + `}` }
@@ -149,7 +149,7 @@ func TestLooseAnswers(t *testing.T) {
 	}
 }
 
-// TestLooseHandshakes: a server is used whatever shape what it says of itself has.
+// TestLooseHandshakes: a server is used whatever types the members of its handshake have.
 func TestLooseHandshakes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ result, protocol string }{
@@ -176,7 +176,7 @@ func TestLooseHandshakes(t *testing.T) {
 	}
 }
 
-// TestListsThatRepeat: a list that does not end by itself ends where it repeats, with what there is.
+// TestListsThatRepeat: a listing that never ends is stopped where it repeats, and its items up to there are kept.
 func TestListsThatRepeat(t *testing.T) {
 	t.Parallel()
 	tools := func(next string, names ...string) string {
@@ -188,8 +188,8 @@ func TestListsThatRepeat(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		answers map[string]string
-		want    string // names
-		cursors string // that were asked for
+		want    string // names of the listed tools
+		cursors string // cursors of the requests
 	}{
 		"one page again and again": {map[string]string{"tools/list": tools(`,"nextCursor":"2"`, "a", "b")}, "a b", `none "2"`},
 		"a circle": {map[string]string{
@@ -230,7 +230,7 @@ func TestListsThatRepeat(t *testing.T) {
 	}
 }
 
-// TestUnannouncedLists: what a server does not announce is asked for, and a server that has none is no worse for it.
+// TestUnannouncedLists: lists that a server does not announce are requested too. A server without such lists works as usual.
 func TestUnannouncedLists(t *testing.T) {
 	t.Parallel()
 	const bare = `{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`
@@ -259,7 +259,7 @@ func TestUnannouncedLists(t *testing.T) {
 	}
 }
 
-// TestEventStreams: events are read as the standard has them, with any end of line, comments and fields between.
+// TestEventStreams: events are read as the standard defines them, with any line ending, and with comments and other fields in between.
 func TestEventStreams(t *testing.T) {
 	t.Parallel()
 	const answer = `{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"hi"}]}}`
@@ -288,7 +288,7 @@ func TestEventStreams(t *testing.T) {
 				answers: map[string]string{"tools/call": stream},
 				write: func(w http.ResponseWriter, _ *http.Request, method, answer string) {
 					w.Header().Set("Content-Type", map[bool]string{true: "Text/Event-Stream;charset", false: "application/json"}[method == "tools/call"])
-					for len(answer) > 0 { // in pieces that end anywhere
+					for len(answer) > 0 { // sends the answer in pieces that end at arbitrary bytes
 						n := min(len(answer), 7)
 						_, _ = io.WriteString(w, answer[:n])
 						w.(http.Flusher).Flush()
@@ -307,7 +307,7 @@ func TestEventStreams(t *testing.T) {
 	}
 }
 
-// TestSSEPreambles: the endpoint of the old transport is found behind whatever else stands before it.
+// TestSSEPreambles: the endpoint event of the old transport is found after any other events.
 func TestSSEPreambles(t *testing.T) {
 	t.Parallel()
 	for name, preamble := range map[string]string{
@@ -355,7 +355,7 @@ func TestSSEPreambles(t *testing.T) {
 	}
 }
 
-// TestRefusalsSayWhy: the words of a server that refuses over HTTP, its status and headers reach the caller, without the secrets of the request.
+// TestRefusalsSayWhy: the caller gets the body, status and headers of a refusal over HTTP, without the secrets of the request.
 func TestRefusalsSayWhy(t *testing.T) {
 	t.Parallel()
 	const secret = "sk-very-secret-key"
@@ -422,7 +422,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 	}
 }
 
-// TestRefusalThatHangs: the body of a refusal that does not end does not hold up what its status says.
+// TestRefusalThatHangs: a refusal is reported in time although its body never ends.
 func TestRefusalThatHangs(t *testing.T) {
 	t.Parallel()
 	_, cfg := intercept(t, map[string]func(http.ResponseWriter, wireCall){"echo": func(w http.ResponseWriter, c wireCall) {

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// TestStartsAreBounded: of many servers a few start at a time, and the time of each counts from its own start.
+// TestStartsAreBounded: of many servers only a few start at a time, and the timeout of each begins with its own start.
 func TestStartsAreBounded(t *testing.T) {
 	t.Parallel()
 	const rounds = 3

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/mcpclient"
 )
 
-// growing is a server inside of this process that gets a tool more with each token in more.
+// growing is a server inside this process that gets one more tool with each value received from the channel more.
 type growing struct {
 	tools atomic.Int32
 	more  chan struct{}
@@ -42,7 +42,7 @@ func (g *growing) Watch(ctx context.Context, changed func()) {
 	}
 }
 
-// TestWatched: tools that a built-in server gets while it is connected are reported and can be called, and no listing of it is kept.
+// TestWatched: tools that a built-in server gets while it is connected are reported and can be called, and its listing is not cached.
 func TestWatched(t *testing.T) {
 	t.Parallel()
 	listed := make(chan int, 10)

@@ -13,7 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// readStream reads a stream and returns the messages that the SDK gets of it, one on a line.
+// readStream reads a stream and returns the messages that the SDK gets from it, one per line.
 func readStream(t *testing.T, in string, s *stream) (passed string, err error) {
 	t.Helper()
 	w := newWeb(Config{URL: "http://localhost"}, "", 8<<20, true)
@@ -35,7 +35,7 @@ func readStream(t *testing.T, in string, s *stream) (passed string, err error) {
 	}
 }
 
-// TestStreamOfNotifications: of what a server says by itself over HTTP the SDK gets what it is for, and not without limit.
+// TestStreamOfNotifications: the SDK gets the unsolicited messages of an HTTP server that are meant for it, up to the rate limit.
 func TestStreamOfNotifications(t *testing.T) {
 	t.Parallel()
 	const (
@@ -72,7 +72,7 @@ func TestStreamOfNotifications(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { // no time passes, however slow the machine is: a server earns no more messages
+			synctest.Test(t, func(t *testing.T) { // no time passes, so the rate limit allows no further messages on a slow machine
 				got, err := readStream(t, c.in, &stream{limit: maxAside})
 				if got != c.want {
 					t.Errorf("got %.300q, want %.300q", got, c.want)
@@ -85,14 +85,14 @@ func TestStreamOfNotifications(t *testing.T) {
 	}
 }
 
-// TestStreamOfAnAnswer: what is needed to resume a stream is kept, and no wait that is too short.
+// TestStreamOfAnAnswer: the state that is needed to resume a stream is kept, and a pause that is too short is ignored.
 func TestStreamOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]time.Duration{
 		"id: 1\nretry: 2000\n\n":                                        2 * time.Second,
 		"id: 1\nretry: 1\n\n":                                           0,
 		"id: 1\nretry: -9999999999999999999\n\n":                        0,
-		"id: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{}}\n\n": 0, // of another call
+		"id: 1\ndata: {\"jsonrpc\":\"2.0\",\"id\":8,\"result\":{}}\n\n": 0, // the answer to another call
 	} {
 		id, _ := jsonrpc.MakeID(float64(7))
 		s := &stream{call: &jsonrpc.Request{ID: id}, charge: &charge{memory: newMemory(1 << 20)}, limit: 1000}
@@ -103,7 +103,7 @@ func TestStreamOfAnAnswer(t *testing.T) {
 	}
 }
 
-// nowhere is a carrier to no server.
+// nowhere is a carrier without a server.
 type nowhere struct{}
 
 func (nowhere) open(context.Context, *link) error                      { return nil }

@@ -29,7 +29,7 @@ type completableNames struct {
 	until              time.Time
 	prompts, resources <-chan struct{} // closed when the prompts or the resources have changed
 	prompt             map[string]upstreamPrompt
-	template           map[string]string // servers, by URI template
+	template           map[string]string // servers of the templates, by URI template
 }
 
 func (n *completableNames) current() bool {
@@ -43,7 +43,7 @@ func (n *completableNames) current() bool {
 	}
 }
 
-// complete answers completion/complete with the values that the server of the prompt or template proposes. Tokens replace personal data.
+// complete answers completion/complete with the values that the server of the prompt or template proposes. Tokens replace personal data in the values.
 func (s *Server) complete(ctx context.Context, r *mcp.CompleteRequest) (*mcp.CompleteResult, error) {
 	who := s.caller(r.Extra)
 	names, err := s.completable(ctx, who)

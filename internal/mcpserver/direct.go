@@ -16,10 +16,11 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// listing is a middleware that waits for servers that have not listed their tools yet. Before it answers a request for the list of tools, it waits
-// at most startWait. Before a call of a tool that no server has listed, it waits as long as a program would; in the mode code it waits at most
-// startWait, and refuses the call if a server has the tool, because only programs call it. listing omits the aliases from lists, adds the resources
-// and templates of the upstream servers to lists, and hides personal data in the servers' descriptions of their tools.
+// listing is a middleware for lists and for calls of the servers' tools. In the modes direct and both, it waits for servers that have not listed their
+// tools yet: at most startWait before it answers a request for the list of tools, and as long as a program would before a call of a tool that is not
+// offered yet. In the mode code, it waits at most startWait before a call of an unknown tool, and refuses the call if a server has the tool, because only
+// programs call the servers' tools. listing omits the aliases from lists, adds the resources and templates of the upstream servers to lists, and hides
+// personal data in the servers' descriptions of their tools.
 func (s *Server) listing(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, called := req.(*mcp.CallToolRequest)

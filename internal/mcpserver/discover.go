@@ -87,7 +87,7 @@ func (s *Server) search(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallT
 	s.ready(ctx, who)
 	hits := s.opt.Harness.Catalog().Search(ctx, who.user, in.Query, cmp.Or(int(min(max(in.Limit, 0), maxHits)), defaultHits))
 	notes := s.missing()
-	end, err := s.opt.Harness.Computing().Begin(ctx, who.user) // after Search, which takes a turn of computing of its own
+	end, err := s.opt.Harness.Computing().Begin(ctx, who.user) // Begin follows Search, because Search waits for its own turn of computing
 	if err != nil {
 		return refusal(err), nil
 	}

@@ -53,7 +53,7 @@ type pending struct {
 	ID      string        `json:"id"`
 	Calls   []pendingCall `json:"calls"`
 	Expires time.Time     `json:"expiresAt"`
-	Decide  string        `json:"decide"` // how a person decides
+	Decide  string        `json:"decide"` // text for a model about how a person decides
 	Next    string        `json:"next"`   // advice for the client's model
 }
 

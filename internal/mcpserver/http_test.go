@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/auth"
 )
 
-// TestSessionsOfOwner bounds the sessions of a credential that acts for many users; another credential has room.
+// TestSessionsOfOwner: the sessions of a credential that acts for many users are bounded, and another credential can still begin sessions.
 func TestSessionsOfOwner(t *testing.T) {
 	t.Parallel()
 	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
@@ -57,8 +57,8 @@ func TestSessionsOfOwner(t *testing.T) {
 	}
 }
 
-// TestSessionsInTurn has a caller with as many sessions as it may have begin more: one at a time, with a pause after each. Another
-// caller does not wait.
+// TestSessionsInTurn: if a caller has the maximum number of sessions, further ones begin one at a time, with a pause after each. Another caller does not
+// wait.
 func TestSessionsInTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

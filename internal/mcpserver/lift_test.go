@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestLift takes the long strings out of the arguments of calls, and puts the same bytes back.
+// TestLift: the long strings in the arguments of calls are taken out, and the same bytes are put back.
 func TestLift(t *testing.T) {
 	t.Parallel()
 	x := strings.Repeat("x", longString)
@@ -55,7 +55,7 @@ func argumentsOf(t *testing.T, body []byte) json.RawMessage {
 	return m.Params.Arguments
 }
 
-// TestLiftAnything restores arguments that were made up.
+// TestLiftAnything: random arguments are restored unchanged.
 func TestLiftAnything(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

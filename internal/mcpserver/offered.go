@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// maxToolName is the maximum length of a tool's name that all providers of models accept. They refuse a whole request because of one longer
+	// maxToolName is the maximum length of a tool's name that all providers of models accept. A provider refuses a whole request because of one longer
 	// name.
 	maxToolName = 64
 	// maxGiven is the maximum number of removed tools whose names are remembered.

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/catalog"
 )
 
-// TestOfferedInput holds odd schemas against what strict clients and providers of models take.
+// TestOfferedInput: unusual schemas are changed so that strict clients and providers of models accept them.
 func TestOfferedInput(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ schema, want string }{
@@ -46,7 +46,7 @@ func TestOfferedInput(t *testing.T) {
 	}
 }
 
-// TestOfferedOutput: an output schema that strict clients do not take is left out.
+// TestOfferedOutput: an output schema that strict clients refuse is changed or left out.
 func TestOfferedOutput(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
@@ -60,7 +60,7 @@ func TestOfferedOutput(t *testing.T) {
 	}
 }
 
-// TestNamesOfTools: clients get names that all providers take; a name once given stays, whatever servers come later.
+// TestNamesOfTools: clients get names that all providers accept. A tool keeps its name, whatever servers are added later.
 func TestNamesOfTools(t *testing.T) {
 	t.Parallel()
 	var o offered

@@ -29,7 +29,7 @@ type page struct {
 	server   *http.Server
 	base     string            // prefix of addresses
 	links    map[string]linked // links by secret
-	// awaited counts the callers that resume a run once its request is decided.
+	// awaited counts the callers that resume a run once its request is decided, by request.
 	awaited map[string]int
 	next    chan struct{} // closed by the next decision
 }

@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// prompting is a middleware that offers the prompts of the upstream servers. Tokens replace personal data.
+// prompting is a middleware that offers the prompts of the upstream servers. Tokens replace personal data in the prompts.
 func (s *Server) prompting(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		switch r := req.(type) {

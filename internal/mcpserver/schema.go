@@ -11,8 +11,8 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// offeredInput returns a tool's input schema in a form that strict clients and providers of models accept. They drop the whole list of tools because
-// of one unusual keyword in one schema. The gate validates calls with the server's own schema, so the returned schema may allow more.
+// offeredInput returns a tool's input schema in a form that strict clients and providers of models accept. Strict clients drop the whole list of tools
+// because of one unusual keyword in one schema. The gate validates calls with the server's own schema, so the returned schema may allow more.
 func offeredInput(schema json.RawMessage) json.RawMessage {
 	root := decoded(schema)
 	if root == nil {

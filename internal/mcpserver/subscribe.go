@@ -38,9 +38,9 @@ type watchKey struct {
 // watch is a subscription of a session.
 type watch struct {
 	mu     sync.Mutex
-	due    bool      // a notification is going to be sent
+	due    bool      // reports that a notification will be sent
 	last   time.Time // time of the last notification
-	ready  bool      // the session may be notified now
+	ready  bool      // reports that the session may be notified now
 	cancel func()    // ends the subscription at the server
 	caller string
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestWatches bounds the subscriptions of a caller, and ends each at its server once.
+// TestWatches: the number of a caller's subscriptions is bounded, and each subscription is ended at its server only once.
 func TestWatches(t *testing.T) {
 	t.Parallel()
 	var all watches

@@ -115,7 +115,7 @@ func (a *messagesAnswer) take(event object, _ []byte) (done bool, err error) {
 	case "message_start":
 		a.out.begun = true
 		a.count(obj(obj(event["message"])["usage"]))
-		a.out.usage.Output = 0 // the end of the message counts it again
+		a.out.usage.Output = 0 // message_delta sends the whole count
 	case "message_delta":
 		a.stop = delta
 		a.count(obj(event["usage"]))
@@ -160,7 +160,7 @@ func (a *messagesAnswer) add(i int, delta object) {
 	a.out.text(str(delta["text"]))
 }
 
-// count updates token counts. The message's beginning has all of them; its end has those that changed.
+// count updates token counts. The event message_start has all counts, and message_delta has those that changed.
 func (a *messagesAnswer) count(u object) {
 	usage := &a.out.usage
 	fresh := usage.Input - usage.CachedInput - usage.CacheWrite

@@ -9,8 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// TestPromptCache looks where Anthropic is told to cache: after the system prompt, with the tools before it, and after the
-// last message.
+// TestPromptCache: requests to Anthropic mark two places for its cache: the system prompt, which comes after the tools, and the last message.
 func TestPromptCache(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, fake.Replies(script...))
@@ -44,7 +43,7 @@ func TestPromptCache(t *testing.T) {
 	}
 }
 
-// TestMaxTokens has a configured limit, then none.
+// TestMaxTokens: requests contain the configured limit, or the default of the provider if no limit is configured.
 func TestMaxTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestChatChunks has streams as servers send them that differ from OpenAI's.
+// TestChatChunks reads streams of servers that differ from OpenAI's.
 func TestChatChunks(t *testing.T) {
 	t.Parallel()
 	call := func(id, name, input string) ToolCall {
@@ -15,7 +15,7 @@ func TestChatChunks(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		chunks []string // of choices[0]
+		chunks []string // chunks of choices[0]
 		text   string
 		calls  []ToolCall
 		stop   Stop
@@ -74,7 +74,7 @@ func TestChatChunks(t *testing.T) {
 	}
 }
 
-// TestChatCallsWithoutIDs gives each an id of its own, and says it to the server too.
+// TestChatCallsWithoutIDs: a call without an id gets a unique id, in the turn and in Raw.
 func TestChatCallsWithoutIDs(t *testing.T) {
 	t.Parallel()
 	var chunks []string
@@ -100,7 +100,7 @@ func TestChatCallsWithoutIDs(t *testing.T) {
 	}
 }
 
-// chatTurn is the turn that chunks make.
+// chatTurn returns the turn that is assembled from chunks.
 func chatTurn(t *testing.T, chunks ...string) *Turn {
 	t.Helper()
 	a := (&chat{}).answer(&output{})

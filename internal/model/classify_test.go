@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// TestFailures has errors as servers word them.
+// TestFailures classifies errors as real servers write them.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		status  int
-		says    int // the status in the body of an error within a stream
+		says    int // status in the body of an error within a stream
 		body    string
 		kind    Kind
 		message string

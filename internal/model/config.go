@@ -38,10 +38,9 @@ type Config struct {
 	Provider string // Anthropic, OpenAI, Google, Azure or Compatible
 	Name     string // name of the model; the deployment for Azure
 	APIKey   string // required unless BaseURL is set; always required for Azure
-	// BaseURL is the address of another server with the provider's format; for Azure the endpoint, for Compatible the
-	// server's address with /v1 or the like. An empty BaseURL means the provider's own address. BaseURL may end in the path of an
-	// operation, as portals and documentation show it. Except for Anthropic and Azure, the end /responses or /chat/completions also
-	// selects one of OpenAI's two formats.
+	// BaseURL is the address of another server with the provider's format. For Azure it is the endpoint. For Compatible it is the server's address with the
+	// prefix of its operations, such as /v1. An empty BaseURL means the provider's own address. BaseURL may end in the path of an operation, as portals and
+	// documentation show it. Except for Anthropic and Azure, the end /responses or /chat/completions also selects one of OpenAI's two formats.
 	BaseURL string
 
 	// Timeout is the maximum silence of a server, before and within the answer. 0 means five minutes.

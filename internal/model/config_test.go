@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// TestRouting has the address and the headers that each configuration leads to.
+// TestRouting: each configuration leads to the expected address and headers.
 func TestRouting(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {
@@ -44,7 +44,7 @@ func TestRouting(t *testing.T) {
 	})
 }
 
-// toServer brings requests for any host to one server.
+// toServer returns a transport that sends the requests for any host to one server.
 func toServer(srv *httptest.Server) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		to := r.Clone(r.Context())
@@ -57,7 +57,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestEnvironmentIsIgnored has every variable that the providers' libraries know.
+// TestEnvironmentIsIgnored sets every environment variable that the providers' libraries read.
 func TestEnvironmentIsIgnored(t *testing.T) {
 	for _, name := range []string{
 		"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_PROFILE", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID",
@@ -93,7 +93,7 @@ func TestConfig(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		cfg    model.Config
-		kind   model.Kind // empty: it is right
+		kind   model.Kind // empty if the configuration is valid
 		remedy string
 	}{
 		{"nothing", model.Config{}, model.KindInvalidRequest, "set model.provider to anthropic, openai, google, azure or compatible"},
@@ -145,7 +145,7 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestKeyStaysSecret has servers that say the key, and an address that cannot be reached.
+// TestKeyStaysSecret: no error shows the key, even if the server's answer or the address contains it.
 func TestKeyStaysSecret(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {
@@ -173,7 +173,7 @@ func TestKeyStaysSecret(t *testing.T) {
 	})
 }
 
-// TestWrongServer has servers that are none of a model.
+// TestWrongServer: the error for a server that is not a model's names the remedy.
 func TestWrongServer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {
@@ -225,7 +225,7 @@ func TestWrongServer(t *testing.T) {
 	})
 }
 
-// TestBaseURLs has addresses as portals and documents show them.
+// TestBaseURLs has addresses as portals and documentation show them.
 func TestBaseURLs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ provider, base, want string }{
@@ -267,7 +267,7 @@ func TestBaseURLs(t *testing.T) {
 	}
 }
 
-// TestAddressesStayInside: what users see of a connection that failed names no address.
+// TestAddressesStayInside: the error for a failed connection shows users no address.
 func TestAddressesStayInside(t *testing.T) {
 	t.Parallel()
 	inside := &net.TCPAddr{IP: net.IPv4(10, 1, 2, 3), Port: 443}

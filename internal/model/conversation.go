@@ -13,7 +13,7 @@ type part struct {
 	role   Role
 	text   string
 	calls  []ToolCall
-	result *ToolResult     // nil unless role is RoleTool
+	result *ToolResult     // result of a call; nil unless role is RoleTool
 	raw    json.RawMessage // an assistant's message in its provider's form; nil if text and calls are sent
 }
 

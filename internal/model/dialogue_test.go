@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// script is a task with several turns: a call, two calls in one turn, an answer; then a second task.
+// script is a task with a turn of one call, a turn of two calls, and an answer, followed by a second task.
 var script = []fake.Reply{
 	{Thinking: "I need to look. <&>", Text: "Let me look.", Calls: []fake.Call{{Name: "search_tools", Input: `{"query":"mail & <more>"}`}}},
 	{Thinking: "Both at once.", Calls: []fake.Call{
@@ -23,7 +23,7 @@ var script = []fake.Reply{
 	{Text: "You are welcome."},
 }
 
-// play goes through the script and returns the conversation.
+// play follows the script and returns the conversation.
 func play(t *testing.T, m model.Model) []model.Message {
 	t.Helper()
 	talk := []model.Message{user("How much?")}
@@ -43,7 +43,7 @@ func play(t *testing.T, m model.Model) []model.Message {
 	return append(talk, answered(t, turn)...)
 }
 
-// TestDialogue has the server check, in each request, every field that it gave out before.
+// TestDialogue: in each request, the server checks all fields that it has sent before.
 func TestDialogue(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {
@@ -88,7 +88,7 @@ var sameJSON = cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() =
 	return a == b || json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && cmp.Equal(x, y)
 }))
 
-// TestOpaqueFieldsAreNeeded shows that the servers of TestDialogue refuse conversations that lack them.
+// TestOpaqueFieldsAreNeeded: the servers of TestDialogue refuse a conversation whose opaque fields are changed or missing.
 func TestOpaqueFieldsAreNeeded(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {
@@ -111,7 +111,7 @@ func TestOpaqueFieldsAreNeeded(t *testing.T) {
 	})
 }
 
-// TestChangedModel goes on with a session at every other provider in turn.
+// TestChangedModel continues a session with the model of another provider, for each pair of providers.
 func TestChangedModel(t *testing.T) {
 	t.Parallel()
 	for _, first := range providers {
@@ -148,7 +148,7 @@ func TestChangedModel(t *testing.T) {
 	}
 }
 
-// TestForeignIDs has calls whose ids other providers do not take.
+// TestForeignIDs has calls with ids that other providers do not accept.
 func TestForeignIDs(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {
@@ -160,8 +160,8 @@ func TestForeignIDs(t *testing.T) {
 	})
 }
 
-// TestBoundReasoning changes what came before a turn: newer models then refuse their own signatures, and the
-// conversation has to go on without them, for good: each refused request is one for nothing.
+// TestBoundReasoning changes a message before a turn. Newer models then refuse their own signatures, and all later requests must be sent without the
+// signatures, because each refused request costs time.
 func TestBoundReasoning(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, fake.Replies(script...))
@@ -184,7 +184,7 @@ func TestUsage(t *testing.T) {
 		srv := serve(t, fake.Replies(fake.Reply{Text: "ok", Usage: fake.Usage{Input: 1000, CachedInput: 600, CacheWrite: 300, Output: 50, Reasoning: 20}}))
 		want := model.Usage{Input: 1000, CachedInput: 600, CacheWrite: 300, Output: 50, Reasoning: 20}
 		if strings.HasSuffix(p.path, "/chat/completions") {
-			want.CacheWrite = 0 // chat completions do not say
+			want.CacheWrite = 0 // chat completions do not report it
 		}
 		if diff := cmp.Diff(want, generate(t, open(t, srv, p.cfg), ask(user("Hi."))).Usage); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -232,7 +232,7 @@ func TestDeltas(t *testing.T) {
 	})
 }
 
-// TestOddArguments has what models write when they should write a JSON object.
+// TestOddArguments has texts that models write in place of a JSON object.
 func TestOddArguments(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {

@@ -10,10 +10,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// local is a model on a server of one's own.
+// local is a model on a local server.
 var local = model.Config{Provider: model.Compatible, Name: "small", BaseURL: "http://localhost:11434/v1"}
 
-// withoutTools is a server whose model cannot be given tools, and says so as message.
+// withoutTools returns a server that answers a request with tools with an error: its model does not support tools.
 func withoutTools(status int, message string, replies ...fake.Reply) fake.Script {
 	n := 0
 	return func(r fake.Request) fake.Reply {
@@ -155,7 +155,7 @@ func TestFencedBlocks(t *testing.T) {
 	}
 }
 
-// TestFencedAndNative goes on with a session after the way in which tools are offered was changed.
+// TestFencedAndNative continues a session after model.tools was changed.
 func TestFencedAndNative(t *testing.T) {
 	t.Parallel()
 	native, asText := local, local

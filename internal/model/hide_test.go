@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// stars hides secretText.
+// stars is a Hider that hides secretText.
 type stars struct{}
 
 const secretText = "ann@example.com"
@@ -30,7 +30,7 @@ func (stars) Input(c model.ToolCall) (json.RawMessage, error) {
 	return json.RawMessage(strings.ReplaceAll(string(c.Input), secretText, "***")), nil
 }
 
-// TestHide: no text of a turn keeps what is hidden, in any wire format, and its provider takes the turn back.
+// TestHide: no text of a turn contains the hidden value, in any wire format, and the provider accepts the changed turn.
 func TestHide(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {

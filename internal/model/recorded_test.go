@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// record plays the script with a recorder, and returns the recording after a round through JSON.
+// record plays the script with a recorder. It returns the recording after encoding and decoding it as JSON.
 func record(t *testing.T, p provider) (model.Recording, []model.Message) {
 	t.Helper()
 	recorder := model.NewRecorder(open(t, serve(t, fake.Replies(script...)), p.cfg))
@@ -82,7 +82,7 @@ func TestReplayDiverges(t *testing.T) {
 	}
 }
 
-// TestReplayIgnores has what may differ between two runs of the same.
+// TestReplayIgnores: a replay accepts requests whose differences do not matter.
 func TestReplayIgnores(t *testing.T) {
 	t.Parallel()
 	rec, talk := record(t, providers[0])

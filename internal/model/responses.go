@@ -63,7 +63,7 @@ func (w *responses) body(req *Request, most int, parts []part) (object, error) {
 	return body, nil
 }
 
-// answering returns a turn's items without reasoning at the end: a cut turn can end with reasoning, and the server refuses that.
+// answering returns a turn's items without reasoning at the end. A cut turn can end with reasoning, and the server refuses such a turn.
 func answering(items []json.RawMessage) []json.RawMessage {
 	for n := len(items); n > 0; n-- {
 		var last struct{ Type string }

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// bubble runs a test for every provider in virtual time, against a server without sockets.
+// bubble runs a test for every provider in virtual time, with a server in memory.
 func bubble(t *testing.T, script func() fake.Script, change func(*model.Config), test func(t *testing.T, m model.Model, srv *fake.Server)) {
 	each(t, func(t *testing.T, p provider) {
 		synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestLongWaitIsTheCallersMatter(t *testing.T) {
 	})
 }
 
-// TestNotRetried has errors that a retry does not help against.
+// TestNotRetried: errors that a retry cannot resolve are not retried.
 func TestNotRetried(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -156,7 +156,7 @@ func TestNotRetried(t *testing.T) {
 	}
 }
 
-// TestCutStream loses the connection in the middle of an answer: the turn begins again.
+// TestCutStream: if the connection is lost in the middle of an answer, the turn starts over.
 func TestCutStream(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []string{"", "overloaded_error", "server_error"} {
@@ -190,7 +190,7 @@ func TestCutStream(t *testing.T) {
 	})
 }
 
-// TestSilence has servers that take too long, before the answer and within it.
+// TestSilence has servers that are silent for too long, before the answer or within it.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	limit := func(c *model.Config) { c.Timeout, c.MaxRetries = 10*time.Second, 1 }
@@ -232,7 +232,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestCancel cancels requests in flight at a real server, before the answer and within it.
+// TestCancel cancels requests in flight at a real server, before the answer or within it.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {
@@ -267,16 +267,16 @@ func TestCancel(t *testing.T) {
 				<-begun
 			}
 			cancel()
-			err := <-done // the whole answer would take 20 s, or never come
+			err := <-done // without the cancellation, the answer would take 20 s or never come
 			if !errors.Is(err, context.Canceled) || kindOf(err) != "" {
 				t.Errorf("%s: error %v", name, err)
 			}
-			<-srv.Aborts() // the server has seen it
+			<-srv.Aborts() // the server has noticed the cancellation
 		}
 	})
 }
 
-// TestAdaptations has servers that say how they want to be asked.
+// TestAdaptations: if an error says which form of request the server accepts, later requests have this form.
 func TestAdaptations(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -323,7 +323,7 @@ func TestAdaptations(t *testing.T) {
 	}
 }
 
-// TestLostUsage: attempts that broke off after the provider had begun to answer are told of, those that it refused are not.
+// TestLostUsage: OnLost receives the usage of attempts that broke off after the provider had begun to answer, but not of refused attempts.
 func TestLostUsage(t *testing.T) {
 	t.Parallel()
 	usage := fake.Usage{Input: 1000, Output: 50}
@@ -345,14 +345,14 @@ func TestLostUsage(t *testing.T) {
 			if u.Input < 10 || u.Output < 2 || u.Output > 25 || !u.Estimated {
 				t.Errorf("lost: %+v", u)
 			}
-			if m.Info().Provider == model.Anthropic && u.Input != 1000 { // it says so at the beginning
+			if m.Info().Provider == model.Anthropic && u.Input != 1000 { // Anthropic sends the count of the input at the beginning
 				t.Errorf("lost: %+v", u)
 			}
 		}
 	})
 }
 
-// TestLostByCancel: an answer that the caller cancels is lost, too.
+// TestLostByCancel: OnLost receives the usage of an answer that the caller cancels.
 func TestLostByCancel(t *testing.T) {
 	t.Parallel()
 	bubble(t, replies(fake.Reply{Text: strings.Repeat("slowly ", 20), Pause: time.Second}), nil, func(t *testing.T, m model.Model, _ *fake.Server) {
@@ -367,7 +367,7 @@ func TestLostByCancel(t *testing.T) {
 	})
 }
 
-// TestNoUsage estimates what a provider does not count.
+// TestNoUsage: counts that a provider does not send are estimated.
 func TestNoUsage(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {

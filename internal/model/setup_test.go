@@ -15,18 +15,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const testKey = "sk-test-0123456789"
 
-// provider is a way to configure a model, and where its requests have to arrive.
+// provider is a configuration of a model, and the address that its requests must have.
 type provider struct {
 	name string
 	cfg  model.Config
 	host string
 	path string
-	// auth is the header that has the key; authValue its value.
+	// auth is the header that contains the key, and authValue its value.
 	auth, authValue string
-	opaque          bool // gives out fields that only it can read
+	opaque          bool // reports that the provider sends fields that only it can read
 }
 
-// providers are all that a configuration can name, at their own addresses; a fake's Client brings requests to the fake.
+// providers are all providers that a configuration can name, with their own addresses. The Client of a fake server sends requests for any address to the
+// fake.
 var providers = []provider{
 	{
 		name: "anthropic", cfg: model.Config{Provider: model.Anthropic, Name: "claude-test", APIKey: testKey},
@@ -57,7 +58,7 @@ var providers = []provider{
 	},
 }
 
-// serve starts a fake that ends with the test.
+// serve starts a fake server that ends with the test.
 func serve(t *testing.T, script fake.Script) *fake.Server {
 	t.Helper()
 	srv := fake.Serve(script)
@@ -65,7 +66,7 @@ func serve(t *testing.T, script fake.Script) *fake.Server {
 	return srv
 }
 
-// open makes a model that asks srv.
+// open returns a model that sends its requests to srv.
 func open(t *testing.T, srv *fake.Server, cfg model.Config) model.Model {
 	t.Helper()
 	cfg.HTTPClient = srv.Client()
@@ -98,7 +99,7 @@ func ask(messages ...model.Message) *model.Request {
 	return &model.Request{System: "You are a test.", Tools: tools, Messages: messages}
 }
 
-// answered is a turn with a result for each of its calls, after a round through the store's JSON.
+// answered returns a turn with a result for each of its calls, encoded as JSON and decoded again, as the store does.
 func answered(t *testing.T, turn *model.Turn, results ...string) []model.Message {
 	t.Helper()
 	list := []model.Message{{Role: model.RoleAssistant, Turn: turn}}
@@ -129,7 +130,7 @@ func generate(t *testing.T, m model.Model, req *model.Request) *model.Turn {
 	return turn
 }
 
-// inOrder fails if the server refused a request.
+// inOrder fails the test if the server refused a request.
 func inOrder(t *testing.T, srv *fake.Server) {
 	t.Helper()
 	for _, why := range srv.Refused() {

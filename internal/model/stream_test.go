@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/model"
 )
 
-// streaming is a model whose server sends body as its stream.
+// streaming returns a model whose server sends body as its stream.
 func streaming(t *testing.T, body io.Reader) model.Model {
 	t.Helper()
 	client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -23,8 +23,8 @@ func streaming(t *testing.T, body io.Reader) model.Model {
 	return m
 }
 
-// TestStreamForms has a stream with everything that the format allows: comments, other fields, line ends of two characters,
-// data in several lines, no space behind the colon, and an event that the end of the stream cuts.
+// TestStreamForms has a stream with everything that the format allows: comments, other fields, line ends of two characters, data in several lines, no space
+// after the colon, and an event that is incomplete because the stream ends.
 func TestStreamForms(t *testing.T) {
 	t.Parallel()
 	body := ": hello\r\n\r\nevent: x\r\nid: 1\r\ndata:{\"choices\":[\r\ndata: {\"delta\":{\"content\":\"Yes\"},\r\ndata: \"finish_reason\":\"stop\"}]}\r\n\r\n\r\n" +

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/modeltest"
 )
 
-// TestModels runs the suite of the seam on every implementation.
+// TestModels runs the suite modeltest on every implementation of Model.
 func TestModels(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, p provider) {
@@ -43,7 +43,7 @@ func TestModels(t *testing.T) {
 	})
 }
 
-// replayed records each turn, and then gives it from the recording.
+// replayed is a model that records each turn and then replays it from the recording.
 type replayed struct {
 	recorder *model.Recorder
 	asked    []*model.Request

@@ -83,7 +83,7 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestShortNeedsNoVocabulary shows that the usual run does not pay for loading it.
+// TestShortNeedsNoVocabulary: the view of a short run does not load the vocabulary.
 func TestShortNeedsNoVocabulary(t *testing.T) {
 	load := vocabulary
 	defer func() { vocabulary = load }()
@@ -91,7 +91,7 @@ func TestShortNeedsNoVocabulary(t *testing.T) {
 	View(output(strings.Repeat("x", DefaultLimit-100)), 0, nil)
 }
 
-// TestCompact spends no tokens on white space where the output is long.
+// TestCompact: long output is not indented, because white space costs tokens.
 func TestCompact(t *testing.T) {
 	t.Parallel()
 	rows := make([]map[string]int, 200)
@@ -105,7 +105,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// TestCut shows head and tail of what is too long, and where the rest is.
+// TestCut: a part that is too long is shown with head and tail, and with the path of the full text.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	var logs []run.Log
@@ -127,7 +127,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestNotKept says what became of the whole where it is lost.
+// TestNotKept: if the full text could not be saved, the view gives the reason.
 func TestNotKept(t *testing.T) {
 	t.Parallel()
 	long := output(strings.Repeat("word ", 5000))
@@ -141,7 +141,7 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// TestFailureComesThrough keeps what a model needs to mend its program, however much the program printed.
+// TestFailureComesThrough: the view contains what a model needs to correct its program, however much the program printed.
 func TestFailureComesThrough(t *testing.T) {
 	t.Parallel()
 	out := output(nil, run.Log{Level: "log", Text: strings.Repeat("noise ", 50_000)})
@@ -156,7 +156,7 @@ func TestFailureComesThrough(t *testing.T) {
 	}
 }
 
-// TestProperties: never more tokens than the limit, valid UTF-8, head and tail as they were, and the whole kept exactly.
+// TestProperties: a view has at most the maximum number of tokens and is valid UTF-8. Heads and tails are unchanged, and saved texts are complete.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	piece := rapid.OneOf(
@@ -189,7 +189,7 @@ func TestProperties(t *testing.T) {
 				t.Fatalf("%s was kept as %q, it is %q", s.name, whole, s.whole)
 			}
 		}
-		if limit < 250 { // less than the lines that say what is missing may need
+		if limit < 250 { // the lines that report what is missing may need more
 			return
 		}
 		rest := got
@@ -248,7 +248,7 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// TestManyEffects lists the first ones and the last, and counts those between.
+// TestManyEffects: the first and the last effects are listed, and those in between are counted.
 func TestManyEffects(t *testing.T) {
 	t.Parallel()
 	out := output(nil)

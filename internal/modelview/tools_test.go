@@ -42,7 +42,7 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// TestFit cuts a text as View cuts a run's.
+// TestFit: Fit cuts a text in the same way as View cuts a run's text.
 func TestFit(t *testing.T) {
 	t.Parallel()
 	if got := Fit("short\xff", 0, "x", nil); got != "short\ufffd" {

@@ -24,8 +24,8 @@ const BridgeServer = "n8n-bridge"
 
 const (
 	bridgeTag     = "harness-tool"  // tag of the workflows that become tools
-	bridgeRefresh = time.Minute     // interval between two listings of these workflows
-	bridgeTimeout = 5 * time.Second // time limit of a listing
+	bridgeRefresh = time.Minute     // interval between two listings of the workflows that become tools
+	bridgeTimeout = 5 * time.Second // time limit of such a listing
 	maxBridged    = 200             // maximum number of tools
 	maxToolName   = 60              // maximum size in bytes of a tool's name, without the number that toolName may add
 	maxToolText   = 1000            // maximum size of a tool's description in bytes

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
 
-// greets is a workflow that can be a tool: it greets whom the body names, and doubles n.
+// greets returns a workflow that can be a tool: it greets the person in the member who of the body, and doubles n.
 func greets(name, path, notes string) object {
 	return object{
 		"name": name, "active": true, "tags": []string{"harness-tool"},
@@ -58,7 +58,7 @@ func schemaOf(t *testing.T, tool mcpclient.Tool) object {
 	return schema
 }
 
-// remove deletes workflows at the end of a test.
+// remove deletes a workflow at the end of a test.
 func remove(t *testing.T, i *n8n.Instance, id string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -66,8 +66,8 @@ func remove(t *testing.T, i *n8n.Instance, id string) {
 	})
 }
 
-// TestBridge: an active workflow with the tag and a webhook is a typed tool; what it answers is what a call gives, and a failure says where. One that
-// is deactivated is gone.
+// TestBridge: an active workflow with the tag and a webhook becomes a typed tool. A call returns the webhook's answer, and a failed call names the node
+// that failed. A deactivated workflow is not a tool.
 func TestBridge(t *testing.T) {
 	real := os.Getenv("HARNESS_TEST_N8N_URL") != ""
 	i := setup(t)
@@ -117,7 +117,8 @@ func TestBridge(t *testing.T) {
 	}
 }
 
-// TestBridgeLearns: without notes, the input is what the workflow reads, with the types that executions had; no value is in it.
+// TestBridgeLearns: without notes, the input schema has the members that the workflow reads, with the types that they had in executions. It contains no
+// values.
 func TestBridgeLearns(t *testing.T) {
 	i := setup(t)
 	if os.Getenv("HARNESS_TEST_N8N_URL") == "" {
@@ -144,7 +145,7 @@ func TestBridgeLearns(t *testing.T) {
 	}
 }
 
-// TestBridgeNames: names are unique, stay with their workflows, and are identifiers.
+// TestBridgeNames: the names of tools are unique identifiers that are made from the names of the workflows.
 func TestBridgeNames(t *testing.T) {
 	t.Parallel()
 	i, _ := fake(t)
@@ -175,7 +176,7 @@ func TestBridgeNames(t *testing.T) {
 	}
 }
 
-// TestBridgeWatches: a workflow that the tools create is a tool at once, without polling.
+// TestBridgeWatches: a workflow that is created by a tool call becomes a tool at once, before the next polling.
 func TestBridgeWatches(t *testing.T) {
 	t.Parallel()
 	i, _ := fake(t)

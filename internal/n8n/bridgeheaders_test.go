@@ -12,8 +12,8 @@ import (
 	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
 
-// TestBridgeHeaders: the configured headers are sent with a call, and no tool tells them, though n8n keeps them with the execution and the workflow
-// answers with them.
+// TestBridgeHeaders: a call sends the configured headers, and no tool shows them, although n8n stores them with the execution and the workflow's answer
+// repeats them.
 func TestBridgeHeaders(t *testing.T) {
 	t.Parallel()
 	const secret = "hook-token-0123456789"
@@ -48,7 +48,7 @@ func TestBridgeHeaders(t *testing.T) {
 	}
 }
 
-// TestBridgeHostile: what a workflow says of its input cannot break the list of tools.
+// TestBridgeHostile: the notes of a workflow cannot break the list of tools.
 func TestBridgeHostile(t *testing.T) {
 	t.Parallel()
 	i, _ := fake(t)

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/n8n"
 )
 
-// installed makes an instance with the nodes of a real n8n: those that scripts/n8n has installed. It skips without them.
+// installed returns an instance with the nodes of a real n8n, which scripts/n8n has installed. Without this installation, it skips the test.
 func installed(t *testing.T) *n8n.Instance {
 	t.Helper()
 	dir := os.Getenv("HARNESS_TEST_N8N_NODES")
@@ -42,8 +42,7 @@ func tokens(t *testing.T, v any) int {
 	return n
 }
 
-// TestEssentialsBudget: what configuring a node needs takes under 300 tokens at the median over all nodes, and under 1,200 at the 95th
-// percentile.
+// TestEssentialsBudget: the essentials of a node take less than 300 tokens at the median over all nodes, and less than 1,200 at the 95th percentile.
 func TestEssentialsBudget(t *testing.T) {
 	t.Parallel()
 	i := installed(t)
@@ -60,7 +59,8 @@ func TestEssentialsBudget(t *testing.T) {
 	}
 }
 
-// TestSearchRecall: for requests in words, the node is among the first five nine times in ten, also of the requests that the search was not tuned on.
+// TestSearchRecall: for nine of ten requests in words, the right node is among the first five results. This also holds for requests with which the search
+// was not tuned.
 func TestSearchRecall(t *testing.T) {
 	t.Parallel()
 	i := installed(t)

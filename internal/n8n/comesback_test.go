@@ -14,8 +14,8 @@ import (
 	"mcp-code-exec-harness/internal/n8n"
 )
 
-// editorWorkflow is a workflow as n8n's editor stores it: with values of settings and fields of nodes that the public API gives and does
-// not take.
+// editorWorkflow returns a workflow as n8n's editor stores it. It has values of settings and fields of nodes that the public API returns but does not
+// accept.
 func editorWorkflow() object {
 	return object{
 		"id": "w7", "name": "Edited", "active": false, "versionId": "a", "connections": object{}, "tags": []any{},
@@ -31,7 +31,8 @@ func editorWorkflow() object {
 	}
 }
 
-// strictN8N is n8n's public API for one workflow, which refuses what its schema does not have.
+// strictN8N returns an instance whose API holds one workflow, and refuses fields and values that n8n's API does not accept. put returns the last workflow
+// that was stored.
 func strictN8N(t *testing.T) (i *n8n.Instance, put func() object) {
 	t.Helper()
 	w := editorWorkflow()
@@ -83,7 +84,8 @@ func strictN8N(t *testing.T) (i *n8n.Instance, put func() object) {
 
 func isBool(v any) bool { _, is := v.(bool); return is }
 
-// TestWorkflowComesBack: update_workflow and create_workflow take what get_workflow returned, with what the API gives and does not take.
+// TestWorkflowComesBack: update_workflow accepts the result of get_workflow, even though it has values that the API returns but does not accept.
+// update_partial_workflow keeps such values out of its requests.
 func TestWorkflowComesBack(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(whole object) (tool string, input object){
@@ -119,7 +121,7 @@ func TestWorkflowComesBack(t *testing.T) {
 	}
 }
 
-// TestSettingThatCannotBeSet: a value that n8n's API does not take, and that is not there already, is refused with what it takes.
+// TestSettingThatCannotBeSet: a new value of a setting that n8n's API does not accept is refused, and the error names the accepted values.
 func TestSettingThatCannotBeSet(t *testing.T) {
 	t.Parallel()
 	i, put := strictN8N(t)
@@ -138,7 +140,7 @@ func TestSettingThatCannotBeSet(t *testing.T) {
 	}
 }
 
-// TestSlowNodes: a caller whose context ends does not wait for another's request to a slow n8n.
+// TestSlowNodes: a caller whose context ends does not wait for another caller's request to a slow n8n.
 func TestSlowNodes(t *testing.T) {
 	t.Parallel()
 	asked, release := make(chan struct{}, 8), make(chan struct{})
@@ -162,7 +164,7 @@ func TestSlowNodes(t *testing.T) {
 	second := make(chan struct{})
 	go func() {
 		defer close(second)
-		_ = ask(ended) // that it returns is what counts
+		_ = ask(ended) // the test checks only that the call returns
 	}()
 	select {
 	case <-second:

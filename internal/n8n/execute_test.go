@@ -17,7 +17,7 @@ import (
 
 const execute = "execute_workflow"
 
-// active makes an active workflow with a webhook.
+// active creates an active workflow with a webhook, and returns its id.
 func active(t *testing.T, i *n8n.Instance, path, mode string) string {
 	t.Helper()
 	w := echo("Run me", path)
@@ -30,12 +30,12 @@ func ends(o n8nfake.Outcome) func(map[string]any) n8nfake.Outcome {
 	return func(map[string]any) n8nfake.Outcome { return o }
 }
 
-// TestExecute: however an execution ends and the webhook answers, the answer says how it ended.
+// TestExecute: the answer shows how an execution ended, for every kind of end and of webhook answer.
 func TestExecute(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode string
 		ends n8nfake.Outcome
-		want string // of the answer, as JSON
+		want string // expected answer as JSON
 	}{
 		"success":      {"lastNode", n8nfake.Outcome{Output: object{"a": 1}}, `{"data":{"a":1},"executionId":"1","status":"success"}`},
 		"not answered": {"onReceived", n8nfake.Outcome{Output: object{"a": 1}}, `{"data":{"a":1},"executionId":"1","status":"success"}`},
@@ -80,7 +80,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// TestExecuteDoubt: a call that was sent is never made again; where its execution is found, the answer is about it, otherwise the outcome is
+// TestExecuteDoubt: a webhook call that was sent is never repeated. If its execution is found, the answer describes the execution; otherwise the outcome is
 // unknown.
 func TestExecuteDoubt(t *testing.T) {
 	i, api := fake(t)
@@ -104,7 +104,7 @@ func TestExecuteDoubt(t *testing.T) {
 	}
 }
 
-// TestExecuteRefused: what cannot be run is refused with what to do, and nothing is called.
+// TestExecuteRefused: a workflow that cannot be run is refused with a remedy, and no webhook is called.
 func TestExecuteRefused(t *testing.T) {
 	i, api := fake(t)
 	off := value[stored](t, i, flows, "create_workflow", echo("off", "off")).ID
@@ -136,7 +136,7 @@ func TestExecuteRefused(t *testing.T) {
 	}
 }
 
-// TestExecuteTogether: calls of one workflow at the same time each get their own execution.
+// TestExecuteTogether: concurrent calls of one workflow each get the answer of their own execution.
 func TestExecuteTogether(t *testing.T) {
 	i, api := fake(t)
 	id := active(t, i, "run", "onReceived")
@@ -174,7 +174,7 @@ func TestExecuteTogether(t *testing.T) {
 	}
 }
 
-// TestWebhookSecurity: addresses that the mode does not permit are not called, also where a name leads to them.
+// TestWebhookSecurity: an address that the mode does not permit is not called, even if a host name resolves to it.
 func TestWebhookSecurity(t *testing.T) {
 	for _, c := range []struct{ mode, hook, refused string }{
 		{"strict", "", "strict"},
@@ -210,7 +210,7 @@ func TestWebhookSecurity(t *testing.T) {
 	}
 }
 
-// TestTriggerWebhook: only webhooks of this instance are called, and their answers are told as what they are.
+// TestTriggerWebhook: only webhooks of this instance are called, and their answers and failures are reported.
 func TestTriggerWebhook(t *testing.T) {
 	i, api := fake(t)
 	active(t, i, "orders/new", "lastNode")
@@ -241,7 +241,7 @@ func TestTriggerWebhook(t *testing.T) {
 	}
 }
 
-// TestRetry: only an execution that failed is sent to be run again.
+// TestRetry: only a failed execution is run again.
 func TestRetry(t *testing.T) {
 	i, api := fake(t)
 	id := active(t, i, "run", "lastNode")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestExecution: a real execution that fails is told as node, item and message, and can be deleted once.
+// TestExecution: a failed execution of a real n8n is reported with node, item and message, and can be deleted once.
 func TestExecution(t *testing.T) {
 	base := os.Getenv("HARNESS_TEST_N8N_URL")
 	if base == "" {

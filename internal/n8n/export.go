@@ -65,7 +65,7 @@ func (p Program) Workflow() map[string]any {
 	}
 	var w object
 	if err := reshape(object{"name": p.Name, "nodes": nodes, "connections": connections, "settings": object{"executionOrder": "v1"}}, &w); err != nil {
-		panic(err) // cannot happen with texts, numbers and lists of them
+		panic(err) // texts, numbers and lists can always be converted
 	}
 	return w
 }

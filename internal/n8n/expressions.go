@@ -143,7 +143,7 @@ func parseJS(code string) (ast *js.AST, wrong string) {
 
 // place is the path of a value inside another value.
 type place struct {
-	up  *place // nil if key is the whole path
+	up  *place // path of the outer value; nil if key is the whole path
 	key string
 }
 

@@ -3,7 +3,7 @@ package n8n
 // graph contains the connections between the nodes of a workflow, which are identified by their index. It leaves out notes and connections of unknown nodes.
 type graph struct {
 	next     [][]int // successors by connections of the type main
-	into     []int   // number of these connections that lead to a node
+	into     []int   // number of connections of the type main that lead to each node
 	data     []link  // the connections of the type main
 	from, to []int   // indexes of the nodes at which each connection in data begins and ends
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// real is the instance that scripts/n8n started.
+// real skips the test if scripts/n8n has not started a real n8n.
 func real(t *testing.T) {
 	t.Helper()
 	if os.Getenv("HARNESS_TEST_N8N_URL") == "" {
@@ -25,7 +25,7 @@ type ran struct {
 	}
 }
 
-// greeter is a workflow that greets each of the names that its webhook gets.
+// greeter returns a workflow that greets each name in the webhook's body.
 func greeter(path, code string) object {
 	return object{
 		"name": "TestLifecycle", "connections": object{
@@ -40,8 +40,8 @@ func greeter(path, code string) object {
 	}
 }
 
-// TestLifecycle takes a workflow through what an agent does with one: it is made, checked, activated, called, broken, explained, mended, renamed
-// and deleted, on a real n8n.
+// TestLifecycle does with a workflow on a real n8n what an agent may do: it creates, checks, activates, calls, breaks, examines, repairs, renames and
+// deletes the workflow.
 func TestLifecycle(t *testing.T) {
 	real(t)
 	i := setup(t)

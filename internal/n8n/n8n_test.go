@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
 
-// setup makes an instance: the real one that scripts/n8n started, else a fake.
+// setup returns the real instance that scripts/n8n started, or a fake if there is none.
 func setup(t *testing.T) *n8n.Instance {
 	t.Helper()
 	if url := os.Getenv("HARNESS_TEST_N8N_URL"); url != "" {
@@ -67,7 +67,7 @@ func call(t *testing.T, i *n8n.Instance, server, tool string, args any) (a answe
 	return a
 }
 
-// value is the value of a call that succeeds.
+// value returns the value of a call, which must succeed.
 func value[T any](t *testing.T, i *n8n.Instance, server, tool string, args any) (v T) {
 	t.Helper()
 	a := call(t, i, server, tool, args)
@@ -105,8 +105,8 @@ func echo(name, path string) object {
 	}
 }
 
-// TestWorkflows takes a workflow through its life: what n8n wants of a request that a caller should not have to know is filled in, and what it
-// wants not is left out.
+// TestWorkflows creates, changes and deletes a workflow. Fields that n8n requires and a caller need not know are filled in, and fields that n8n does not
+// accept are left out.
 func TestWorkflows(t *testing.T) {
 	i := setup(t)
 	given := echo("TestWorkflows", "test-workflows")
@@ -158,7 +158,7 @@ type stored2 struct {
 	Nodes int
 }
 
-// TestNotActivated: a workflow without a trigger is stored, and the answer says that it is not active, and why.
+// TestNotActivated: a workflow without a trigger is stored, and the answer says that it is not active, with the reason.
 func TestNotActivated(t *testing.T) {
 	i := setup(t)
 	made := value[stored](t, i, flows, "create_workflow", object{
@@ -170,7 +170,7 @@ func TestNotActivated(t *testing.T) {
 	value[object](t, i, flows, "delete_workflow", object{"workflowId": made.ID})
 }
 
-// TestRefusedBeforehand: what n8n would store and nobody could use is not sent.
+// TestRefusedBeforehand: a workflow that n8n would store but could not use is not sent.
 func TestRefusedBeforehand(t *testing.T) {
 	i, api := fake(t)
 	node := object{"name": "A", "type": "n8n-nodes-base.set"}
@@ -188,8 +188,8 @@ func TestRefusedBeforehand(t *testing.T) {
 	}
 }
 
-// TestFailures: what fails is told as what it is, and a change whose outcome is unknown is no answer, but an error that was sent. It is asked
-// for once.
+// TestFailures: a failure is reported with its cause. A change whose outcome is unknown gives an error that counts as sent, not an answer. Each change is
+// requested once.
 func TestFailures(t *testing.T) {
 	page := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -212,7 +212,7 @@ func TestFailures(t *testing.T) {
 	for name, c := range map[string]struct {
 		with    http.HandlerFunc
 		want    string
-		unknown bool // of a change
+		unknown bool // reports that the outcome of a change is unknown
 	}{
 		"401": {said(401), "n8n.apiKey", false}, "403": {said(403), "scope", false}, "429": {said(429, "Retry-After", "7"), "retry after 7", false},
 		"500": {said(500), "HTTP 500", true}, "502 in HTML": {page(502), "page of HTML", true}, "200 in HTML": {page(200), "page of HTML", true},
@@ -247,7 +247,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestUnreachable: nothing was sent to an instance that is not there.
+// TestUnreachable: a call of an unreachable instance counts as not sent.
 func TestUnreachable(t *testing.T) {
 	server := httptest.NewServer(n8nfake.NewAPI())
 	server.Close()
@@ -258,7 +258,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestDefinitions: every tool says whether it reads or destroys, and its schemas are JSON.
+// TestDefinitions: every tool declares whether it reads or destroys, and its schemas are valid JSON.
 func TestDefinitions(t *testing.T) {
 	i, _ := fake(t)
 	for name, server := range i.Servers() {
@@ -307,7 +307,7 @@ func TestNodesOfInstallation(t *testing.T) {
 	}
 }
 
-// TestNodesUnknown: without descriptions of nodes, the tools say how to get them.
+// TestNodesUnknown: if there are no descriptions of nodes, the tools say how to get them.
 func TestNodesUnknown(t *testing.T) {
 	i, _ := fake(t)
 	a := call(t, i, "n8n-nodes", "search_nodes", object{"query": "slack"})

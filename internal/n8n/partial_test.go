@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
 
-// whole is a fake that describes its nodes.
+// whole returns a fake instance that describes its nodes.
 func whole(t *testing.T) (*n8n.Instance, *n8nfake.API) {
 	t.Helper()
 	api := n8nfake.NewAPI()
@@ -29,7 +29,7 @@ func ops(id string, all ...object) object { return object{"workflowId": id, "ope
 
 const partial = "update_partial_workflow"
 
-// content is a stored workflow: parameters by node, and connections.
+// content returns the parameters of a stored workflow by node, and its connections.
 func content(t *testing.T, i *n8n.Instance, id string) (params map[string]object, connections []string) {
 	t.Helper()
 	got := value[struct {
@@ -59,7 +59,7 @@ func content(t *testing.T, i *n8n.Instance, id string) (params map[string]object
 	return params, connections
 }
 
-// TestPartialUpdate applies every operation in one batch, by one request for the workflow and one that activates it.
+// TestPartialUpdate applies every operation in one batch. It takes one request for the workflow and one that activates it.
 func TestPartialUpdate(t *testing.T) {
 	i, api := whole(t)
 	w := echo("TestPartialUpdate", "partial")
@@ -116,7 +116,7 @@ func TestPartialUpdate(t *testing.T) {
 	}
 }
 
-// TestPartialRefused: of a batch with an operation that cannot be made, or whose result is broken, nothing is sent.
+// TestPartialRefused: if one operation of a batch cannot be applied, or the result is broken, nothing is sent.
 func TestPartialRefused(t *testing.T) {
 	i, api := whole(t)
 	made := value[stored](t, i, flows, "create_workflow", echo("w", "refused"))
@@ -160,7 +160,7 @@ func TestPartialRefused(t *testing.T) {
 	}
 }
 
-// TestPartialUnfinished: a workflow that is built in steps may lack something as long as it is not active; what it lacks is in the answer.
+// TestPartialUnfinished: a workflow that is not active may be incomplete, and the answer lists what it lacks.
 func TestPartialUnfinished(t *testing.T) {
 	i, _ := whole(t)
 	made := value[stored](t, i, flows, "create_workflow", echo("w", "unfinished"))
@@ -182,7 +182,7 @@ func TestPartialUnfinished(t *testing.T) {
 	}
 }
 
-// TestUndone: n8n stores a workflow before it finds that it cannot be activated. The change is taken back, and the workflow is active as before.
+// TestUndone: n8n stores a workflow before it finds out that the workflow cannot be activated. The change is undone, and the workflow is active as before.
 func TestUndone(t *testing.T) {
 	i := setup(t)
 	first := value[stored](t, i, flows, "create_workflow", echo("TestUndone 1", "test-undone"))
@@ -213,7 +213,7 @@ func TestUndone(t *testing.T) {
 	}
 }
 
-// TestPartialTogether: changes of one workflow that are made at the same time are all kept.
+// TestPartialTogether: concurrent changes of one workflow are all kept.
 func TestPartialTogether(t *testing.T) {
 	i, _ := whole(t)
 	made := value[stored](t, i, flows, "create_workflow", echo("w", "together"))
@@ -234,7 +234,7 @@ func TestPartialTogether(t *testing.T) {
 	}
 }
 
-// TestPartialFailures: a batch whose outcome is unknown is sent once, and reported as in doubt.
+// TestPartialFailures: a batch whose outcome is unknown is sent once and reported as in doubt.
 func TestPartialFailures(t *testing.T) {
 	i, api := whole(t)
 	made := value[stored](t, i, flows, "create_workflow", echo("w", "failures"))

@@ -31,7 +31,7 @@ func (r templateRows) ids() []string {
 	return ids
 }
 
-// withTemplates makes an instance with a folder of templates and a public library.
+// withTemplates returns an instance with a folder of templates and a public library.
 func withTemplates(t *testing.T) *n8n.Instance {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +68,7 @@ func withTemplates(t *testing.T) *n8n.Instance {
 	return open(t, n8n.Options{URL: api.URL, APIKey: n8nfake.Key, Templates: dir, TemplateLibrary: public.URL})
 }
 
-// TestTemplates: a folder and the instance are one list; a template becomes a workflow.
+// TestTemplates: the templates of the folder and of the instance are in one list, and a template can become a workflow.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	i := withTemplates(t)
@@ -121,7 +121,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestPublicTemplates reads a library that has more templates than a page.
+// TestPublicTemplates reads a library with more templates than one page holds.
 func TestPublicTemplates(t *testing.T) {
 	t.Parallel()
 	i := withTemplates(t)
@@ -142,7 +142,7 @@ func TestPublicTemplates(t *testing.T) {
 	}
 }
 
-// TestTemplatesMissing: what there is not, is said with the remedy.
+// TestTemplatesMissing: an error for missing templates names the remedy.
 func TestTemplatesMissing(t *testing.T) {
 	t.Parallel()
 	i := withTemplates(t)

@@ -30,7 +30,7 @@ type template struct {
 	tags              []string
 	nodes             []object
 	workflow          object // stored workflow
-	problem           string // why the template cannot be used; empty if it can
+	problem           string // reason why the template cannot be used; empty if it can be used
 }
 
 // newTemplate returns the template of a stored workflow.
@@ -67,7 +67,7 @@ const (
 // templateFolder reads workflows from the files of a folder and its subfolders. It reads a file again if its size or time has changed. It is
 // safe for concurrent use.
 type templateFolder struct {
-	dir string // empty if there is no folder
+	dir string // path of the folder; empty if there is no folder
 
 	mu    sync.Mutex
 	known map[string]knownFile // files that were read before, by path in the folder

@@ -79,8 +79,8 @@ func (i *Instance) validate(ctx context.Context, w workflow) (*workflowCheck, er
 // workflowCheck is the check of one workflow, with its findings.
 type workflowCheck struct {
 	w           workflow
-	types       *nodeTypes         // nil if unknown
-	credentials []storedCredential // nil if unknown
+	types       *nodeTypes         // descriptions of the nodes; nil if unknown
+	credentials []storedCredential // credentials of the instance; nil if unknown
 
 	nodes []object // nodes with a unique name, without notes
 	named map[string]object

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
 
-// drawn is a workflow as the files of testdata write it.
+// drawn is a workflow in the form of the files in testdata.
 type drawn struct {
 	Active bool
 	Nodes  yaml.MapSlice
@@ -52,7 +52,7 @@ var arrow = regexp.MustCompile(`\s+(?:-(\w+))?>\s+`)
 
 var end = regexp.MustCompile(`^(.*?)(?:\[(\d+)\])?$`)
 
-// edge is a connection as the files write it.
+// edge is a connection in the form of the files in testdata.
 type edge struct {
 	from, to, kind string
 	output, input  int
@@ -76,7 +76,7 @@ func edges(flow []string) (all []edge) {
 	return all
 }
 
-// draw makes a workflow, with the changes of a fault.
+// draw builds a workflow and applies the changes of a fault.
 func draw(name string, d drawn, f fault) object {
 	nodes, position := []any{}, 0
 	for _, item := range append(slices.Clone(d.Nodes), f.Nodes...) {
@@ -155,7 +155,7 @@ func draw(name string, d drawn, f fault) object {
 	return object{"name": name, "active": d.Active, "nodes": nodes, "connections": connections}
 }
 
-// plain is a value of YAML as one of JSON.
+// plain converts a YAML value to a JSON value.
 func plain(v any) any {
 	switch v := v.(type) {
 	case yaml.MapSlice:
@@ -180,8 +180,8 @@ func plain(v any) any {
 	return v
 }
 
-// described is a fake that describes its nodes and has credentials of each type that the files use. With a real installation its nodes are
-// those of that.
+// described returns a fake instance that describes its nodes and has credentials of each type that the files use. If there is a real installation, the
+// descriptions come from it.
 func described(t *testing.T) *n8n.Instance {
 	t.Helper()
 	api := n8nfake.NewAPI()
@@ -195,7 +195,7 @@ func described(t *testing.T) *n8n.Instance {
 	})
 }
 
-// TestSound: workflows without a fault are not refused.
+// TestSound: workflows without faults are valid.
 func TestSound(t *testing.T) {
 	i := described(t)
 	var sound map[string]drawn
@@ -216,7 +216,7 @@ func TestSound(t *testing.T) {
 	}
 }
 
-// TestFaults: every fault is found, with the node that it is in and what to do.
+// TestFaults: every fault is found, and the finding names the node and a remedy.
 func TestFaults(t *testing.T) {
 	i := described(t)
 	var sound map[string]drawn

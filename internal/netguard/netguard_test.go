@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/netguard"
 )
 
-// An address that leads to a private one is refused in each form that carries an IPv4 address, and public ones are not.
+// TestPublic: an address that leads to a private IPv4 address is refused in each form that contains an IPv4 address. Public addresses are accepted.
 func TestPublic(t *testing.T) {
 	t.Parallel()
 	for _, private := range []string{"127.0.0.1", "10.1.2.3", "172.20.0.9", "192.168.7.7", "169.254.169.254", "100.64.0.1", "0.0.0.0"} {

@@ -83,7 +83,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// In YAML, a mapping's own members win over those that it merges, wherever the merge key stands, and of several mappings the first wins.
+// TestMergedMappings: in YAML, a mapping's own members have priority over merged ones, wherever the merge key stands. Of several merged mappings, the first
+// has priority.
 func TestMergedMappings(t *testing.T) {
 	t.Parallel()
 	d, err := openapi.Parse([]byte(`
@@ -108,7 +109,7 @@ paths:
 	}
 }
 
-// TestRequests: what an input becomes on the wire, by way of net/http.
+// TestRequests: inputs become the expected requests, as net/http writes them.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	d := pets(t)
@@ -143,7 +144,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// wire is a request as text.
+// wire returns the request for an input as text.
 func wire(t testing.TB, d *openapi.Document, o *openapi.Operation, base *url.URL, input string, credentials map[string]string) string {
 	t.Helper()
 	r, err := o.Request(base, json.RawMessage(input))
@@ -236,7 +237,7 @@ components: {securitySchemes: {key: {type: apiKey, in: query, name: api_key}, ja
 		if strings.Contains(needs, "login") {
 			input = `{}`
 		} else if strings.Contains(want, "api_key") {
-			input = `{"q": {"q": 1, "api_key": "mine"}}` // a program cannot send its own in place of the configured one
+			input = `{"q": {"q": 1, "api_key": "mine"}}` // the configured credential replaces one that a program sends in its place
 		}
 		if got := wire(t, doc, doc.Operations[0], base, input, all); got != want {
 			t.Errorf("%s: %s\nwant %s", needs, got, want)
@@ -253,7 +254,7 @@ components: {securitySchemes: {key: {type: apiKey, in: query, name: api_key}, ja
 	}
 }
 
-// TestHostile: documents that cost a reader much are read in linear time and memory, or refused.
+// TestHostile: documents that are expensive to read are read in linear time and memory, or refused.
 func TestHostile(t *testing.T) { // not parallel: it measures memory
 	get := func(schema, rest string) string {
 		return `{"openapi":"3.0.0","paths":{"/a":{"get":{"responses":{"200":{"content":{"application/json":{"schema":` + schema + `}}}}}}}` + rest + `}`
@@ -323,7 +324,7 @@ func TestHostile(t *testing.T) { // not parallel: it measures memory
 	}
 }
 
-// bomb is a document whose aliases stand for 10^8 values.
+// bomb returns a document whose aliases stand for 10^8 values.
 func bomb() string {
 	doc := "openapi: 3.0.0\nx-a: &a {type: object, properties: {p: {}}}\n"
 	last := "a"
@@ -334,7 +335,7 @@ func bomb() string {
 	return doc + "paths: {/a: {get: {responses: {'200': {content: {application/json: {schema: *h}}}}}}}\n"
 }
 
-// usable checks that names are unique and schemas are bounded and compile.
+// usable checks that the names of operations are unique, and that their schemas are bounded and can be compiled.
 func usable(t testing.TB, d *openapi.Document) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -356,7 +357,7 @@ func usable(t testing.TB, d *openapi.Document) {
 				t.Fatalf("%s: %v: %s", o.Name, err, schema)
 			}
 			c := jsonschema.NewCompiler()
-			c.UseRegexpEngine(func(string) (jsonschema.Regexp, error) { return anything{}, nil }) // that of documents is another
+			c.UseRegexpEngine(func(string) (jsonschema.Regexp, error) { return anything{}, nil }) // documents use another syntax of regular expressions
 			if err := c.AddResource("mem:///s", v); err != nil {
 				t.Fatalf("%s: %v", o.Name, err)
 			}
@@ -400,7 +401,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever a document is, it is refused or gives usable tools, whose inputs make requests to the service alone.
+// FuzzParse: any document is refused, or gives usable tools whose requests go only to the service.
 func FuzzParse(f *testing.F) {
 	data, err := os.ReadFile("testdata/pets.yaml")
 	if err != nil {
@@ -440,7 +441,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestRangesOfMediaTypes: where a document gives a range of media types for a body, its schema says what is sent.
+// TestRangesOfMediaTypes: if a document gives a range of media types for a body, the body's schema determines the media type of the request.
 func TestRangesOfMediaTypes(t *testing.T) {
 	t.Parallel()
 	base, _ := url.Parse("http://127.0.0.1:1")

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/openapi"
 )
 
-// module is a directory in Go's module cache, where the module is brought if it is not there.
+// module returns the directory of a module in Go's module cache. It downloads the module if necessary.
 func module(t testing.TB, path string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", path)
@@ -29,21 +29,21 @@ func module(t testing.TB, path string) string {
 	return got.Dir
 }
 
-// TestRealDocuments: documents of real services of several hundred operations become tools, each of them, in bounded memory.
+// TestRealDocuments: documents of real services with several hundred operations become tools in bounded memory.
 func TestRealDocuments(t *testing.T) { // not parallel: it measures memory
 	specs := filepath.Join(module(t, "github.com/pb33f/libopenapi@v0.42.4"), "test_specs")
 	for _, c := range []struct {
 		file       string
 		operations int
-		outputs    int // at least
+		outputs    int // minimum number of operations with a schema of the answer
 		server     string
 		has        string
 	}{
-		{"stripe.yaml", 493, 480, "https://api.stripe.com/", "PostRefunds"}, // one of 494 is at another address,
+		{"stripe.yaml", 493, 480, "https://api.stripe.com/", "PostRefunds"}, // one more operation has a server of its own and is left out
 		{"docusignv3.1.json", 402, 0, "https://www.docusign.net/restapi", "Envelopes_PostEnvelopes"},
 		{"asana.yaml", 152, 140, "https://app.asana.com/api/1.0", "createTask"},
 		{"petstorev3.json", 19, 8, "/api/v3", "uploadFile"},
-		{"digitalocean.yaml", 0, 0, "", ""}, // its operations are references to other files
+		{"digitalocean.yaml", 0, 0, "", ""}, // the operations are references to other files
 	} {
 		data, err := os.ReadFile(filepath.Join(specs, c.file))
 		if err != nil {
@@ -74,7 +74,7 @@ func TestRealDocuments(t *testing.T) { // not parallel: it measures memory
 		}
 		operation(t, d, c.has)
 		usable(t, d)
-		if used := after.TotalAlloc - before.TotalAlloc; used > uint64(400*len(data)) { // four times as much as with the race detector
+		if used := after.TotalAlloc - before.TotalAlloc; used > uint64(400*len(data)) { // the limit is four times the memory that was measured with the race detector
 			t.Errorf("%s: it took %d bytes for a document of %d", c.file, used, len(data))
 		}
 	}

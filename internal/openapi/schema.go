@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/startup"
 )
 
-// Limits of what a schema of a tool takes from the document.
+// Limits of the parts that a tool's schema takes from the document.
 const (
 	schemaDepth = 40
 	maxText     = 400  // maximum length of a description in bytes

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is the user of the attack.
+// nobody is the user as which the test attacks the server.
 const nobody = 65534
 
-// Another user's process gets nothing of a server, even with its key and with a way to its socket.
+// TestAnotherUser: a process of another user gets no answer from a server, even if it knows the key and can reach the socket.
 func TestAnotherUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -35,7 +35,7 @@ func TestAnotherUser(t *testing.T) {
 	attack := func() error {
 		done := make(chan error, 1)
 		go func() {
-			runtime.LockOSThread() // the thread ends with the goroutine: it is another user's
+			runtime.LockOSThread() // the thread, which belongs to another user, ends with the goroutine
 			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, nobody, nobody, nobody); errno != 0 {
 				done <- errno
 				return
@@ -60,7 +60,8 @@ func TestAnotherUser(t *testing.T) {
 	if err := attack(); !errors.Is(err, syscall.EACCES) {
 		t.Errorf("the folder lets another user in: %v", err)
 	}
-	for _, path := range []string{filepath.Dir(s.state), s.state, folder(s.state), filepath.Join(folder(s.state), socketName)} { // somebody has opened every way
+	// The loop stands for an owner who has opened the whole path to other users.
+	for _, path := range []string{filepath.Dir(s.state), s.state, folder(s.state), filepath.Join(folder(s.state), socketName)} {
 		if err := os.Chmod(path, 0o777); err != nil {
 			t.Fatal(err)
 		}

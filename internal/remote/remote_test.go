@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// patience bounds how long a test waits for what has to come.
+// patience bounds the waits of the tests. Only a failing test reaches it.
 const patience = time.Minute
 
-// served is a server of commands.
+// served is a server that executes commands.
 type served struct {
 	state string
 	stop  func()
@@ -63,7 +63,7 @@ func arrives[T any](t *testing.T, what string, c <-chan T) (v T) {
 	return v
 }
 
-// A command has the arguments, streams and files of its client, and the client its output, its errors and its exit code.
+// TestDo: a command gets the arguments, streams and files of its client, and the client gets the command's output, errors and exit code.
 func TestDo(t *testing.T) {
 	t.Parallel()
 	s := listenFor(t, 0, func(_ context.Context, s *Session) int {
@@ -106,14 +106,14 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// stderrOf is the standard error of a session as a writer.
+// stderrOf returns a writer to the client's standard error.
 func stderrOf(s *Session) io.Writer { return writer(s.Stderr) }
 
 type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// The death of a client ends its command, whatever the command waits for.
+// TestClientIsKilled: the death of a client ends its command, whatever the command waits for.
 func TestClientIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]func(ctx context.Context, s *Session) error{
@@ -162,7 +162,7 @@ func TestClientIsKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			arrives(t, "the command", begun)
-			raw.Close() // as the kernel does for a process that is killed
+			raw.Close() // the kernel does the same for a process that is killed
 			if err := arrives(t, "the end of the command", ended); !errors.Is(err, ErrGone) {
 				t.Errorf("the command ends with %v", err)
 			}
@@ -170,7 +170,7 @@ func TestClientIsKilled(t *testing.T) {
 	}
 }
 
-// The client of a server that dies knows whether its command may have been executed.
+// TestServerIsKilled: when a server dies, the client knows whether its command may have been executed.
 func TestServerIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -188,7 +188,7 @@ func TestServerIsKilled(t *testing.T) {
 			t.Parallel()
 			s := listenFor(t, 0, func(_ context.Context, s *Session) int {
 				c.execute(s)
-				s.conn.Close() // as the kernel does for a process that is killed
+				s.conn.Close() // the kernel does the same for a process that is killed
 				return 0
 			})
 			if code, err := s.do(t.Context(), Command{}, Streams{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard}); code != 0 || !errors.Is(err, c.want) {
@@ -201,7 +201,7 @@ func TestServerIsKilled(t *testing.T) {
 	}
 }
 
-// A client that does not read what is printed holds up its own command alone, and no server that stops.
+// TestClientDoesNotRead: a client that does not read the output delays only its own command. It does not delay the stop of the server.
 func TestClientDoesNotRead(t *testing.T) {
 	t.Parallel()
 	printing := make(chan struct{})
@@ -235,7 +235,7 @@ func TestClientDoesNotRead(t *testing.T) {
 	arrives(t, "the end of the server", s.ended)
 }
 
-// Who does not know the key, or comes when all places are taken, executes the command itself.
+// TestRefused: a client that does not know the key, or that comes while the maximum number of commands runs, gets an error that wraps ErrNone.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	begun, end := make(chan struct{}), make(chan struct{})
@@ -251,7 +251,7 @@ func TestRefused(t *testing.T) {
 	}
 	first := make(chan error, 1)
 	go func() {
-		for { // until the place of the refused one is free
+		for { // tries again until the refused connection no longer counts
 			_, err := s.do(context.Background(), Command{}, Streams{Stdout: io.Discard, Stderr: io.Discard})
 			if !errors.Is(err, ErrNone) {
 				first <- err
@@ -273,7 +273,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A folder of the client is all that is read through it.
+// TestFolderOfClient: through a folder of the client, the server can read only files inside the folder.
 func TestFolderOfClient(t *testing.T) {
 	t.Parallel()
 	s := listenFor(t, 0, func(_ context.Context, s *Session) int {

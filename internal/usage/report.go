@@ -19,9 +19,9 @@ const (
 
 // Query selects the contents of a report.
 type Query struct {
-	User  string    // "": all users
-	Since time.Time // rounded down to the beginning of a Step; zero: a day ago
-	By    By        // "": ByTool
+	User  string    // user of the report; "" means all users
+	Since time.Time // start of the window, rounded down to the beginning of a Step; zero means a day ago
+	By    By        // subject of the rows; "" means ByTool
 }
 
 // Row is a row of figures in the store.

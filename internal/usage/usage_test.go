@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A quantile lies in the bucket of the span that it estimates.
+// TestQuantile: a quantile lies in the bucket of the duration that it estimates.
 func TestQuantile(t *testing.T) {
 	t.Parallel()
 	var none Spans
@@ -33,7 +33,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-// A window is cut into equal parts, of which the last holds now; what is not kept is not asked for.
+// TestWindow: a window is divided into equal parts, the last of which contains the current time. Slots that are not kept are not read.
 func TestWindow(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 3, 4, 12, 34, 56, 0, time.UTC)
@@ -56,7 +56,7 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// A cost that is not known, or not all of it, is no cost of zero.
+// TestPrice: a cost that is completely or partly unknown is not shown as zero.
 func TestPrice(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]Figures{

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is found to testdata/found.txt, for review")
 
-// definition is a line of testdata/tools.jsonl: a package, or one of its tools.
+// definition is a line of testdata/tools.jsonl: the name of a package or one of its tools.
 type definition struct {
 	Package, Name, Description string
 	InputSchema                json.RawMessage
@@ -37,7 +37,7 @@ func (d definition) find(t testing.TB) []destination.Destination {
 	})
 }
 
-// The destinations of the tools of published servers are those that were reviewed.
+// TestPublishedServers: the destinations found in the tools of published servers are those that a person reviewed.
 func TestPublishedServers(t *testing.T) {
 	t.Parallel()
 	file, err := os.Open("testdata/tools.jsonl")
@@ -89,7 +89,7 @@ func TestOf(t *testing.T) {
 	yes, no := true, false
 	for name, c := range map[string]struct {
 		tool     string
-		input    string // properties
+		input    string // members of the schema's properties
 		readOnly *bool
 		closed   bool
 		want     []string
@@ -152,7 +152,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// A hostile schema costs a bounded time.
+// TestHostileSchemas: a hostile schema takes a bounded time.
 func TestHostileSchemas(t *testing.T) {
 	t.Parallel()
 	var wide []string

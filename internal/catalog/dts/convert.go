@@ -11,11 +11,11 @@ import (
 
 // Bounds of the work for a schema. Parts beyond them become unknown: the types stay correct, but less precise.
 const (
-	maxNesting  = 24   // nesting depth of objects and arrays, without references
-	maxNodes    = 4000 // types in one tool
-	maxLiterals = 64   // members of an enum
-	maxTuple    = 32   // elements of a tuple
-	maxDefs     = 250  // named types in one schema
+	maxNesting  = 24   // maximum nesting depth of objects and arrays, without references
+	maxNodes    = 4000 // maximum number of types in one tool
+	maxLiterals = 64   // maximum number of members of an enum
+	maxTuple    = 32   // maximum number of elements of a tuple
+	maxDefs     = 250  // maximum number of named types in one schema
 )
 
 // converter turns one JSON Schema document into types.

@@ -111,7 +111,7 @@ func TestTypesOfEqualNameAndMeaningAreShared(t *testing.T) {
 	}})
 	for part, want := range map[string]int{
 		"interface Customer {": 1, "interface Address {": 1, "interface YCustomer {": 1,
-		// z's Customer is written like v's, but its Address is another.
+		// The Customer of z has the same text as that of v, but refers to another Address.
 		"interface ZCustomer {": 1, "interface ZAddress {": 1,
 		"Promise<Customer[]>": 2, "Promise<YCustomer[]>": 1, "Promise<ZCustomer[]>": 1, "at?: ZAddress": 1, "at?: Address": 2,
 	} {
@@ -137,7 +137,7 @@ func TestSignatureFitsItsLimit(t *testing.T) {
 	}
 }
 
-// A schema that is all branches costs no more than its size.
+// TestHugeSchemasAreCut: the declaration of a schema with very many references is bounded.
 func TestHugeSchemasAreCut(t *testing.T) {
 	t.Parallel()
 	var defs, fields []string

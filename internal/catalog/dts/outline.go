@@ -26,8 +26,8 @@ type Field struct {
 const (
 	maxOutlineDepth  = 4
 	maxOutlineFields = 400
-	maxOutlineType   = 200 // bytes of a type
-	maxOutlineText   = 400 // bytes of the description of a field
+	maxOutlineType   = 200 // maximum length of a type in bytes
+	maxOutlineText   = 400 // maximum length of a field's description in bytes
 )
 
 // Outline returns the outline of a type. Parts beyond its bounds are left out.

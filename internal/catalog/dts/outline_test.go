@@ -20,7 +20,7 @@ func outlineOf(t *testing.T, text string) Outline {
 	return in.Outline()
 }
 
-// An outline has the fields of an object, of the objects in arrays, and of every alternative; null and references are seen through.
+// TestOutline: an outline has the fields of an object, of the objects in arrays, and of all alternatives. It leaves out null and resolves references.
 func TestOutline(t *testing.T) {
 	t.Parallel()
 	got := outlineOf(t, `{"type": "object", "required": ["q"], "properties": {
@@ -49,7 +49,7 @@ func TestOutline(t *testing.T) {
 	}
 }
 
-// The outline of a large type is bounded.
+// TestOutlineIsBounded: the outline of a large type is bounded.
 func TestOutlineIsBounded(t *testing.T) {
 	t.Parallel()
 	many := `{"type": "object", "properties": {`

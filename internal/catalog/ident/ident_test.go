@@ -55,7 +55,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// Whatever the name, the identifier can be declared and exported in module code.
+// FuzzCamel: for any name, the identifier can be declared and exported in module code.
 func FuzzCamel(f *testing.F) {
 	for _, name := range []string{"get-sum", "delete", "2fa", "größe", "🚀", "a\u0301", "\u2e2fx", "\xff", "ǅ", "ﬁ", "İx_ı", "ªb", "𝒳y"} {
 		f.Add(name)
@@ -85,9 +85,9 @@ func TestDistance(t *testing.T) {
 		{"", "abc", 3},
 		{"same", "same", 0},
 		{"kitten", "sitting", 3},
-		{"serach", "search", 1}, // neighbours swapped
+		{"serach", "search", 1}, // two neighbouring letters are swapped
 		{"größe", "grösse", 2},
-		{"ca", "abc", 3}, // a swap is not edited again
+		{"ca", "abc", 3}, // letters that were swapped are not edited again
 	} {
 		for _, pair := range [][2]string{{c.a, c.b}, {c.b, c.a}} {
 			if got := Distance([]rune(pair[0]), []rune(pair[1])); got != c.want {

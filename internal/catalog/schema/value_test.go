@@ -79,7 +79,7 @@ func FuzzParse(f *testing.F) {
 		}
 		var want, got any
 		if err := json.Unmarshal([]byte(text), &want); err != nil {
-			return // a number that no float64 holds
+			return // the document has a number that float64 cannot represent
 		}
 		if err := json.Unmarshal([]byte(v.JSON()), &got); err != nil {
 			t.Fatalf("%q becomes %q: %v", text, v.JSON(), err)

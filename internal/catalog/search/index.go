@@ -24,8 +24,8 @@ type Doc struct {
 	Context     string // description of the server
 }
 
-// fields has the weight of each field and its normal length in terms, measured over real servers and kept constant, so that a segment does not depend
-// on others.
+// fields has the weight of each field and its usual length in terms. The lengths were measured over real servers and are constant, so that a segment does
+// not depend on other segments.
 var fields = [...]struct {
 	weight, length float32
 	text           func(*Doc) string
@@ -79,7 +79,7 @@ type postings struct {
 // Segment is the part of an index that holds one server's tools. It never changes.
 type Segment struct {
 	keys   []string
-	names  []string // folded, for exact matches
+	names  []string // folded names, for exact matches
 	does   []action
 	server map[string]bool // stems of the server's name
 	terms  map[string][]posting

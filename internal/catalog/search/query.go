@@ -14,9 +14,9 @@ type Result struct {
 	Segment, Doc int // number of the segment in the index, and number of the tool in it
 }
 
-// Limits of a request; the rest of a longer one is left out.
+// Limits of a request. What exceeds them is ignored.
 const (
-	maxQuery    = 4000 // bytes
+	maxQuery    = 4000 // maximum length of a request in bytes
 	maxClauses  = 8
 	maxWords    = 96
 	maxPrefixed = 12 // maximum number of terms that one prefix stands for

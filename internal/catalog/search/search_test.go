@@ -13,7 +13,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// The forms of a word have one stem; a word that is none, or very long, stays.
+// TestStem: the forms of a word have the same stem. A text that is not an English word, or is very long, stays unchanged.
 func TestStem(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{
@@ -63,7 +63,7 @@ func segment(server string, tools ...string) *Segment {
 	return NewSegment(docs)
 }
 
-// found is the keys of what a search gives.
+// found returns the keys of the tools that a search finds.
 func found(ix *Index, segments []*Segment, query string, limit int) []string {
 	var keys []string
 	for _, r := range ix.Search(query, limit) {
@@ -89,7 +89,7 @@ func TestSearch(t *testing.T) {
 		{"delete_email", 1, []string{"mail__delete_email"}},
 		{"DeleteEmail", 1, []string{"mail__delete_email"}},
 		{"chat__post", 1, []string{"chat__post"}},
-		{"message", 1, []string{"files__message"}}, // the name before better matches elsewhere
+		{"message", 1, []string{"files__message"}}, // the name counts more than matches in other fields
 		{"sending emails", 1, []string{"mail__send_email"}},
 		{"erase a document", 1, []string{"files__remove"}},
 		{"kube", 1, []string{"files__kubernetes_logs"}},
@@ -113,7 +113,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// What a long description says first counts as that of a short one does.
+// TestSearchLongDescription: the first sentence of a long description has the same weight as that of a short one.
 func TestSearchLongDescription(t *testing.T) {
 	t.Parallel()
 	long := "op2: Converts a currency. Use it when amounts have to be compared. "
@@ -126,7 +126,7 @@ func TestSearchLongDescription(t *testing.T) {
 	}
 }
 
-// A search leaves nothing to the next.
+// TestSearchIsRepeatable: a search does not change the results of the next one.
 func TestSearchIsRepeatable(t *testing.T) {
 	t.Parallel()
 	segments := []*Segment{segment("a", "send_mail: Send mail.", "find_mail: Find mail."), segment("b", "list: List things and mail.")}
@@ -151,7 +151,7 @@ func TestSearchIsRepeatable(t *testing.T) {
 	wg.Wait()
 }
 
-// A request of any length costs no more than the longest that is read.
+// TestSearchIsBounded: a request above the maximum length costs no more than one of the maximum length.
 func TestSearchIsBounded(t *testing.T) {
 	t.Parallel()
 	segments := []*Segment{segment("mail", "send_email: Send a message.", "list: List mail."), segment("s3", "put: Store an object.")}
@@ -173,7 +173,7 @@ func TestSearchIsBounded(t *testing.T) {
 	}
 }
 
-// Lines of words.txt that lead nowhere are mistakes.
+// TestKnowledge: each line of words.txt has words on both sides of its colon.
 func TestKnowledge(t *testing.T) {
 	t.Parallel()
 	section := ""
@@ -197,7 +197,7 @@ func TestKnowledge(t *testing.T) {
 	}
 }
 
-// Every line of meanings.txt leads from what people say to what tools are called by, and a step is led there by words in any order.
+// TestMeanings: every line of meanings.txt leads from words of people to words of tools, and a step finds its line whatever the order of its words.
 func TestMeanings(t *testing.T) {
 	t.Parallel()
 	for line := range strings.Lines(sayings) {
@@ -231,7 +231,7 @@ func TestMeanings(t *testing.T) {
 	}
 }
 
-// What the form of words, phrases and verbs say besides.
+// TestUnderstand: the forms of words, phrases and verbs add stems to the words of a step.
 func TestUnderstand(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -271,7 +271,7 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
-// many is documents in the manner of real tools, with the word frequencies of such catalogs.
+// many returns n made-up tools with word frequencies like those of real catalogs.
 func many(n int) []Doc {
 	verbs := []string{"create", "list", "get", "update", "delete", "search", "send", "add", "remove", "export"}
 	nouns := []string{
@@ -290,7 +290,7 @@ func many(n int) []Doc {
 	return docs
 }
 
-// benchmarkQueries are the clauses that both benchmarks search for.
+// benchmarkQueries are the clauses that BenchmarkIndex and BenchmarkFTS5 search for.
 var benchmarkQueries = []string{
 	"find customer invoice overdue", "send message channel team customer", "create issue project report alert",
 	"list deployment event user record order",
@@ -306,7 +306,8 @@ func BenchmarkIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkFTS5 is the alternative: SQLite in memory, one query for each clause, words OR-ed, the same fields and weights.
+// BenchmarkFTS5 measures the alternative to the index: SQLite in memory with one query for each clause, the words joined by OR, and the same fields and
+// weights.
 func BenchmarkFTS5(b *testing.B) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {

@@ -37,7 +37,7 @@ func (w Words) Add(name string) {
 
 // Limits of the name of a field.
 const (
-	maxName  = 40 // bytes
+	maxName  = 40 // maximum length in bytes
 	maxWords = 5
 )
 

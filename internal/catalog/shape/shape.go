@@ -159,7 +159,7 @@ func (d *Differences) add(at, format string, args ...any) {
 }
 
 // Merge returns the shape of the values of both a and b, which may be nil. It omits the parts of b that exceed the limits of one shape. It adds the
-// differences between a and b to the argument what, unless that is nil. Merge changes neither a nor b; the result may share parts with them.
+// differences between a and b to *what, unless what is nil. Merge changes neither a nor b; the result may share parts with them.
 func Merge(a, b *Shape, what *Differences) *Shape {
 	left := maxNodes - a.Size()
 	return merge(a, b, "", what, &left)

@@ -71,7 +71,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// Nothing of what an answer says is kept: neither values, nor keys that are data.
+// TestLeak: no data of an answer is kept, neither values nor keys that are data.
 func TestLeak(t *testing.T) {
 	t.Parallel()
 	data := []string{
@@ -92,7 +92,7 @@ func TestLeak(t *testing.T) {
 		}
 		all := string(kept) + string(s.Schema()) + strings.Join(what, " ")
 		for _, secret := range data {
-			// Short ones are part of longer words; as a key or value they would be quoted.
+			// Short texts may be parts of longer words. As a key or a value, they would be in quotes.
 			if strings.Contains(all, fmt.Sprintf("%q", secret)) || len(secret) > 6 && strings.Contains(all, secret) ||
 				strings.Contains(strings.Join(what, " "), "."+secret+" ") {
 				t.Errorf("%q is kept: %s", secret, all)
@@ -113,7 +113,7 @@ func TestLeak(t *testing.T) {
 		}
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 500 { // a few at a time, in one object
+	for range 500 { // puts a few of the texts into one object
 		object := map[string]any{"id": 1, "name": "x", "status": "y"}
 		for range 1 + rng.IntN(4) {
 			object[data[rng.IntN(len(data))]] = data[rng.IntN(len(data))]
@@ -147,7 +147,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// A shape stays within its bounds, whatever it is learned from.
+// TestBounds: a shape stays within its limits, whatever the examples are.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	field := func(i int) string { return string(rune('a'+i%26)) + "_id" }

@@ -13,7 +13,7 @@ import (
 // becomeSupervisor makes orphaned descendants children of this process, and renames the process. By default the process has the name of
 // the binary, and a command that kills all processes named harness must not kill the supervisor.
 func becomeSupervisor() {
-	// A very old kernel may lack both; the supervisor can end the process group without them.
+	// A very old kernel may lack both features. The errors are ignored, because the supervisor can end the process group without these features.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	_ = os.WriteFile("/proc/self/comm", []byte(Name), 0o600)
 }

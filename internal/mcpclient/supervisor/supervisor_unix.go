@@ -63,7 +63,7 @@ func Main(args []string) int {
 		fmt.Fprintln(report, "fail", strings.ReplaceAll(err.Error(), "\n", " "))
 		return 1
 	}
-	// Only the server may hold its ends of the pipes, or the harness would never see them close.
+	// If the supervisor kept its copies of the server's pipe ends open, the harness would not notice that the server has closed them.
 	releaseStdio()
 	fmt.Fprintf(report, "pid %d\n", pid)
 
