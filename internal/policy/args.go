@@ -72,7 +72,7 @@ func (r *rule) holds(found *found) bool {
 	if found == nil && len(r.conditions) > 0 {
 		return r.Action != Allow
 	}
-	astray := r.Action == Allow || len(r.Destinations) == 0 // only a rule with destinations that asks or denies needs one that matches
+	astray := r.Action == Allow || len(r.Destinations) == 0 // Only a rule that asks or denies and has destinations needs a destination that is not trusted.
 	for _, c := range r.conditions {
 		switch suffices := r.suffices(c, found.conditions[c], 0); {
 		case c.trusts != nil && !c.allows:

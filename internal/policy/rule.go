@@ -79,7 +79,7 @@ func (e *RuleError) Error() string {
 
 func (e *RuleError) Unwrap() error { return e.Err }
 
-// String describes the calls that a rule is about: tools mailer__*, tokens email from crm__*.
+// String describes the calls that a rule is about, for example "tools mailer__*, tokens email from crm__*".
 func (r Rule) String() string {
 	parts := []string{"tools " + either(r.Tools)}
 	for _, a := range r.When.named() {
