@@ -30,7 +30,7 @@ var (
 
 // Request asks people to approve calls of one run. It covers all calls of the run that wait for an approval when the request is created.
 type Request struct {
-	ID        string     `json:"id"` // apr_…
+	ID        string     `json:"id"` // begins with apr_
 	Run       string     `json:"runId"`
 	Task      string     `json:"taskId,omitempty"`
 	Session   string     `json:"sessionId,omitempty"`

@@ -130,7 +130,7 @@ const maxAnswers = 10_000
 // answer approves is then already decided.
 type answers struct {
 	mu   sync.Mutex
-	done map[string]time.Time // when the answered questions expire, by nonce
+	done map[string]time.Time // expiry times of the answered questions, by nonce
 }
 
 // take reports whether no answer to the question was recorded before, and records the answer. If too many answers are remembered, it returns false.

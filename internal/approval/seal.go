@@ -125,7 +125,7 @@ func (k *SealedKey) seal(private ed25519.PrivateKey, passphrase string) error {
 	}
 	k.Time, k.Memory, k.Threads = argonTime, argonMemory, argonThreads
 	k.Salt, k.Nonce = make([]byte, 16), make([]byte, 12)
-	rand.Read(k.Salt) // never fails; neither does the next call
+	rand.Read(k.Salt) // rand.Read never fails.
 	rand.Read(k.Nonce)
 	box, err := k.box(passphrase)
 	if err != nil {
