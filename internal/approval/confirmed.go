@@ -117,7 +117,7 @@ func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server str
 	for _, a := range later {
 		for tool := range a.Definitions {
 			if a.Time.After(at) {
-				delete(all, tool) // A security key has confirmed another definition of the tool later. The older definition would get the new time and take precedence.
+				delete(all, tool) // A security key confirmed a later definition. The older one would get the new time and take precedence.
 			}
 		}
 	}
