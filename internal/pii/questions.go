@@ -168,19 +168,19 @@ func domain(t *table, of []*token) (any, error) {
 	if registered, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
 		return registered, nil
 	}
-	return host, nil // a public suffix, under which others register domains
+	return host, nil // The host is a public suffix, under which others register domains.
 }
 
 // minHidden is the minimum number of characters that last4 must not reveal: fewer could be guessed.
 const minHidden = 4
 
 func last4(t *table, of []*token) (any, error) {
-	text, _, _ := strings.Cut(strings.TrimPrefix(t.plain(&of[0].value), "+"), ";") // +12025550123;ext=1
+	text, _, _ := strings.Cut(strings.TrimPrefix(t.plain(&of[0].value), "+"), ";") // The canonical form may be +12025550123;ext=1.
 	characters := "0123456789"
 	if of[0].kind == "IBAN" {
 		characters += upper
 	}
-	if len(text) < 4+minHidden || strings.Trim(text, characters) != "" { // too short, or in base64
+	if len(text) < 4+minHidden || strings.Trim(text, characters) != "" { // The value is too short, or in base64.
 		return nil, unanswerable("%s has no last four characters that can be told", of[0])
 	}
 	return text[len(text)-4:], nil
