@@ -38,7 +38,7 @@ type splitter struct {
 	seed  maphash.Seed
 	least int                             // minimum size of a part in bytes; 1 for texts of the user
 	take  func(h uint64, small bool) bool // receives a part; small is true for a number of at most maxDigits digits
-	done  bool                            // take accepts no more parts
+	done  bool                            // whether take accepts no more parts
 
 	line  []byte
 	words []word // last words of the line that may form a phrase or a number in groups

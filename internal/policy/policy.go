@@ -16,7 +16,7 @@ type Action string
 // The actions, the least strict first.
 const (
 	Allow Action = "allow"
-	Ask   Action = "ask" // a person decides
+	Ask   Action = "ask" // A person decides about the call.
 	Deny  Action = "deny"
 )
 

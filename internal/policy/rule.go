@@ -68,7 +68,7 @@ var tiers = []string{"wasm", "process", "docker"}
 
 // RuleError is a mistake in a rule.
 type RuleError struct {
-	Rule int      // number from 1
+	Rule int      // number of the rule, from 1
 	Keys []string // path of keys to the value: args, $.to, pattern
 	Err  error
 }
