@@ -195,7 +195,7 @@ func (r *Run) recallAnswer(ctx context.Context, s *origin.Session, c *journal.Ca
 	for _, value := range []json.RawMessage{a.Value, a.Beside, a.Error} {
 		s.Said(name, value)
 	}
-	return !bytes.Contains(a.Value, []byte(resultsFolder)) // a file with a part of the answer may have changed since
+	return !bytes.Contains(a.Value, []byte(resultsFolder)) // A file with a part of the answer may have changed since.
 }
 
 // recallFile adds to s the present content of a file that a run has read, if the user wrote the file.
