@@ -67,7 +67,7 @@ func (p *Presence) Ask(ctx context.Context, by, origin string) (q Question, aske
 	}
 	now := p.Now().Truncate(time.Microsecond)
 	asked = Asked{By: by, Time: now.UnixMicro(), Nonce: make([]byte, 16)}
-	rand.Read(asked.Nonce) // never fails
+	rand.Read(asked.Nonce) // rand.Read never fails.
 	q.Expires = now.Add(questionLife)
 	return q, asked, nil
 }

@@ -114,7 +114,7 @@ func (d Decision) Signed(r Request) Request {
 type Confirmation struct {
 	Hash  string    `json:"hash"` // hash of the confirmed content
 	Time  time.Time `json:"time"`
-	Bytes []byte    `json:"bytes"` // the signature, Ed25519
+	Bytes []byte    `json:"bytes"` // Ed25519 signature
 	// Content is the confirmed content. It is stored only where it is needed again.
 	Content json.RawMessage `json:"content,omitempty"`
 }
