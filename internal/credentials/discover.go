@@ -193,7 +193,7 @@ func (o *OAuth) ask(ctx context.Context, what, access string) (status int, heade
 	// This client is not guarded: the configured server may be on a private network, or behind a proxy.
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
-	if err != nil && ctx.Err() == nil { // A busy or restarting server may have closed the connection. The request has no effects, so it is sent again.
+	if err != nil && ctx.Err() == nil { // A busy or restarting server may have closed the connection. The request has no effects and is sent again.
 		again := req.Clone(ctx)
 		again.Body = io.NopCloser(strings.NewReader(what))
 		res, err = client.Do(again)

@@ -51,7 +51,7 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 	}
-	// The client refuses to connect to a private address, which also covers host names that resolve to one.
+	// The client refuses to connect to a private address. This check also covers host names that resolve to private addresses.
 	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a private address was reached") }))
 	t.Cleanup(inner.Close)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, inner.URL, nil)

@@ -35,7 +35,7 @@ type Store struct {
 
 // entry is the record of a secret in Store.File. Earlier versions stored the value alone, as a JSON string.
 type entry struct {
-	Value *string `json:"value,omitempty"` // nil if the keyring has it
+	Value *string `json:"value,omitempty"` // value of the secret; nil if it is in the keyring
 	For   string  `json:"for,omitempty"`   // configuration file that the secret belongs to
 }
 
