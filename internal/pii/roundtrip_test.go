@@ -52,8 +52,8 @@ func generateText(r *rand.Rand) string {
 // tokenLike matches texts that look like tokens.
 var tokenLike = regexp.MustCompile(`\[(?:PII_)?([A-Z_]+)_[1-9][0-9]*\]`)
 
-// trunk matches a zero, a separator and a number. If a word is about telephones, they are a telephone number, which may also be written without the
-// separator.
+// trunk matches a zero, a separator and a number. After a word about telephones, this text is a telephone number, which may also be written without
+// the separator.
 var trunk = regexp.MustCompile(`0(?:\x00|\\u0000|\n|\\n| )219-09-9999`)
 
 // spelled returns a text in which all matches of trunk have the same spelling, so that restored texts can be compared.

@@ -28,9 +28,9 @@ const (
 type value struct {
 	kind      string // type, such as EMAIL
 	form      form
-	made      bool   // composed by a program
-	canonical string // equal for all spellings
-	spelling  string // restored text
+	made      bool   // whether a program composed the value
+	canonical string // canonical form, equal for all spellings
+	spelling  string // text that replaces the token
 }
 
 // valueOf returns the value of a span and its spelling in the text. Escapes in JSON strings are decoded first.
@@ -139,7 +139,7 @@ type table struct {
 	f       *Filter
 	scope   Scope
 	dropped atomic.Bool
-	used    time.Time // guarded by f.mu
+	used    time.Time // time of the last use, guarded by f.mu
 	counted int       // number of tokens counted in f.size, guarded by f.mu
 
 	mu        sync.Mutex
@@ -156,9 +156,9 @@ type table struct {
 	whole     bool           // every code that may be in the session's texts is in byName or retired
 	first     int
 	tokens    int64         // number of tokens in all sessions of the user
-	bytes     int64         // size of their sealed values
+	bytes     int64         // size of the sealed values of these tokens in bytes
 	coded     int           // number of values that share a token with literals of programs
-	guesses   int           // see maxGuesses
+	guesses   int           // number of questions that count for maxGuesses
 	words     *detect.Words // values of the fields in Options.Fields, which the detector finds in any text
 	added     []addition
 }
@@ -460,7 +460,7 @@ func (t *table) clear(ctx context.Context) error {
 		last = append(last, Entry{Type: kind, N: n, Origin: cleared})
 	}
 	for at := range t.byName {
-		if at.kind == networkKind && at.n >= FirstCode { // this retires all addresses in the network, too
+		if at.kind == networkKind && at.n >= FirstCode { // Retiring a network retires all addresses in it.
 			t.retired[at] = true
 		}
 	}

@@ -34,7 +34,7 @@ type head struct {
 
 // field is a name in a heading.
 type field struct {
-	start, end int // range in its line
+	start, end int // range of the name in its line
 	mask       mask
 }
 

@@ -51,7 +51,7 @@ func (s *scanner) isVersion(start, end int, parts [4]byte) bool {
 	switch before := s.at(start - 1); before {
 	case '^', '~':
 		return true
-	case '<', '>': // foo<1.2.3.4, and not <b>1.2.3.4
+	case '<', '>': // a version, as in foo<1.2.3.4, but not in <b>1.2.3.4
 		if s.is(start-2, alnum) && (before == '<' || strings.IndexByte(s.text[max(0, start-maxName):start-1], '<') < 0) {
 			return true
 		}
@@ -59,12 +59,12 @@ func (s *scanner) isVersion(start, end int, parts [4]byte) bool {
 		if strings.IndexByte("=<>~!^", s.at(start-2)) >= 0 && start > 1 {
 			return true
 		}
-	case '-': // foo-1.2.3.4 and foo-1.2.3.4.tar.gz, and not log-1.2.3.4.txt
+	case '-': // a version, as in foo-1.2.3.4 and foo-1.2.3.4.tar.gz, but not in log-1.2.3.4.txt
 		named := s.at(end) == '.' && s.is(end+1, letter)
 		if s.is(start-2, letter) && !named && parts[0] < 40 {
 			return true
 		}
-	case '/': // Chrome/108.0.21.193, and not /hosts/10.0.21.193
+	case '/': // a version, as in Chrome/108.0.21.193, but not in /hosts/10.0.21.193
 		i := start - 1
 		for start-i < maxName && s.is(i-1, ascii) {
 			i--

@@ -66,7 +66,7 @@ type walker struct {
 
 	again bool           // names of columns were found after values
 	found []heading      // headings found since again was set
-	late  map[int][]name // names of columns by the offset of their object, when a text is read again
+	late  map[int][]name // names of columns by the offset of their object; set when a text is read again
 }
 
 // container is an object or an array that is being read.

@@ -29,16 +29,16 @@ type number struct {
 	total  int    // digits in all groups
 	all    string // all digits; empty until needed
 	from   int    // start, including + and (
-	plus   bool   // + before the first digit
-	paren  bool   // ( before the first digit
+	plus   bool   // whether a + is before the first digit
+	paren  bool   // whether a ( is before the first digit
 	glued  bool   // a letter or an underscore is directly before the number
 	joined byte   // '-', '.' or '/' before the number, after a letter or a digit; 0 if there is none
 
 	read     bool // near and far are known
-	near     mask // meanings of the words before the number
+	near     mask // meanings of the nearest words before the number
 	far      mask
 	placed   bool   // heading is known
-	heading  mask   // meanings of the heading of its column
+	heading  mask   // meanings of the heading of the number's column
 	scaled   string // digits of a number with an exponent, written out; empty for other numbers
 	scaledTo int    // end of the exponent, if scaled is not empty
 }

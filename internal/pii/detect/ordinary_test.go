@@ -227,7 +227,7 @@ var ordinary = []maker{
 	},
 	func(r *rand.Rand) string { return fmt.Sprintf("%.*f", r.IntN(13), r.Float64()*float64(integer(r))) },
 	func(r *rand.Rand) string { return fmt.Sprintf("%+d %+.4f", integer(r)-500, r.NormFloat64()) },
-	func(r *rand.Rand) string { // String(new Date())
+	func(r *rand.Rand) string { // text of JavaScript's String(new Date())
 		return instant(r).Format("Mon Jan 02 2006 15:04:05 GMT-0700 (Central European Standard Time)")
 	},
 	func(r *rand.Rand) string {

@@ -173,7 +173,7 @@ func fold(r rune) rune {
 		return '-'
 	case r == 0x2028 || r == 0x2029:
 		return '\n'
-	case unicode.Is(unicode.Cf, r) || r >= 0xFE00 && r <= 0xFE0F || invisible(r): // zero-width characters, directions; variation selectors
+	case unicode.Is(unicode.Cf, r) || r >= 0xFE00 && r <= 0xFE0F || invisible(r): // zero-width characters, marks of direction, variation selectors
 		return -1
 	case unicode.Is(unicode.Zs, r):
 		return ' '

@@ -11,7 +11,7 @@ import (
 )
 
 // Words are values, such as names, that are found as whole words in any text. The case of letters does not matter, and all kinds and numbers of
-// spaces are equal. The time of a search does not depend on their number. Words are safe for concurrent use.
+// spaces are equal. The time of a search does not depend on the number of values. Words are safe for concurrent use.
 //
 // A value that would be found in too many texts is left out; see worthFinding.
 type Words struct {

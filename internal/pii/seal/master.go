@@ -54,7 +54,7 @@ func Open(o Options) (*Keys, error) {
 // fresh returns the content of a file with a new key.
 func fresh() string {
 	master := make([]byte, minMaster)
-	rand.Read(master) // never fails
+	rand.Read(master) // rand.Read never fails.
 	return "# Encrypts the personal data in the store beside it. Without it, that data is lost: keep a copy in a safe place.\n" +
 		base64.StdEncoding.EncodeToString(master) + "\n"
 }
