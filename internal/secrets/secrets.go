@@ -12,8 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// Keyring is a store of secrets that the system protects. Its methods may be called from any goroutine; they may ask the user
-// to unlock it.
+// Keyring is a store of secrets that the system protects. Its methods may be called from any goroutine. They may ask the user to unlock the keyring.
 type Keyring interface {
 	// Get returns a secret. The error for a missing secret matches fs.ErrNotExist.
 	Get(name string) (string, error)

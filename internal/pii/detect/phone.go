@@ -78,7 +78,7 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// invites reports whether the words before a number invite a person to call it. The number must have at least seven digits and be no date.
+// invites reports whether the words before a number invite a person to call it. The number must have at least seven digits and must not be a date.
 func (s *scanner) invites(n *number, groups int) bool {
 	digits := s.digits(n, groups)
 	if len(digits) < 7 || sameDigits(digits) || groups == 1 && len(digits) == 8 && (day(digits[:4], digits[4:6], digits[6:]) != "" || day(digits[4:], digits[2:4], digits[:2]) != "") {
