@@ -30,7 +30,7 @@ var (
 
 // Request asks people to approve calls of one run. It covers all calls of the run that wait for an approval when the request is created.
 type Request struct {
-	ID        string     `json:"id"` // apr_…
+	ID        string     `json:"id"` // begins with apr_
 	Run       string     `json:"runId"`
 	Task      string     `json:"taskId,omitempty"`
 	Session   string     `json:"sessionId,omitempty"`
@@ -137,7 +137,7 @@ type Effect struct {
 	Call  int    `json:"call"`
 	Kind  string `json:"kind"`
 	Name  string `json:"name"`
-	State string `json:"state"` // done, failed, in_doubt
+	State string `json:"state"` // state: done, failed or in_doubt
 }
 
 // Resume is the state that a waiting run needs to continue, in addition to its journal.
@@ -169,7 +169,7 @@ type Filter struct {
 	User   string
 	Task   string
 	Status Status
-	Limit  int // default 50, at most 1000
+	Limit  int // maximum number of requests; default 50, at most 1000
 	Cursor string
 }
 

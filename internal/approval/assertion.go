@@ -42,7 +42,7 @@ type Assertion struct {
 
 // Challenge returns what a security key signs: a hash of everything that is approved, of who approves it, and when.
 func Challenge(by string, at time.Time, nonce []byte, statements [][]byte) []byte {
-	text, _ := json.Marshal(struct { // cannot fail: only strings, bytes and a number
+	text, _ := json.Marshal(struct { // Strings, bytes and a number always encode.
 		Purpose, By       string
 		Time              int64
 		Nonce             []byte
@@ -122,7 +122,7 @@ func whyRefused(err error) string {
 // the second case a copy of the key may exist.
 func (p *Presence) TakeAssertion(ctx context.Context, by string, at time.Time, a *Assertion) error {
 	key, counter, err := p.verifyAssertion(ctx, by, at, a)
-	if err != nil || counter == 0 && key.Counter == 0 { // keys without a counter, such as passkeys that several devices share
+	if err != nil || counter == 0 && key.Counter == 0 { // Keys that several devices share, such as passkeys, have no counter.
 		return err
 	}
 	records, err := p.Records()

@@ -33,7 +33,7 @@ type asserted struct {
 
 // statement returns the hash of the statement by which a security key confirms the definitions.
 func (a asserted) statement(server string) []byte {
-	text, _ := json.Marshal(struct { // cannot fail: only strings
+	text, _ := json.Marshal(struct { // Strings always encode.
 		Purpose, Server string
 		Definitions     map[string]string
 	}{"harness: approve definitions", server, a.Definitions})
@@ -117,7 +117,7 @@ func (p *Presence) ConfirmDefinitions(ctx context.Context, sign Sign, server str
 	for _, a := range later {
 		for tool := range a.Definitions {
 			if a.Time.After(at) {
-				delete(all, tool) // a key has confirmed a later definition of the tool; the older one would get the new time and take precedence
+				delete(all, tool) // A security key confirmed a later definition. The older one would get the new time and take precedence.
 			}
 		}
 	}
@@ -223,7 +223,7 @@ func (p *Presence) ForgetDefinitions(ctx context.Context, server string) error {
 		return err
 	}
 	return errors.Join(
-		records.Confirm(ctx, definitionsOf(server), []byte("{}")), // without a signature it counts as no confirmation
+		records.Confirm(ctx, definitionsOf(server), []byte("{}")), // A record without a signature does not count as a confirmation.
 		records.Confirm(ctx, assertedOf(server), []byte("[]")),
 	)
 }

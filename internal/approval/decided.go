@@ -32,7 +32,7 @@ type Verdict struct {
 // grant is a remembered approval of a tool.
 type grant struct {
 	request, definition string
-	until               time.Time // zero means no end
+	until               time.Time // end of the approval; zero means no end
 }
 
 // Of returns the last decision about a call of the run; ok is false if there is no decision.

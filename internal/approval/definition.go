@@ -26,7 +26,7 @@ type Definition struct {
 // order of keys in schemas do not affect the hash.
 func (d Definition) Hash() string {
 	d.InputSchema, d.OutputSchema, d.Annotations = valid(d.InputSchema), valid(d.OutputSchema), valid(d.Annotations)
-	text, _ := json.Marshal(d) // cannot fail: only strings and valid JSON
+	text, _ := json.Marshal(d) // Strings and valid JSON always encode.
 	sum := sha256.Sum256(journal.Canonical(text))
 	return hex.EncodeToString(sum[:])
 }
@@ -36,7 +36,7 @@ func valid(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 || json.Valid(raw) {
 		return raw
 	}
-	text, _ := json.Marshal(string(raw)) // cannot fail: a string
+	text, _ := json.Marshal(string(raw)) // A string always encodes.
 	return text
 }
 
@@ -78,8 +78,8 @@ const (
 	HoldNew     Quarantine = "new"     // changed definitions, and tools that were never approved
 )
 
-// Limits on the pins of one server, enough for two listings. Without them, a server that lists new tools every time could fill the store.
-// Definitions beyond the limits are held.
+// Limits on the pins of one server, enough for two listings of the maximum size. Without them, a server that lists new tools every time could fill
+// the store. Definitions beyond the limits are held.
 const (
 	maxPins     = 40_000
 	maxPinBytes = 32 << 20

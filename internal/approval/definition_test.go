@@ -41,7 +41,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// next is what is kept after a review.
+// next returns the stored pins after a review.
 func next(pins map[string]approval.Pin, r approval.Reviewed) map[string]approval.Pin {
 	pins = maps.Clone(pins)
 	if pins == nil {
@@ -123,8 +123,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// A server that always lists other tools does not have more kept of it than bounds say, and its approved tools stay approved.
-// What a person has confirmed decides, and not what is kept: a review that read the confirmations before they were made may be stored behind them.
+// The confirmations of a person decide, and not the stored pins: a review that began before a confirmation may have stored its pins after it.
 func TestReviewOfConfirmed(t *testing.T) {
 	t.Parallel()
 	list := listed("a: 1", "b: 1")
@@ -139,6 +138,7 @@ func TestReviewOfConfirmed(t *testing.T) {
 	}
 }
 
+// The stored pins of a server that lists new tools every time stay within the limits, and its approved tools stay approved.
 func TestReviewIsBounded(t *testing.T) {
 	t.Parallel()
 	t.Run("new", func(t *testing.T) {

@@ -22,7 +22,7 @@ func Key(dir string) ([]byte, error) {
 	path := filepath.Join(dir, "approvals.key")
 	text, err := disk.Secret(path, func() string {
 		key := make([]byte, keySize)
-		rand.Read(key) // never fails
+		rand.Read(key) // rand.Read never fails.
 		return hex.EncodeToString(key) + "\n"
 	})
 	if err != nil {

@@ -67,7 +67,7 @@ func (p *Presence) Ask(ctx context.Context, by, origin string) (q Question, aske
 	}
 	now := p.Now().Truncate(time.Microsecond)
 	asked = Asked{By: by, Time: now.UnixMicro(), Nonce: make([]byte, 16)}
-	rand.Read(asked.Nonce) // never fails
+	rand.Read(asked.Nonce) // rand.Read never fails.
 	q.Expires = now.Add(questionLife)
 	return q, asked, nil
 }
@@ -130,7 +130,7 @@ const maxAnswers = 10_000
 // answer approves is then already decided.
 type answers struct {
 	mu   sync.Mutex
-	done map[string]time.Time // when the answered questions expire, by nonce
+	done map[string]time.Time // expiry times of the answered questions, by nonce
 }
 
 // take reports whether no answer to the question was recorded before, and records the answer. If too many answers are remembered, it returns false.

@@ -96,7 +96,7 @@ func macOf(token, text string) []byte {
 // Attestation is the response of a security key to its registration.
 type Attestation struct {
 	ClientData []byte
-	Object     []byte // attestationObject
+	Object     []byte // attestation object of WebAuthn
 }
 
 // Register adds a principal's security key to the registration of a link. The key approves nothing until a person has confirmed it. The

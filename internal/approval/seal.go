@@ -23,14 +23,14 @@ import (
 // Parameters of argon2id for new keys: the second recommendation of RFC 9106, section 4. An attempt takes about a tenth of a second.
 const (
 	argonTime    = 3
-	argonMemory  = 64 << 10 // KiB
+	argonMemory  = 64 << 10 // memory in KiB
 	argonThreads = 4
 )
 
 // Limits on the parameters that are read from the file of a key, so that an edited file cannot exhaust memory.
 const (
 	maxArgonTime   = 100
-	maxArgonMemory = 1 << 20 // KiB
+	maxArgonMemory = 1 << 20 // maximum memory in KiB
 )
 
 // MinPassphrase is the minimum number of characters in a passphrase. A passphrase must be long, because anyone who can read the file of
@@ -125,7 +125,7 @@ func (k *SealedKey) seal(private ed25519.PrivateKey, passphrase string) error {
 	}
 	k.Time, k.Memory, k.Threads = argonTime, argonMemory, argonThreads
 	k.Salt, k.Nonce = make([]byte, 16), make([]byte, 12)
-	rand.Read(k.Salt) // never fails; neither does the next call
+	rand.Read(k.Salt) // rand.Read never fails.
 	rand.Read(k.Nonce)
 	box, err := k.box(passphrase)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // SecurityKey is a security key or passkey (WebAuthn) that one principal uses to approve on the dashboard.
 type SecurityKey struct {
 	ID        []byte    `json:"id"`     // credential ID
-	Public    []byte    `json:"public"` // COSE
+	Public    []byte    `json:"public"` // public key in COSE format
 	Principal string    `json:"principal"`
 	Name      string    `json:"name"`
 	Origin    string    `json:"origin"` // address of the dashboard where the key was registered; the key signs for no other address

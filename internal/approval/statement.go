@@ -22,7 +22,7 @@ type Signature struct {
 
 // Shown returns a hash of what a person sees of a call before deciding.
 func Shown(c Call) string {
-	text, _ := json.Marshal(struct { // cannot fail: only strings, booleans and valid JSON
+	text, _ := json.Marshal(struct { // Strings, booleans and valid JSON always encode.
 		Tool                                         string
 		Args                                         json.RawMessage
 		ReadOnly, Destructive, Idempotent, OpenWorld bool
@@ -71,7 +71,7 @@ func (r Request) statement(shown []string) []byte {
 		}
 		s.Calls = append(s.Calls, stated)
 	}
-	text, _ := json.Marshal(s) // cannot fail: only strings, booleans and numbers
+	text, _ := json.Marshal(s) // Strings, booleans and numbers always encode.
 	return text
 }
 
@@ -114,14 +114,14 @@ func (d Decision) Signed(r Request) Request {
 type Confirmation struct {
 	Hash  string    `json:"hash"` // hash of the confirmed content
 	Time  time.Time `json:"time"`
-	Bytes []byte    `json:"bytes"` // the signature, Ed25519
+	Bytes []byte    `json:"bytes"` // Ed25519 signature
 	// Content is the confirmed content. It is stored only where it is needed again.
 	Content json.RawMessage `json:"content,omitempty"`
 }
 
 // statement returns the text that a person signs to confirm a subject.
 func (c Confirmation) statement(subject string) []byte {
-	text, _ := json.Marshal(struct { // cannot fail: only strings and a number
+	text, _ := json.Marshal(struct { // Strings and a number always encode.
 		Purpose, Subject, Hash string
 		Time                   int64
 	}{"harness: confirm", subject, c.Hash, c.Time.UnixMicro()})

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// attacked is a configuration with tools, whose servers are simulated.
+// attacked is a harness whose servers are simulated.
 type attacked struct {
 	*wiring.Harness
 }
@@ -48,7 +48,7 @@ func (a *attacked) Execute(ctx context.Context, p attack.Program) (*run.Outcome,
 	return a.Runs().Execute(ctx, runs.Request{User: "local", Code: p.Code, Session: p.Session, Said: []string{said}, Roles: auth.Local().Roles})
 }
 
-// try attacks tools under a policy, a text as harness.yaml has it. Servers named in untrusted are others' to write into.
+// try attacks tools under the policy in text, which is written as in harness.yaml. The servers named in untrusted are untrusted.
 func try(t testing.TB, tools []catalog.Tool, text string, untrusted []string, flags map[string]string) *attack.Report {
 	t.Helper()
 	parsed, err := config.ParsePolicy([]byte(text), "policy")
@@ -131,7 +131,7 @@ func sends(name, properties string) catalog.Tool {
 	return catalog.Tool{Server: "out", Name: name, InputSchema: json.RawMessage(`{"type":"object","properties":{` + properties + `,"body":` + text + `},"required":["body"]}`)}
 }
 
-// sources are mail and web, which others write into, and contacts, which nobody else does.
+// sources returns tools of mail and web, which contain texts of other people, and of contacts, which contains none.
 func sources() []catalog.Tool {
 	return []catalog.Tool{reads("mail", "read"), reads("mail", "search"), reads("web", "get_page"), reads("contacts", "find")}
 }
@@ -143,10 +143,10 @@ const (
 	repoArgs = `"owner":` + text + `,"repo":` + text
 )
 
-// planted are tools with rules for each that leave holes. TOOL is the tool.
+// planted are tools with rules that leave holes. TOOL in the rules stands for the full name of the tool.
 var planted = map[string]struct {
 	properties, rules string
-	holes             []string // paths
+	holes             []string // paths of the holes
 }{
 	"send_without_rule":     {to, ``, []string{"$.to"}},
 	"send_at_another_path":  {to, `{tools: TOOL, destinations: [$.recipient], action: deny}`, []string{"$.to"}},
@@ -174,7 +174,7 @@ var planted = map[string]struct {
 	"transfer":              {`"to_account":{"type":"integer"}`, `{tools: TOOL, args: {$.to_account: {min: 1000}}, action: allow}, {tools: TOOL, action: deny}`, []string{"$.to_account"}},
 }
 
-// closed are tools with rules that leave none.
+// closed are tools with rules that leave no holes.
 var closed = map[string][2]string{
 	"send_closed":          {toAndCC, `{tools: TOOL, destinations: [$.to, $.cc], action: deny}`},
 	"send_asks":            {to, `{tools: TOOL, destinations: [$.to], action: ask}`},
@@ -187,7 +187,7 @@ var closed = map[string][2]string{
 	"transfer_closed":      {`"iban":` + text, `{tools: TOOL, args: {$.iban: {from: user}}, action: allow}, {tools: TOOL, action: ask}`},
 }
 
-// Every hole that is planted into a policy is found, and none is reported where there is none. The rule of each hole stops all that got through.
+// Run finds every hole in the policy, and reports no others. The suggested rule for each hole stops every attempt that got through.
 func TestHolesAreFound(t *testing.T) {
 	t.Parallel()
 	tools := sources()
@@ -226,7 +226,7 @@ func TestHolesAreFound(t *testing.T) {
 	t.Logf("%d attempts in %d ms", report.Attempts, report.Milliseconds)
 }
 
-// Without rules each form gets through, so that none of them is a program that does nothing; under the presets none does.
+// Each form gets through without rules, which shows that its program works. No form gets through the presets careful and strict.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	tools := append(sources(), sends("send", `"to":{"anyOf":[{"type":"string"},{"type":"array","items":{"type":"string"}}]}`), sends("create_event", attend), sends("notify", `"recipients":{"type":"array","items":{"type":"string"}}`))

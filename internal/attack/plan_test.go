@@ -10,7 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// The plan for a hundred tools is bounded, so that it takes less than a minute. It has each sink, each source, each form and each server.
+// The number of attempts for a hundred tools is bounded, so that they take less than a minute. Each sink, each source, each form and each server
+// occurs.
 func TestPlanIsBounded(t *testing.T) {
 	t.Parallel()
 	rules, err := policy.New(nil, "", nil, policy.Servers{})
@@ -53,13 +54,13 @@ func TestPlanIsBounded(t *testing.T) {
 		}
 		numbers[a.N] = true
 	}
-	// Two of the core need a trusted tool, or a recipient.
+	// Of the core forms, one needs a trusted tool and is not tried. Another one is tried for recipients only.
 	if want := len(Forms) - 1; len(has["form"]) != want || len(has["source"]) != 50 || len(has["sink"]) != 150 || len(has["core"]) < 150*(core-2) {
 		t.Errorf("%d of %d forms, %d sources, %d sinks, %d of the core", len(has["form"]), want, len(has["source"]), len(has["sink"]), len(has["core"]))
 	}
 }
 
-// A hostile schema costs a bounded time.
+// Values for a hostile schema are made in bounded time.
 func TestHostileSchemas(t *testing.T) {
 	t.Parallel()
 	var wide []string
@@ -76,7 +77,7 @@ func TestHostileSchemas(t *testing.T) {
 	}
 }
 
-// What a server may take for the attacker's value counts as that; nothing else does.
+// An argument that a server may take for the attacker's value counts as this value. No other argument does.
 func TestHolds(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]bool{

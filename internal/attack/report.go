@@ -29,10 +29,10 @@ type Pair struct {
 	Sink    string   `json:"sink"`
 	Path    string   `json:"path"`
 	Through []string `json:"through"` // names of the forms that got through
-	Passed  int      `json:"passed"`  // attempts that got through
-	Asked   int      `json:"asked"`   // attempts about which a person would be asked
+	Passed  int      `json:"passed"`  // number of attempts that got through
+	Asked   int      `json:"asked"`   // number of attempts about which a person would be asked
 	Denied  int      `json:"denied"`
-	Failed  int      `json:"failed"` // attempts that could not be made
+	Failed  int      `json:"failed"` // number of attempts that could not be made
 	// Errors are the reasons for failed attempts, by form.
 	Errors map[string]string `json:"errors,omitempty"`
 }

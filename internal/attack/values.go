@@ -153,7 +153,7 @@ func (m *maker) object(v *schema.Value, path []string, depth int) any {
 			}
 		}
 	}
-	// Rows of a table have properties that the schema does not name.
+	// An object whose schema names no properties may have any, as the row of a table does.
 	if other := v.Get("additionalProperties"); m.all && len(out) == 0 && v.Get("properties") == nil && !other.IsFalse() {
 		out["text"] = m.text
 		if other.Is(schema.Object) {

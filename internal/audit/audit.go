@@ -69,7 +69,7 @@ const (
 // Options configure a Log.
 type Options struct {
 	Path     string
-	Key      string // key of the hashes; empty: hashes without a key
+	Key      string // key of the hashes; empty for hashes without a key
 	MaxSize  int64  // maximum number of bytes of a file
 	MaxFiles int    // maximum number of files, the current one included
 	Now      func() time.Time
@@ -234,7 +234,7 @@ func (l *Log) within(head *os.File, do func(*os.File) error) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // rotate may have closed it already; write returns the errors that matter
+	defer f.Close() // rotate may have closed f already. The errors that matter are those of write.
 	info, err := f.Stat()
 	if err != nil {
 		return err
@@ -445,7 +445,7 @@ func readHead(head *os.File) (last line, err error) {
 
 // chain computes the hashes of lines.
 type chain struct {
-	key []byte // empty: hashes without a key
+	key []byte // empty for hashes without a key
 }
 
 const (

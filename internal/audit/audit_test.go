@@ -20,7 +20,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// asProcess makes this binary append events to a file until its standard input ends.
+// asProcess is the environment variable with the path of a log. If it is set, this binary appends an event to the log for each line of its standard
+// input.
 const asProcess = "AUDIT_TEST_FILE"
 
 func TestMain(m *testing.M) {
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	in := bufio.NewScanner(os.Stdin)
-	for in.Scan() { // one event for each line
+	for in.Scan() {
 		if err := l.Append(event(in.Text())); err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -134,7 +135,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Whatever is done to the lines of a log shows.
+// Verify detects every change of the lines of a log.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"", "secret"} {
@@ -189,7 +190,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Lines that are removed at the end show also after the log has been continued.
+// Verify detects that lines were removed at the end, even if the log was continued after that.
 func TestTruncatedAndContinued(t *testing.T) {
 	t.Parallel()
 	for _, restart := range []bool{true, false} {
@@ -218,7 +219,7 @@ func TestTruncatedAndContinued(t *testing.T) {
 	}
 }
 
-// The files around the log are missed.
+// Verify reports a damaged or missing .head file, and a missing log.
 func TestFilesBeside(t *testing.T) {
 	t.Parallel()
 	l, path := setup(t, Options{})
@@ -226,7 +227,7 @@ func TestFilesBeside(t *testing.T) {
 		t.Errorf("an empty log: %v", err)
 	}
 	mustAppend(t, l, "a")
-	wantWhole(t, path, "", 1) // the first event is durable at once
+	wantWhole(t, path, "", 1) // The first event is durable immediately.
 	mustClose(t, l)
 	if err := os.WriteFile(path+headName, []byte(`{"seq":1,"hash":"sha256:0"}`), 0o600); err != nil {
 		t.Fatal(err)
@@ -273,7 +274,7 @@ func TestKey(t *testing.T) {
 	if r := verify(t, path, ""); !strings.Contains(r.Problem, "HARNESS_AUDIT_KEY") {
 		t.Errorf("no key: %+v", r)
 	}
-	l, _ = setup(t, Options{Path: path}) // as somebody without the key
+	l, _ = setup(t, Options{Path: path}) // A forger does not have the key.
 	mustAppend(t, l, "forged")
 	mustClose(t, l)
 	if r := verify(t, path, "secret"); !strings.Contains(r.Problem, "needs no key") || r.Line != 4 {
@@ -281,7 +282,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Full files are kept as long as they are few, and the chain goes through them.
+// Full files are kept up to the maximum number, and one chain covers all files.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	l, path := setup(t, Options{MaxSize: 2000, MaxFiles: 3})
@@ -324,7 +325,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// Routine events remove no line that says who may do what, however many they are. What is kept of removed files is as well chained as the rest.
+// Lines about permissions are kept however many routine events follow. Verify detects every change of the kept lines.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"", "secret"} {
@@ -376,7 +377,7 @@ func TestKept(t *testing.T) {
 		if r := verify(t, path, key); !strings.Contains(r.Problem, "it is missing") {
 			t.Errorf("removed: %+v", r)
 		}
-		// A crash may leave lines that the log does not name yet, and half a line.
+		// After a crash, the .kept file may have lines that the log does not count yet, and an incomplete line.
 		if err := os.WriteFile(path+keptName, append(slices.Clone(text), `{"timest`...), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -391,7 +392,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// An emptied log without its .head file is not whole, with a key and without.
+// Verify reports an emptied log without its .head file, whether or not there is a key.
 func TestEmptied(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"", "secret"} {
@@ -410,7 +411,7 @@ func TestEmptied(t *testing.T) {
 	}
 }
 
-// What could not be written leaves a line that says so.
+// After events were lost, the log gets a line with their number.
 func TestFailure(t *testing.T) {
 	t.Parallel()
 	l, path := setup(t, Options{})
@@ -446,7 +447,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// A line that a power failure has cut is removed at the next start, which says so.
+// An incomplete line, as after a power failure, is removed at the next start. A gap event records the removal.
 func TestTornLine(t *testing.T) {
 	t.Parallel()
 	l, path := setup(t, Options{})
@@ -473,7 +474,7 @@ func TestTornLine(t *testing.T) {
 	}
 }
 
-// Long events lose their details, and never the chain.
+// Long events lose their details, and the chain stays valid.
 func TestLongEvent(t *testing.T) {
 	t.Parallel()
 	l, path := setup(t, Options{})
@@ -511,7 +512,7 @@ func TestGoroutines(t *testing.T) {
 	}
 }
 
-// Several processes append to one log. One of them is killed, and the chain stays whole.
+// Several processes append to one log, and one of them is killed. The chain stays valid.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "audit.jsonl")

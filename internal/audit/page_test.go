@@ -29,7 +29,7 @@ func all(t *testing.T, path string, q Query) (seqs []int64, pages int) {
 	}
 }
 
-// The events of all files are read backwards, each once, also where files become full between two pages; filters choose among them.
+// The events of all files are read backwards, each once, even if files become full between two pages. Filters select events.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	l, path := setup(t, Options{MaxSize: 100 << 10, MaxFiles: 100})
@@ -66,7 +66,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%+v: %d events", q, len(seqs))
 		}
 	}
-	// The rest of the list stays the same while the log goes on in another file.
+	// The following pages stay the same while further events go to another file.
 	for i := range 200 {
 		mustAppend(t, l, strings.Repeat(fmt.Sprint(i%10), 1000))
 	}
@@ -81,7 +81,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// A page reads a bounded part of the log, whatever a filter leaves out.
+// A page reads a bounded part of the log, even if no event matches the filter.
 func TestReadIsBounded(t *testing.T) {
 	t.Parallel()
 	l, path := setup(t, Options{MaxSize: 64 << 20, MaxFiles: 2})
@@ -97,7 +97,7 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
-// What is no event is left out, and what is around it is shown: whether the log is whole is another question.
+// Read leaves out lines that are not events and returns the events around them. It does not check the chain.
 func TestReadOfADamagedLog(t *testing.T) {
 	t.Parallel()
 	l, path := setup(t, Options{})

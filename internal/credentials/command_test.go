@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/credentials"
 )
 
-// command is a source whose program is a script of sh.
+// command returns a source whose program is a script for sh, and the path of a file to which the script can write.
 func command(t *testing.T, script string) (*credentials.Command, string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -27,7 +27,7 @@ func command(t *testing.T, script string) (*credentials.Command, string) {
 	}, filepath.Join(dir, "log")
 }
 
-// TestCommand: what a command prints is used until its end, and asked for again when the server refuses it.
+// TestCommand checks that a printed credential is used again, and that the command runs again after the server has refused the credential.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	c, log := command(t, `echo x >> "$LOG"; echo "secret-$(wc -l < "$LOG" | tr -d ' ')"`)
@@ -61,7 +61,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestCommandExpiry: a command says when what it prints ends.
+// TestCommandExpiry checks that a credential is used until the time that the command prints.
 func TestCommandExpiry(t *testing.T) {
 	t.Parallel()
 	c, log := command(t, `echo x >> "$LOG"; echo '{"token": "secret-t", "expiresAt": "2026-01-02T15:04:05Z"}'`)
@@ -80,7 +80,7 @@ func TestCommandExpiry(t *testing.T) {
 	}
 }
 
-// TestBadCommand: errors of a command say what is wrong and nothing of what it prints.
+// TestBadCommand checks that errors name the problem and contain nothing that the command prints.
 func TestBadCommand(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
@@ -108,7 +108,7 @@ func TestBadCommand(t *testing.T) {
 	}
 }
 
-// TestKeys: each user has a key.
+// TestKeys checks that each user gets their own key, or the key for all other users.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	k := &credentials.Keys{Server: "crm", HeaderIn: "X-Api-Key", ByUser: map[string]string{"ann": "secret-a", "*": "secret-b"}}

@@ -65,7 +65,7 @@ func scopes(text string) (list []string) {
 	return list
 }
 
-// joined returns the scopes of two lists without repetition.
+// joined returns the scopes of two lists without repetition, at most maxScopes.
 func joined(list []string, more ...string) []string {
 	seen := map[string]bool{}
 	var all []string

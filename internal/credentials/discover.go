@@ -40,7 +40,7 @@ func (o *OAuth) guarded() *http.Client {
 		Transport: bounded{transport},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			if req.Method != http.MethodGet || via[0].Method != http.MethodGet || len(via) > maxRedirects {
-				return http.ErrUseLastResponse // a posted form contains secrets; for other requests, there were too many redirects
+				return http.ErrUseLastResponse // A posted form contains secrets and is not sent elsewhere. Other requests were redirected too often.
 			}
 			return o.check(req.URL.String())
 		},
@@ -193,7 +193,7 @@ func (o *OAuth) ask(ctx context.Context, what, access string) (status int, heade
 	// This client is not guarded: the configured server may be on a private network, or behind a proxy.
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
-	if err != nil && ctx.Err() == nil { // a busy or restarting server may have closed the connection; the request has no effects, so it is sent again
+	if err != nil && ctx.Err() == nil { // A busy or restarting server may have closed the connection. The request has no effects and is sent again.
 		again := req.Clone(ctx)
 		again.Body = io.NopCloser(strings.NewReader(what))
 		res, err = client.Do(again)
@@ -243,7 +243,7 @@ func (o *OAuth) discover(ctx context.Context) (*found, error) {
 	}
 	issuer := resource.AuthorizationServers[0]
 	if own := o.server.Issuer; own != "" {
-		accepts := o.server.Machine && !named // many services have no metadata; that is accepted, because the secret goes only to the configured issuer
+		accepts := o.server.Machine && !named // Many services have no metadata. Machine accepts this, because the secret goes only to the configured issuer.
 		if !accepts && !slices.ContainsFunc(resource.AuthorizationServers, func(named string) bool { return sameIssuer(named, own) }) {
 			return nil, fmt.Errorf("server %q wants logins at %s, and not at %s (mcpServers.%[1]s.auth.issuer)", o.server.Name, clip.Text(issuer, maxSaid), own)
 		}

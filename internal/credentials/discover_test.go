@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/netguard"
 )
 
-// TestAddresses: which addresses requests go to that documents of a server name.
+// TestAddresses checks to which addresses from a server's documents requests may go.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	public, _ := setup(t, credentials.Server{URL: "https://mcp.example.com/mcp"})
@@ -51,7 +51,7 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 	}
-	// A name that resolves to loopback, or an address behind a redirect, is refused where it is connected to.
+	// The client refuses to connect to a private address. This check also covers host names that resolve to private addresses.
 	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a private address was reached") }))
 	t.Cleanup(inner.Close)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, inner.URL, nil)
@@ -67,12 +67,12 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// documents are what a server and its authorization server say of themselves.
+// documents serves the metadata of a server and of its authorization server.
 type documents struct {
 	resource map[string]any
 	meta     map[string]any
-	serve    func(w http.ResponseWriter, r *http.Request) bool // before the documents; true: it has answered
-	header   string                                            // WWW-Authenticate
+	serve    func(w http.ResponseWriter, r *http.Request) bool // called before a document is served; returns true if it has answered the request
+	header   string                                            // value of the header WWW-Authenticate
 }
 
 func (d *documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func (d *documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestHostileMetadata: a login goes nowhere that a hostile server or authorization server wants to have it, and fails in time.
+// TestHostileMetadata checks that a login with hostile metadata fails in time, and that no browser is sent to a forbidden address.
 func TestHostileMetadata(t *testing.T) {
 	t.Parallel()
 	redirect := func(path, to string) func(d *documents) {
@@ -188,7 +188,7 @@ func TestHostileMetadata(t *testing.T) {
 				shown = address
 				return finish(t, address, nil)
 			}})
-			// The client may learn of its timeout from the context that ends with it.
+			// The client's timeout also ends the context of its request, so the error may be that of the context.
 			ended := c.want == "Client.Timeout" && errors.Is(err, context.DeadlineExceeded)
 			if err == nil || !strings.Contains(err.Error(), c.want) && !ended {
 				t.Fatalf("login: %v", err)
@@ -203,7 +203,7 @@ func TestHostileMetadata(t *testing.T) {
 	}
 }
 
-// finish ends a login as an authorization server does, with changed parameters.
+// finish redirects to the end of a login as an authorization server does, with the given parameters changed.
 func finish(t *testing.T, address string, change map[string]string) error {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
@@ -237,11 +237,12 @@ func finish(t *testing.T, address string, change map[string]string) error {
 	return err
 }
 
-// TestEnd: what ends a login has its state, and its issuer where the authorization server says that it names itself (RFC 9207).
+// TestEnd checks that the end of a login has the state of the login, and the issuer if the authorization server says that it sends the issuer (RFC
+// 9207).
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		says   bool // the metadata
+		says   bool // whether the metadata say that the issuer is sent
 		change map[string]string
 		want   string
 	}{
@@ -290,7 +291,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestResetConnection: a server that resets a connection, as busy ones do, is asked again; one that always does is an error.
+// TestResetConnection checks that a request is repeated once after the server has reset the connection, as busy servers do.
 func TestResetConnection(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -311,7 +312,7 @@ func TestResetConnection(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					_ = conn.(*net.TCPConn).SetLinger(0) // makes Close reset the connection
+					_ = conn.(*net.TCPConn).SetLinger(0) // With this setting, Close resets the connection.
 					_ = conn.Close()
 					return
 				}

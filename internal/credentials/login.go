@@ -76,7 +76,7 @@ func (o *OAuth) Login(ctx context.Context, user string, b Browser) (*Granted, er
 		return nil, err
 	}
 	if before != nil && before.Access != g.Access && before.Refresh != g.Refresh {
-		o.revoke(ctx, before) // nothing uses the earlier tokens any more
+		o.revoke(ctx, before) // No request uses the earlier tokens any more.
 	}
 	return &Granted{g.Issuer, g.Scopes, g.Expiry, g.Refresh != ""}, nil
 }
@@ -128,7 +128,7 @@ func (o *OAuth) authorize(ctx context.Context, user string, f *found, redirect s
 func (o *OAuth) asRegistered(g *grant, meta *oauthex.AuthServerMeta) {
 	g.ClientID, g.ClientSecret, g.AuthStyle = o.server.ClientID, o.server.ClientSecret, oauth2.AuthStyleInParams
 	if g.ClientSecret != "" && !slices.Contains(meta.TokenEndpointAuthMethodsSupported, "client_secret_post") {
-		g.AuthStyle = oauth2.AuthStyleInHeader // client_secret_basic, also the default for servers that name no method (RFC 8414)
+		g.AuthStyle = oauth2.AuthStyleInHeader // This is client_secret_basic, also the default for servers that name no method (RFC 8414).
 	}
 }
 

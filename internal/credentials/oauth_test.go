@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/oauthtest"
 )
 
-// setup returns what logs in to a server, with a store of its own, and the store's directory.
+// setup returns an OAuth source for a server, with a new store, and the directory of the store.
 func setup(t *testing.T, server credentials.Server) (*credentials.OAuth, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func login(t *testing.T, s *oauthtest.Server, o *credentials.OAuth, user string)
 	return granted
 }
 
-// get asks the server with what the source gives, as a connection does, and returns the status of its answer.
+// get sends a request with the header of the source, again after each refusal that permits it, and returns the status of the last answer.
 func get(t *testing.T, s *oauthtest.Server, o *credentials.OAuth, user string) (int, error) {
 	t.Helper()
 	for again := false; ; again = true {
@@ -105,7 +105,7 @@ func TestLogin(t *testing.T) {
 	if granted.Issuer != s.Issuer || !granted.Renewed || !slices.Contains(granted.Scopes, "profile") {
 		t.Errorf("granted %+v", granted)
 	}
-	if status, err := get(t, s, o, "ben"); err != nil || status == http.StatusUnauthorized { // the login is shared
+	if status, err := get(t, s, o, "ben"); err != nil || status == http.StatusUnauthorized { // Ann's login is for all users.
 		t.Errorf("after the login: HTTP %d, %v", status, err)
 	}
 	s.Expire()
@@ -125,7 +125,8 @@ func TestLogin(t *testing.T) {
 	wantLogin(t, "after the logout", err)
 }
 
-// TestRefreshOnce: a token that many use at the same time, in several processes, is renewed once.
+// TestRefreshOnce checks that an expired token is renewed once, although many requests of several sources use it at the same time, as in several
+// processes.
 func TestRefreshOnce(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -155,7 +156,7 @@ func TestRefreshOnce(t *testing.T) {
 	}
 }
 
-// TestExpiry: a token is renewed before its end, without a refusal.
+// TestExpiry checks that a token is renewed shortly before it expires.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -167,7 +168,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestRevoked: a server that refuses the login for good needs another one.
+// TestRevoked checks that a new login is needed after the tokens were revoked.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -186,7 +187,7 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
-// TestWrongAudience: a token that the server does not accept is no login.
+// TestWrongAudience checks that a login fails if the server does not accept the new token.
 func TestWrongAudience(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -202,7 +203,7 @@ func TestWrongAudience(t *testing.T) {
 	}
 }
 
-// TestStepUp: the scopes that a server asks for are those of the next login.
+// TestStepUp checks that the next login asks for the scopes that the server has asked for.
 func TestStepUp(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -225,7 +226,7 @@ func TestStepUp(t *testing.T) {
 	}
 }
 
-// TestPerUser: the login of a user is no other's.
+// TestPerUser checks that the login of a user is not used for another user.
 func TestPerUser(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -238,7 +239,7 @@ func TestPerUser(t *testing.T) {
 	wantLogin(t, "another user", err)
 }
 
-// TestPerUserAfterShared: who is nobody in particular does not get a login that was for all before each user had one.
+// TestPerUserAfterShared checks that an empty user does not get an earlier login for all users after the server was changed to a login for each user.
 func TestPerUserAfterShared(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -257,7 +258,7 @@ func TestPerUserAfterShared(t *testing.T) {
 	}
 }
 
-// TestIssuer: with an issuer, no other authorization server that the server names gets a request.
+// TestIssuer checks that a login fails before a browser is opened if the server names another authorization server than the configured issuer.
 func TestIssuer(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -270,7 +271,7 @@ func TestIssuer(t *testing.T) {
 	login(t, s, o, "")
 }
 
-// TestPasted: a person brings the end of the login from a browser elsewhere.
+// TestPasted checks the end of a login with an address, or a code, that a person has copied from a browser on another machine.
 func TestPasted(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -302,7 +303,7 @@ func TestPasted(t *testing.T) {
 	}
 }
 
-// TestAgain: another login revokes the tokens of the one before.
+// TestAgain checks that a login revokes the tokens of the login before it.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -317,7 +318,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestMachine: a client gets tokens for itself, of the configured issuer only, once for all users, and new ones at their end and after a revocation.
+// TestMachine checks that a client gets one token for all users, from the configured issuer only, and a new token after the expiry or revocation of
+// the old one.
 func TestMachine(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)

@@ -14,7 +14,8 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// refusal returns the answer to a call that a person has denied, whatever policy decides now. It returns nil for other calls.
+// refusal returns the error for a call that a person has denied, or that was not approved in time, whatever policy decides now. It returns nil for
+// other calls.
 func (t *toolCall) refusal(ctx context.Context, name string) *frame.Error {
 	if !t.run.left[t.call.N] {
 		return nil

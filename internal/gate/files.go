@@ -83,7 +83,7 @@ func (r *Run) readFile(ctx context.Context, c *journal.Call) (json.RawMessage, *
 
 // sections are the origins of the contents of a file: of the bytes before border, and of the rest.
 type sections struct {
-	border, size int64 // size is the file's size, if border is not 0
+	border, size int64 // size is the size of the file; it is set only if border is not 0
 	first, rest  pii.Origin
 }
 

@@ -75,8 +75,8 @@ type Files interface {
 	Tree(path string) string
 	// WriteFrom writes size bytes of r to a file.
 	WriteFrom(ctx context.Context, path string, size int64, r io.Reader) error
-	// Precondition returns the data from which AlreadyDone judges, after a crash, a call that changes files. It returns nil if the call can simply
-	// be repeated.
+	// Precondition returns the data that AlreadyDone needs after a crash to tell whether a call that changes files took effect. It returns nil if the
+	// call can simply be repeated.
 	Precondition(name string, args json.RawMessage) (json.RawMessage, error)
 	// AlreadyDone reports whether a call with this precondition took effect.
 	AlreadyDone(name string, args, precondition json.RawMessage) (bool, error)
@@ -101,7 +101,7 @@ type Zones func(name string) (json.RawMessage, error)
 type Options struct {
 	Catalog *catalog.Catalog
 	Servers Servers
-	Policy  policy.Decider         // nil allows every call
+	Policy  policy.Decider         // policy that decides calls; nil allows every call
 	Counts  func() (Counts, error) // counts for limits of the policy's rules
 	// Decided is called with every verdict other than allow. It runs in the goroutine of the call; may be nil.
 	Decided func(ctx context.Context, c policy.Call, v policy.Verdict)
@@ -135,7 +135,7 @@ type Scope struct {
 	Roles    []auth.Role // roles of the caller; nil if unknown
 	Session  string
 	Tier     string // tier of the sandbox
-	Task     string // empty for a run without a task
+	Task     string // id of the task; empty for a run without a task
 	MaxCalls int    // maximum number of tool calls
 	MaxValue int    // maximum bytes of an answer; a larger answer becomes a file
 	Files    Files

@@ -47,7 +47,7 @@ func TestCallLimit(t *testing.T) {
 	f.scope.MaxCalls = 2
 	f.Run = f.gate.Open(f.scope)
 	f.tool("crm__search", `{"q":"a"}`)
-	_, err := f.do(frame.Tool, "crm__nothing", `{}`) // one that fails counts too
+	_, err := f.do(frame.Tool, "crm__nothing", `{}`) // A call that fails counts too.
 	wantError(t, err, "ToolError", frame.KindTool)
 	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
 	wantError(t, err, "LimitError", frame.KindCallLimit, "more than 2 tool calls", "sandbox.maxCalls")
@@ -57,7 +57,7 @@ func TestCallLimit(t *testing.T) {
 	if len(f.servers.called) != 1 {
 		t.Errorf("the server was called %v", f.servers.called)
 	}
-	// A resumed run has the calls left that the dead process did not use.
+	// A resumed run may make the calls that the dead process did not make.
 	f.scope.Recorded = []journal.Record{
 		{Start: &journal.Start{}},
 		{Call: &journal.Call{N: 1, Kind: "tool"}},
@@ -92,7 +92,7 @@ func TestResolve(t *testing.T) {
 	if f.servers.ensured != 1 {
 		t.Errorf("servers were asked for their tools %d times", f.servers.ensured)
 	}
-	// A server that could not be asked is named, with the way to the reason.
+	// The error names a server whose tools are unknown, and the command that shows the reason.
 	f.servers.missing = []string{"My-Docs"}
 	for _, args := range []string{`{"input":{}}`, `{"input":{},"server":"myDocs"}`} {
 		name := "my_docs__read"
@@ -104,7 +104,7 @@ func TestResolve(t *testing.T) {
 	}
 	_, err = f.do(frame.Tool, "my_docs_too__read", `{"input":{}}`)
 	wantError(t, err, "ToolError", frame.KindTool, "Tool not found")
-	// A tool that becomes known when the servers are asked is found.
+	// A tool is found if its server lists it only when the servers are asked.
 	f.servers.onEnsure = func() {
 		f.catalog.SetServer(catalog.Server{Name: "late", Tools: []catalog.Tool{{Server: "late", Name: "hello"}}})
 	}
@@ -209,7 +209,7 @@ func TestUnwrap(t *testing.T) {
 	}
 }
 
-// A block that is no text becomes a file with a plain name, or stays as it is.
+// A content block that is not a text becomes a file with a plain name, or an object in the value.
 func TestUnwrapFiles(t *testing.T) {
 	t.Parallel()
 	resource := func(fields string) string { return `{"content":[{"type":"resource","resource":{` + fields + `}}]}` }
@@ -313,7 +313,7 @@ func TestLargeValues(t *testing.T) {
 			t.Errorf("%s: %d bytes were read in parts, the value has %d", name, len(whole), handle.Bytes)
 		}
 	}
-	// The size that is just allowed stays a value; raw results and resources have the same limit.
+	// A value of exactly the maximum size does not become a file. Raw results and resources have the same limit.
 	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
 		return result(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 998) + `"}]}`), nil
 	}
@@ -371,7 +371,8 @@ func TestResources(t *testing.T) {
 	wantError(t, err, "ToolError", frame.KindTool, "crm", "docs")
 }
 
-// Writes are what is not read-only; the intent comes before the call and carries what a crash needs.
+// Every call of a tool that is not read-only is a write. Its intent is journaled before the call, and contains what a resumed run needs after a
+// crash.
 func TestIntents(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -411,7 +412,7 @@ func TestIntents(t *testing.T) {
 	}
 }
 
-// What a failed call becomes: a write that may have reached the server is in doubt, everything else is a plain error.
+// A failed write that may have reached the server is in doubt. Every other failed call becomes a plain error.
 func TestInDoubt(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -451,7 +452,7 @@ func TestInDoubt(t *testing.T) {
 	}
 }
 
-// A write of which a dead process left an intent.
+// The answers to writes for which a dead process has journaled an intent, but no answer.
 func TestResumedWrites(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("")
@@ -460,7 +461,7 @@ func TestResumedWrites(t *testing.T) {
 		retry      bool
 		age        time.Duration
 		change     func(f *fixture)
-		want       string // class of the error; empty: repeated
+		want       string // class of the error; empty if the write is repeated
 	}{
 		{"a write", "crm__create_note", false, time.Second, nil, "InDoubtError"},
 		{"an idempotent write", "crm__set_stage", true, 4 * time.Minute, nil, ""},
@@ -517,7 +518,7 @@ func TestStatefulServers(t *testing.T) {
 	f.servers.conn["crm"] = 6
 	_, err := f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
 	wantError(t, err, "SessionLostError", frame.KindTool, "crm", "lost")
-	f.tool("crm__search", `{"q":"a"}`) // told once
+	f.tool("crm__search", `{"q":"a"}`) // The loss is reported only once.
 	// Every call that was made before the loss was reported fails, and none goes to the new connection.
 	f.servers.conn["crm"] = 7
 	var made []run.Pending
@@ -532,7 +533,7 @@ func TestStatefulServers(t *testing.T) {
 	if want := []int64{5, 6, 7}; !slices.Equal(f.servers.conns, want) {
 		t.Errorf("calls were bound to connections %v, want %v", f.servers.conns, want)
 	}
-	// A resumed run knows from its intents what the dead process had used.
+	// A resumed run learns from its journaled intents which connection the dead process used.
 	f.scope.Recorded = []journal.Record{
 		{Call: &journal.Call{N: 1, Kind: "tool", Name: "createNote", Args: json.RawMessage(`{"input":{},"server":"crm"}`)}},
 		{Intent: &journal.Intent{N: 1, Conn: 7}},
@@ -545,13 +546,13 @@ func TestStatefulServers(t *testing.T) {
 	_, err = f.do(frame.Tool, "crm__search", `{"input":{"q":"a"}}`)
 	wantError(t, err, "SessionLostError", frame.KindTool, "crm")
 	f.tool("crm__search", `{"q":"a"}`)
-	// Servers that keep nothing are not asked about it.
+	// A new connection of a server without state is not reported.
 	f.servers.stateful = nil
 	f.servers.conn["crm"] = 8
 	f.tool("crm__search", `{"q":"a"}`)
 }
 
-// File calls of a dead process: append and rename are done once.
+// A resumed run does not repeat an append or a rename that the dead process has done.
 func TestResumedFileCalls(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -570,7 +571,7 @@ func TestResumedFileCalls(t *testing.T) {
 	}
 	do("rename", `{"from":"/workspace/a","to":"/workspace/b"}`, nil)
 	do("rename", `{"from":"/workspace/a","to":"/workspace/b"}`, last())
-	// One that the dead process did not come to is done now.
+	// A rename that the dead process intended, but did not do, is done now.
 	before, err := f.scope.Files.Precondition("rename", json.RawMessage(`{"from":"/workspace/b","to":"/workspace/c"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -610,7 +611,7 @@ func TestOtherCalls(t *testing.T) {
 	wantError(t, err, "TypeError", frame.KindRuntime, "no host call")
 }
 
-// real is a gate in front of a real child process.
+// real returns a fixture whose server is a real child process.
 func real(t *testing.T) *fixture {
 	t.Helper()
 	f := setup(t)
@@ -650,7 +651,7 @@ func (realServers) Request(ctx context.Context, _, _ string, _ int, send func(co
 func (realServers) Stateful(string) bool                      { return false }
 func (realServers) Unavailable(string) []*mcpclient.CallError { return nil }
 
-// A call whose run ends is cancelled upstream, and is in doubt: it was sent.
+// If a run ends, its pending call is cancelled at the server. The call is in doubt, because it was sent.
 func TestCancelledUpstream(t *testing.T) {
 	t.Parallel()
 	f := real(t)
@@ -663,7 +664,7 @@ func TestCancelledUpstream(t *testing.T) {
 		_, err := pending(ctx, flight{new(fixture)})
 		answer <- err
 	}()
-	// The server says that it has the call; only then it is cancelled.
+	// The call is cancelled only after the server has received it.
 	for !strings.Contains(f.tool("bad__received", `{}`), `"hang `) {
 	}
 	cancel()
@@ -672,7 +673,7 @@ func TestCancelledUpstream(t *testing.T) {
 	}
 }
 
-// The server's idempotency key is the run's, and progress keeps a call going.
+// The server receives an idempotency key that names the run and the call. A call with progress notifications completes.
 func TestKeyAndProgressUpstream(t *testing.T) {
 	t.Parallel()
 	f := real(t)
@@ -697,7 +698,7 @@ func TestKeyAndProgressUpstream(t *testing.T) {
 	}
 }
 
-// What is wrong with a server's command, address or stderr is not the guest's to know.
+// Errors for the guest do not contain a server's command, address or stderr.
 func TestFailuresKeepTheHostPrivate(t *testing.T) {
 	t.Parallel()
 	const secret = "/home/operator/bin/crm --key s3cret"
@@ -721,7 +722,7 @@ func TestFailuresKeepTheHostPrivate(t *testing.T) {
 	}
 }
 
-// TestExactArguments: a key that differs from a name in case only is another key, and cannot replace what was checked.
+// TestExactArguments checks that a key that differs from the name of an argument only in case is ignored, so it cannot replace a checked argument.
 func TestExactArguments(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -734,7 +735,7 @@ func TestExactArguments(t *testing.T) {
 	wantError(t, err, "ToolError", frame.KindTool, "Tool not found")
 }
 
-// TestLongToolName: a name that no tool can have is refused before any work, whatever asks for it.
+// TestLongToolName checks that calls of tools and questions to the catalog refuse a name that is too long for a tool.
 func TestLongToolName(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -753,7 +754,7 @@ func TestLongToolName(t *testing.T) {
 	}
 }
 
-// TestRefusals: what a server said over HTTP in place of an answer reaches the program with its status and headers, personal data hidden.
+// TestRefusals checks that the program gets the status, headers and body that a server sent over HTTP instead of an answer, without personal data.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	said := func(status int) *mcpclient.Refusal {

@@ -41,7 +41,7 @@ type origins struct {
 // Close releases the memory of origins, which the runs of a session share. If ended is false, the run may continue later; its records are then
 // read again. Close may be called while calls are in progress.
 func (r *Run) Close(ended bool) {
-	r.origins.once.Do(func() {}) // said does not open the memory any more
+	r.origins.once.Do(func() {}) // From now on, said does not open the memory.
 	r.origins.mu.Lock()
 	defer r.origins.mu.Unlock()
 	s := r.origins.session
@@ -74,7 +74,7 @@ func (r *Run) said(ctx context.Context) *origin.Session {
 	return o.session
 }
 
-// fill adds to s what the user said, what earlier runs of the session recorded, and what this run recorded.
+// fill adds to s what the user said, what earlier runs of the session recorded, and what an earlier process recorded of this run.
 func (r *Run) fill(ctx context.Context, s *origin.Session, known map[string]bool) {
 	for _, text := range r.scope.Said {
 		s.SaidText(origin.User, text)
@@ -195,7 +195,7 @@ func (r *Run) recallAnswer(ctx context.Context, s *origin.Session, c *journal.Ca
 	for _, value := range []json.RawMessage{a.Value, a.Beside, a.Error} {
 		s.Said(name, value)
 	}
-	return !bytes.Contains(a.Value, []byte(resultsFolder)) // a file with a part of the answer may have changed since
+	return !bytes.Contains(a.Value, []byte(resultsFolder)) // A file with a part of the answer may have changed since.
 }
 
 // recallFile adds to s the present content of a file that a run has read, if the user wrote the file.

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/piitest"
 )
 
-// strict gives a fixture a filter of personal data, and the preset strict behind rules of its own.
+// strict gives a fixture a filter of personal data, and a policy of the given rules followed by rules like those of the preset strict.
 func (f *fixture) strict(rules ...policy.Rule) *decisions {
 	f.t.Helper()
 	preset := []policy.Rule{
@@ -30,7 +30,7 @@ func (f *fixture) strict(rules ...policy.Rule) *decisions {
 	return f.under(p.Decide)
 }
 
-// says has the server crm answer every call with a text.
+// says makes the servers answer every call with a text.
 func (f *fixture) says(text string) {
 	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
 		return result(`{"content":[{"type":"text","text":` + string(mustEncode(text)) + `}]}`), nil
@@ -45,7 +45,7 @@ func mustEncode(v any) json.RawMessage {
 	return raw
 }
 
-// requests are what programs may ask servers but for calls of tools.
+// requests are the requests to servers that are not calls of tools, by full name.
 var requests = map[string]struct {
 	kind       frame.Kind
 	name, args string
@@ -66,7 +66,7 @@ func TestRequestsAreCalls(t *testing.T) {
 			_, err := f.do(r.kind, r.name, fmt.Sprintf(r.args, about))
 			return err
 		}
-		// policy, by its name and as what it is
+		// Policy gets the full name and the annotations of the request.
 		d := f.under(func(c policy.Call) policy.Verdict {
 			if c.Tool != full || c.Server != "crm" || !c.ReadOnly || c.User != "ann" || !strings.Contains(string(c.Args), "ann") {
 				t.Errorf("%s: policy is asked about %+v, %s", full, c, c.Args)
@@ -77,7 +77,7 @@ func TestRequestsAreCalls(t *testing.T) {
 		if len(f.servers.called) != 0 || len(d.hooked) != 1 {
 			t.Errorf("%s: the server got %v, the audit log %v", full, f.servers.called, d.hooked)
 		}
-		// limits
+		// The request counts for the limit of tool calls.
 		f = setup(t)
 		f.scope.MaxCalls = 1
 		f.Run = f.gate.Open(f.scope)
@@ -90,7 +90,7 @@ func TestRequestsAreCalls(t *testing.T) {
 		}
 		f.Run = f.gate.Open(f.scope)
 		wantError(t, do("x"), "LimitError", frame.KindCallLimit, "maxCalls")
-		// quarantine, of a server of which nothing is approved, and of one whose own text is held
+		// The request fails if the only tool of the server is held, or if the definition of the server itself is held.
 		for _, held := range []catalog.Server{{Name: "crm", Held: []string{"send"}}, {Name: "crm", Held: []string{""}, Tools: crm.Tools}} {
 			f = setup(t)
 			f.catalog.SetServer(held)
@@ -102,7 +102,7 @@ func TestRequestsAreCalls(t *testing.T) {
 	}
 }
 
-// A resource is read with the value of a token where a rule allows the flow. The answer has tokens.
+// If a rule allows it, the request for a resource contains the value of a token. The answer contains tokens.
 func TestRequestsWithTokens(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -126,7 +126,7 @@ func TestRequestsWithTokens(t *testing.T) {
 	if len(f.servers.called) != 1 {
 		t.Errorf("the server got %v", f.servers.called)
 	}
-	// What a resource said came from it: the rules for crm__*, and for resources, are about it.
+	// The origin of a value in a resource is the request: rules with crm__* or resource match, and a rule with the name of a tool does not.
 	for from, want := range map[string]bool{"crm__*": true, "resource": true, "crm__search": false} {
 		f.strict(policy.Rule{Tools: []string{"crm__create_note"}, Tokens: &policy.Tokens{From: []string{from}}, Action: policy.Allow})
 		if _, err := f.do(frame.Resource, "read", `{"server":"crm","uri":"x"}`); err != nil {
@@ -138,7 +138,7 @@ func TestRequestsWithTokens(t *testing.T) {
 	}
 }
 
-// A list of what servers offer leaves out those that policy or quarantine keep from the caller.
+// A list for all servers leaves out servers that policy denies to the caller and servers in quarantine.
 func TestListsOfServers(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -159,7 +159,7 @@ func TestListsOfServers(t *testing.T) {
 	}
 }
 
-// A client's read of a file of a session takes the steps of a call, and waits for no person.
+// A client's request to read a file of a session takes the steps of a call, but it never waits for an approval.
 func TestSessionFilesAreCalls(t *testing.T) {
 	t.Parallel()
 	const full, args = "session__resources/read", `{"input":{"uri":"workspace://s/a.txt"}}`
@@ -183,7 +183,7 @@ func TestSessionFilesAreCalls(t *testing.T) {
 	}
 }
 
-// The error of a call that does not reach its server has what the program wrote: the values are the program's.
+// The error of a call that does not reach its server contains only what the program wrote. The origin of values in it is the program.
 func TestOriginOfErrors(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -228,7 +228,7 @@ func TestOriginOfErrors(t *testing.T) {
 	if _, err := f.do(frame.Tool, "crm__create_note", `{"input":{"to":"[EMAIL_1]"}}`); err != nil {
 		t.Error(err)
 	}
-	// An error of the server is the server's.
+	// The origin of values in an error of the server is the called tool.
 	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
 		return result(`{"isError":true,"content":[{"type":"text","text":"ask ada@example.com"}]}`), nil
 	}
@@ -239,8 +239,9 @@ func TestOriginOfErrors(t *testing.T) {
 	}
 }
 
-// What stands in a file is of whose hand wrote it: a program's guess does not get the token of a value from outside, in whatever way it reads
-// the file, and the owner's text that looks like a token is none.
+// The origin of a value in a file is the writer of that part of the file, the program or the owner. A value that a program guesses and writes does
+// not get the token of the same value from outside, however the program reads the file. A text of the owner that looks like a token does not become a
+// token.
 func TestOriginOfFiles(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -283,7 +284,7 @@ func TestOriginOfFiles(t *testing.T) {
 		}
 		return all
 	}
-	// run redacts what a program writes; here it stands for what that does not see, such as a value in two parts.
+	// The package run redacts what a program writes, but not a value that the program writes in two parts.
 	write("writeFile", "grace@exam")
 	write("appendFile", "ple.com and [EMAIL_1]")
 	if got := read(); got != "[EMAIL_2] and [EMAIL_1]" {
@@ -303,7 +304,7 @@ func TestOriginOfFiles(t *testing.T) {
 	if got, err := f.do(frame.FS, "readFile", `{"path":"/skills/f"}`); got != `{"text":"[EMAIL_1] and [LITERAL_1]; [EMAIL_2], [LITERAL_2]"}` || err != nil {
 		t.Errorf("in a skill: %s, %v", got, err)
 	}
-	// Names of files, too.
+	// The same holds for the names of files.
 	if _, _, err := f.work.WriteFrom(t.Context(), "d/for [EMAIL_1]", strings.NewReader("x")); err != nil {
 		t.Fatal(err)
 	}

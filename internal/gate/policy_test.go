@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// decisions is a policy that remembers its calls.
+// decisions is a policy that records the calls it decides about.
 type decisions struct {
 	verdict func(policy.Call) policy.Verdict
 
@@ -31,7 +31,7 @@ func (d *decisions) Decide(c policy.Call) policy.Verdict {
 	return d.verdict(c)
 }
 
-// under gives a fixture a policy.
+// under gives a fixture the policy verdict.
 func (f *fixture) under(verdict func(policy.Call) policy.Verdict) *decisions {
 	d := &decisions{verdict: verdict}
 	f.gate = gate.New(gate.Options{
@@ -67,7 +67,7 @@ func TestPolicyDenies(t *testing.T) {
 	if len(f.servers.called) != 1 || len(d.hooked) != 1 {
 		t.Errorf("called %v, hook %v", f.servers.called, d.hooked)
 	}
-	// Policy sees the call by its true name, with what its server claims, and before its arguments are validated.
+	// Policy gets the tool's real name and the annotations from the server. It decides before the arguments are validated.
 	note, search := d.calls[0], d.calls[1]
 	if note.Server != "crm" || note.User != "ann" || len(note.Roles) != 1 || string(note.Args) != `{"text":"x"}` {
 		t.Errorf("policy sees %+v", note)
@@ -93,7 +93,7 @@ func TestPolicyDeniesWhatMayHaveBeenSent(t *testing.T) {
 	wantError(t, err, "InDoubtError", frame.KindInDoubt)
 }
 
-// The error for a wrong name suggests no tool that the caller may not use.
+// The error for an unknown name does not suggest a tool that policy denies to the caller.
 func TestSuggestionsArePermitted(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -107,7 +107,7 @@ func TestSuggestionsArePermitted(t *testing.T) {
 	}
 }
 
-// A tool whose connected server claims something else than its recorded list did is judged by what it claims now.
+// If the connected server reports other annotations than the recorded list, policy judges the call by the reported ones.
 func TestPolicyJudgesTheConnectedServer(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -131,7 +131,7 @@ func TestPolicyJudgesTheConnectedServer(t *testing.T) {
 	}
 }
 
-// A tool whose connected server has other arguments that say where a call sends something is judged by those.
+// If the connected server reports other destinations than the recorded list, policy judges the call by the reported ones.
 func TestPolicyJudgesTheDestinationsOfTheConnectedServer(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

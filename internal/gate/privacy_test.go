@@ -19,7 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/piitest"
 )
 
-// Files that a tool answers with are hidden before they are saved, and their names; bytes that are no text are not changed.
+// Personal data in the files of an answer, and in their names, is hidden before the files are saved. Bytes that are not a text are saved unchanged.
 func TestPrivateFiles(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -39,7 +39,7 @@ func TestPrivateFiles(t *testing.T) {
 	if strings.Contains(handles[0].File, "219") || f.servers.called[0] != `crm/search {"q":"219-09-9999"}` {
 		t.Errorf("the file is %s; the server was called with %s", handles[0].File, f.servers.called)
 	}
-	for i, want := range []string{`"W1VTX1NTTl8xXSwx"`, `"/2dyYWNl"`} { // "[US_SSN_1],1", and the image
+	for i, want := range []string{`"W1VTX1NTTl8xXSwx"`, `"/2dyYWNl"`} { // the text "[US_SSN_1],1" and the unchanged image, in base64
 		got, err := f.scope.Files.Call(t.Context(), "readFile", json.RawMessage(`{"path":"`+handles[i].File+`","encoding":"base64"}`))
 		if err != nil || !strings.Contains(string(got), want) {
 			t.Errorf("%s holds %s, %v; want %s", handles[i].File, got, err, want)
@@ -47,8 +47,8 @@ func TestPrivateFiles(t *testing.T) {
 	}
 }
 
-// A value is written for the language that the configuration says of an argument, else its schema, else its form; a call is refused with the reason where it
-// cannot be written.
+// A restored value is escaped for the language of the argument, which is that of the configuration, else that of the schema, else a guess from the text. The
+// call is denied with a reason if the value cannot be written in that language.
 func TestValuesInCode(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -93,7 +93,7 @@ func step(t *testing.T, path string) jsonpath.Step {
 	return steps[0]
 }
 
-// Parts of a file are together what the whole file is: no value is shown because it lies in two parts.
+// The parts of a file, joined, equal the whole redacted file: a value that lies in two parts is hidden too.
 func TestPartsOfFiles(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -144,8 +144,9 @@ func TestPartsOfFiles(t *testing.T) {
 	}
 }
 
-// Parts of a file are what the whole is where the whole says what a value is: base64 from an odd byte on, a long private key, values far from
-// the key of their list, UTF-16. So they are in a file that is too large to be searched as a whole, where its values are near.
+// The parts of a file, joined, equal the whole redacted file even if a part alone does not show what a value is: base64 that begins at an odd byte, a
+// long private key, values far from the key of their list, UTF-16. The same holds for a file that is too large to be searched as a whole, if what
+// shows the kind of a value is near the value.
 func TestPartsOfFilesAreAsTheWhole(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -173,8 +174,8 @@ func TestPartsOfFilesAreAsTheWhole(t *testing.T) {
 	padding := strings.Repeat("a line of a text, and nothing more\n", 31_000)
 	for name, file := range map[string]struct {
 		data   []byte
-		at     int    // where parts are read
-		secret string // what no part has
+		at     int    // beginning of the small parts
+		secret string // text that no part may contain
 	}{
 		"base64":       {[]byte("data " + encoded + " end"), 7001, encoded[5000:5040]},
 		"key":          {[]byte("a\n" + key + "b"), 6000, key[6040:6060]},
@@ -215,7 +216,8 @@ func TestPartsOfFilesAreAsTheWhole(t *testing.T) {
 	}
 }
 
-// An answer that cannot be hidden is not told; of a write it is in doubt then, not a failure that may be tried again.
+// A program does not get an answer in which personal data cannot be hidden. A write with such an answer is in doubt, so that the program does not
+// repeat it.
 func TestAnswerThatCannotBeHidden(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -223,7 +225,7 @@ func TestAnswerThatCannotBeHidden(t *testing.T) {
 	f.servers.answer = func(context.Context, string, string, json.RawMessage) (*mcpclient.Result, error) {
 		return result(`{"content":[{"type":"text","text":"of ` + strings.Repeat("grace@example.com ", size) + `"}]}`), nil
 	}
-	for _, size = range []int{1, 1000} { // a value, and a file
+	for _, size = range []int{1, 1000} { // The first answer is a value, the second one becomes a file.
 		for tool, want := range map[string]string{"crm__search": "ToolError", "crm__create_note": "InDoubtError"} {
 			filter := piitest.New(t)
 			filter.Closed.Store(true)

@@ -29,7 +29,7 @@ func (f *fixture) private() *piitest.Filter {
 	return filter
 }
 
-// A question is answered without a server, a tool call or an intent, and is put to policy as a tool that reads.
+// A question needs no server and no intent, and does not count as a tool call. Policy judges it as a read-only tool.
 func TestQuestion(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -103,7 +103,7 @@ func TestQuestionsWithoutAnswer(t *testing.T) {
 	wantError(t, err, "ToolError", frame.KindTool, "vault is closed")
 }
 
-// Policy denies a question, or puts it to a person.
+// Policy can deny a question.
 func TestQuestionPolicy(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -127,7 +127,7 @@ func TestQuestionPolicy(t *testing.T) {
 	}
 }
 
-// A question that a dead process left without an answer is asked, and counts as no tool call.
+// A question that a dead process recorded does not count as a tool call of the resumed run.
 func TestQuestionAgain(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -144,7 +144,7 @@ func TestQuestionAgain(t *testing.T) {
 	}
 }
 
-// The catalog has no tool of the name that policy sees.
+// The catalog contains no tool with the name under which policy judges a question.
 func TestQuestionIsNoTool(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

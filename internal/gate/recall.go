@@ -15,7 +15,7 @@ import (
 type Recall struct {
 	catalog *catalog.Catalog
 	session *origin.Session
-	records *recalling // records of the run that was begun last
+	records *recalling // records of the latest run
 }
 
 // NewRecall returns a Recall for a session. The caller must call Close.

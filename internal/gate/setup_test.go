@@ -25,7 +25,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// TestMain makes the test binary supervisor and misbehaving server, as the client re-executes it.
+// TestMain lets the test binary also be the supervisor and the misbehaving server, because the client executes it as both.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == supervisor.Command {
 		os.Exit(supervisor.Main(os.Args[2:]))
@@ -37,17 +37,17 @@ func TestMain(m *testing.M) {
 // servers are upstream servers without processes: a function answers every call.
 type servers struct {
 	mu        sync.Mutex
-	conn      map[string]int64 // 1 where not set; negative: cannot be connected
+	conn      map[string]int64 // numbers of connections by server; 1 if not set, negative if the server cannot be connected
 	stateful  map[string]bool
 	called    []string
 	keys      []string
-	conns     []int64 // asked for by calls
+	conns     []int64 // connections that calls require
 	ensured   int
 	answer    func(ctx context.Context, server, tool string, args json.RawMessage) (*mcpclient.Result, error)
 	onEnsure  func()
 	onConnect func()
 	missing   []string
-	recorded  []string // requests that are no calls of tools
+	recorded  []string // requests other than calls of tools
 	resources map[string][]mcpclient.Resource
 	contents  []mcpclient.ResourceContents
 }
@@ -135,7 +135,7 @@ func (s *servers) Request(ctx context.Context, server, name string, _ int, send 
 
 func (s *servers) Stateful(server string) bool { return s.stateful[server] }
 
-// fixture is a gate for one run, with its files in a temporary directory.
+// fixture is a gate for one run, with the files of the run in a temporary directory.
 type fixture struct {
 	*gate.Run
 	t       *testing.T
@@ -148,12 +148,12 @@ type fixture struct {
 	now     time.Time
 	calls   int
 	intents []journal.Intent
-	refuse  error // of the journal
+	refuse  error // error of the journal for each intent; nil if it takes them
 }
 
 var yes = true
 
-// tools of the server "crm" that the tests call.
+// crm is the server whose tools the tests call.
 var crm = catalog.Server{Name: "crm", Tools: []catalog.Tool{
 	{Server: "crm", Name: "search", Annotations: catalog.Annotations{ReadOnly: &yes}, InputSchema: json.RawMessage(
 		`{"type":"object","properties":{"limit":{"type":"integer","maximum":50},"q":{"type":"string"}},"required":["q"],"additionalProperties":false}`)},
@@ -205,7 +205,7 @@ func setup(t *testing.T) *fixture {
 	return f
 }
 
-// result makes what a server answers of its JSON.
+// result decodes the JSON of a server's answer.
 func result(raw string) *mcpclient.Result {
 	res := &mcpclient.Result{Raw: json.RawMessage(raw)}
 	var wire struct {
@@ -233,7 +233,7 @@ func (f *fixture) do(kind frame.Kind, name, args string) (string, *frame.Error) 
 	return f.again(f.t.Context(), kind, name, args, nil)
 }
 
-// again is do for a call of which a dead process left an intent.
+// again does the same as do, for a call for which a dead process has journaled an intent.
 func (f *fixture) again(ctx context.Context, kind frame.Kind, name, args string, intent *journal.Intent) (string, *frame.Error) {
 	f.t.Helper()
 	f.calls++
@@ -242,7 +242,7 @@ func (f *fixture) again(ctx context.Context, kind frame.Kind, name, args string,
 	return string(value), err
 }
 
-// flight is a call of a fixture.
+// flight is a call in progress of a fixture.
 type flight struct{ f *fixture }
 
 func (c flight) Intend(_ context.Context, i journal.Intent) error {

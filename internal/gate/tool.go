@@ -354,7 +354,7 @@ func undelivered(name, why string, write bool) *frame.Error {
 type connections struct {
 	mu      sync.Mutex
 	used    map[string]connection
-	losses  int // number of lost connections that calls have reported
+	losses  int // number of lost connections, according to the calls of the run
 	earlier []earlier
 }
 

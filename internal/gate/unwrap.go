@@ -174,12 +174,12 @@ func (t *toolCall) hideJSON(ctx context.Context, value json.RawMessage) (json.Ra
 }
 
 func quote(s string) json.RawMessage {
-	raw, _ := journal.Encode(s) // a string can always be encoded
+	raw, _ := journal.Encode(s) // A string can always be encoded.
 	return raw
 }
 
-// onlyResult returns the inner value of {"result": ...} if the object has no other property; otherwise it returns value. It reads token by
-// token: an object with other properties may have millions.
+// onlyResult returns the inner value of {"result": ...} if the object has no other property; otherwise it returns value. It reads token by token,
+// because an object with other properties may have millions of them.
 func onlyResult(value json.RawMessage) json.RawMessage {
 	dec := json.NewDecoder(bytes.NewReader(value))
 	start, err := dec.Token()
@@ -236,7 +236,7 @@ func fileOf(c mcpclient.Content, n int) (name, kind, content string) {
 func fileName(kind, mimeType string, n int) string {
 	base, _, _ := mime.ParseMediaType(mimeType)
 	extension, known := map[string]string{
-		"image/jpeg": ".jpg", // some systems name .jfif first
+		"image/jpeg": ".jpg", // Some systems list .jfif before .jpg.
 		"text/plain": ".txt", "audio/wav": ".wav", "audio/x-wav": ".wav", "audio/mpeg": ".mp3",
 	}[base]
 	if _, sub, ok := strings.Cut(base, "/"); !known && ok && plainName(sub) {

@@ -18,7 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// notes lets crm__create_note have at $.to what some origins said.
+// notes returns rules that allow crm__create_note only if the value at $.to has one of the given origins.
 func notes(from ...string) []policy.Rule {
 	return []policy.Rule{
 		{Tools: []string{"crm__create_note"}, Args: map[string]policy.Condition{"$.to": {From: from}}, Action: policy.Allow},
@@ -26,7 +26,7 @@ func notes(from ...string) []policy.Rule {
 	}
 }
 
-// remembering gives a fixture rules about where values come from.
+// remembering gives a fixture a policy with rules about origins of values, and the memory and history for these origins.
 func (f *fixture) remembering(memory *origin.Memory, history gate.History, rules ...policy.Rule) {
 	f.t.Helper()
 	p, err := policy.New(rules, "", nil, policy.Servers{})
@@ -41,13 +41,13 @@ func (f *fixture) remembering(memory *origin.Memory, history gate.History, rules
 	f.reopen(true)
 }
 
-// reopen ends the run and begins one with the fixture's scope.
+// reopen closes the run and opens one with the fixture's scope.
 func (f *fixture) reopen(ended bool) {
 	f.Run.Close(ended)
 	f.Run = f.gate.Open(f.scope)
 }
 
-// note is whether a value is let through, and else the error's message.
+// note calls crm__create_note with a value. It returns "noted" or the message of the error.
 func (f *fixture) note(to string) string {
 	_, err := f.do(frame.Tool, "crm__create_note", `{"input":{"to":`+string(mustEncode(to))+`}}`)
 	if err != nil {
@@ -56,7 +56,7 @@ func (f *fixture) note(to string) string {
 	return "noted"
 }
 
-// noted checks what becomes of notes with values.
+// noted checks that note, called with each key of values, returns a text that ends with the value of that key.
 func (f *fixture) noted(values map[string]string) {
 	f.t.Helper()
 	for to, want := range values {
@@ -66,7 +66,8 @@ func (f *fixture) noted(values map[string]string) {
 	}
 }
 
-// Every way in which a tool answers says values: structured content, texts, files, errors, resources, what is beside, what is too large.
+// A tool becomes an origin of the values in every kind of answer: structured content, content in addition to it, texts, files, errors, resources and
+// values that are too large.
 func TestWaysOfAnswers(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -103,14 +104,15 @@ func TestWaysOfAnswers(t *testing.T) {
 		"in-resource": "noted", "1-in-name.txt": "noted", "in-error": "noted", "in-large": "noted", "in-failure": "noted", "in-contents": "noted",
 		"in-nothing": "$.to is computed",
 	})
-	// The words of the harness itself are no tool's.
+	// A tool does not become an origin of values in an error of the harness.
 	if _, err := f.do(frame.Tool, "crm__search", `{"input":{"q":1,"forged-name":2}}`); err == nil {
 		t.Error("wrong arguments were taken")
 	}
 	f.noted(map[string]string{"forged-name": "$.to is computed"})
 }
 
-// What the user says and puts there is theirs; what a program writes is not, nor an owner's file to which it has appended.
+// The user is the origin of values in their texts and in files that they stored. The user is not the origin of values that a program writes, nor of
+// any value in a file to which a program has appended.
 func TestWordsOfUsers(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -129,7 +131,7 @@ func TestWordsOfUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.noted(map[string]string{"id-given": "$.to is computed"}) // no program has read it
+	f.noted(map[string]string{"id-given": "$.to is computed"}) // No program has read the file.
 	for _, name := range []string{"given", "added", "own"} {
 		if _, err := f.do(frame.FS, "readFile", `{"path":"/workspace/`+name+`","encoding":"utf8"}`); err != nil {
 			t.Fatal(err)
@@ -142,7 +144,7 @@ func TestWordsOfUsers(t *testing.T) {
 	})
 }
 
-// past is the recorded runs of a session.
+// past has the recorded runs of a session.
 type past struct {
 	runs   []journal.RunInfo
 	of     map[string][]journal.Record
@@ -165,7 +167,7 @@ func (p *past) Read(_ context.Context, run string) ([]journal.Record, error) {
 	return p.of[run], nil
 }
 
-// recorded is a journal of calls and answers: a call of a tool with arguments, and the value or error of its answer.
+// recorded returns the journal of a run. Each element of calls has the tool, the arguments, and the value or error of the answer.
 func recorded(run string, calls ...[3]string) []journal.Record {
 	records := []journal.Record{{Start: &journal.Start{Run: run}}}
 	for i, c := range calls {
@@ -181,7 +183,8 @@ func recorded(run string, calls ...[3]string) []journal.Record {
 	return records
 }
 
-// Another process knows the values of a session's runs from their journals, each read once, and those of a run that goes on.
+// Another process learns the origins of values from the journals of a session's ended runs, each read once, and from the records of the run that it
+// continues.
 func TestValuesOfJournals(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -209,7 +212,7 @@ func TestValuesOfJournals(t *testing.T) {
 	if history.read != 2 {
 		t.Errorf("journals were read %d times", history.read)
 	}
-	// A run that goes on later is read again; one that another process works on, each time.
+	// The journal of a run that may continue is read again for each later run.
 	f.reopen(false)
 	history.runs = append(history.runs, journal.RunInfo{ID: "run_y"})
 	history.of["run_y"] = recorded("run_y", [3]string{"crm__search", `{"q":"a"}`, `"said-y"`})
@@ -221,7 +224,7 @@ func TestValuesOfJournals(t *testing.T) {
 	f.reopen(true)
 	f.noted(map[string]string{"other-1": "$.to is of unknown origin"})
 	f.scope.Session, f.scope.Recorded, f.scope.Run = "s", nil, "run_z"
-	// What cannot be read may have said anything, and so may a file that was made of an answer.
+	// If a journal cannot be read, or an answer was saved as a file, the origin of every other value is unknown.
 	for name, spoil := range map[string]func(*past){
 		"broken": func(p *past) { p.broken = true },
 		"a file": func(p *past) {
@@ -237,7 +240,7 @@ func TestValuesOfJournals(t *testing.T) {
 	}
 }
 
-// Of a run without a session nothing is left when it is over, and a call that it has left behind brings nothing back.
+// After the end of a run without a session, none of its values is remembered, and a call that is still in progress records none.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -253,13 +256,13 @@ func TestNothingIsLeft(t *testing.T) {
 	if got := memory.Bytes(); got != 0 {
 		t.Errorf("%d bytes are left of a run", got)
 	}
-	f.noted(map[string]string{"said-1": "$.to is of unknown origin"}) // a call that was left behind
+	f.noted(map[string]string{"said-1": "$.to is of unknown origin"}) // as by a call that is still in progress
 	if got := memory.Bytes(); got != 0 {
 		t.Errorf("%d bytes are taken behind the end of a run", got)
 	}
 }
 
-// Values that have no room are of unknown origin, and no rule that allows takes them.
+// Values for which the memory has no room are of unknown origin, and no rule that allows matches them.
 func TestMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -276,7 +279,7 @@ func TestMemoryIsFull(t *testing.T) {
 	f.noted(map[string]string{"first-value": "noted", "last-value": "$.to is of unknown origin", "no-value": "$.to is of unknown origin"})
 }
 
-// A call whose answer has 1 KiB costs at most 20 µs more with a rule about origins: go test -bench Origins.
+// BenchmarkOrigins measures a call with an answer of 1 KiB, without and with origins. Origins cost at most 20 µs: go test -bench Origins.
 func BenchmarkOrigins(b *testing.B) {
 	answer := result(`{"structuredContent":[` + strings.TrimSuffix(strings.Repeat(
 		`{"id":"c-1002","name":"Bob Brown","email":"bob@corp.example","url":"https://crm.example/c/1002?tab=notes","note":"Called twice, prefers mail."},`, 7), ",") + `]}`)

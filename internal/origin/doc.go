@@ -4,16 +4,16 @@
 // # What is remembered
 //
 // A Session keeps, for a run or a session of runs, a keyed 64-bit hash of each string, number and key of each answer, and of their parts: lines,
-// fields between punctuation, words, segments of URLs and addresses, and the texts that percent-encoding and base64 decode to (parts.go). Parts
-// of answers have at least MinPart bytes; those of a user's texts may be shorter. Values are normalised first: case and white space do not count.
-// With each hash, it keeps the names of up to MaxOrigins tools whose answers contained the value, and whether a text of the user contained it:
-// these are its origins, which "said" the value. It does not keep the values themselves.
+// fields between punctuation, words, segments of URLs and addresses, and the texts that percent-encoding and base64 decode to (parts.go). Parts of
+// answers have at least MinPart bytes; those of a user's texts may be shorter. Values are normalised first: case and white space do not count. With
+// each hash, it keeps the origins of the value: the names of up to MaxOrigins tools whose answers contained the value, and whether a text of the user
+// contained it. Each of these tools, and the user, "said" the value. A session does not keep the values themselves.
 //
 // # An echo is no origin
 //
-// A tool does not become an origin of a value that a program has sent to a server before: an answer such as "no contact has the account X" must
-// not make X a value of the contacts. Sent therefore marks values, and from then on no further tool becomes an origin of them. Numbers of up to
-// five digits are not marked, because they occur in too many calls. The user's texts always count.
+// A tool does not become an origin of a value that a program has sent to a server before: an answer such as "no contact has the account X" must not
+// make the server of contacts an origin of X. Sent therefore marks values, and from then on no further tool becomes an origin of a marked value.
+// Numbers of up to five digits are not marked, because they occur in too many calls. The user's texts always count.
 //
 // # Bounds
 //

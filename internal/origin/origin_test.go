@@ -16,7 +16,7 @@ func open(t testing.TB) *Session {
 	return s
 }
 
-// said is who said a value, or parts of it.
+// said describes a Found: the origins of the value, or else those of its parts.
 func said(f Found) string {
 	text := strings.Join(f.Said, "+")
 	if f.More {
@@ -86,7 +86,7 @@ func TestFind(t *testing.T) {
 		{"to Mallory", " parts mail__read"},
 		{"Alice <alice@corp.example>", " parts contacts__get"},
 		{"", ""},
-		{"x", "mail__read"}, // the path of the user's text has it as a segment: see below
+		{"x", "mail__read"}, // The wanted origin is changed to "user" below, because x is a segment of the URL in the user's text.
 	} {
 		if c.value == "x" {
 			c.want = "user"
@@ -97,7 +97,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A tool that answers with what a program has sent is no origin of it, however the answer has it; one that said it before stays one, and so does the user.
+// A tool that repeats a value that a program has sent does not become an origin of the value. A tool that said the value before remains an origin, and the
+// user always becomes one.
 func TestEcho(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -113,7 +114,7 @@ func TestEcho(t *testing.T) {
 		"attacker-77":                 "",
 		"FR7630006000011234567890189": "contacts__get",
 		"attacker-99":                 "user",
-		"12":                          "contacts__search", // too common a number to be marked
+		"12":                          "contacts__search", // not marked as sent, because small numbers are too common
 	} {
 		if got := strings.Join(s.Find(value).Said, "+"); got != want {
 			t.Errorf("%q was said by %q, want %q", value, got, want)
@@ -121,7 +122,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// Of more tools than are remembered, the others are unknown; the user is always known.
+// The names of tools beyond MaxOrigins are not recorded, and Found.More is set. The user is always recorded.
 func TestManyOrigins(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -135,7 +136,7 @@ func TestManyOrigins(t *testing.T) {
 	}
 }
 
-// Beyond the bounds nothing more is noted, and what is not known may have been said.
+// Beyond the bounds, no further values are recorded, and Found.Complete is false.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	m := NewMemory(Limits{Owner: 64 << 10, All: 96 << 10})
@@ -155,11 +156,11 @@ func TestBounds(t *testing.T) {
 	if got := said(s.Find("the-first-value")); got != "user incomplete" {
 		t.Errorf("what was said before: %s", got)
 	}
-	s.SaidText(User, "another-value") // it has no room
+	s.SaidText(User, "another-value") // The memory has no room for this value.
 	if f := s.Find("another-value"); len(f.Said) > 0 || f.Complete {
 		t.Errorf("beyond the bound: %+v", f)
 	}
-	// Another owner has room; a third one has what they leave, and that of an idle session.
+	// A second owner has room. A third owner gets the room that is left and the room of an idle session.
 	other := m.Open("bob", "s", true)
 	other.SaidText(User, "value-of-bob")
 	if got := said(other.Find("value-of-bob")); got != "user" {
@@ -181,7 +182,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A session that has lost something takes what is said later.
+// A session that lacks values still records the values that are said later.
 func TestLose(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -195,7 +196,7 @@ func TestLose(t *testing.T) {
 	}
 }
 
-// A session that is not kept ends with its last use, one that is kept stays.
+// A session that is not kept is dropped when its last user closes it. A kept session stays.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	m := NewMemory(DefaultLimits)
@@ -207,7 +208,7 @@ func TestKept(t *testing.T) {
 		}
 		a.Close()
 		b.Close()
-		a.SaidText(User, "too late") // by a call that was left behind
+		a.SaidText(User, "too late") // as by a call that is still in progress when its run has ended
 		c := m.Open("ann", "s", keep)
 		if got := said(c.Find("some-value")); (got == "user") != keep {
 			t.Errorf("kept %v: %q", keep, got)
@@ -219,7 +220,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// Texts that are made to cost much cost as much as others of their length: the parts of a text are at most so many for each of its bytes.
+// A hostile text costs no more than another text of its length: a text has at most 16 parts for each of its bytes.
 func TestHostileTexts(t *testing.T) {
 	t.Parallel()
 	for name, unit := range map[string]string{
@@ -241,7 +242,7 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// Many callers use a session at the same time.
+// Several goroutines use sessions at the same time.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	m := NewMemory(Limits{Owner: 1 << 20, All: 2 << 20})
@@ -261,7 +262,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// An answer of 8 MiB with a million different words takes what one of 1 MiB takes for each byte, and stays within the bound of its owner.
+// Recording an answer of 8 MiB with about a million different words allocates at most 160 MiB and stays within the bound of the session's owner.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	m := NewMemory(DefaultLimits)

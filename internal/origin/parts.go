@@ -17,8 +17,8 @@ const (
 	MinPart = 6
 	// maxNested is the maximum depth to which JSON within strings is read.
 	maxNested = 3
-	// maxSegments is the maximum number of segments, at the beginning of a word, that form runs. Each run of consecutive segments is a part. A
-	// segment after them is a part only by itself.
+	// maxSegments is the maximum number of segments, at the beginning of a word, that form runs. Each run of consecutive segments is a part. Each
+	// later segment is only a part by itself.
 	maxSegments = 8
 	// maxGroups is the maximum number of groups of a number written in groups, such as an IBAN; maxGroup is the maximum size of a group in bytes.
 	maxGroups = 12
@@ -38,7 +38,7 @@ type splitter struct {
 	seed  maphash.Seed
 	least int                             // minimum size of a part in bytes; 1 for texts of the user
 	take  func(h uint64, small bool) bool // receives a part; small is true for a number of at most maxDigits digits
-	done  bool                            // take accepts no more parts
+	done  bool                            // whether take accepts no more parts
 
 	line  []byte
 	words []word // last words of the line that may form a phrase or a number in groups
@@ -204,7 +204,7 @@ func (p *splitter) text(text string, nested int) {
 }
 
 // Sets of characters. Separators divide a line into fields, delimiters divide a word into segments, edges are dropped around words and fields, and
-// enders end a phrase. inBase64 contains the digits of base64.
+// enders end a phrase. inBase64 contains the characters of both alphabets of base64.
 var (
 	separators = set(`,;|<>()"`)
 	delimiters = set("/?&=#:@,;<>()[]{}\"'|\\*`")
@@ -322,7 +322,7 @@ func (p *splitter) word(text string, s span, whole bool, nested int) {
 	}
 }
 
-// isGroup reports whether a word has a digit before any lower-case letter, or has capital letters and no lower-case ones.
+// isGroup reports whether a word has a digit before any lower-case or non-ASCII character, or has capital letters and no such character.
 func isGroup(word string) bool {
 	capital := false
 	for i := range len(word) {
@@ -372,7 +372,7 @@ func (p *splitter) segments(s span) {
 			p.part(text[all[i].from:all[j].to], p.least)
 		}
 	}
-	if n == maxSegments { // the rest of the word, from each of these segments on, is a part too
+	if n == maxSegments { // The text from each of these segments to the end of the word is a part too.
 		for i := range n {
 			p.part(text[all[i].from:], p.least)
 		}
@@ -447,7 +447,7 @@ func (p *splitter) group() {
 	}
 }
 
-// decoded passes on the text that a word has in percent-encoding or base64.
+// decoded passes on the text to which a word in percent-encoding or base64 decodes, and the parts of that text.
 func (p *splitter) decoded(word string) {
 	plain := ""
 	if strings.Contains(word, "%") {

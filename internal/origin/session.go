@@ -162,7 +162,7 @@ func (s *Session) Find(value string) (f Found) {
 			spellings = append(spellings, plain)
 		}
 	}
-	for _, scheme := range []string{"https://", "http://"} { // because a user may write www.example.com
+	for _, scheme := range []string{"https://", "http://"} { // A user may write an address without its scheme, such as www.example.com.
 		if len(value) > len(scheme) && strings.EqualFold(value[:len(scheme)], scheme) {
 			spellings = append(spellings, strings.TrimSuffix(value[len(scheme):], "/"))
 		}

@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// BenchmarkCall is what a tool call of 1 KiB costs: its input is hidden and restored, and its answer hidden.
+// BenchmarkCall measures a tool call of 1 KiB: its input is hidden and restored, and its answer is hidden.
 func BenchmarkCall(b *testing.B) {
 	for name, change := range map[string]func(*pii.Options){"bracket": nil, "natural": natural} {
 		b.Run(name, func(b *testing.B) { benchmarkCall(b, filter(b, pii.NewMemory(1), change).In("u", "s")) })
@@ -34,7 +34,7 @@ func benchmarkCall(b *testing.B, s pii.Session) {
 	}
 }
 
-// BenchmarkHide is text with many values, and with none.
+// BenchmarkHide hides a text with many values and a text without values.
 func BenchmarkHide(b *testing.B) {
 	for name, text := range map[string]string{
 		"dense":  strings.Repeat(`ann@example.com, +1 202-555-0143, 219-09-9999 `, 20_000),

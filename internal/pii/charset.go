@@ -48,7 +48,7 @@ func fromUTF16(data string, order byteOrder) (string, bool) {
 		units[i] = order.Uint16([]byte(data[2*i : 2*i+2]))
 	}
 	text := string(utf16.Decode(units))
-	return text, toUTF16(text, order) == data // half of a surrogate pair would be encoded differently
+	return text, toUTF16(text, order) == data // The result differs from data if data contain half of a surrogate pair.
 }
 
 func toUTF16(text string, order byteOrder) string {

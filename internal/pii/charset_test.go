@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/pii"
 )
 
-// Files are texts in several encodings, and stay in them. What is no text stays as it is.
+// Files keep the encodings of their texts. Data that is not text stays unchanged.
 func TestEncodingsOfFiles(t *testing.T) {
 	t.Parallel()
 	little := func(text string) string {

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/pii/detect"
 )
 
-// withFields makes the answers of crm have fields: paths, and the type of each.
+// withFields sets Options.Fields for the answers of crm, from the types of the fields by path.
 func withFields(t testing.TB, paths map[string]string) func(*pii.Options) {
 	t.Helper()
 	return func(o *pii.Options) {
@@ -29,12 +29,12 @@ func withFields(t testing.TB, paths map[string]string) func(*pii.Options) {
 
 var people = map[string]string{"$.name": "NAME", "$.customers[*].name": "NAME", "$.customers[*].address": "ADDRESS", "$.number": "CUSTOMER_NO"}
 
-// A value at a path is a token there, and from then on wherever the session has it.
+// A value at the path of a field becomes a token there, and later everywhere else in the session.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		answer, hidden string
-		later          map[string]string // texts, and what they are hidden as
+		later          map[string]string // hidden forms of later texts, by text
 	}{
 		{`{"note":"Ada Lovelace called","name":"Ada Lovelace"}`, `{"note":"[NAME_1] called","name":"[NAME_1]"}`, map[string]string{
 			"Ada Lovelace's":                     "[NAME_1]'s",
@@ -60,14 +60,14 @@ func TestFields(t *testing.T) {
 			"48213377 and 148213377":        "[CUSTOMER_NO_2] and 148213377",
 			`{"n":48213377,"m":482133.77}`:  `{"n":"[CUSTOMER_NO_1]","m":482133.77}`,
 		}},
-		// short ones and common words are found at their path only
+		// Short values and common words are found only at the path of the field.
 		{
 			`{"name":"Li","customers":[{"name":"Mark"},{"name":""},{"name":"-"},{"name":null}],"number":17}`,
 			`{"name":"[NAME_1]","customers":[{"name":"[NAME_2]"},{"name":""},{"name":"[NAME_3]"},{"name":null}],"number":"[CUSTOMER_NO_1]"}`,
 			map[string]string{"Li, Mark - 17": "Li, Mark - 17"},
 		},
-		// JSON in a text; other tools and other paths have none
-		{`[{"text":"{\"name\":\"Ada \\\"T\\\" Byron\"}"}]`, `[{"text":"{\"name\":\"[NAME_1]\"}"}]`, map[string]string{`"Ada \"T\" Byron"`: `"[NAME_2]"`}}, // escaped once less
+		// The first case has JSON in a text, and the next one has values at other paths.
+		{`[{"text":"{\"name\":\"Ada \\\"T\\\" Byron\"}"}]`, `[{"text":"{\"name\":\"[NAME_1]\"}"}]`, map[string]string{`"Ada \"T\" Byron"`: `"[NAME_2]"`}}, // has one level of escapes less, and therefore another token
 		{`{"other":{"name":"Ada Lovelace"},"names":["Ada"]}`, `{"other":{"name":"Ada Lovelace"},"names":["Ada"]}`, nil},
 		{`{"name":"ann@example.com"}`, `{"name":"[NAME_1]"}`, map[string]string{"ann@example.com": "[NAME_1]"}},
 		{`{"name":"[NAME_1]"}`, `{"name":"[LITERAL_1]"}`, nil},
@@ -92,7 +92,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// The values of fields are in the vault, so that another process finds them. Their tokens know where the values came from.
+// The vault has the values of fields and the origins of their tokens, so that another process finds them.
 func TestFieldsAreDurable(t *testing.T) {
 	t.Parallel()
 	memory := pii.NewMemory(1)
@@ -117,7 +117,7 @@ func TestFieldsAreDurable(t *testing.T) {
 	}
 }
 
-// What programs put together has tokens of its own. In a program, a word that may be a name of the language stays.
+// Values that programs compose have tokens of their own. In the text of a program, a word that may be an identifier stays.
 func TestFieldsInPrograms(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), withFields(t, people)).In("u", "s")
@@ -134,7 +134,7 @@ func TestFieldsInPrograms(t *testing.T) {
 	}
 }
 
-// A tool that repeats a value gives it no origin more, and a field none less.
+// A tool that repeats the sent value of a field does not become an origin of the value.
 func TestFieldsThatWereSent(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), withFields(t, people)).In("u", "s")
@@ -152,7 +152,7 @@ func TestFieldsThatWereSent(t *testing.T) {
 	}
 }
 
-// Tokens of fields count against the bound on tokens.
+// Tokens of fields count towards the maximum number of tokens.
 func TestFieldsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), func(o *pii.Options) {
@@ -164,7 +164,7 @@ func TestFieldsAreBounded(t *testing.T) {
 	}
 }
 
-// BenchmarkFields is a text of 1 MiB in a session with many names, none of which or some of which it has.
+// BenchmarkFields hides a text of 1 MiB in sessions that know no names or many names.
 func BenchmarkFields(b *testing.B) {
 	text := strings.Repeat("All orders of Maria Miller were shipped in time, and nothing is left to be done by Joe or Bob.\n", 1<<20/96)
 	for _, n := range []int{0, 10_000, 100_000} {

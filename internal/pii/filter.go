@@ -28,7 +28,7 @@ type Options struct {
 	Natural  bool // sessions without tokens start with natural forms, where those exist; a session keeps the form it started with
 	// FailUnknown makes RestoreArguments fail for unknown tokens. If it is false, unknown tokens stay in the arguments.
 	FailUnknown bool
-	InCode      InCode // empty: EscapeInCode
+	InCode      InCode // mode for values in code; empty for EscapeInCode
 
 	Vault  func() (Vault, error)
 	Keys   func() (*seal.Keys, error)

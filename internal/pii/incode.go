@@ -40,7 +40,7 @@ func (e *CodeError) Error() string {
 
 // Replacement is a place in the arguments of a tool where a token is replaced by its value.
 type Replacement struct {
-	Token    string // [NAME_1], as it is in the arguments
+	Token    string // token as it is in the arguments, such as [NAME_1]
 	Path     string // path of the string, such as $.query
 	Embedded bool   // the string contains more than the token
 	Value    string
@@ -220,7 +220,7 @@ func (w *argumentWriter) code(l language.Language, text string, places []place) 
 			return nil, err
 		}
 		if used := w.used[p.tok]; written[i] != p.text && !slices.Contains(used, written[i]) {
-			w.used[p.tok] = append(used, written[i]) // an answer may repeat it in this form
+			w.used[p.tok] = append(used, written[i]) // An answer may repeat the value in this form.
 		}
 		out.WriteString(text[done:p.start])
 		out.WriteString(written[i])

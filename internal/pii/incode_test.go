@@ -13,7 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/pii/language"
 )
 
-// Replacements are the places where RestoreArguments puts values, with what of an embedded value may end a text in code.
+// Replacements returns the places where RestoreArguments inserts values. Marks names the characters of an embedded value that may end a string in
+// code.
 func TestReplacements(t *testing.T) {
 	t.Parallel()
 	d, err := detect.New(detect.Options{Custom: map[string]string{"NAME": `O'B[^.]+\.`, "PLAIN": `Smith`, "TEMPLATE": "x`\\$\\{y\\}\\\\\n"}})
@@ -59,8 +60,8 @@ func TestReplacements(t *testing.T) {
 	}
 }
 
-// RestoreArguments writes values for the place where they stand: in JSON texts within strings, in code, and as they are elsewhere. A call whose value cannot be
-// written is refused with the token, the place and the reason.
+// RestoreArguments escapes values for JSON texts within strings and for code, and inserts them unchanged elsewhere. The error for a value that cannot be
+// escaped names the token, the path and the reason.
 func TestInCode(t *testing.T) {
 	t.Parallel()
 	d, err := detect.New(detect.Options{Custom: map[string]string{"NAME": `O"B[^.]+\.`, "TEMPLATE": `T\\x`}})
@@ -113,7 +114,7 @@ func TestInCode(t *testing.T) {
 	}
 }
 
-// A value that a program wrote, and nobody else, is put as it was written: the program knew it.
+// A value that comes only from programs is inserted unchanged, because the program knew it when it wrote the text around it.
 func TestOwnValuesInCode(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), func(*pii.Options) {}).In("ann", "s")
@@ -131,7 +132,7 @@ func TestOwnValuesInCode(t *testing.T) {
 	}
 }
 
-// A value that came from so many tools that not all are kept is put as one from outside, not as one that the program knew.
+// A value with so many origins that not all are recorded is escaped like a value from outside.
 func TestValuesOfManyToolsInCode(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), func(*pii.Options) {}).In("ann", "s")
@@ -146,7 +147,7 @@ func TestValuesOfManyToolsInCode(t *testing.T) {
 	}
 }
 
-// jsonTokens is so many further items of a list, each with a token.
+// jsonTokens returns n further elements of a JSON array, each with a token.
 func jsonTokens(n int) (text string) {
 	for range n {
 		text += `,"[PLAIN_1]"`

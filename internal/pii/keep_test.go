@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/pii/seal"
 )
 
-// forgetful is a vault that notes for how long sessions are kept.
+// forgetful is a vault that records the calls of Keep.
 type forgetful struct {
 	*pii.Memory
 	kept []string
@@ -25,7 +25,7 @@ func (f *forgetful) Keep(_ context.Context, d time.Duration, sessions ...pii.Sco
 	return nil
 }
 
-// A vault that forgets learns when work is due, and that a session is used whose tokens are in memory.
+// A Keeper is told when work with a session is due, and that a session is in use although its tokens are in memory.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)

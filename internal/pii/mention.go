@@ -10,9 +10,9 @@ import (
 
 // Mention is a text that looks like a token, or like a part of a natural one.
 type Mention struct {
-	Text string // [PHONE_1], pii_1e@d1.pii.invalid, pii_1e@acme.com, 240.117.103.0/24
-	Type string // type by which policy judges the token: PHONE, EMAIL, IP_NETWORK
-	Key  string // equal for all texts that stand for one token of a session
+	Text string // text such as [PHONE_1], pii_1e@d1.pii.invalid, pii_1e@acme.com or 240.117.103.0/24
+	Type string // type by which policy judges the token, such as PHONE, EMAIL or IP_NETWORK
+	Key  string // key that is equal for all texts that stand for one token of a session
 	// Within are the keys of the tokens whose values are parts of this token's value: the domain of an address, the networks of an IP address.
 	// These tokens have all origins of this token.
 	Within []string

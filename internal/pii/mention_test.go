@@ -40,7 +40,7 @@ func TestMentions(t *testing.T) {
 	}
 }
 
-// A network has one key in all its forms, and an address names its networks.
+// All forms of the token of a network have the same key, and the Mention of an address has the keys of its networks.
 func TestMentionsOfNetworks(t *testing.T) {
 	t.Parallel()
 	for address, networks := range map[string][][]string{
@@ -63,7 +63,7 @@ func TestMentionsOfNetworks(t *testing.T) {
 	}
 }
 
-// What a session makes of a text is found again, whatever the form, with as many keys as the text has values.
+// Mentions finds every token that a session puts into a text, in both forms of tokens. The number of keys is the number of values.
 func TestMentionsOfSession(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*pii.Options){nil, natural} {

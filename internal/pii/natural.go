@@ -138,8 +138,8 @@ func unnatural(c rune) bool {
 	return c <= ' ' || c == 0x7F || strings.ContainsRune("\"'\\<>&%@", c) || unicode.IsSpace(c)
 }
 
-// inPercent returns the percent-encoded token of a percent-encoded value, as in a URL: %5BPHONE_1%5D, which a program may decode. ok is
-// false if the percent-encoded token would not be restored to raw.
+// inPercent returns the percent-encoded token of a percent-encoded value, such as %5BPHONE_1%5D in a URL. A program may decode the token. ok is false
+// if the percent-encoded token would not be restored to raw.
 func (t *table) inPercent(v value, raw string, from Origin, canonical string) (text string, ok bool, err error) {
 	if !t.natural() || v.form != asSpelled || !strings.Contains(raw, "%") {
 		return "", false, nil

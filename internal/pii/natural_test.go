@@ -27,7 +27,8 @@ func restore(t testing.TB, s pii.Session, text string) string {
 	return restored
 }
 
-// A token whose brackets a program has written with percent signs is restored as the value, written so. Such a text from outside is restored as it is.
+// A token with percent-encoded brackets is restored to the percent-encoded value. A text from outside that looks like such a token is restored
+// unchanged.
 func TestPercentBrackets(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
@@ -45,7 +46,7 @@ func TestPercentBrackets(t *testing.T) {
 	}
 	const text = "a text before it, https://x.example/?a=%5BEMAIL_1%5D&b=%5BCREDIT_CARD_1%5D and so on, with some more words behind it, so that it is long"
 	want := restore(t, s, text)
-	for cut := range text { // a stream that comes in two parts
+	for cut := range text { // The text arrives in two parts.
 		got, used, err := s.RestoreSome(t.Context(), text[:cut], false)
 		if got += restore(t, s, text[used:]); err != nil || got != want {
 			t.Errorf("parted at %d: %s, %v", cut, got, err)
@@ -54,7 +55,7 @@ func TestPercentBrackets(t *testing.T) {
 	number := hideJSON(t, s, crm, `{"card":4111111111111111}`)
 	token := number[len(`{"card":"`) : len(number)-len(`"}`)]
 	made, err := s.Restore(t.Context(), "{\"q\":\""+url.QueryEscape(token)+"\"}")
-	if want := `{"q":"4111111111111111"}`; err != nil || made != want { // encodeURIComponent makes a text of a number
+	if want := `{"q":"4111111111111111"}`; err != nil || made != want { // The percent-encoded token of a number is restored as a text, as by encodeURIComponent.
 		t.Errorf("%s is restored as %s, want %s; %v", number, made, want, err)
 	}
 	hidden := hide(t, s, crm, "see %5BEMAIL_1%5D there")
@@ -63,7 +64,7 @@ func TestPercentBrackets(t *testing.T) {
 	}
 }
 
-// What a program makes of a natural token is restored as what it would have made of the value.
+// A text that a program makes from a natural token is restored to the text that the program would have made from the value.
 func TestNatural(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -73,7 +74,7 @@ func TestNatural(t *testing.T) {
 		{"McKay@acme.com mckay@acme.com MCkay@aCme.com", "pii_4E@d1.pii.invalid pii_4e@d1.pii.invalid piI_4e@d1.pii.iNvalid"},
 		{"https://x.example/?to=ada%40acme.com", "https://x.example/?to=pii_1e%40d1.pii.invalid"},
 		{"mailto:ada@acme.com?cc=bob@acme.com", "mailto:pii_1e@d1.pii.invalid?cc=pii_2e@d1.pii.invalid"},
-		{"o'brien@acme.com", "[EMAIL_5]"}, // would need an escape in some texts
+		{"o'brien@acme.com", "[EMAIL_5]"}, // Some formats have to escape the apostrophe.
 		{"the card 4111 1111 1111 1111", "the card [CREDIT_CARD_1]"},
 	} {
 		if got := hide(t, s, crm, step.text); got != step.hidden {
@@ -124,7 +125,7 @@ func TestNatural(t *testing.T) {
 	}
 }
 
-// A text from outside that looks like a natural token, or a part of one, is restored as that text, and never as a value.
+// A text from outside that looks like a natural token, or like a part of one, is restored to that text and never to a value.
 func TestNaturalLiterals(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -141,7 +142,7 @@ func TestNaturalLiterals(t *testing.T) {
 	}
 }
 
-// restoresInJSON checks that a text, which may have escapes of JSON, is hidden in a string and restored as the same string.
+// restoresInJSON checks that a JSON string with the given content, which may contain escapes, is restored to an equal string after it was hidden.
 func restoresInJSON(t *testing.T, s pii.Session, text string) {
 	t.Helper()
 	raw := `{"text":"` + text + `"}`
@@ -155,8 +156,8 @@ func restoresInJSON(t *testing.T, s pii.Session, text string) {
 	}
 }
 
-// Each part of an address is judged by itself: the token of an address is one token, a domain alone is one of the domain, with all origins of its
-// addresses, and what is put together of two has both.
+// The token of a whole address is one token. A domain alone is the token of the domain, which has the origins of all addresses in it. An address that
+// a program composes from the parts of two addresses has the tokens of both parts.
 func TestNaturalOrigins(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -185,7 +186,7 @@ func TestNaturalOrigins(t *testing.T) {
 	}
 }
 
-// A server that answers with the part that it was sent gives the program nothing but the part's token.
+// If a server repeats a part of an address that it was sent, the program gets the token of this part only.
 func TestNaturalEcho(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -208,7 +209,7 @@ func TestNaturalEcho(t *testing.T) {
 	}
 }
 
-// A session keeps the form of tokens that it began with, whatever the setting is now, and until it is cleared. Both forms are restored, and questions take both.
+// A session keeps its first form of tokens until it is cleared, even if the setting changes. Both forms are restored, and questions accept both.
 func TestNaturalAndBrackets(t *testing.T) {
 	t.Parallel()
 	memory := pii.NewMemory(1)
@@ -264,7 +265,7 @@ func TestNaturalAndBrackets(t *testing.T) {
 	}
 }
 
-// A token has 13 spellings of an odd case. What has a further one is a value of its own, and all are kept in the vault.
+// A token has up to 13 spellings in an odd case. A value with a further spelling is a separate value. The vault keeps all spellings.
 func TestNaturalSpellings(t *testing.T) {
 	t.Parallel()
 	memory := pii.NewMemory(1)
@@ -299,7 +300,7 @@ func TestNaturalSpellings(t *testing.T) {
 	}
 }
 
-// The values that a program puts together have tokens that are unrelated to those from outside, in all parts.
+// All parts of the tokens of values that a program composes differ from the tokens of values from outside.
 func TestNaturalGuesses(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -310,7 +311,7 @@ func TestNaturalGuesses(t *testing.T) {
 	}
 }
 
-// Generated texts with addresses are restored as they were, in whole and in parts.
+// Generated texts with addresses are restored unchanged, as a whole and in parts.
 func TestNaturalRoundTrip(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(generated.Seed(t), 2))
@@ -345,7 +346,7 @@ func TestNaturalRoundTrip(t *testing.T) {
 	}
 }
 
-// A key of a known service has the token of the rest of it behind the service's prefix.
+// The natural token of a service's key is the service's prefix, followed by a token for the rest of the key.
 func TestNaturalSecrets(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -394,7 +395,7 @@ func TestNaturalSecrets(t *testing.T) {
 	}
 }
 
-// A value that stands percent-encoded has a token that a program may decode, and that is restored as what stood there.
+// A percent-encoded value has a percent-encoded token, which a program may decode. The token is restored to the percent-encoded value.
 func TestNaturalPercent(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -419,7 +420,7 @@ func TestNaturalPercent(t *testing.T) {
 	}
 }
 
-// A domain that a program names stays as it is in the tokens of addresses that come later, so that the program may compare the two.
+// A domain that a program names stays unchanged in the tokens of later addresses, so that the program can compare their domains with it.
 func TestPlainDomains(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -433,7 +434,7 @@ func TestPlainDomains(t *testing.T) {
 	const code = `['acme.com', "@beta.co.uk", 'known.example.org', r.site.name, 'index.js'], /@gamma\.de$/, "see other.example.net"`
 	program(code, strings.Replace(code, "known.example.org", "d1.pii.invalid", 1))
 	for _, same := range []string{"`UID:${b.ref}@acme.com`", `/user=\S+@acme\.com /`, `/^.+@(acme\.com|beta\.co\.uk)$/`, `/[a-z]+@acme.com/`} {
-		program(same, same) // no address has these first parts
+		program(same, same) // The text is not an address, because it has no real first part.
 	}
 	for text, want := range map[string]string{
 		"ada@acme.com, Ada@Acme.com": "pii_2e@acme.com, Pii_2e@Acme.com",
@@ -477,7 +478,7 @@ func TestPlainDomains(t *testing.T) {
 	}
 }
 
-// A value that is spelled in another way than the first time has another token, so that what a program makes of it is spelled so too.
+// In a session with natural tokens, a value in another spelling has another token, which is restored to that spelling.
 func TestSpellings(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -491,7 +492,7 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// URLSearchParams of programs write brackets as %5b and %5d, and the value is encoded as they would have encoded it.
+// URLSearchParams writes brackets as %5b and %5d. The restored value has the encoding that URLSearchParams would have given it.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -501,7 +502,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// An address in an expression of a program is a token without brackets, which would be a class of characters there.
+// The token of an address in a regular expression of a program has no brackets, because brackets would be a character class.
 func TestAddressInExpression(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")

@@ -290,10 +290,10 @@ func (t *table) ipName(tok *token, raw string) (text string, ok bool) {
 
 // ipSpelling is the way in which a text writes an address. The zero ipSpelling is the canonical one, of RFC 5952.
 type ipSpelling struct {
-	before string // ::ffff: before an IPv4 address
+	before string // the text ::ffff: before an IPv4 address; otherwise empty
 	form   ipForm
 	upper  bool
-	colon  string // %3A if that replaces the colon; "" for a colon
+	colon  string // text in place of each colon, such as %3A; empty for a colon
 }
 
 // ipForm is the form of an IPv6 address.

@@ -15,10 +15,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// reserved are the networks of tokens.
+// reserved are the ranges of token addresses.
 var reserved = []netip.Prefix{netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("3fff::/20")}
 
-// tokenAddr is the token of an address, which routes nowhere.
+// tokenAddr returns the token address for an address. It fails the test if the token is not in a reserved range, or is not restored to the address.
 func tokenAddr(t testing.TB, s pii.Session, text string) netip.Addr {
 	t.Helper()
 	hidden := hide(t, s, crm, text)
@@ -32,7 +32,7 @@ func tokenAddr(t testing.TB, s pii.Session, text string) netip.Addr {
 	return addr
 }
 
-// Two tokens have one network if and only if their values do.
+// Two tokens share a network if and only if their values share the network.
 func TestNetworks(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(generated.Seed(t), 3))
@@ -68,7 +68,7 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// What a program makes of the token of an address is restored as what it would have made of the address.
+// A text that a program makes from the token of an address is restored to the text that the program would have made from the address.
 func TestNetworkParts(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -89,7 +89,7 @@ func TestNetworkParts(t *testing.T) {
 		net + ".0/25 " + net + ".0/240":            "198.51.100.0/25 198.51.100.0/240",
 		"::ffff:" + a:                              "::ffff:" + four,
 		"9" + a + " 9." + a:                        "9" + four + " 9." + four,
-		a[:7]:                                      a[:7], // a decimal number to any reader
+		a[:7]:                                      a[:7], // The text may be a decimal number.
 		"http://[" + b + "]:80/":                   "http://[" + six + "]:80/",
 		upper(b) + " " + full + " " + upper(full):  upper(six) + " 2a02:26f0:1234:0000:0000:0000:0001:0002 2A02:26F0:1234:0000:0000:0000:0001:0002",
 		strings.ReplaceAll(b, ":", "%3A"):          "2a02%3A26f0%3A1234%3A%3A1%3A2",
@@ -116,7 +116,7 @@ func TestNetworkParts(t *testing.T) {
 	}
 }
 
-// Each way to write an address has a token that is written so. One that no program would write has a token in brackets.
+// The token of an address has the spelling of the address. An address in a spelling that programs do not write has a token in brackets.
 func TestNetworkSpellings(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -137,7 +137,7 @@ func TestNetworkSpellings(t *testing.T) {
 	}
 }
 
-// Texts from outside that look like tokens are restored as they are, and so are addresses in the range of tokens.
+// Texts from outside that look like tokens, and addresses from outside in the ranges of token addresses, are restored unchanged.
 func TestNetworkLiterals(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -155,7 +155,7 @@ func TestNetworkLiterals(t *testing.T) {
 	}
 }
 
-// What a program puts together has tokens of other networks than what came from outside.
+// Addresses that a program composes have tokens in other networks than addresses from outside.
 func TestNetworkGuesses(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -171,7 +171,7 @@ func TestNetworkGuesses(t *testing.T) {
 	}
 }
 
-// A network is judged as an IP_NETWORK with the origins of all its addresses.
+// The token of a network has the type IP_NETWORK and the origins of all addresses in the network.
 func TestNetworkOrigins(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -189,7 +189,7 @@ func TestNetworkOrigins(t *testing.T) {
 	}
 }
 
-// A server that answers with what it was sent gives the program nothing but its token.
+// If a server repeats an address or network that it was sent, the program gets the token only.
 func TestNetworkEcho(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), natural).In("u", "s")
@@ -207,7 +207,7 @@ func TestNetworkEcho(t *testing.T) {
 	}
 }
 
-// pii.network answers with a token of the network, in both forms of tokens.
+// Network returns the token of a network, in sessions with natural tokens and in sessions with tokens in brackets.
 func TestNetworkQuestion(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*pii.Options){nil, natural} {
@@ -259,16 +259,17 @@ func TestNetworkQuestion(t *testing.T) {
 	}
 }
 
-// Where no network is left, its addresses share the numbers of others, or have tokens in brackets. No token has two meanings, also in another process.
+// If no token network is free, the addresses of a network get tokens in the token network of another one, or tokens in brackets. No token has two
+// meanings, even in another process.
 func TestManyNetworks(t *testing.T) {
 	t.Parallel()
 	memory := pii.NewMemory(1)
 	s := filter(t, memory, natural).In("u", "s")
 	var texts []string
-	for i := range 60 { // of IPv4 15 have a token
+	for i := range 60 { // Only 15 of these /8 networks get a /8 of token addresses.
 		texts = append(texts, fmt.Sprintf("%d.2.3.4", 20+i))
 	}
-	for i := range 200 { // of a network 140 have one
+	for i := range 200 { // Only 140 of these /24 networks fit into one /16 of token addresses.
 		texts = append(texts, fmt.Sprintf("20.99.%d.4", i))
 	}
 	for i := range 256 {
@@ -298,7 +299,7 @@ func TestManyNetworks(t *testing.T) {
 			}
 		}
 	}
-	for i, text := range texts[len(texts)-256:] { // a short last number before a digit, which would be another number
+	for i, text := range texts[len(texts)-256:] { // A digit directly after an address could change how a token with a short last number is parsed.
 		for _, before := range []string{"", "::ffff:"} {
 			glued := before + text + "5"
 			echo, tokens, err := s.RestoreArguments(t.Context(), json.RawMessage(`"`+hidden[len(hidden)-256+i]+`"`), nil)
@@ -311,13 +312,13 @@ func TestManyNetworks(t *testing.T) {
 			}
 		}
 	}
-	if brackets != 17 { // a network has 239 tokens
+	if brackets != 17 { // A /24 of token addresses has 239 addresses for the 256 of the network.
 		t.Errorf("%d tokens are in brackets", brackets)
 	}
 }
 
-// What a session has forgotten stands for nothing again. Where tokens of the session may stand in texts that the vault does not know, addresses have
-// tokens in brackets.
+// A forgotten token network is not used again. If the vault may have lost tokens that texts of the session contain, addresses have tokens in
+// brackets.
 func TestForgottenNetworks(t *testing.T) {
 	t.Parallel()
 	memory := pii.NewMemory(1)
@@ -352,7 +353,7 @@ func TestForgottenNetworks(t *testing.T) {
 	}
 }
 
-// Numbers are random: they say nothing about values or their order.
+// The numbers of token addresses are random and reveal nothing about the values or their order.
 func TestNetworkNumbers(t *testing.T) {
 	t.Parallel()
 	f := filter(t, pii.NewMemory(1), natural)
@@ -376,7 +377,7 @@ func TestNetworkNumbers(t *testing.T) {
 	}
 }
 
-// Generated texts with addresses are restored as they were, in whole and in parts.
+// Generated texts with addresses are restored unchanged, as a whole and in parts.
 func TestNetworkRoundTrip(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(generated.Seed(t), 4))
@@ -414,7 +415,7 @@ func TestNetworkRoundTrip(t *testing.T) {
 	}
 }
 
-// Processes that share a session agree on the tokens of addresses and networks, also where they meet the same networks at the same time.
+// Processes that share a session use the same tokens for addresses and networks, even if they create the tokens at the same time.
 func TestSharedNetworks(t *testing.T) {
 	t.Parallel()
 	memory := pii.NewMemory(1)

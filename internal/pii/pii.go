@@ -52,8 +52,8 @@ func OfPrograms(tree string) Origin {
 
 // Token describes a token that was found in a text: its text and type, and the origins of its value that the policy judges.
 type Token struct {
-	Text    string // [EMAIL_1], or the natural form
-	Type    string // EMAIL
+	Text    string // text of the token: [EMAIL_1], or its natural form
+	Type    string // type of the value, such as EMAIL
 	Origins []string
 	of      *token
 	others  []string // texts that the token was restored to, other than the first spelling of its value

@@ -122,7 +122,7 @@ func TestJSON(t *testing.T) {
 			t.Errorf("another session restores %s as %s", got, strange)
 		}
 	}
-	// Escapes hide nothing from it, and what is no JSON is a text.
+	// Values with escapes are found, and a text that is not JSON is treated as plain text.
 	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
 	for _, c := range [][2]string{
 		{`["\u0067race\u0040example.com"]`, `["[EMAIL_1]"]`},
@@ -141,7 +141,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// All spellings of a value have one token; values of programs, numbers and encoded spellings have their own.
+// All spellings of a value share one token. Values that programs compose have tokens of their own.
 func TestOneTokenForAValue(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
@@ -173,7 +173,7 @@ func TestOneTokenForAValue(t *testing.T) {
 	}
 }
 
-// A program that lists values in its text learns of a hundred whether the session knows them, and of no more.
+// A program that lists values as literals learns for at most a hundred of them whether the session knows them.
 func TestGuessingInCode(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
@@ -188,7 +188,7 @@ func TestGuessingInCode(t *testing.T) {
 	}
 }
 
-// A value that a tool was sent, and answers in another spelling or within another value, still comes from where it came from before.
+// A sent value that a tool repeats in another spelling, or within another value, keeps its earlier origins.
 func TestOriginsOfWhatWasSent(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]string{
@@ -214,7 +214,7 @@ func TestOriginsOfWhatWasSent(t *testing.T) {
 	}
 }
 
-// What was sent is found in the answer, also where it does not look like personal data, and has the token that was sent.
+// A sent value is found in the answer even if it does not look like personal data there, and has the token that was sent.
 func TestEcho(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
@@ -258,7 +258,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A token that the vault could not store is not used; its number is not used again.
+// A token that the vault could not store is not used, and its number is not used again.
 func TestVaultThatFails(t *testing.T) {
 	t.Parallel()
 	v := &vault{Memory: pii.NewMemory(1)}
@@ -277,7 +277,7 @@ func TestVaultThatFails(t *testing.T) {
 	}
 }
 
-// A filter of another process finds the tokens, with their origins.
+// The filter of another process finds the tokens and their origins.
 func TestAfterARestart(t *testing.T) {
 	t.Parallel()
 	v := pii.NewMemory(1)
@@ -351,11 +351,11 @@ func TestConcurrent(t *testing.T) {
 	}
 	all.Wait()
 	if n, err := f.Stats(t.Context(), "u", ""); err != nil || n["EMAIL"] != 50*3-0 {
-		t.Errorf("%v, %v", n, err) // i%50 and i%3 meet in all combinations below 200
+		t.Errorf("%v, %v", n, err) // The 200 numbers contain all combinations of i%50 and i%3.
 	}
 }
 
-// 50,000 values cost in proportion what 5,000 do, also when they are loaded.
+// The time for hiding and loading values grows in proportion to their number: 50,000 values take at most 40 times as long as 5,000.
 func TestManyValues(t *testing.T) {
 	t.Parallel()
 	measure := func(n int) (took time.Duration) {
@@ -405,7 +405,7 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// Files that are written and read as base64 have tokens in their text; other bytes stay.
+// Texts of files in base64 have tokens in place of values. Other data stays unchanged.
 func TestHideFile(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
@@ -422,7 +422,7 @@ func TestHideFile(t *testing.T) {
 	}
 }
 
-// Tokens that were cleared stand for nothing, and no later token has their number, not even after a restart.
+// Cleared tokens are not restored, and no later token has one of their numbers, even after a restart.
 func TestClear(t *testing.T) {
 	t.Parallel()
 	v := pii.NewMemory(1)
@@ -449,7 +449,7 @@ func TestClear(t *testing.T) {
 	}
 }
 
-// A token with more origins than are remembered is one of unknown origin.
+// A token with too many origins to record them all is a token of unknown origin.
 func TestManyOrigins(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), nil).In("u", "s")
@@ -462,7 +462,7 @@ func TestManyOrigins(t *testing.T) {
 	}
 }
 
-// slow is a detector that waits.
+// slow is a detector that waits for end before it searches a text that begins with "wait".
 type slow struct {
 	pii.Detector
 	begun chan string
@@ -477,7 +477,7 @@ func (d *slow) FindWith(text string, known detect.Known) []detect.Span {
 	return d.Detector.FindWith(text, known)
 }
 
-// storing is a vault that is slow.
+// storing is a vault that waits for end before it stores more than one entry.
 type storing struct {
 	pii.Vault
 	begun chan struct{}
@@ -492,7 +492,7 @@ func (v *storing) Add(ctx context.Context, s pii.Scope, entries []pii.Entry) err
 	return v.Vault.Add(ctx, s, entries)
 }
 
-// A user whose tokens are being stored has no other large text read meanwhile, in whichever session.
+// While the tokens of a large text are being stored, no other large text of the same user is searched, in any session.
 func TestLargeTextsAreStoredInTurn(t *testing.T) {
 	t.Parallel()
 	d := &slow{begun: make(chan string, 4), end: make(chan struct{})}
@@ -527,7 +527,7 @@ func TestLargeTextsAreStoredInTurn(t *testing.T) {
 	all.Wait()
 }
 
-// A user whose large texts are being read waits alone: small texts and those of others are read at once, and large ones in turn.
+// Large texts of a user are searched one after the other. Texts of other users do not wait for them.
 func TestLargeTextsWait(t *testing.T) {
 	t.Parallel()
 	d := &slow{begun: make(chan string, 4), end: make(chan struct{})}
@@ -541,7 +541,7 @@ func TestLargeTextsWait(t *testing.T) {
 			}
 		})
 	}
-	<-d.begun // one of them; the other one waits
+	<-d.begun // One of the texts is being searched, and the other one waits.
 	if got := hide(t, f.In("other", "s"), crm, "a@example.com"); got != "[EMAIL_1]" {
 		t.Errorf("got %s", got)
 	}
@@ -554,7 +554,7 @@ func TestLargeTextsWait(t *testing.T) {
 	all.Wait()
 }
 
-// TestHidePieces: a value that is split between pieces is one value, whose token is where it ends.
+// TestHidePieces checks that a value that spans several pieces becomes one token in the piece where the value ends.
 func TestHidePieces(t *testing.T) {
 	t.Parallel()
 	s := filter(t, pii.NewMemory(1), nil).In("ann", "s")

@@ -162,25 +162,25 @@ const upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 func domain(t *table, of []*token) (any, error) {
 	address := t.plain(&of[0].value)
 	host := address[strings.LastIndexByte(address, '@')+1:]
-	if host == address && of[0].kind == addressKind || strings.HasPrefix(host, "[") { // the address is in base64, or has an IP address instead of a domain
+	if host == address && of[0].kind == addressKind || strings.HasPrefix(host, "[") { // The address is in base64, or has an IP address instead of a domain.
 		return nil, unanswerable("%s has no domain that can be told", of[0])
 	}
 	if registered, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
 		return registered, nil
 	}
-	return host, nil // a public suffix, under which others register domains
+	return host, nil // The host is a public suffix, under which others register domains.
 }
 
 // minHidden is the minimum number of characters that last4 must not reveal: fewer could be guessed.
 const minHidden = 4
 
 func last4(t *table, of []*token) (any, error) {
-	text, _, _ := strings.Cut(strings.TrimPrefix(t.plain(&of[0].value), "+"), ";") // +12025550123;ext=1
+	text, _, _ := strings.Cut(strings.TrimPrefix(t.plain(&of[0].value), "+"), ";") // The canonical form may be +12025550123;ext=1.
 	characters := "0123456789"
 	if of[0].kind == "IBAN" {
 		characters += upper
 	}
-	if len(text) < 4+minHidden || strings.Trim(text, characters) != "" { // too short, or in base64
+	if len(text) < 4+minHidden || strings.Trim(text, characters) != "" { // The value is too short, or it is in base64.
 		return nil, unanswerable("%s has no last four characters that can be told", of[0])
 	}
 	return text[len(text)-4:], nil
@@ -189,7 +189,7 @@ func last4(t *table, of []*token) (any, error) {
 func country(t *table, of []*token) (any, error) {
 	text := t.plain(&of[0].value)
 	if of[0].kind == "IBAN" {
-		if len(text) < 2 || strings.Trim(text, upper+"0123456789") != "" { // base64
+		if len(text) < 2 || strings.Trim(text, upper+"0123456789") != "" { // The IBAN is in base64.
 			return nil, unanswerable("%s has no country that can be told", of[0])
 		}
 		return text[:2], nil
@@ -219,7 +219,7 @@ func network(t *table, of *token, bits int) (any, error) {
 			prefix = netip.PrefixFrom(addr, addr.BitLen())
 		}
 	}
-	if err != nil { // base64
+	if err != nil { // The value is in base64.
 		return nil, unanswerable("%s has no network that can be told", of)
 	}
 	sizes := networkBits(prefix.Addr().Is6())
@@ -252,7 +252,7 @@ func sortKey(t *table, of []*token) (any, error) {
 	v := value{kind: of[0].kind, form: asText, made: of[0].made, canonical: t.plain(&of[0].value)}
 	sum := t.keys.Key(seal.Scope(t.scope), "sortKey", v.key()) // no type of value has the name sortKey
 	letters := make([]byte, 16)
-	for i, bits := 0, binary.BigEndian.Uint64(sum[:]); i < len(letters); i++ { // letters, because digits could look like a card number
+	for i, bits := 0, binary.BigEndian.Uint64(sum[:]); i < len(letters); i++ { // The key has letters, because digits could look like a card number.
 		letters[i] = 'a' + byte(bits>>60)
 		bits <<= 4
 	}

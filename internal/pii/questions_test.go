@@ -25,7 +25,7 @@ func TestQuestions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		json, question string
-		want           any // an error's message where it is an error
+		want           any // answer, or expected error
 	}{
 		{`["grace@example.com"]`, "kind", "EMAIL"},
 		{`{"phone":2025550123}`, "kind", "PHONE"},
@@ -122,7 +122,8 @@ func TestWrongQuestions(t *testing.T) {
 	}
 }
 
-// Tokens of one value in several forms are the same, and share a key; one that a program made is the same, and has another key.
+// For tokens of one value in several forms, same is true and the sort keys are equal. For an equal value that a program composed, same is true too,
+// but the sort key differs.
 func TestSame(t *testing.T) {
 	t.Parallel()
 	f := filter(t, pii.NewMemory(1), nil)
@@ -163,7 +164,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// A program compares values of its own with one from outside a bounded number of times, in whatever order it names them.
+// The number of comparisons of a program's own values with values from outside is bounded, whatever the order of the two tokens.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
 	f := filter(t, pii.NewMemory(1), nil)

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// pieces are what generated texts consist of. Each value has one spelling, but for [trunk], because the first one is restored.
+// pieces are the parts of generated texts. Each value has only one spelling, because the first spelling is restored. The exception is trunk.
 var pieces = []string{
 	"ann@example.com", "219-09-9999", "4111 1111 1111 1111", "10.20.30.40", "DE89370400440532013000", "EMP-AB-123456",
 	"[EMAIL_1]", "[PII_EMAIL_2]", "[LITERAL_1]", "[EMAIL_", "_1]", "\\", "\"", "\n", "{", "}", "[", "]", "ü", "%40", "&amp;", "password=hunter2hunter2", "c2VuZCB0byBhbm5AZXhhbXBsZS5jb20=",
@@ -49,16 +49,17 @@ func generateText(r *rand.Rand) string {
 	return text.String()
 }
 
-// tokenLike is a text that looks like a token.
+// tokenLike matches texts that look like tokens.
 var tokenLike = regexp.MustCompile(`\[(?:PII_)?([A-Z_]+)_[1-9][0-9]*\]`)
 
-// trunk is a telephone number that, where a word says it is one, may be spelled with a separator behind its zero.
+// trunk matches a zero, a separator and a number. After a word about telephones, this text is a telephone number, which may also be written without
+// the separator.
 var trunk = regexp.MustCompile(`0(?:\x00|\\u0000|\n|\\n| )219-09-9999`)
 
-// spelled is a text with one spelling of that number. All else of a text that is restored is compared as it is.
+// spelled returns a text in which all matches of trunk have the same spelling, so that restored texts can be compared.
 func spelled(text string) string { return trunk.ReplaceAllString(text, "0219-09-9999") }
 
-// Whatever comes in is restored as it was, byte for byte but for another spelling of the same value, and has no token of its own in it.
+// Every text is restored unchanged, except that an equal value may have another spelling.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	seed := generated.Seed(t)
@@ -79,14 +80,14 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A text that comes in parts of any size is restored as it is as a whole.
+// A text that arrives in parts of any size is restored to the same text as the whole.
 func TestRestoreSome(t *testing.T) {
 	t.Parallel()
 	seed := generated.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 1))
 	for i := range 200 {
 		s := filter(t, pii.NewMemory(1), [...]func(*pii.Options){nil, natural}[i%2]).In("u", "s")
-		number := hideJSON(t, s, crm, `{"card":4111111111111111}`) // a number, which is restored without the quotes around its token
+		number := hideJSON(t, s, crm, `{"card":4111111111111111}`) // The token of a number is restored without the quotes around it.
 		var text strings.Builder
 		for text.Len() < 6000 {
 			text.WriteString(hide(t, s, crm, generateText(r)))
@@ -121,13 +122,13 @@ func roundTrip(t *testing.T, s pii.Session, raw string) {
 	if back := restoreJSON(t, s, hidden); !equalJSON(spelled(back), spelled(raw)) && hideJSON(t, s, crm, back) != hidden { // another spelling
 		t.Fatalf("%s\nis hidden as %s\nrestored as  %s", raw, hidden, back)
 	}
-	rest := strings.ReplaceAll(tokenLike.ReplaceAllString(hidden, ""), `\x0EMP-AB-123456`, "") // whose first letter belongs to the escape \x0E
-	if strings.Contains(rest, "EMP-AB-123456") {                                               // found wherever it is
+	rest := strings.ReplaceAll(tokenLike.ReplaceAllString(hidden, ""), `\x0EMP-AB-123456`, "") // The first letter of this value belongs to the escape \x0E.
+	if strings.Contains(rest, "EMP-AB-123456") {                                               // A custom pattern finds this value everywhere else.
 		t.Fatalf("%s\nis hidden as %s", raw, hidden)
 	}
 }
 
-// equalJSON compares values; numbers are compared as they are written.
+// equalJSON compares two JSON values. Numbers are compared as they are written.
 func equalJSON(a, b string) bool {
 	decode := func(text string) (v any) {
 		d := json.NewDecoder(strings.NewReader(text))

@@ -26,11 +26,11 @@ const (
 
 // value is what a token stands for. Values that differ only in their spelling have the same token.
 type value struct {
-	kind      string // EMAIL
+	kind      string // type, such as EMAIL
 	form      form
-	made      bool   // composed by a program
-	canonical string // equal for all spellings
-	spelling  string // restored text
+	made      bool   // whether a program composed the value
+	canonical string // canonical form, equal for all spellings
+	spelling  string // text that replaces the token
 }
 
 // valueOf returns the value of a span and its spelling in the text. Escapes in JSON strings are decoded first.
@@ -112,10 +112,10 @@ func (v *value) decode(plain string) error {
 type token struct {
 	value
 	n       int
-	text    string // [EMAIL_1], or 240.117.103.0/24
+	text    string // text such as [EMAIL_1] or 240.117.103.0/24
 	origins []string
 
-	spellings []string // see (*token).odd
+	spellings []string // further spellings of the named part in an odd case; see odd
 }
 
 func newToken(v value, n int, origin string) *token {
@@ -139,12 +139,12 @@ type table struct {
 	f       *Filter
 	scope   Scope
 	dropped atomic.Bool
-	used    time.Time // guarded by f.mu
+	used    time.Time // time of the last use, guarded by f.mu
 	counted int       // number of tokens counted in f.size, guarded by f.mu
 
 	mu        sync.Mutex
 	loaded    bool
-	mark      int64 // see Vault.Since
+	mark      int64 // mark for the next call of Vault.Since
 	touched   time.Time
 	vault     Vault
 	keys      *seal.Keys
@@ -156,9 +156,9 @@ type table struct {
 	whole     bool           // every code that may be in the session's texts is in byName or retired
 	first     int
 	tokens    int64         // number of tokens in all sessions of the user
-	bytes     int64         // size of their sealed values
+	bytes     int64         // size of the sealed values of these tokens in bytes
 	coded     int           // number of values that share a token with literals of programs
-	guesses   int           // see maxGuesses
+	guesses   int           // number of questions that count for maxGuesses
 	words     *detect.Words // values of the fields in Options.Fields, which the detector finds in any text
 	added     []addition
 }
@@ -167,7 +167,7 @@ type table struct {
 type addition struct {
 	token  *token
 	origin string
-	is     bool // the token is new; false: only its origin is new
+	is     bool // whether the token is new; otherwise only its origin is new
 }
 
 var errDropped = errors.New("the table was dropped")
@@ -251,7 +251,7 @@ func (t *table) take(entries []Entry) error {
 				known.origins = append(known.origins, e.Origin)
 			}
 			continue
-		case e.Sealed == nil && e.N >= FirstCode: // see clear
+		case e.Sealed == nil && e.N >= FirstCode: // The entry is from clear.
 			t.retired[name{e.Type, e.N}] = true
 			continue
 		case e.Sealed == nil:
@@ -369,7 +369,7 @@ func (t *table) numbered(v value, origin string, n int) (*token, error) {
 		n = max(t.first, t.last[v.kind]+1)
 	}
 	tok := newToken(v, n, origin)
-	tok.canonical, tok.spelling = strings.Clone(v.canonical), strings.Clone(v.spelling) // clones, so that the text is not kept in memory
+	tok.canonical, tok.spelling = strings.Clone(v.canonical), strings.Clone(v.spelling) // With the clones, the text is not kept in memory.
 	t.put(tok)
 	t.added = append(t.added, addition{tok, origin, true})
 	return tok, nil
@@ -460,7 +460,7 @@ func (t *table) clear(ctx context.Context) error {
 		last = append(last, Entry{Type: kind, N: n, Origin: cleared})
 	}
 	for at := range t.byName {
-		if at.kind == networkKind && at.n >= FirstCode { // this retires all addresses in the network, too
+		if at.kind == networkKind && at.n >= FirstCode { // Retiring a network retires all addresses in it.
 			t.retired[at] = true
 		}
 	}

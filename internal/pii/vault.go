@@ -9,8 +9,8 @@ import (
 
 // Entry is one record of a vault: the value of a token, or an additional origin of the value.
 type Entry struct {
-	Type   string // EMAIL
-	N      int    // number in [EMAIL_1]: 1
+	Type   string // type of the value, such as EMAIL
+	N      int    // number of the token, such as 1 in [EMAIL_1]
 	Key    []byte // 16 bytes derived from session and value, used to look up the token of a value. Nil in an entry that adds an origin
 	Sealed []byte // the value, encrypted. Nil in an entry that adds an origin
 	Origin string // source of the value, such as crm__search

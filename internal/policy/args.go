@@ -22,7 +22,7 @@ type condition struct {
 	Condition
 	at      string // path as written in the rule
 	path    []jsonpath.Step
-	pattern *regexp.Regexp           // nil if the condition has no pattern
+	pattern *regexp.Regexp           // compiled Pattern; nil if the condition has no pattern
 	from    patterns                 // accepted origins of the value; nil accepts any
 	allows  bool                     // whether the rule's action is allow
 	trusts  func(origin string) bool // reports whether an origin is trusted; nil for a condition that is not about destinations
@@ -72,7 +72,7 @@ func (r *rule) holds(found *found) bool {
 	if found == nil && len(r.conditions) > 0 {
 		return r.Action != Allow
 	}
-	astray := r.Action == Allow || len(r.Destinations) == 0 // only a rule with destinations that asks or denies needs one that matches
+	astray := r.Action == Allow || len(r.Destinations) == 0 // Only a rule that asks or denies and has destinations needs a destination that is not trusted.
 	for _, c := range r.conditions {
 		switch suffices := r.suffices(c, found.conditions[c], 0); {
 		case c.trusts != nil && !c.allows:
@@ -137,7 +137,7 @@ func look(call *Call, rules []*rule) *found {
 // that allows match.
 type looker struct {
 	dec    *json.Decoder
-	origin func(value string) ValueOrigin // nil if origins are not known
+	origin func(value string) ValueOrigin // returns the origin of a value; nil if origins are not known
 	found  *found
 }
 

@@ -102,7 +102,7 @@ func (r *rule) compileTokens(report func(err error, keys ...string)) {
 	r.from = compileFrom(r.Tokens.From, origins, func(err error) { report(err, "tokens", "from") })
 }
 
-// compileFrom compiles the names of origins in a rule. Each must be the full name of a tool, a pattern, or one of others.
+// compileFrom compiles the names of origins in a rule. Each name must be the full name of a tool, a pattern, or an element of others.
 func compileFrom(texts, others []string, report func(error)) (from patterns) {
 	for _, text := range texts {
 		if !strings.Contains(text, "__") && !strings.Contains(text, "*") && !slices.Contains(others, text) {

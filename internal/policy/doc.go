@@ -1,8 +1,8 @@
 // Package policy decides about tool calls: a Policy takes a call and returns a verdict. A Policy has no state and asks no one.
 //
-// A call is judged once as a whole, and once for each origin of each token in its arguments. In each judgement the first
-// rule that matches decides; if no rule matches, the judgement is allow. The strictest judgement is the verdict on the call:
-// deny, then ask, then allow. So another token, or another origin of a token, never makes a verdict milder.
+// A call is judged once as a whole, and once for each origin of each token in its arguments. In each judgement the first rule that matches decides;
+// if no rule matches, the judgement is allow. The strictest judgement is the verdict on the call: deny, then ask, then allow. Therefore an additional
+// token, or an additional origin of a token, never makes a verdict milder.
 //
 // Whether a rule counts in a judgement depends on its field Tokens:
 //
@@ -27,11 +27,11 @@
 //
 // # A pure function
 //
-// policy gets a call as the gate sees it (tool, annotations, user, roles, arguments, tokens with their origins) and returns a verdict. It
-// has no state. config/policy.go reads the rules and the presets, and reports mistakes with their positions. The gate restores values
-// first, so that policy judges exactly the tokens whose values would be sent, and their origins. The gate asks again if the server, once
-// connected, reports other annotations than its recorded list. A recorded answer, also a denial, is replayed without policy. The gate counts
-// calls for limits in the store: a verdict names the counter, and the count is incremented in one transaction before the call is sent. The start
-// record of a run, a task and a schedule stores the caller and their roles. When a program of a task begins, or a run is continued,
-// auth.Keys.Roles returns those roles that the caller still has. docs/POLICY.md describes how to write rules.
+// policy gets a call as the gate sees it (tool, annotations, user, roles, arguments, tokens with their origins) and returns a verdict. It has no
+// state. config/policy.go reads the rules and the presets, and reports mistakes with their positions. The gate restores values first, so that policy
+// judges exactly the tokens whose values would be sent, and their origins. The gate asks again if the server, once connected, reports other
+// annotations than its recorded list. A recorded answer, also a denial, is replayed without policy. The gate counts calls for limits in the store: a
+// verdict names the counter, and the count is incremented in one transaction before the call is sent. The caller and their roles are stored in the
+// start record of a run, in a task and in a schedule. When a program of a task begins, or a run is continued, auth.Keys.Roles returns those roles
+// that the caller still has. docs/POLICY.md describes how to write rules.
 package policy

@@ -100,7 +100,7 @@ func (r *rule) compileLimit(report func(err error, keys ...string)) {
 	case r.Tokens != nil:
 		report(errors.New("a limit counts calls; leave tokens out, and write a rule of its own for them"), "limit")
 	}
-	text, _ := json.Marshal(r.Rule) // cannot fail: a rule has only texts, booleans and finite numbers
+	text, _ := json.Marshal(r.Rule) // A rule has only texts, booleans and finite numbers, which can always be encoded.
 	sum := sha256.Sum256(text)
 	r.identity = hex.EncodeToString(sum[:16])
 }

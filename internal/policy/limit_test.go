@@ -14,11 +14,11 @@ func limited(action policy.Action, tool string, calls int, per string) policy.Ru
 	return r
 }
 
-// A verdict says what the call counts for: by user, rule, and run, task or time.
+// The key of a call's counter contains the rule, and the run, task or period of the limit.
 func TestLimitCounts(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	for per, want := range map[string][3]string{ // in two runs of one task, and an hour later
+	for per, want := range map[string][3]string{ // end of the key for the runs r1 and r2 of one task, and for r1 an hour later
 		"run":  {"run r1", "run r2", "run r1"},
 		"task": {"task t", "task t", "task t"},
 		"1h":   {"at 1893553200", "at 1893553200", "at 1893556800"},
@@ -41,7 +41,7 @@ func TestLimitCounts(t *testing.T) {
 	}
 }
 
-// Only calls that a rule with a limit decides as a whole count; policy itself counts nothing.
+// A call counts only if a rule with a limit decides the call as a whole. Policy itself does not count.
 func TestLimitOfOtherRules(t *testing.T) {
 	t.Parallel()
 	p := compile(t, tools(policy.Ask, "mailer__ask"), flow(policy.Deny, "mailer__*", "phone", ""), limited(policy.Allow, "mailer__*", 1, "run"))

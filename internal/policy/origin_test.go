@@ -11,14 +11,14 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// from is a rule about where a value comes from.
+// from returns a rule with a condition on the origin of a value.
 func from(action policy.Action, tool, path string, origins ...string) policy.Rule {
 	r := tools(action, tool)
 	r.Args = map[string]policy.Condition{path: {From: origins}}
 	return r
 }
 
-// pay is a call with a value at $.to, and who said it.
+// pay returns a call of bank__transfer with the given arguments and origins of values.
 func pay(args string, origins map[string]policy.ValueOrigin) policy.Call {
 	c := call("bank__transfer")
 	c.Args = json.RawMessage(args)
@@ -84,12 +84,12 @@ func TestValueOrigins(t *testing.T) {
 			t.Errorf("%s: %s, %s", name, v.Action, v.Reason)
 		}
 	}
-	// What a rule names that would not allow the call anyway is not said.
+	// The reason does not mention a rule that would not allow the call with any origin of the value.
 	v := compile(t, both(policy.Allow, "^Z"), deny).Decide(pay(to, map[string]policy.ValueOrigin{"X": said("mail__read")}))
 	if strings.Contains(v.Reason, "does not allow it") {
 		t.Errorf("reason %s", v.Reason)
 	}
-	// Numbers have origins, too; the verdict has those of all paths that rules about the tool name, each once.
+	// Numbers have origins too. The verdict has the origins at all paths in the rules about the tool, without duplicates.
 	p := compile(t, from(policy.Allow, "crm__*", "$.no", "user"), from(policy.Allow, "bank__*", "$.items[*].id", "user"), from(policy.Ask, "bank__*", "$.to", "computed"), deny)
 	v = p.Decide(pay(`{"to":"X","items":[{"id":12},{"id":12},{"id":13}]}`, map[string]policy.ValueOrigin{"X": parts, "12": said("user"), "13": more}))
 	want := []policy.Value{{Path: "$.to", ValueOrigin: parts}, {Path: "$.items[*].id", ValueOrigin: said("user")}, {Path: "$.items[*].id", ValueOrigin: more}}
@@ -101,7 +101,7 @@ func TestValueOrigins(t *testing.T) {
 	}
 }
 
-// both is a rule about a value and where it comes from.
+// both returns a rule with a condition on a value and on its origin.
 func both(action policy.Action, pattern string) policy.Rule {
 	r := tools(action, "bank__*")
 	r.Args = map[string]policy.Condition{"$.to": {From: []string{"user"}, Pattern: pattern}}
@@ -120,8 +120,8 @@ func TestBadValueOrigins(t *testing.T) {
 	}
 }
 
-// A destination is where the user, or a server that is not untrusted, says. A rule that allows wants all of them there, one that asks or denies is about
-// calls with one that is not.
+// A destination is trusted if it comes from the user or from a server that is not untrusted. A rule that allows requires that all destinations are
+// trusted. A rule that asks or denies matches calls with a destination that is not trusted.
 func TestDestinations(t *testing.T) {
 	t.Parallel()
 	to := func(action policy.Action) policy.Rule {
@@ -150,8 +150,8 @@ func TestDestinations(t *testing.T) {
 		{args: `{"to":"X","cc":["X","Y"]}`, x: said("user"), y: said("crm__get"), trusted: true},
 		{args: `{"to":"X","cc":["X","Y"]}`, x: said("user"), y: said("web__fetch"), says: "$.cc[*] comes from web__fetch"},
 		{args: `{"cc":["Y"]}`, y: said("web__fetch")},
-		{args: `{"to":{"name":"X"}}`, x: said("user")}, // the path does not lead to the value
-		{args: `{"text":"Z"}`, trusted: true},          // sent to nobody
+		{args: `{"to":{"name":"X"}}`, x: said("user")}, // an object at the path, whose origin is unknown
+		{args: `{"text":"Z"}`, trusted: true},          // no value at a destination
 		{args: `{"to":"X","cc":null}`, x: said("user"), trusted: true},
 		{args: `{"to":null,"cc":[null]}`, trusted: true},
 		{args: `{"to":"null"}`},
@@ -171,7 +171,7 @@ func TestDestinations(t *testing.T) {
 			}
 		}
 	}
-	// Where a token is denied, too, it is what the reason names; a token that is only asked about is not.
+	// If a rule also denies a token, the reason names the token. If a rule only asks about a token, the reason names the destination.
 	for action, want := range map[policy.Action]string{policy.Deny: "denies [EMAIL_1]", policy.Ask: "denies bank__transfer; $.to comes from mail__read"} {
 		p, err := policy.New([]policy.Rule{flow(action, "*", "*", ""), to(policy.Deny)}, "", nil, policy.Servers{Untrusted: []string{"mail__*"}})
 		if err != nil {
@@ -183,7 +183,8 @@ func TestDestinations(t *testing.T) {
 			t.Errorf("%s: %s %s", action, v.Action, v.Reason)
 		}
 	}
-	// A name that a server may take for that of the path keeps a rule that allows from matching, and leads one that denies to the value.
+	// A name that a server may take for the name in the path prevents a rule that allows from matching. For a rule that asks or denies, the value
+	// under this name counts.
 	for name, list := range rules {
 		p, err := policy.New(list, "", nil, policy.Servers{})
 		if err != nil {
@@ -198,7 +199,7 @@ func TestDestinations(t *testing.T) {
 	}
 }
 
-// A token that the user said may be a destination, where it is nothing else in the call.
+// A rule with tokens.as allows a token that the user said and that occurs in the call only as a destination.
 func TestAddressed(t *testing.T) {
 	t.Parallel()
 	allow := policy.Rule{Tools: []string{"*"}, Tokens: &policy.Tokens{Type: []string{"email"}, As: "destination"}, Action: policy.Allow}

@@ -16,7 +16,7 @@ type Action string
 // The actions, the least strict first.
 const (
 	Allow Action = "allow"
-	Ask   Action = "ask" // a person decides
+	Ask   Action = "ask" // A person decides about the call.
 	Deny  Action = "deny"
 )
 
@@ -36,7 +36,7 @@ func (a Action) rank() int {
 // Call is a tool call as policy sees it.
 type Call struct {
 	Server, Tool string // Tool is the full name, such as crm__search
-	ReadOnly     bool   // annotations of the server or the configuration
+	ReadOnly     bool   // ReadOnly to OpenWorld are annotations of the tool, by its server or the configuration.
 	Destructive  bool
 	Idempotent   bool
 	OpenWorld    bool
@@ -53,8 +53,8 @@ type Call struct {
 
 // Token is a token in the arguments of a call.
 type Token struct {
-	Text    string   // [EMAIL_1]
-	Type    string   // EMAIL
+	Text    string   // text of the token, such as [EMAIL_1]
+	Type    string   // type of the value, such as EMAIL
 	Origins []string // where the value came from: full names of tools, "task", "file", "input", "program"; empty if unknown
 }
 

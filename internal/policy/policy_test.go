@@ -25,12 +25,12 @@ func compile(t testing.TB, rules ...policy.Rule) *policy.Policy {
 
 var yes, no = new(true), new(false)
 
-// tools is a rule about tools.
+// tools returns a rule about tools.
 func tools(action policy.Action, names ...string) policy.Rule {
 	return policy.Rule{Tools: names, Action: action}
 }
 
-// flow is a rule about tokens.
+// flow returns a rule about tokens.
 func flow(action policy.Action, tool, kind, from string) policy.Rule {
 	r := tools(action, tool)
 	r.Tokens = &policy.Tokens{Type: []string{kind}}
@@ -55,7 +55,7 @@ func email(origins ...string) policy.Token {
 	return policy.Token{Text: "[EMAIL_1]", Type: "EMAIL", Origins: origins}
 }
 
-// The rules of the documentation: destructive calls ask, mails take addresses of the CRM and no other tokens.
+// The rules of the documentation: destructive calls ask, and mails may contain addresses from the CRM and no other tokens.
 func TestFlows(t *testing.T) {
 	t.Parallel()
 	p := compile(t, destructive(policy.Ask), flow(policy.Allow, "mailer__*", "email", "crm__*"), flow(policy.Deny, "mailer__*", "*", ""))
@@ -97,7 +97,7 @@ func TestFlows(t *testing.T) {
 	}
 }
 
-// A rule without tokens that allows or denies covers tokens too; one that asks does not.
+// A rule without tokens counts in judgements of tokens if it allows or denies, but not if it asks.
 func TestRulesWithoutTokens(t *testing.T) {
 	t.Parallel()
 	all := flow(policy.Deny, "*", "*", "")
@@ -167,8 +167,8 @@ func TestMatching(t *testing.T) {
 	}
 }
 
-// A server may read the names of properties tolerantly. A name that it may take for that of a rule never helps a rule that allows, and is judged by one
-// that asks or denies.
+// A server may be tolerant about the names of properties. A name that the server may take for the name in a rule never makes a rule that allows match.
+// For a rule that asks or denies, the value under this name counts.
 func TestArgumentsAlike(t *testing.T) {
 	t.Parallel()
 	allow, deny := tools(policy.Allow, "*"), tools(policy.Deny, "*")
@@ -204,7 +204,7 @@ func TestArguments(t *testing.T) {
 	for _, c := range []struct {
 		path        string
 		is          policy.Condition
-		deny, allow bool // whether a rule that denies matches, and one that allows
+		deny, allow bool // whether a rule with this action and the condition matches
 	}{
 		{"$.to", policy.Condition{Pattern: "@x$"}, true, false},
 		{"$.to[*]", policy.Condition{Pattern: "@[xy]$"}, true, true},
@@ -319,7 +319,7 @@ func TestPresetRules(t *testing.T) {
 	}
 }
 
-// Another token, or another origin, never makes a verdict milder; the order of tokens does not matter.
+// An additional token, or an additional origin of a token, never makes a verdict milder. The order of tokens does not matter.
 func TestStrictnessIsMonotone(t *testing.T) {
 	t.Parallel()
 	seed := generated.Seed(t)

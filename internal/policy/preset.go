@@ -18,7 +18,7 @@ func Preset(name string) (text []byte, ok bool) {
 	}
 	text, err := presets.ReadFile("presets/" + name + ".yaml")
 	if err != nil {
-		panic("policy: " + err.Error()) // the preset is compiled in
+		panic("policy: " + err.Error()) // The presets are embedded in the program, so they can always be read.
 	}
 	return text, true
 }

@@ -68,7 +68,7 @@ var tiers = []string{"wasm", "process", "docker"}
 
 // RuleError is a mistake in a rule.
 type RuleError struct {
-	Rule int      // number from 1
+	Rule int      // number of the rule, from 1
 	Keys []string // path of keys to the value: args, $.to, pattern
 	Err  error
 }
@@ -79,7 +79,7 @@ func (e *RuleError) Error() string {
 
 func (e *RuleError) Unwrap() error { return e.Err }
 
-// String describes the calls that a rule is about: tools mailer__*, tokens email from crm__*.
+// String describes the calls that a rule is about, for example "tools mailer__*, tokens email from crm__*".
 func (r Rule) String() string {
 	parts := []string{"tools " + either(r.Tools)}
 	for _, a := range r.When.named() {

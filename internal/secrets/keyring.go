@@ -23,7 +23,7 @@ const keyringTimeout = 30 * time.Second
 // env looks up an environment variable.
 func System(env func(string) string) Keyring {
 	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && env("DBUS_SESSION_BUS_ADDRESS") == "" {
-		// The library would start a D-Bus daemon of its own.
+		// Without a bus, the library would start a D-Bus daemon of its own.
 		if _, err := os.Stat(filepath.Join("/run/user", strconv.Itoa(os.Getuid()), "bus")); err != nil {
 			return nil
 		}

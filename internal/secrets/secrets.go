@@ -12,8 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/disk"
 )
 
-// Keyring is a store of secrets that the system protects. Its methods may be called from any goroutine; they may ask the user
-// to unlock it.
+// Keyring is a store of secrets that the system protects. Its methods may be called from any goroutine. They may ask the user to unlock the keyring.
 type Keyring interface {
 	// Get returns a secret. The error for a missing secret matches fs.ErrNotExist.
 	Get(name string) (string, error)
@@ -35,7 +34,7 @@ type Store struct {
 
 // entry is the record of a secret in Store.File. Earlier versions stored the value alone, as a JSON string.
 type entry struct {
-	Value *string `json:"value,omitempty"` // nil if the keyring has it
+	Value *string `json:"value,omitempty"` // value of the secret; nil if it is in the keyring
 	For   string  `json:"for,omitempty"`   // configuration file that the secret belongs to
 }
 

@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/secrets"
 )
 
-// memory is a keyring; broken fails as one that nobody unlocks.
+// memory is a keyring in memory. If broken is set, every request fails, as with a locked keyring.
 type memory struct {
 	all    map[string]string
 	broken error
@@ -43,7 +43,7 @@ func TestStore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		keyring secrets.Keyring
-		file    bool // the secret is there
+		file    bool // whether the file contains the secret
 	}{
 		"keyring": {memory{all: map[string]string{}}, false},
 		"file":    {nil, true},
@@ -81,7 +81,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestReadableFile: a file that others can read is not used, and the error says what to do.
+// TestReadableFile checks that a file that other users can read is not used, and that the error says what to do.
 func TestReadableFile(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -102,7 +102,7 @@ func TestReadableFile(t *testing.T) {
 	}
 }
 
-// TestConcurrentPuts: none is lost.
+// TestConcurrentPuts checks that no secret is lost when several are stored at the same time.
 func TestConcurrentPuts(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "secrets.json")

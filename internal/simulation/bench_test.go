@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/simulation"
 )
 
-// BenchmarkRecorded reads 20,000 calls of 200 runs, as much as one request over HTTP, with answers of 2 KiB.
+// BenchmarkRecorded reads 20,000 calls of 200 runs, with answers of 2 KiB. One request to the API reads at most this number of calls.
 func BenchmarkRecorded(b *testing.B) {
 	h := &history{}
 	answer := `{"email":"[EMAIL_1]","rows":[` + strings.TrimSuffix(strings.Repeat(`{"name":"a name of somebody","amount":123456},`, 45), ",") + `]}`

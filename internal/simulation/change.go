@@ -46,7 +46,7 @@ type ToolChange struct {
 // decider decides calls in the order in which they were recorded. It counts the calls towards the limits of the policy's rules.
 type decider struct {
 	policy  *policy.Policy
-	counted map[[2]string]int // calls that count for limits, by user and key
+	counted map[[2]string]int // numbers of calls that count for limits, by user and key
 }
 
 func decideBy(p *policy.Policy) *decider { return &decider{p, map[[2]string]int{}} }

@@ -5,9 +5,9 @@
 // # How recorded calls are read
 //
 // A Source reads the newest runs within its Bounds, and their calls in the order in which they were recorded. It uses the present annotations and
-// destinations of tools. Journals hold tokens without their origins. So the origins of a token are the calls, the files and the program of its run in
-// which the token appeared earlier. If there are none, its origin is unknown. Origins of other values are derived from the tasks and the recorded
-// answers of the session (gate.Recall).
+// destinations of tools. Journals hold tokens without their origins. The origins of a token are therefore the tools in whose answers the token
+// appeared earlier in its run, and the program if the token appeared in the program or in a file. If the token did not appear, its origin is unknown.
+// Origins of other values are derived from the tasks and the recorded answers of the session (gate.Recall).
 //
 // # Bounds
 //

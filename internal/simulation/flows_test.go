@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// The matrix says who said the values of calls, what the policy decides of these, and which call was the last one.
+// Each flow has the source of values, the called tool, the decisions of the policy on these calls, and the last of the calls.
 func TestFlows(t *testing.T) {
 	t.Parallel()
 	h := &history{tasks: []task.Task{{Task: "Write to bob@x.example", UserID: "ann", SessionID: "s", CreatedAt: start}}}
@@ -38,7 +38,7 @@ func TestFlows(t *testing.T) {
 	if got, err = h.source(simulation.Bounds{}).Flows(t.Context(), rules, true, 2); err != nil || !slices.Equal(lines(got), []string{"computed→mail 1 1 0 run_2 1", "crm→mail 0 2 0 run_1 1"}) || got.More != 2 {
 		t.Errorf("by server: %q, %d more", lines(got), got.More)
 	}
-	// After a run that is not read, who said a value is not known; the user has said a part of it.
+	// If an earlier run is not read, the origin of a value is unknown. The user has said a part of the value.
 	if got, err = h.source(simulation.Bounds{Runs: 2}).Flows(t.Context(), rules, false, 100); err != nil || !slices.Equal(lines(got), []string{"computed→mail__send 1 0 0 run_2 1", "unknown→mail__send 0 1 0 run_1 1", "user→mail__send 0 1 0 run_1 1"}) {
 		t.Errorf("the newest runs: %q", lines(got))
 	}

@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/simulation"
 )
 
-// Tokens in recorded answers are counted by tool, field and type: each once for its session, whatever the answer looks like.
+// Tokens in recorded answers are counted by tool, field and type, each token once per session.
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	h := &history{}

@@ -11,7 +11,8 @@ import (
 	"mcp-code-exec-harness/internal/simulation"
 )
 
-// Natural tokens in recorded calls have a type and the origins of all their forms, domains and networks those of their addresses.
+// A natural token in a recorded call has a type, and the origins of all forms of the token. A token of a domain or network has the origins of the
+// addresses in it.
 func TestNaturalTokens(t *testing.T) {
 	t.Parallel()
 	const answer = `{"to":"pii_1e@d1.pii.invalid","ip":"240.117.103.142","key":"ghp_pii_1s"}`
@@ -25,7 +26,7 @@ func TestNaturalTokens(t *testing.T) {
 		"240.117.103.0/24":                {"deny ip_network 240.117.103.0/24"},
 		"240.117.0.0/16":                  {"deny ip_network 240.117.0.0/16"},
 		"token ghp_pii_1s":                {"deny secret ghp_pii_1s"},
-		"pii_2e@d2.pii.invalid":           nil, // from the second tool alone
+		"pii_2e@d2.pii.invalid":           nil, // The token is only in the answer of the second tool.
 		"240.118.103.0/24 d2.pii.invalid": nil,
 		"no token, pii_, 10.1.2.3":        nil,
 	} {
@@ -51,7 +52,7 @@ func TestNaturalTokens(t *testing.T) {
 	}
 }
 
-// Natural tokens in recorded answers are counted as those in brackets are.
+// Natural tokens in recorded answers are counted in the same way as tokens in brackets.
 func TestNaturalHidden(t *testing.T) {
 	t.Parallel()
 	h := &history{}
@@ -70,7 +71,7 @@ func TestNaturalHidden(t *testing.T) {
 	}
 }
 
-// The arguments of a trial, and what is said about its tokens, may have any form of a token.
+// Trial.Args and Trial.Tokens accept every form of a token.
 func TestTrialOfNaturalTokens(t *testing.T) {
 	t.Parallel()
 	cfg := &config.Config{}
@@ -88,7 +89,7 @@ func TestTrialOfNaturalTokens(t *testing.T) {
 		{"[EMAIL_1]", "pii_1e", policy.Ask},
 		{"pii_1e@acme.com", "pii_1e@acme.com", policy.Ask},
 		{"pii_2e@d1.pii.invalid", "pii_1e@d1.pii.invalid", policy.Deny},
-		{"d1.pii.invalid", "d1.pii.invalid", policy.Deny}, // its type is not email
+		{"d1.pii.invalid", "d1.pii.invalid", policy.Deny}, // The token's type is not email.
 	} {
 		trial := simulation.Trial{Tool: "mail__send", Args: json.RawMessage(`{"to":"` + c.to + `"}`), Tokens: []simulation.Said{{Text: c.said, From: []string{"crm__get"}}}}
 		if err := trial.Check(); err != nil {

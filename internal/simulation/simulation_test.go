@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// history is recorded runs, the oldest first, each of one call after the other.
+// history has recorded runs, the oldest first. The calls of each run follow one another.
 type history struct {
 	infos   []journal.RunInfo
 	records map[string][]journal.Record
@@ -29,7 +29,7 @@ type history struct {
 
 var start = time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC)
 
-// add adds a run of calls: each is a tool, its arguments and its answer.
+// add adds a run. Each element of calls has a tool, its arguments and its answer.
 func (h *history) add(id, session string, calls ...[3]string) {
 	at := start.Add(time.Duration(len(h.infos)) * time.Minute)
 	h.infos = append(h.infos, journal.RunInfo{ID: id, User: "ann", Session: session, Started: at, Calls: len(calls)})
@@ -92,7 +92,7 @@ func compiled(t *testing.T, text string) *policy.Policy {
 	return (&config.Config{}).Compiled(p)
 }
 
-// What a bound leaves out is named, and what is within it is read.
+// The result lists what was left out because of a bound, and covers everything else.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	h := &history{}
@@ -100,7 +100,7 @@ func TestBounds(t *testing.T) {
 		h.add(fmt.Sprint("run_", i), "", [3]string{"crm__get", `{"id":1}`, `"x"`}, [3]string{"mail__send", `{"to":"a"}`, `"sent"`})
 	}
 	h.add("run_5", "", [3]string{"crm__get", `{"q":"` + strings.Repeat("x", 2<<10) + `"}`, `"x"`}, [3]string{"crm__get", `{}`, `"` + strings.Repeat("y", 2<<20) + `"`})
-	h.infos = append(h.infos, journal.RunInfo{ID: "run_6", Started: start.Add(time.Hour)}) // deleted meanwhile
+	h.infos = append(h.infos, journal.RunInfo{ID: "run_6", Started: start.Add(time.Hour)}) // The journal of this run was deleted.
 	for name, c := range map[string]struct {
 		bounds      simulation.Bounds
 		runs, calls int
@@ -134,7 +134,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Limits of rules count over the runs in the order in which they were recorded, and the changes begin with the newest run.
+// Calls count for limits in the order in which they were recorded. The list of changes begins with the newest run.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	h := &history{}
@@ -158,7 +158,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Each preset decides each recorded call, behind the rules of the configuration; tools that were never called are judged by a call without arguments.
+// Each preset, after the rules of the configuration, decides each recorded call. For each tool, it also decides a call without arguments.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	h := &history{}

@@ -19,7 +19,7 @@ import (
 
 // Trial is a hypothetical call. Policy decides it, but it is not made.
 type Trial struct {
-	Tool string          // full name
+	Tool string          // full name of the tool
 	Args json.RawMessage // JSON object, which may contain tokens
 	User string
 	// Roles are the roles of the caller; nil if they are not known.
@@ -56,7 +56,7 @@ type Tested struct {
 
 // BadTrialError is the error of an invalid Trial. Its text contains no values of the trial.
 type BadTrialError struct {
-	Field   string // tool, args, roles, sandbox or tokens
+	Field   string // name of the field: tool, args, roles, sandbox or tokens
 	Problem string
 }
 

@@ -19,7 +19,8 @@ const (
 	maxSecret = 4 << 10 // maximum bytes of a value
 )
 
-// strengthOf returns the strength of a value's name by its last words: api_key, clientSecret, DB_PASSWORD; not token_count or keyboard.
+// strengthOf returns the strength that the last words of a value's name suggest. The names api_key, clientSecret and DB_PASSWORD suggest a secret,
+// token_count and keyboard do not.
 func strengthOf(name string) strength {
 	name = strings.TrimRight(name[max(0, len(name)-maxName):], "0123456789_-. ")
 	if len(name) < 3 || !endings[name[len(name)-1]|0x20] {
@@ -185,7 +186,7 @@ func (s *scanner) assignment(i int) {
 	if len(value) > maxName {
 		s.assigned = from + len(value)
 	}
-	shouted := strings.ToUpper(s.text[start:end]) == s.text[start:end] && from == i+1 // DB_PASSWORD=value
+	shouted := strings.ToUpper(s.text[start:end]) == s.text[start:end] && from == i+1 // The text has the form DB_PASSWORD=value.
 	s.secretValue(from, value, strong, quote != 0 || shouted)
 }
 
@@ -239,7 +240,7 @@ func placeholder(value string) bool {
 			return true
 		}
 	}
-	if value[0] == '/' && (len(value) < 32 || strings.Contains(value, ".")) { // a path
+	if value[0] == '/' && (len(value) < 32 || strings.Contains(value, ".")) { // The value is a path.
 		return true
 	}
 	switch strings.ToLower(value) {

@@ -13,7 +13,7 @@ lead engineer; the second phase (planned for spring) adds caches, queues and bet
 three. Costs went down by 12% to 4,300 a month, and errors from 0.31 to 0.02 per thousand requests - which is the best so far.
 `
 
-// texts are made for benchmarks: size bytes of the lines that line returns.
+// repeated returns the lines that line returns, at least size bytes in total.
 func repeated(size int, line func(i int) string) string {
 	var text strings.Builder
 	for i := 0; text.Len() < size; i++ {

@@ -5,7 +5,7 @@ import "strings"
 // brands are the ranges of the first four digits of card numbers, with the lengths of these numbers.
 var brands = []struct {
 	from, to int
-	lengths  uint32 // bit n: n digits
+	lengths  uint32 // Bit n is set if numbers may have n digits.
 }{
 	{604, 604, maestro},
 	{1800, 1800, 1 << 15},
@@ -74,7 +74,7 @@ func (s *scanner) isCard(n *number, groups, total int) bool {
 	if !luhn(digits) || groups > 1 && s.inMatrix(n, groups) {
 		return false
 	}
-	within := groups == 1 && (n.glued && s.is(n.from-1, letter) || s.is(n.groups[0].end, letter)) // within a word, 13 or 14 digits are often something else
+	within := groups == 1 && (n.glued && s.is(n.from-1, letter) || s.is(n.groups[0].end, letter)) // Within a word, 13 or 14 digits are often not a card number.
 	if (total >= 15 || total >= 13 && !within) && known(digits) {
 		return true
 	}
@@ -122,7 +122,7 @@ func cardGroups(groups []group, total int) bool {
 		return len(groups) == 2 && total >= 16 && groups[0].sep != "."
 	}
 	if groups[0].sep == "." && len(groups) < 4 {
-		return false // two numbers
+		return false // Dots between fewer than four groups separate several numbers.
 	}
 	for i, g := range groups {
 		if g.len() != 4 && i < len(groups)-1 || g.len() < 3 || g.len() > 4 && g.len() != 7 {

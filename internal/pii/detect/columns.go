@@ -56,7 +56,7 @@ func set(words string) map[string]bool {
 type columns struct {
 	at    int    // offset of the object or list
 	names []name // names of the columns of an object's lists, or of a list's elements
-	inRow bool   // the object or list is a row, or is in one
+	inRow bool   // whether the object or list is a row or is in a row
 	lists bool   // the object has had a list of something other than names; if the names of its columns come later, the text is read again
 	index int    // index of a list's next element
 

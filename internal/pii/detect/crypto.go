@@ -44,11 +44,11 @@ func (s *scanner) wallet(start, end int) int {
 		}
 	default:
 		switch payload := base58Check(address, bitcoinDigits); len(payload) {
-		case 21, 22: // version, hash
+		case 21, 22: // payload of a version and a hash
 			ok = true
-		case 33, 34: // a private key, for an uncompressed or a compressed public one
+		case 33, 34: // private key of an uncompressed or a compressed public key
 			kind, ok = secret, payload[0] == 0x80 || payload[0] == 0xEF
-		case 78: // an extended key
+		case 78: // extended key
 			ok = true
 			if strings.HasPrefix(address[1:], "prv") {
 				kind = secret

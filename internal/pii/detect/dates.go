@@ -84,7 +84,7 @@ func (s *scanner) monthFirst(start int) int {
 	i := s.skip(end, " .-/")
 	d := s.digitsAt(i, 2)
 	i += len(d)
-	if s.is(i, letter) && s.is(i+1, letter) { // 12th
+	if s.is(i, letter) && s.is(i+1, letter) { // an ordinal such as 12th
 		i += 2
 	}
 	i = s.skip(i, " ,-/")

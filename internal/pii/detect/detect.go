@@ -14,7 +14,7 @@ import (
 
 // Options configures what a Detector looks for. The zero Options select the types that are on by default.
 type Options struct {
-	Types []string // opt-in types, such as ZIP_CODE; a type that is on by default may be named too
+	Types []string // opt-in types, such as ZIP_CODE; types that are on by default are permitted too
 	// Countries are the ISO 3166 codes of countries whose personal numbers are looked for; see Countries. Their case does not matter.
 	Countries []string
 	Custom    map[string]string // regular expressions in RE2 syntax, by the name of their type
@@ -26,8 +26,8 @@ type Span struct {
 	Type       string
 	// Value is the canonical form: it is the same for all spellings of a value, such as +12025550123 for (202) 555-0123.
 	Value string
-	// Number is true if the value is a whole number in JSON: its replacement needs quotes around it. Quote is the text of one of these quotes: ", or
-	// \" in JSON that is itself within a string.
+	// Number is true if the value is a complete JSON number, so that its replacement needs quotes around it. Quote is the text of each of these
+	// quotes: ", or \" in a JSON text within a string.
 	Number bool
 	Quote  string
 	Ref    any // Ref of the Word that was found; nil if the value is no Word
@@ -79,7 +79,7 @@ func New(o Options) (*Detector, error) {
 	return d, nil
 }
 
-// maxTypeName is the maximum length of a type's name; tokens with a longer one could not be read.
+// maxTypeName is the maximum length of a type's name. A token with a longer name would not be recognized.
 const maxTypeName = 60
 
 // CheckName returns an error if name cannot be the name of a type that is not built in.
@@ -177,7 +177,7 @@ type hit struct {
 	value      string
 	word       *Word
 	within     []any // Refs of words
-	number     int   // nesting depth of the JSON text, from 1, if the hit is a whole JSON number; else 0
+	number     int   // nesting depth of the JSON text, from 1, if the hit is a complete JSON number; else 0
 }
 
 // refs returns the Refs of the hit's word and of the words within the hit.
@@ -231,7 +231,7 @@ func (f *finder) find(text string, around surroundings, depth int) {
 	v := normalize(text)
 	if v.units == nil || depth == maxDepth {
 		f.scan(v.text, around, depth)
-	} else { // escapes may contain escapes, and JSON
+	} else { // The decoded text may contain escapes or be JSON.
 		f.find(v.text, around, depth+1)
 	}
 	for i := first; v.units != nil && i < len(f.hits); i++ {
@@ -257,7 +257,7 @@ func resolve(text string, hits []hit) []hit {
 			last.within = append(last.within, h.refs()...)
 		case h.kind < last.kind:
 			h.within = append(h.within, last.refs()...)
-			if h.start < last.start { // last has already been shortened
+			if h.start < last.start { // This is so if last has already been shortened.
 				h.shorten(text, last.start, h.end)
 			}
 			if last.shorten(text, last.start, h.start) {

@@ -35,7 +35,7 @@ func marked(d *detect.Detector, text string) (string, []string) {
 	return out.String() + text[done:], values
 }
 
-// Of two values that overlap, no part is left.
+// No part of two overlapping values remains in the text.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	d := std(t)
@@ -49,7 +49,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// The password of a data source stands before an address, not before a group of an expression.
+// user:password is found before the address of a data source name, but not before a group of a regular expression.
 func TestDataSource(t *testing.T) {
 	t.Parallel()
 	d := std(t)
@@ -170,7 +170,7 @@ func TestNothingToFind(t *testing.T) {
 	}
 }
 
-// TestSpellings holds that all spellings of a value have one canonical form.
+// TestSpellings checks that all spellings of a value have one canonical form.
 func TestSpellings(t *testing.T) {
 	t.Parallel()
 	d := std(t)
@@ -223,7 +223,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestJSONIsReadAsJSON puts a value into every place of a JSON text.
+// TestJSONIsReadAsJSON checks values in the keys, strings, numbers and nested texts of JSON.
 func TestJSONIsReadAsJSON(t *testing.T) {
 	t.Parallel()
 	d := std(t)
@@ -267,7 +267,7 @@ func TestDetectorIsSafeForConcurrentUse(t *testing.T) {
 	group.Wait()
 }
 
-// Words of a dictionary that no text has by chance are found wherever they are.
+// Distinctive words of a dictionary are found everywhere, even within other words.
 func TestDictionaryInside(t *testing.T) {
 	t.Parallel()
 	d, err := detect.New(detect.Options{})
@@ -306,7 +306,8 @@ func TestDictionaryInside(t *testing.T) {
 	}
 }
 
-// Words of a dictionary are found as they are, in another case, escaped, encoded, as numbers and in JSON; short ones not within other words.
+// Words of a dictionary are found in any case, with escapes, in base64, as numbers and in JSON. Words that are not distinctive are not found within
+// other words.
 func TestDictionary(t *testing.T) {
 	t.Parallel()
 	d, err := detect.New(detect.Options{})

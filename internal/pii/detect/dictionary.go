@@ -62,9 +62,9 @@ func NewDictionary(words []Word) *Dictionary {
 
 // Minimum numbers of letters and digits of a strong text; see isStrong.
 const (
-	minStrong       = 6  // for a text with a digit or an @
-	minStrongWords  = 8  // for a text with a space
-	minStrongLetter = 10 // for any text
+	minStrong       = 6  // minimum for a text with a digit or an @
+	minStrongWords  = 8  // minimum for a text with a space
+	minStrongLetter = 10 // minimum for any other text
 )
 
 // isStrong reports whether a text is so distinctive that it is the value even within another word.

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	maxLocal  = 64  // RFC 5321, section 4.5.3.1.1
-	maxDomain = 253 // RFC 1035 in text form
+	maxLocal  = 64  // maximum bytes of a local part (RFC 5321, section 4.5.3.1.1)
+	maxDomain = 253 // maximum bytes of a domain as text (RFC 1035)
 )
 
 const localMarks = "!#$%&'*+/=?^_`{|}~.-"
@@ -23,7 +23,7 @@ func (s *scanner) email(at, from int) {
 	if end == from {
 		return
 	}
-	if s.userinfo(start, at, end) || s.at(end) == ':' && repositories[s.text[start:at]] { // git@host:path names a repository
+	if s.userinfo(start, at, end) || s.at(end) == ':' && repositories[s.text[start:at]] { // git@host:path is not an address, but names a repository.
 		return
 	}
 	s.add(start, end, email, strings.ToLower(s.text[start:at]+"@"+s.text[from:end]))
@@ -64,7 +64,7 @@ func (s *scanner) local(at int) int {
 		}
 		i -= size
 	}
-	if strings.Trim(s.text[i:at], localMarks) == "" { // marks only
+	if strings.Trim(s.text[i:at], localMarks) == "" { // The local part has marks only.
 		if at-i > 4 && s.text[at-1] != '.' {
 			return i
 		}
@@ -74,7 +74,7 @@ func (s *scanner) local(at int) int {
 	for i < at && classes[s.text[i]]&(alnum|high|underscore) == 0 {
 		i++
 	}
-	for cut := at - 1; cut > i; cut-- { // key=address, path/address, 'address'
+	for cut := at - 1; cut > i; cut-- { // The address begins after a key, a path or a quote: key=address, path/address, 'address'.
 		c := s.text[cut-1]
 		if strings.IndexByte("=/|?&{}", c) >= 0 || (c == '\'' || c == '`') && !s.is(cut-2, alnum) {
 			i = cut
@@ -89,7 +89,7 @@ func (s *scanner) local(at int) int {
 func (s *scanner) quotedLocal(at int) int {
 	from := max(0, at-1-maxLocal)
 	open := strings.LastIndexByte(s.text[from:at-1], '"')
-	for open > 0 && strings.IndexByte(" \t\n,;:<>|(=[\"", s.text[from+open-1]) < 0 { // a quote within quotes
+	for open > 0 && strings.IndexByte(" \t\n,;:<>|(=[\"", s.text[from+open-1]) < 0 { // The quote is within quotes.
 		next := strings.LastIndexByte(s.text[from:from+open], '"')
 		if next < 0 {
 			break
@@ -102,7 +102,7 @@ func (s *scanner) quotedLocal(at int) int {
 	return from + open
 }
 
-// files are file extensions, which are not top-level domains: icon@2x.png.
+// files are file extensions, which do not count as top-level domains, as in icon@2x.png.
 var files = map[string]bool{
 	"png": true, "jpg": true, "jpeg": true, "gif": true, "svg": true, "webp": true, "ico": true, "js": true, "ts": true, "jsx": true,
 	"tsx": true, "json": true, "css": true, "scss": true, "html": true, "xml": true, "yaml": true, "yml": true, "tgz": true, "gz": true,
@@ -111,7 +111,7 @@ var files = map[string]bool{
 
 // domain returns the end of the domain that begins at from, or from if there is none.
 func (s *scanner) domain(from int) int {
-	if s.at(from) == '[' { // an address in brackets
+	if s.at(from) == '[' { // The domain is an IP address in brackets.
 		end := strings.IndexByte(s.text[from:min(len(s.text), from+48)], ']')
 		if end < 0 {
 			return from

@@ -71,7 +71,7 @@ func (s *scanner) decoded(start, end, stop int) bool {
 }
 
 func decodeBase64(run string) (string, bool) {
-	if len(run)%4 == 1 { // no complete text has this length
+	if len(run)%4 == 1 { // No complete base64 text has this length.
 		run = run[:len(run)-1]
 	}
 	encoding := base64.RawStdEncoding

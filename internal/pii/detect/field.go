@@ -95,7 +95,7 @@ func unquoted(content string) view {
 		size := 2
 		if content[i+1] == 'u' {
 			if size = 6; i+12 <= len(content) && content[i+2]|0x20 == 'd' && content[i+6] == '\\' {
-				size = 12 // the two halves of a surrogate pair
+				size = 12 // The escape may be the first half of a surrogate pair.
 			}
 		}
 		size = min(size, len(content)-i)

@@ -2,7 +2,7 @@ package detect
 
 // Alphabets of keys after their prefix.
 const (
-	inHex    = "x" // 0-9 a-f
+	inHex    = "x" // 0-9 A-F a-f
 	inUpper  = "U" // A-Z 0-9
 	inAlnum  = "a" // A-Z a-z 0-9
 	inURL    = "w" // letters, digits, _ and -

@@ -15,10 +15,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// maker makes values of a form. Texts hold them between « and »; a text without the marks has no value of the type.
+// maker makes a text with a value of a form between « and ». A text without these marks has no value of the type.
 type maker func(r *rand.Rand) string
 
-// forms are those that the detectors were tuned on, and others that were not looked at while they were.
+// forms are forms of values: those with which the detectors were tuned, and others that were not used for tuning.
 type forms struct{ tuned, unseen []maker }
 
 const (
@@ -37,12 +37,12 @@ func pick(r *rand.Rand, alphabet string, n int) string {
 	return string(out)
 }
 
-// in makes texts in which %s is a value made of n characters of an alphabet behind a prefix.
+// in returns a maker of texts in which a value replaces %s. The value is a prefix and n characters of an alphabet.
 func in(text, prefix, alphabet string, n int) maker {
 	return func(r *rand.Rand) string { return fmt.Sprintf(text, "«"+prefix+pick(r, alphabet, n)+"»") }
 }
 
-// without is in for texts that have no value of the type.
+// without returns a maker of texts in which n characters of an alphabet replace %s, and which have no value of the type.
 func without(text, alphabet string, n int) maker {
 	return func(r *rand.Rand) string { return fmt.Sprintf(text, pick(r, alphabet, n)) }
 }
@@ -87,7 +87,7 @@ func wallet(text, version string, n int) maker {
 	return func(r *rand.Rand) string { return fmt.Sprintf(text, "«"+base58Check(version, r, n)+"»") }
 }
 
-// bech32 writes random values of five bits with the checksum of BIP 173 or BIP 350.
+// bech32 returns a maker of addresses with random digits and the checksum of BIP 173 or BIP 350, which constant selects.
 func bech32(text, hrp string, n int, constant uint32) maker {
 	const charset = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 	return func(r *rand.Rand) string {
@@ -134,7 +134,7 @@ func macs(text, sep string, size, groups int, alphabet string) maker {
 	}
 }
 
-// withCheck makes values until check takes one.
+// withCheck returns a maker that makes values until check accepts one.
 func withCheck(text string, value maker, check func(string) bool) maker {
 	return func(r *rand.Rand) string {
 		for {
@@ -164,7 +164,7 @@ func grouped(sizes ...int) maker {
 }
 
 func aadhaar(d string) bool {
-	multiply := func(a, b int) int { // in the dihedral group of ten
+	multiply := func(a, b int) int { // multiplication in the dihedral group of order 10
 		switch {
 		case a < 5 && b < 5:
 			return (a + b) % 5
@@ -359,7 +359,7 @@ func luhn(d string) bool {
 	return sum%10 == 0
 }
 
-// TestGeneratedValues measures precision and recall on values of types that are rare.
+// TestGeneratedValues checks precision and recall for generated values of types that are rare in texts.
 func TestGeneratedValues(t *testing.T) {
 	t.Parallel()
 	seed := generated.Seed(t)
@@ -399,7 +399,7 @@ func TestGeneratedValues(t *testing.T) {
 	}
 }
 
-// judge tells whether the marked value of a text is found with its type, and counts other finds of the type.
+// judge reports whether the marked value of a text is found with its type, and returns the number of other values found with this type.
 func judge(d *detect.Detector, kind, text string) (hit bool, wrong int) {
 	before, rest, _ := strings.Cut(text, "«")
 	value, after, marked := strings.Cut(rest, "»")

@@ -34,13 +34,13 @@ type head struct {
 
 // field is a name in a heading.
 type field struct {
-	start, end int // range in its line
+	start, end int // range of the name in its line
 	mask       mask
 }
 
 const (
 	maxHeadingTries = 5    // maximum number of lines in which the heading of a paragraph is looked for; a title may be first
-	maxHeading      = 4096 // bytes
+	maxHeading      = 4096 // maximum bytes of the line of a heading, and of the text before VALUES in which its columns are looked for
 	maxHeadingName  = 48
 	maxColumns      = 512
 )

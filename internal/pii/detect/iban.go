@@ -40,7 +40,7 @@ func (s *scanner) iban(start int) int {
 		}
 		country[i] = s.text[start+i] &^ 0x20
 	}
-	if s.is(start+2, letter) { // most words have a letter there
+	if s.is(start+2, letter) { // Most words have a letter there, so this check comes first.
 		return 0
 	}
 	format := accounts[string(country[:])]

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-const maxIPv6 = 45 // "::ffff:255.255.255.255" in full, RFC 4291
+const maxIPv6 = 45 // length of "::ffff:255.255.255.255" with all groups written in full (RFC 4291)
 
 func parseIP(text string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(text)
@@ -33,10 +33,10 @@ func (s *scanner) ipv4(n *number) int {
 	}
 	start, end := n.groups[0].start, n.groups[3].end
 	if n.groups[3].sep == "." || s.at(start-1) == '.' && s.is(start-2, ascii) {
-		return 0 // more than four numbers, which are no address
+		return 0 // More than four numbers are not an address.
 	}
 	addr := netip.AddrFrom4(parts)
-	if padded || parts[0] == 10 || !addr.IsPrivate() { // an address in a private range other than 10.0.0.0/8 is no version
+	if padded || parts[0] == 10 || !addr.IsPrivate() { // An address in a private range other than 10.0.0.0/8 is not a version.
 		if about := s.nearest(start, aboutVersion|aboutIP); about == aboutVersion || padded && about != aboutIP || about != aboutIP && s.isVersion(start, end, parts) {
 			return 0
 		}
@@ -51,7 +51,7 @@ func (s *scanner) isVersion(start, end int, parts [4]byte) bool {
 	switch before := s.at(start - 1); before {
 	case '^', '~':
 		return true
-	case '<', '>': // foo<1.2.3.4, and not <b>1.2.3.4
+	case '<', '>': // a version, as in foo<1.2.3.4, but not in <b>1.2.3.4
 		if s.is(start-2, alnum) && (before == '<' || strings.IndexByte(s.text[max(0, start-maxName):start-1], '<') < 0) {
 			return true
 		}
@@ -59,12 +59,12 @@ func (s *scanner) isVersion(start, end int, parts [4]byte) bool {
 		if strings.IndexByte("=<>~!^", s.at(start-2)) >= 0 && start > 1 {
 			return true
 		}
-	case '-': // foo-1.2.3.4 and foo-1.2.3.4.tar.gz, and not log-1.2.3.4.txt
+	case '-': // a version, as in foo-1.2.3.4 and foo-1.2.3.4.tar.gz, but not in log-1.2.3.4.txt
 		named := s.at(end) == '.' && s.is(end+1, letter)
 		if s.is(start-2, letter) && !named && parts[0] < 40 {
 			return true
 		}
-	case '/': // Chrome/108.0.21.193, and not /hosts/10.0.21.193
+	case '/': // a version, as in Chrome/108.0.21.193, but not in /hosts/10.0.21.193
 		i := start - 1
 		for start-i < maxName && s.is(i-1, ascii) {
 			i--
@@ -131,7 +131,7 @@ func (s *scanner) ipv6(i int) int {
 	if !ok || !s.plausibleIPv6(start, end) {
 		return 0
 	}
-	if s.at(end) == '%' { // a zone
+	if s.at(end) == '%' { // A zone follows the address.
 		zone := end + 1
 		for zone-end <= 16 && s.is(zone, alnum) {
 			zone++

@@ -7,7 +7,7 @@ type surroundings struct {
 	key    name // meaning of the key, if the text is the value of a key
 	parent mask // meanings of the keys further up
 	number bool // the text is a JSON number
-	inside bool // the text is a whole string or number of a JSON text
+	inside bool // the text is a complete string or number of a JSON text
 	nested int  // depth of nested JSON texts
 }
 
@@ -66,7 +66,7 @@ type walker struct {
 
 	again bool           // names of columns were found after values
 	found []heading      // headings found since again was set
-	late  map[int][]name // names of columns by the offset of their object, when a text is read again
+	late  map[int][]name // names of columns by the offset of their object; set when a text is read again
 }
 
 // container is an object or an array that is being read.
@@ -210,7 +210,7 @@ func (k *knownNames) name(key string) name {
 	}
 	known := &k[(len(key)*5+int(key[0])*3+int(key[len(key)-1]))%len(k)]
 	if known.key != key {
-		known.key, known.name = strings.Clone(key), name{words(key), strengthOf(key), roleOf(key)} // a clone, so that the text is not kept in memory
+		known.key, known.name = strings.Clone(key), name{words(key), strengthOf(key), roleOf(key)} // With the clone, the text is not kept in memory.
 	}
 	return known.name
 }

@@ -27,7 +27,7 @@ func (s *scanner) mac(start, end int) int {
 		return 0
 	}
 	if len(digits) == 16 && digitsOnly(digits) && known(digits) && luhn(digits) {
-		return 0 // a card
+		return 0 // The digits are a card number.
 	}
 	if sep == ' ' {
 		if near, far := s.before(start); (near|far)&aboutMAC == 0 {

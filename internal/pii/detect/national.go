@@ -150,7 +150,7 @@ func (s *scanner) insurance(start int) int {
 		}
 	}
 	end := ends[size-1]
-	spread := end-start > size // the number has separators
+	spread := end-start > size // whether the number has separators
 	if near&aboutOther != 0 && near&aboutNIN == 0 || !spread && s.text[start:start+2] != value[:2] && (near|far)&aboutNIN == 0 {
 		return 0
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxGroups is the maximum number of groups of digits in a value: +49 (0) 30 12 34 56 78.
+// maxGroups is the maximum number of groups of digits in a value, such as +49 (0) 30 12 34 56 78.
 const maxGroups = 8
 
 // shortest is the minimum number of digits in a value, except for addresses of four parts and opt-in types.
@@ -29,16 +29,16 @@ type number struct {
 	total  int    // digits in all groups
 	all    string // all digits; empty until needed
 	from   int    // start, including + and (
-	plus   bool   // + before the first digit
-	paren  bool   // ( before the first digit
+	plus   bool   // whether a + is before the first digit
+	paren  bool   // whether a ( is before the first digit
 	glued  bool   // a letter or an underscore is directly before the number
 	joined byte   // '-', '.' or '/' before the number, after a letter or a digit; 0 if there is none
 
 	read     bool // near and far are known
-	near     mask // meanings of the words before the number
+	near     mask // meanings of the nearest words before the number
 	far      mask
 	placed   bool   // heading is known
-	heading  mask   // meanings of the heading of its column
+	heading  mask   // meanings of the heading of the number's column
 	scaled   string // digits of a number with an exponent, written out; empty for other numbers
 	scaledTo int    // end of the exponent, if scaled is not empty
 }
@@ -55,10 +55,10 @@ func (s *scanner) numerals(start, end int) int {
 			i++
 		}
 		if i < end && i-from < shortestWithin && s.text[i] != 'e' && s.text[i] != 'E' {
-			continue // too short for a value within a word
+			continue // The run is too short for a value within a word.
 		}
 		if from > start && s.text[from-1]|0x20 == 'x' && s.at(from-2) == '0' && !s.is(from-3, ascii) {
-			return end // 0x10
+			return end // The word is a hexadecimal number, such as 0x10.
 		}
 		if done := s.numbers(from); done > i {
 			if done >= end {
@@ -135,7 +135,7 @@ done:
 	i := start
 	plus := ""
 	if c := s.at(n.from - 1); n.plus || c == '=' {
-		plus = "+" // encodes a space, as in find?phone=%2B1+212+555+0123
+		plus = "+" // A plus encodes a space in a query, as in find?phone=%2B1+212+555+0123.
 	}
 	for n.count < maxGroups {
 		g := group{start: i}
@@ -156,7 +156,7 @@ done:
 	}
 	n.groups[n.count-1].sep = ""
 	if n.paren && !slices.ContainsFunc(n.groups[:n.count], func(g group) bool { return strings.Contains(g.sep, ")") }) {
-		n.paren = false // the parentheses enclose the whole number or more
+		n.paren = false // The parentheses enclose the whole number or more.
 		for n.from < start && s.text[n.from] != '+' {
 			n.from++
 		}
@@ -209,7 +209,7 @@ func (s *scanner) under(n *number) mask {
 
 // separator returns the beginning of the next group after the digits that end at i, or i if there is none. The character in space counts as a space.
 func (s *scanner) separator(i int, space string) int {
-	const longest = 4 // ") - "
+	const longest = 4 // length of the longest separator, ") - "
 	spaces, marks := 0, 0
 	for j := i; j < len(s.text) && j-i <= longest; j++ {
 		switch c := s.text[j]; {
@@ -218,9 +218,9 @@ func (s *scanner) separator(i int, space string) int {
 		case c == ' ':
 			spaces++
 		case space != "" && c == space[0]:
-			spaces += 2 // this character may not repeat, nor have a space beside it
+			spaces += 2 // This character must not be repeated, and must not have a space beside it.
 		case c == '-' && spaces > 0 && s.is(j+1, digit):
-			return i // a sign
+			return i // The dash is a sign.
 		case c == '-' || c == '.' || c == '/':
 			marks++
 		case c == '(' || c == ')':

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// long reports whether the whole of a generated series is asked for.
+// long reports whether the tests of generated texts use the long series.
 func long() bool { return os.Getenv("HARNESS_TEST_LONG") != "" }
 
 func instant(r *rand.Rand) time.Time {
@@ -20,7 +20,7 @@ func instant(r *rand.Rand) time.Time {
 	return time.Unix(1_000_000_000+r.Int64N(900_000_000), r.Int64N(1e9)).In(zone)
 }
 
-// integer has from one digit to nine, each as likely.
+// integer returns a number below a power of ten with one to nine zeros. Each of these powers is equally likely.
 func integer(r *rand.Rand) int {
 	most := 10
 	for range r.IntN(9) {
@@ -202,7 +202,7 @@ func code(r *rand.Rand) string {
 	return fmt.Sprintf("import x from 'y@%d.%d.%d'; git clone ssh://git@host.example.com/x.git", r.IntN(30), r.IntN(30), r.IntN(30))
 }
 
-// ordinary makes texts without personal data: numbers, dates, rows, dumps, logs, tables and code.
+// ordinary are makers of texts without personal data: numbers, dates, rows, dumps, logs, tables and code.
 var ordinary = []maker{
 	func(r *rand.Rand) string { return strconv.Itoa(integer(r)) },
 	func(r *rand.Rand) string { return strconv.Itoa(-integer(r)) },
@@ -227,7 +227,7 @@ var ordinary = []maker{
 	},
 	func(r *rand.Rand) string { return fmt.Sprintf("%.*f", r.IntN(13), r.Float64()*float64(integer(r))) },
 	func(r *rand.Rand) string { return fmt.Sprintf("%+d %+.4f", integer(r)-500, r.NormFloat64()) },
-	func(r *rand.Rand) string { // String(new Date())
+	func(r *rand.Rand) string { // text of JavaScript's String(new Date())
 		return instant(r).Format("Mon Jan 02 2006 15:04:05 GMT-0700 (Central European Standard Time)")
 	},
 	func(r *rand.Rand) string {
@@ -265,7 +265,7 @@ var ordinary = []maker{
 		return fmt.Sprintf("%.*f, %.*f", 4+r.IntN(4), r.Float64()*180-90, 4+r.IntN(4), r.Float64()*360-180)
 	},
 	func(r *rand.Rand) string { return fmt.Sprintf("POINT(%f %f)", r.Float64()*180, r.Float64()*90) },
-	func(r *rand.Rand) string { // words that invite to call somebody, and what is no number of a telephone
+	func(r *rand.Rand) string { // Invitations to call someone, with numbers that are not telephone numbers.
 		return fmt.Sprintf([]string{
 			"call me at %[1]s", "text 2000 rows to %[2]d", "reach %[2]d users on Monday", "call us on %[3]s at noon", "ping them at %[3]s", "my number is %[4]d",
 			"the order number is %[2]d", "contact support on ticket %[2]d", "reach out at row %[2]d", "he called at %[2]d ms", "the number is %[2]d", "message size is %[2]d",
@@ -276,7 +276,7 @@ var ordinary = []maker{
 	func(r *rand.Rand) string { return lines(r, 5, code) },
 }
 
-// ordinaryText makes a text of any kind. The parts of versions are filled in.
+// ordinaryText makes a text with a random element of ordinary, and returns the index of the element. It fills in versions.
 func ordinaryText(r *rand.Rand) (int, string) {
 	kind := r.IntN(len(ordinary))
 	text := ordinary[kind](r)
@@ -286,7 +286,7 @@ func ordinaryText(r *rand.Rand) (int, string) {
 	return kind, text
 }
 
-// TestOrdinaryTextsStay counts what is found in texts without personal data: fewer than one in ten thousand of them has anything.
+// TestOrdinaryTextsStay checks that values are found in fewer than one in ten thousand texts without personal data.
 func TestOrdinaryTextsStay(t *testing.T) {
 	t.Parallel()
 	n := 10_000
@@ -305,7 +305,7 @@ func TestOrdinaryTextsStay(t *testing.T) {
 				}
 			}
 		}
-		if found*10_000 >= n && found > 1 { // one of a short series may be a number that is a card by chance
+		if found*10_000 >= n && found > 1 { // One number of a short series may be a card number by chance.
 			t.Errorf("seed %d: %d of %d texts have values", seed, found, n)
 		}
 	}

@@ -192,7 +192,7 @@ func (s *scanner) lettersOfPerson(start, end int) int {
 		}
 	case s.on[esNIF] && (size == 9 || size == 8):
 		stop := end
-		if size == 8 && (s.at(end) == '-' || s.at(end) == ' ') && s.is(end+1, letter) && !s.is(end+2, ascii) { // 12345678-Z
+		if size == 8 && (s.at(end) == '-' || s.at(end) == ' ') && s.is(end+1, letter) && !s.is(end+2, ascii) { // The number may be written as 12345678-Z.
 			stop = end + 2
 		}
 		if code := strings.ToUpper(s.text[start:end]) + strings.ToUpper(strings.TrimLeft(s.text[end:stop], "- ")); len(code) == 9 && identitySpain(code) {
@@ -229,7 +229,7 @@ func fiscalItaly(code string) bool {
 		case c < 'A' || c > 'Z' || number && strings.IndexByte("LMNPQRSTUV", c) < 0:
 			return false
 		}
-		if i == 8 && strings.IndexByte("ABCDEHLMPRST", c) < 0 { // the month
+		if i == 8 && strings.IndexByte("ABCDEHLMPRST", c) < 0 { // The letter encodes the month.
 			return false
 		}
 		if i%2 == 0 {

@@ -7,8 +7,8 @@ import (
 	"mcp-code-exec-harness/internal/pii/detect"
 )
 
-// TestPersonsOfCountries finds examples that the authorities publish, in the forms that they are written in, where the country is named, and
-// nothing of them where it is not; nor a number with another check digit.
+// TestPersonsOfCountries checks published examples of personal numbers in their usual forms. They are found if Options name the country, and not
+// found otherwise. Numbers with a wrong check digit are not found.
 func TestPersonsOfCountries(t *testing.T) {
 	t.Parallel()
 	for country, kinds := range map[string]map[string][]string{

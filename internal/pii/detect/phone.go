@@ -78,7 +78,7 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// invites reports whether the words before a number invite a person to call it. The number must have at least seven digits and be no date.
+// invites reports whether the words before a number invite a person to call it. The number must have at least seven digits and must not be a date.
 func (s *scanner) invites(n *number, groups int) bool {
 	digits := s.digits(n, groups)
 	if len(digits) < 7 || sameDigits(digits) || groups == 1 && len(digits) == 8 && (day(digits[:4], digits[4:6], digits[6:]) != "" || day(digits[4:], digits[2:4], digits[:2]) != "") {
@@ -168,7 +168,7 @@ func (s *scanner) international(n *number) (int, string) {
 		if len(digits)+len(d) > maxNational+skip {
 			break
 		}
-		if !(groups > 1 && d == "0" && s.at(g.start-1) == '(') { // the trunk prefix in +41 (0)71
+		if !(groups > 1 && d == "0" && s.at(g.start-1) == '(') { // The group is the trunk prefix, as in +41 (0)71.
 			digits = append(digits, d...)
 		}
 		if len(digits) < 7+skip || !s.ends(n, groups) {
@@ -183,7 +183,7 @@ func (s *scanner) international(n *number) (int, string) {
 		if !yes && (decimal(n, groups) || groups == 1 && n.plus && len(digits) < 10 && s.signed(n)) {
 			continue
 		}
-		trimmed := strings.TrimPrefix(national, "0") // a trunk prefix, which does not belong after a calling code
+		trimmed := strings.TrimPrefix(national, "0") // A trunk prefix does not belong after a calling code.
 		if p.assigned(national) || p.assigned(trimmed) {
 			if !p.assigned(national) {
 				whole = strings.TrimSuffix(whole, national) + trimmed
@@ -229,7 +229,7 @@ func (s *scanner) signed(n *number) bool {
 	return next > end && (s.is(next, digit) || s.is(next+1, digit)) || s.at(n.from-1) == '\n'
 }
 
-// decimal reports whether the first groups look like a number with a fraction: 1.2025550143.
+// decimal reports whether the first groups look like a number with a fraction, such as 1.2025550143.
 func decimal(n *number, groups int) bool {
 	dots := 0
 	for _, g := range n.groups[:groups-1] {
@@ -242,7 +242,7 @@ func decimal(n *number, groups int) bool {
 
 // northAmerican reads ten digits of the form 3-3-4 or without separators, which may have a 1 before them.
 func (s *scanner) northAmerican(n *number) (int, string) {
-	first := 0 // group with the area code
+	first := 0 // index of the group with the area code
 	if n.groups[0].len() == 1 && s.text[n.groups[0].start] == '1' && n.count > 1 {
 		first = 1
 	}
@@ -262,7 +262,7 @@ func (s *scanner) northAmerican(n *number) (int, string) {
 		return 0, ""
 	}
 	digits := strings.TrimPrefix(s.digits(n, groups), "1")
-	if len(digits) != 10 || digits[0] < '2' { // no area code begins with 0 or 1
+	if len(digits) != 10 || digits[0] < '2' { // No area code begins with 0 or 1.
 		return 0, ""
 	}
 	yes, no := s.about(n, groups)
@@ -365,16 +365,16 @@ func (s *scanner) domesticShape(n *number, groups, total int) bool {
 	if n.joined != 0 || s.inRow(n, groups) || s.at(n.from-1) == '.' || s.at(n.from-1) == ':' && isHex(s.at(n.from-2)) && isHex(s.at(n.from-3)) && !s.is(n.from-4, ascii) {
 		return false
 	}
-	if groups == 1 { // an area code with its zero, as a whole text or in a sentence; numbers in tables may be padded with zeros
+	if groups == 1 { // The digits begin with the zero of an area code. They must be a whole text or in a sentence, because numbers in tables may be padded with zeros.
 		quote, end := s.at(n.from-1), s.at(g[0].end)
 		quoted := (quote == '"' || quote == '\'') && end == quote || s.around.inside && n.from == 0 && g[0].end == len(s.text)
 		return (total == 10 || total == 11) && first[0] == '0' && first[1] != '0' && !strings.Contains(sequence, first) &&
 			(quoted || quote == ' ' && s.is(n.from-2, lower|high) && end != '/')
 	}
-	if first == "8" { // 8 (912) 345-67-89
+	if first == "8" { // The number may be Russian, such as 8 (912) 345-67-89.
 		return g[0].sep == " (" && total == 11 && groups >= 3 && g[1].len() == 3 && strings.HasPrefix(g[1].sep, ")")
 	}
-	if groups == 2 && g[0].sep == "-" && total >= 11 && plans()[first] != nil { // a calling code
+	if groups == 2 && g[0].sep == "-" && total >= 11 && plans()[first] != nil { // The first group is a calling code.
 		return plans()[first].assigned(s.text[g[1].start:g[1].end])
 	}
 	for i, part := range g[1:] {
@@ -392,7 +392,7 @@ func (s *scanner) domesticShape(n *number, groups, total int) bool {
 	switch g[0].sep {
 	case "-", " ":
 		if g[0].sep == " " && uniform(g) && (equal(g) && !s.pairs(n, groups) || s.betweenRows(n, groups)) {
-			return false // numbers with leading zeros
+			return false // The groups are a row of numbers with leading zeros.
 		}
 		return len(first) <= 5 && (groups > 2 && (uniform(g) || g[1].len() >= 3) || groups == 2 && g[1].len() >= 6) || groups == 2 && g[1].len() >= 5
 	case ".":

@@ -21,7 +21,7 @@ func (p *prefixes) has(digits string) bool {
 	return p[n/64]&(1<<(n%64)) != 0
 }
 
-const maxNational = 15 // digits, the calling code included: ITU-T E.164
+const maxNational = 15 // maximum number of digits of a telephone number, including the calling code (ITU-T E.164)
 
 // plan holds the prefixes of the national numbers of a calling code, by the length of the numbers.
 type plan [maxNational + 1]*prefixes

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write phones.txt")
 
-// TestPhonePlan holds phones.txt against libphonenumber's metadata.
+// TestPhonePlan compares phones.txt with libphonenumber's metadata.
 func TestPhonePlan(t *testing.T) {
 	t.Parallel()
 	metadata, err := phonenumbers.MetadataCollection()
@@ -60,7 +60,7 @@ func TestPhonePlan(t *testing.T) {
 	}
 }
 
-// TestNumbersOfEveryCountry looks for libphonenumber's examples, as people write them.
+// TestNumbersOfEveryCountry checks the recall for libphonenumber's examples in the forms in which people write them.
 func TestNumbersOfEveryCountry(t *testing.T) {
 	t.Parallel()
 	d, err := New(Options{})
@@ -78,7 +78,7 @@ func TestNumbersOfEveryCountry(t *testing.T) {
 		{"RFC 3966", phonenumbers.RFC3966, `<a href="%s">`, 1},
 		{"national, with a word", phonenumbers.NATIONAL, "Tel: %s", 0.95},
 		{"national, key", phonenumbers.NATIONAL, `{"phone":"%s"}`, 0.95},
-		// The others are written as amounts and rows of numbers are.
+		// Without words, numbers in national form look like amounts and rows of numbers.
 		{"national, alone", phonenumbers.NATIONAL, "%s", 0.45},
 		{"national, in a sentence", phonenumbers.NATIONAL, "Please check %s today.", 0.45},
 	} {
@@ -133,7 +133,7 @@ func addPrefixes(t *testing.T, lengths *[maxNational + 1]map[int]bool, desc *pho
 	}
 }
 
-// automaton follows a regular expression over sets of digits.
+// automaton matches a compiled regular expression one digit at a time, with sets of states.
 type automaton struct{ *syntax.Prog }
 
 func (a automaton) closure(from []uint32) []uint32 {
@@ -155,7 +155,7 @@ func (a automaton) closure(from []uint32) []uint32 {
 	return all
 }
 
-// step reads one digit between low and high.
+// step returns the states that a digit between low and high leads to.
 func (a automaton) step(states []uint32, low, high int) []uint32 {
 	var next []uint32
 	for _, pc := range states {
@@ -197,7 +197,7 @@ func ranges(set map[int]bool) string {
 	return strings.Join(all, ",")
 }
 
-// TestCountries holds the countries of calling codes against libphonenumber's metadata.
+// TestCountries compares the countries of calling codes with libphonenumber's metadata.
 func TestCountries(t *testing.T) {
 	t.Parallel()
 	for text := range plans() {
@@ -206,7 +206,7 @@ func TestCountries(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := phonenumbers.GetRegionCodeForCountryCode(code)
-		if want == "001" { // of no country
+		if want == "001" { // This is the region of calling codes of no country.
 			want = ""
 		}
 		if got, ok := Country("+" + text + "2025550123;ext=1"); got != want || ok != (want != "") {

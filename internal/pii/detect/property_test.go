@@ -24,14 +24,14 @@ func all(t testing.TB) *detect.Detector {
 	return d
 }
 
-// values are one or more of each type.
+// values are one or more values of each type.
 var values = []string{
 	"ann.lee@example.com", "+44 20 7946 0958", "(202) 555-0143", "536-90-4399", "4111 1111 1111 1111", "192.0.2.17", "2001:db8::17",
 	"DE89 3704 0044 0532 0130 00", "00:00:5e:00:53:af", "0x52908400098527886E0F7030069857D2E4169EE7", "EMP-AB-123456", "AKIAQ3EGRIMUVXYZ2345",
 	"ghp_q7Zr2LkV9xTbN4wYc8MdH1sJf6GpUe3aQoRi", "YW5uLmxlZUBleGFtcGxlLmNvbQ==", "ann%40example.com", "ann\\u0040example.com", "ann＠example．com",
 }
 
-// texts generates pieces of values, of JSON, of escapes and of anything.
+// texts returns a generator of texts of random pieces: values, JSON, escapes and arbitrary strings.
 func texts() *rapid.Generator[string] {
 	piece := rapid.OneOf(
 		rapid.SampledFrom(values),
@@ -41,7 +41,7 @@ func texts() *rapid.Generator[string] {
 			"漢字", "\u00a0", "born ", "March ", "{\"a\":", "\\\"", "[1,", "]}", "AA", "GB", "DE", "::", "0x", "ffff",
 		}),
 		rapid.String(),
-		rapid.Custom(func(t *rapid.T) string { // a value that is longer than what is read of one
+		rapid.Custom(func(t *rapid.T) string { // a value that is longer than the part of it that detectors read
 			name := rapid.SampledFrom([]string{"password=", "\"token\": \"a1", "postgres://u:", "\"", "x:", "-----BEGIN PRIVATE KEY-----", ""}).Draw(t, "name")
 			long := strings.Repeat(rapid.SampledFrom([]string{"é", "漢", "a1B2", "😀"}).Draw(t, "character"), rapid.SampledFrom([]int{60, 130, 2500}).Draw(t, "times"))
 			return name + rapid.StringMatching(`a{0,3}`).Draw(t, "shift") + long + rapid.SampledFrom([]string{"", "@tcp(", "@example.com"}).Draw(t, "end")
@@ -51,7 +51,7 @@ func texts() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string { return strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "pieces"), "") })
 }
 
-// check holds the spans of a text against what Span promises.
+// check checks that spans are in order, do not overlap, and begin and end at borders of characters.
 func check(t interface{ Fatalf(string, ...any) }, text string, spans []detect.Span) {
 	end := 0
 	for _, s := range spans {
@@ -76,11 +76,11 @@ func TestSpansAreInOrder(t *testing.T) {
 	})
 }
 
-// TestValuesAreFoundInAnyText puts a value between other texts.
+// TestValuesAreFoundInAnyText checks that a value between random texts is found.
 func TestValuesAreFoundInAnyText(t *testing.T) {
 	t.Parallel()
 	d := all(t)
-	around := rapid.StringMatching(`[jkqz ,;é漢]{0,60}`) // no words that have a meaning
+	around := rapid.StringMatching(`[jkqz ,;é漢]{0,60}`) // text without words that have a meaning
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.SampledFrom(values).Draw(t, "value")
 		alone := d.Find(value)

@@ -116,7 +116,7 @@ func emailOf(r *rand.Rand) string {
 	return names[r.IntN(len(names))] + pick(r, digits, r.IntN(3)) + "@" + hosts[r.IntN(len(hosts))]
 }
 
-// dressing are texts around a value, which takes the place of %s. Other numbers take the place of %n.
+// dressing are texts around a value. The value replaces %s, and another number replaces each %n.
 var dressing = []string{
 	"%s", "番号は%sです", "客户卡号%s，请退款", "卡%s", "サーバー%sが落ちた", "%s입니다", "번호는%s입니다", "номер%sупал", "Счёт%s.", "หมายเลข%sครับ", "رقم%sهنا", "नंबर%sहै",
 	"(%s)", "[%s]", "{%s}", "<%s>", "「%s」", "“%s”", "«%s»", "'%s'", "`%s`", "|%s|", "a (see %s) b", "Order %s", "order no. %s shipped", "part-time employee %s", "tracking number: %s",
@@ -126,10 +126,10 @@ var dressing = []string{
 	"2026-11-26T10:11:12Z INFO got %s in %n ms", "\"note\": \"called about %s today\"", "<td>%s</td>", "?q=%s&n=%n", "{\\\"x\\\":\\\"%s\\\"}",
 }
 
-// glued are words that a value is a part of.
+// glued are words that contain a value.
 var glued = []string{"x%sx", "scan_%s.pdf", "id%s", "%sabc", "Order%s", "file_%s_v", "no%s", "%s.txt", "%skm"}
 
-// labelled are places whose names say what digits without separators are.
+// labelled are texts around digits without separators, in which names or the digits themselves show the type, by type.
 var labelled = map[string][]string{
 	"US_SSN": {
 		"{\"ssn\":\"%s\"}", "{\"ssn\":%s}", "{\"ssns\":[\"%s\"]}", "{\"socialSecurityNumber\":\"%s\"}", "{\"ssn\":%s.0}", "SSN %s", "ssn=%s", "id,name,ssn\n%n,Ann,%s\n", "id;ssn\n%n;%s\n%n;none",
@@ -170,7 +170,7 @@ func rows(r *rand.Rand, n int) []row {
 			all[i] = dress(r, kind, forms[r.IntN(len(forms))], bare[kind](r))
 		case kind != "EMAIL" && r.IntN(6) == 0:
 			value := values[kind](r)
-			for strings.Contains(value, ":") || kind == "CREDIT_CARD" && len(value) < 15 { // the first digits of IPv6 may be letters
+			for strings.Contains(value, ":") || kind == "CREDIT_CARD" && len(value) < 15 { // An IPv6 address may begin with letters.
 				value = values[kind](r)
 			}
 			all[i] = dress(r, kind, glued[r.IntN(len(glued))], value)
@@ -184,8 +184,8 @@ func rows(r *rand.Rand, n int) []row {
 	return all
 }
 
-// TestValuesInRows puts values between letters of all scripts, in words, tables, JSON and brackets, behind words that mean something else, and as
-// numbers of all notations.
+// TestValuesInRows checks values between letters of several scripts, in words, tables, JSON and brackets, after words that mean something else, and
+// as JSON numbers.
 func TestValuesInRows(t *testing.T) {
 	t.Parallel()
 	n := 5_000
@@ -197,7 +197,8 @@ func TestValuesInRows(t *testing.T) {
 	}
 }
 
-// measureRows fails if more than one in a hundred values of a type is not covered, or if the harmonic mean of precision and recall is below 0.97.
+// measureRows fails the test if more than one in a hundred values of a type is not fully covered by spans, or if the harmonic mean of precision and
+// recall is below 0.97.
 func measureRows(t *testing.T, all []row) {
 	t.Helper()
 	d := std(t)

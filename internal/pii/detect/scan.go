@@ -117,7 +117,7 @@ func mayBeMAC(text string, start, end int) bool {
 // add records a hit.
 func (s *scanner) add(start, end int, k kind, value string) {
 	h := hit{start: start, end: end, kind: k, value: value}
-	if s.around.number { // a part of a number cannot be replaced
+	if s.around.number { // A part of a JSON number cannot be replaced.
 		h.start, h.end, h.number = 0, len(s.text), s.around.nested
 	}
 	if len(s.hits) == cap(s.hits) {
@@ -208,7 +208,7 @@ const (
 
 // letters looks for values that begin with two letters in the word from start to end, and returns where to continue, or 0 if there are none.
 func (s *scanner) letters(start, end int) int {
-	for i := start + 2; i+1 < end; i++ { // the country is followed by check digits
+	for i := start + 2; i+1 < end; i++ { // An IBAN begins with the two letters of a country and two check digits.
 		if isDigit(s.text[i]) && isDigit(s.text[i+1]) && s.is(i-1, letter) && s.is(i-2, letter) {
 			if done := s.iban(i - 2); done > 0 {
 				return done

@@ -163,7 +163,7 @@ func (s *scanner) authorization(start int) int {
 
 // hook looks for addresses of webhooks, which are secrets: hooks.slack.com/services/T…/B…/….
 func (s *scanner) hook(start int) int {
-	const shortest = 30 // characters of the path
+	const shortest = 30 // minimum number of characters of the path
 	rest := s.text[start:min(len(s.text), start+300)]
 	for _, host := range schemes {
 		if !strings.HasSuffix(host, "/") || !strings.HasPrefix(rest, host) {
@@ -283,7 +283,7 @@ func (s *scanner) privateKey(start int) int {
 	}
 	n := strings.Index(block, end)
 	switch {
-	case n < 0: // the block is cut off: take all that may belong to it
+	case n < 0: // The end of the block is missing, so everything that may belong to the block counts.
 		for n = len(begin) + title + len(dashes); n < len(block) && (in(inDotted, block[n]) || strings.IndexByte(" \r\n,", block[n]) >= 0); n++ {
 		}
 	default:
@@ -332,7 +332,7 @@ func (s *scanner) dataSource(at int) {
 		return
 	}
 	host, _, closed := strings.Cut(rest[strings.IndexByte(rest, '(')+1:], ")")
-	if !closed || strings.ContainsAny(host, " \\+*?|(^$'\"`") { // a regular expression: name:([a-z]+)@([a-z]+)
+	if !closed || strings.ContainsAny(host, " \\+*?|(^$'\"`") { // The text is a regular expression, such as name:([a-z]+)@([a-z]+).
 		return
 	}
 	before := s.text[s.border(max(0, at-maxUserinfo)):at]

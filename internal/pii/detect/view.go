@@ -66,7 +66,7 @@ func normalize(text string) view {
 		}
 		r, size := decode(text[i:])
 		folded := fold(r)
-		if text[i] >= 0xC2 && folded == r { // the characters beside it may change how it is read
+		if text[i] >= 0xC2 && folded == r { // The characters beside r may change how detectors read r.
 			switch last := v.last(text, i, copied, &out); {
 			case isMark(r) && last != 0 && classes[last]&(letter|high) == 0:
 				folded = -1
@@ -74,7 +74,7 @@ func normalize(text string) view {
 				folded = between(r, text[i+size:])
 			}
 		}
-		if size == 0 || folded == r && text[i] >= utf8.RuneSelf { // no escape, or a character that stays
+		if size == 0 || folded == r && text[i] >= utf8.RuneSelf { // There is no escape, or the character stays.
 			i += max(size, 1)
 			continue
 		}
@@ -173,7 +173,7 @@ func fold(r rune) rune {
 		return '-'
 	case r == 0x2028 || r == 0x2029:
 		return '\n'
-	case unicode.Is(unicode.Cf, r) || r >= 0xFE00 && r <= 0xFE0F || invisible(r): // zero-width characters, directions; variation selectors
+	case unicode.Is(unicode.Cf, r) || r >= 0xFE00 && r <= 0xFE0F || invisible(r): // zero-width characters, marks of direction, variation selectors
 		return -1
 	case unicode.Is(unicode.Zs, r):
 		return ' '

@@ -11,7 +11,7 @@ import (
 )
 
 // Words are values, such as names, that are found as whole words in any text. The case of letters does not matter, and all kinds and numbers of
-// spaces are equal. The time of a search does not depend on their number. Words are safe for concurrent use.
+// spaces are equal. The time of a search does not depend on the number of values. Words are safe for concurrent use.
 //
 // A value that would be found in too many texts is left out; see worthFinding.
 type Words struct {
@@ -173,7 +173,7 @@ func nextWord(text string, i int) (start, end int) {
 // wordRune returns the size of the first character of a text if it belongs to a word, else 0; alone reports whether it is a word by itself.
 func wordRune(text string) (size int, alone bool) {
 	if text[0] < utf8.RuneSelf {
-		return 1, false // the caller has looked at its class
+		return 1, false // The caller has checked the class of the byte.
 	}
 	r, size := utf8.DecodeRuneInString(text)
 	switch {

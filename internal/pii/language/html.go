@@ -14,7 +14,7 @@ func putHTML(text string, places []Place) ([]string, error) {
 	all, err := byTemplate(text, places)
 	for i, p := range places {
 		switch {
-		case err != nil: // html/template does not understand the text, or would change it
+		case err != nil: // Package html/template does not understand the text, or would change it.
 			write := refuse("_ .@-", "special characters, and stands in what is not understood as HTML: leave out comments and close tags, or leave the value out")
 			if _, refused := write(p.Value); refused != nil {
 				return nil, &RefusedError{i, HTML, refused.Error()}

@@ -18,7 +18,7 @@ import (
 	"mcp-code-exec-harness/internal/pii/language"
 )
 
-// hostile are values as an attacker chooses them, and ordinary ones.
+// hostile are values that an attacker could choose, and some ordinary values.
 var hostile = []string{
 	"O'Brien", "O'Brien'); DROP TABLE t; --", `a"b`, `a\`, `\' OR 1=1 --`, `\`, "x`y", "$(touch pwned)", "`touch pwned`", "${IFS}", "a;touch pwned", "a|touch pwned", "a&touch pwned", "a\ntouch pwned\n",
 	"--help", "-rf", "*", "~", "!x", "#x", "$HOME", "a b", "", "'", "''", `"`, `""`, "--", "/*", "*/", "%00", "%27", "é", "日本'本", "</td><script>alert(1)</script>", `" onload="alert(1)`, "' onload='alert(1)", "javascript:alert(1)",
@@ -26,7 +26,7 @@ var hostile = []string{
 	"{{.}}", "{{", "\x00", "value1end", "𐍈",
 }
 
-// put is a text with a value in each place that § marks; ok is false where it is refused.
+// put returns a text with an escaped value in place of each §. ok is false if Put refuses the value.
 func put(t *testing.T, l language.Language, text, value string) (written string, ok bool) {
 	t.Helper()
 	var places []language.Place
@@ -56,7 +56,7 @@ func put(t *testing.T, l language.Language, text, value string) (written string,
 	return written + text[done:], true
 }
 
-// SQLite reads the value that was put, and nothing else of it.
+// SQLite reads the original value from the SQL text, and executes nothing in the value.
 func TestSQL(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("sqlite", ":memory:")
@@ -97,7 +97,7 @@ func TestSQL(t *testing.T) {
 			t.Errorf("%s takes %d values of %d", text, n, len(hostile))
 		}
 	}
-	// Where no quotes are, or where databases differ, only plain values can be put.
+	// Outside of quotes, and where databases differ, Put accepts only values without special characters.
 	for _, text := range []string{
 		"SELECT * FROM t WHERE a = §", "SELECT 1 -- §\n", "SELECT 1 /* § */", "SELECT $$§$$", "SELECT $tag$ it's §$tag$", `SELECT 'it\'s §'`, `SELECT 'a\', '§'`, "SELECT 1 # it's\n, '§'", "SELECT 1 # '\n WHERE a = § -- '", "DROP TABLE §",
 	} {
@@ -116,7 +116,7 @@ func TestSQL(t *testing.T) {
 	}
 }
 
-// A shell gives a command the value that was put, as one argument or as a part of one, and runs nothing of it.
+// A shell passes the original value to a command, as an argument or a part of an argument, and executes nothing in the value.
 func TestShell(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -144,7 +144,7 @@ func TestShell(t *testing.T) {
 			if want == text {
 				want = value
 			}
-			if strings.Contains(text, "$(") && strings.HasSuffix(value, "\n") { // the shell removes line ends of what a command prints
+			if strings.Contains(text, "$(") && strings.HasSuffix(value, "\n") { // The shell removes line ends at the end of a command's output.
 				want = "a " + strings.TrimRight(value, "\n") + " b"
 			}
 			if err != nil || string(out) != want {
@@ -177,7 +177,7 @@ func TestShell(t *testing.T) {
 	}
 }
 
-// A browser reads the elements and attributes of the text, and no others, whatever the value.
+// An HTML parser finds the same elements and attributes for every value.
 func TestHTML(t *testing.T) {
 	t.Parallel()
 	shape := func(text string) (all []string) {
@@ -222,7 +222,7 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// A URL has its own host, path and parameters, with the value in its place.
+// A value in a URL changes only its own part: the host, the other parameters and the fragment stay the same.
 func TestURL(t *testing.T) {
 	t.Parallel()
 	for _, value := range hostile {
@@ -256,7 +256,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// A table has its own rows and cells, with the value in its cell.
+// A value in a table changes only its cell: the number of rows and cells stays the same.
 func TestCSV(t *testing.T) {
 	t.Parallel()
 	for _, value := range hostile {
@@ -275,7 +275,7 @@ func TestCSV(t *testing.T) {
 				continue
 			}
 			cell := rows[len(rows)-1][1]
-			want := strings.ReplaceAll(value, "\r\n", "\n") // as package csv reads line ends
+			want := strings.ReplaceAll(value, "\r\n", "\n") // Package csv reads line ends in this way.
 			if strings.Contains(text, "x, ") {
 				want = "x, " + want
 			} else if strings.Contains(text, "Dr.") {
@@ -288,7 +288,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-// Code in a language that is not known takes what no language reads as more than a text.
+// In code of an unknown language, Put accepts only values without characters that could end a string or begin code there.
 func TestCode(t *testing.T) {
 	t.Parallel()
 	for text, takes := range map[string][]string{

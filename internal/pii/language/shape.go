@@ -10,7 +10,7 @@ import (
 
 // String is a string in the arguments of a tool.
 type String struct {
-	Tool string   // full name
+	Tool string   // full name of the tool
 	Path []string // names of properties and indexes of items from the arguments to the string, also through strings that hold JSON
 	Text string
 	File string // file name from a sibling property of the string; empty if there is none

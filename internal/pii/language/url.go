@@ -14,7 +14,7 @@ func inURL(text string, places []Place) (all []writer) {
 	if scheme, _, ok := strings.Cut(text, "://"); ok && !strings.ContainsAny(scheme, "/?#") {
 		at, hostFrom = "host", len(scheme)+3
 	}
-	user := -1 // end of the user information before the host; -1 if there is none
+	user := -1 // offset of the @ after the user information; -1 if there is none
 	if at == "host" {
 		authority := text[hostFrom:]
 		if end := strings.IndexAny(authority, "/?#"); end >= 0 {

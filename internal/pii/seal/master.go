@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	minMaster   = 32      // bytes
-	maxMaster   = 1 << 10 // bytes
+	minMaster   = 32      // minimum bytes of a master key
+	maxMaster   = 1 << 10 // maximum bytes of a master key
 	minDistinct = 12      // minimum number of different bytes; 32 random bytes have fewer once in 10^20 times
 	howToMake   = "make one with: openssl rand -base64 32"
 )
@@ -54,7 +54,7 @@ func Open(o Options) (*Keys, error) {
 // fresh returns the content of a file with a new key.
 func fresh() string {
 	master := make([]byte, minMaster)
-	rand.Read(master) // never fails
+	rand.Read(master) // rand.Read never fails.
 	return "# Encrypts the personal data in the store beside it. Without it, that data is lost: keep a copy in a safe place.\n" +
 		base64.StdEncoding.EncodeToString(master) + "\n"
 }
@@ -113,7 +113,7 @@ func decode(text string) ([]byte, error) {
 	return master, check(master)
 }
 
-// check refuses keys that can be guessed.
+// check returns an error for a key that can be guessed, and for a key that is too long.
 func check(master []byte) error {
 	distinct := map[byte]bool{}
 	for _, b := range master {

@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// asProcess makes this binary print the id of the key in a file.
+// asProcess is the environment variable with the path of a key file. If it is set, this binary prints the id of the key in the file.
 const asProcess = "SEAL_TEST_FILE"
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(asProcess); path != "" {
-		_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // all begin together
+		_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // All processes begin when their standard inputs are closed.
 		keys, err := Open(Options{Name: testName, File: path})
 		if err != nil {
 			fmt.Println(err)
@@ -77,7 +77,7 @@ func TestBadKeys(t *testing.T) {
 	}
 }
 
-// Processes that start at the same time have the same key, and so has a later one.
+// Processes that start at the same time create one key and all use it, and so does a later process.
 func TestFileIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "data", "pii.key")
@@ -124,7 +124,7 @@ func TestFileIsMadeOnce(t *testing.T) {
 	}
 }
 
-// A key that comes to be configured is newer than that of the file, which is kept.
+// A key that is configured later counts as newer than the key of the file, and the key of the file still opens its values.
 func TestKeyAndFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pii.key")

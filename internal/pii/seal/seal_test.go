@@ -12,7 +12,7 @@ import (
 
 const testName = "HARNESS_PII_KEY"
 
-// master is a master key that differs for every name.
+// master returns a master key, a different one for each name.
 func master(name string) []byte {
 	sum := sha256.Sum256([]byte(name))
 	return sum[:]
@@ -50,7 +50,7 @@ func TestOpenReversesSeal(t *testing.T) {
 		if len(sealed) != len(value)+Overhead || len(value) > 3 && bytes.Contains(sealed, []byte(value)) {
 			rt.Fatalf("%q is sealed as %x", value, sealed)
 		}
-		if got, err := same.Open(s, sealed); err != nil || got != value { // another process
+		if got, err := same.Open(s, sealed); err != nil || got != value { // The second Keys stand for another process.
 			rt.Fatalf("opened %q, %v, want %q", got, err, value)
 		}
 		if again := mustSeal(t, same, s, value); !bytes.Equal(again, sealed) {
@@ -59,7 +59,7 @@ func TestOpenReversesSeal(t *testing.T) {
 	})
 }
 
-// Scopes are apart, also those whose parts joined are equal.
+// scopes are different scopes. Some of them are equal if user and session are joined.
 var scopes = []Scope{{"ab", "c"}, {"a", "bc"}, {"abc", ""}, {"", "abc"}, {"a", "b\x00c"}, {"a\x00b", "c"}, {}}
 
 func TestScopesAreApart(t *testing.T) {
@@ -95,7 +95,7 @@ func TestKeyDependsOnTypeAndValue(t *testing.T) {
 	}
 }
 
-// What is changed in any bit does not open.
+// A sealed value with a changed bit, or without its end, does not open.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	keys, s := newKeys(t, "a"), Scope{"alice", "sess_1"}
@@ -116,7 +116,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// After a change of the key, old values open and are found; new ones need the new key.
+// After a change of the key, old values can be opened and found, and new values are sealed with the new key.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	s := Scope{"alice", "sess_1"}
