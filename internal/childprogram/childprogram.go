@@ -1,9 +1,9 @@
 // Package childprogram is the program that the harness's child processes execute: workers, compilers, and the supervisors of MCP servers.
 //
-// Every process that the harness starts of itself costs the start of its binary, whose packages take tens of milliseconds to initialize. So child
-// processes execute a small program, cmd/harness-child, which contains only what they need. `make build` embeds it (build tag embedchild). Its
-// first use unpacks it into the cache directory. Where it is not embedded, or where the cache directory cannot be used, child
-// processes execute the harness's own binary, which has the same commands.
+// Starting the harness's own binary as a child process takes tens of milliseconds, because its packages have to be initialized. So child processes execute a
+// small program, cmd/harness-child, which contains only what they need. `make build` embeds this program (build tag embedchild). Its first use unpacks it
+// into the cache directory. Where it is not embedded, or where the cache directory cannot be used, child processes execute the harness's own binary, which
+// has the same commands.
 package childprogram
 
 import (
@@ -46,7 +46,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int, o
 	return main(args[1:]), true
 }
 
-// New returns the program of a harness: the embedded one, which the first use unpacks into dir, or else the harness's binary own.
+// New returns the program of child processes: the embedded program, which its first use unpacks into dir, or else own, the harness's binary.
 func New(dir string, own process.Self) process.Self {
 	if len(embedded) == 0 {
 		return own
@@ -60,8 +60,8 @@ func New(dir string, own process.Self) process.Self {
 	}
 }
 
-// unpack returns the path of a program in dir that was compressed with gzip. It writes the file if it does not exist, or is not the one that unpack
-// wrote: a part of it, or one that others can change.
+// unpack returns the path of a program in dir that was compressed with gzip. It writes the file if the file does not exist, has another size, or can be
+// changed by other users.
 func unpack(dir string, packed []byte) (path string, err error) {
 	if err := disk.Private(dir); err != nil {
 		return "", err
@@ -77,8 +77,8 @@ func unpack(dir string, packed []byte) (path string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("unpack the program of child processes: %w", err)
 	}
-	disk.Sweep(dir, prefix, "."+prefix) // programs of other versions, and what an interrupted process has left
-	// A process that is forked now would have the file open for writing, and the system refuses to execute such a file.
+	disk.Sweep(dir, prefix, "."+prefix) // removes programs of other versions, and files that an interrupted process has left
+	// A process that another goroutine forks now would have the file open for writing, and the system refuses to execute such a file.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	if err := disk.ReplaceFrom(path, content, 0o700); err != nil {

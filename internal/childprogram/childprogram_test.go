@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// embed makes this test's binary the embedded program.
+// embed makes this test binary the embedded program.
 func embed(t *testing.T) (self string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -51,7 +51,7 @@ func embed(t *testing.T) (self string) {
 	return self
 }
 
-// TestUnpacked: the embedded program is unpacked once, for its user alone, and has the internal commands.
+// TestUnpacked: the embedded program is unpacked once, only its user can access it, and it has the internal commands.
 func TestUnpacked(t *testing.T) {
 	self := embed(t)
 	dir := filepath.Join(t.TempDir(), "cache")
@@ -76,7 +76,7 @@ func TestUnpacked(t *testing.T) {
 	}
 }
 
-// TestReplaced: a file that is not the one that was unpacked is not executed.
+// TestReplaced: a file that differs from the unpacked program is not executed.
 func TestReplaced(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no modes of files")
@@ -110,7 +110,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// TestOwn: where the program cannot be executed, the harness's binary takes its place.
+// TestOwn: where the program cannot be executed, child processes execute the harness's own binary.
 func TestOwn(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no modes of files")

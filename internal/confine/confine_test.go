@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A directory with a socket of a service that would do anything is refused; the socket itself may be given.
+// A directory with the socket of a service that obeys every client is refused. The socket itself is allowed.
 func TestPowerfulSockets(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -33,7 +33,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// A lock is held by one at a time, in one process as in several; who waits for it learns that it has waited.
+// Only one caller at a time holds a lock, in one process or in several. Lock reports whether the caller had to wait.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "new", "lock")
@@ -73,7 +73,7 @@ func TestLock(t *testing.T) {
 	all.Wait()
 }
 
-// Of several that create a file at once, one does.
+// Only one of several concurrent calls creates the file.
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")

@@ -29,7 +29,7 @@ type Frame struct {
 	Run string `json:"run,omitempty"`
 	// Call and Answer. Calls are numbered from 1 in the order in which the guest makes them.
 	ID   int  `json:"id,omitempty"`
-	Sync bool `json:"sync,omitempty"` // the guest is blocked until the answer
+	Sync bool `json:"sync,omitempty"` // reports that the guest is blocked until the answer comes
 	// Start and Answer: the run's time in microseconds since the Unix epoch.
 	Now int64 `json:"now,omitempty"`
 

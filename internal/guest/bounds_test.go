@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// exchange runs a program, answers its calls with what answer returns, and returns the calls and the done frame.
+// exchange runs a program, answers each call with the error that answer returns, and returns the calls and the done frame.
 func exchange(t *testing.T, r runner, f *frame.Frame, answer func(*frame.Frame) *frame.Error) (calls []*frame.Frame, done *frame.Frame) {
 	t.Helper()
 	for {
@@ -35,7 +35,7 @@ func exchange(t *testing.T, r runner, f *frame.Frame, answer func(*frame.Frame) 
 	}
 }
 
-// TestLongNames calls tools by names at and above the limit. The host takes a runner that sends a longer one for broken.
+// TestLongNames calls tools with names at and above the maximum length. If a runner sent a longer name, the host would treat it as broken.
 func TestLongNames(t *testing.T) {
 	const program = `
 const attempt = async (call) => { try { await call(); return 'sent'; } catch (e) { return e.name + ': ' + e.message; } };
@@ -71,7 +71,7 @@ return out`
 	})
 }
 
-// TestLargeArguments makes synchronous calls with more than the host takes.
+// TestLargeArguments makes synchronous calls with arguments that are larger than the host accepts.
 func TestLargeArguments(t *testing.T) {
 	const program = `
 const long = 'x'.repeat(200_000);
@@ -90,7 +90,7 @@ return out`
 	})
 }
 
-// TestErrorsAreBounded throws errors that are too large to report as they are.
+// TestErrorsAreBounded throws errors that are too large to be reported as they are.
 func TestErrorsAreBounded(t *testing.T) {
 	for what, program := range map[string]string{
 		"text":       `throw 'x'.repeat(5e6)`,
@@ -132,7 +132,7 @@ func TestErrorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestErrorsThatThrow looks at errors whose properties throw when they are read.
+// TestErrorsThatThrow reports errors whose properties throw when they are read.
 func TestErrorsThatThrow(t *testing.T) {
 	const program = `const e = new Error('mine'); e.errors = %s; throw e`
 	for _, errors := range []string{
@@ -150,8 +150,8 @@ func TestErrorsThatThrow(t *testing.T) {
 	}
 }
 
-// TestPoisonedDescriptors puts what descriptors are made of on Object.prototype: a descriptor that inherited it would be
-// another one, or none.
+// TestPoisonedDescriptors defines the properties of descriptors on Object.prototype. A descriptor that inherited them would have a different meaning or be
+// invalid.
 func TestPoisonedDescriptors(t *testing.T) {
 	const program = `
 const calls = {

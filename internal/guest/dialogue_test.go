@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the frames that were seen in the wasm tier into the dialogues")
 
-// dialogue is a program, what the host answers, and every frame that passes, as testdata/dialogues/*.txt:
+// dialogue is a program, the answers of the host, and every frame that passes, in the format of testdata/dialogues/*.txt:
 //
 //	a comment
 //	-- program.js --
@@ -82,7 +82,7 @@ func (d *dialogue) String() string {
 func (d *dialogue) start(t *testing.T) *frame.Frame {
 	t.Helper()
 	f := start(wrap(d.sections["program.js"]))
-	if code, ok := d.sections["raw.js"]; ok { // the whole code, and not the body of a function
+	if code, ok := d.sections["raw.js"]; ok { // The section contains the whole code instead of the body of a function.
 		f.Program.Code = code
 	}
 	if extra := d.sections["start.json"]; extra != "" {
@@ -98,7 +98,7 @@ func (d *dialogue) start(t *testing.T) *frame.Frame {
 // answer is a line of the section answers.
 type answer struct {
 	kind, name string
-	again      bool // answers every such call
+	again      bool // reports that the line answers every such call
 	frame      frame.Frame
 }
 
@@ -122,7 +122,7 @@ func (d *dialogue) answers(t *testing.T) []*answer {
 	return all
 }
 
-// play runs the dialogue's program and returns the frames that passed, as text.
+// play runs the dialogue's program and returns the frames that passed as text.
 func (d *dialogue) play(t *testing.T, r runner) string {
 	t.Helper()
 	var frames strings.Builder
@@ -134,7 +134,7 @@ func (d *dialogue) play(t *testing.T, r runner) string {
 			t.Fatalf("%v\nafter\n%s", err, &frames)
 		}
 	}
-	// reply answers the first call that the earliest possible line is for.
+	// reply answers the first call that the earliest line in answers matches.
 	reply := func(calls []*frame.Frame) *frame.Frame {
 		for i, a := range answers {
 			for _, c := range calls {
@@ -196,8 +196,7 @@ func (d *dialogue) play(t *testing.T, r runner) string {
 	}
 }
 
-// describe writes a frame as a line. Of a stack only the innermost line of guest code stays: engines count columns and
-// name functions in their own ways.
+// describe writes a frame as a line. It keeps only the innermost line of guest code of a stack, because engines differ in columns and function names.
 func describe(t *testing.T, f *frame.Frame) string {
 	t.Helper()
 	if f.Run != "run_1" {

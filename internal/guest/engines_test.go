@@ -72,7 +72,7 @@ func needNode(t *testing.T) string {
 	return path
 }
 
-// built is what the tests of this process share: making it takes half a second.
+// built holds what all tests of this process share, because building it takes half a second.
 var built struct {
 	once   sync.Once
 	dir    string
@@ -143,7 +143,7 @@ func (r wasmRunner) reset() error {
 	}
 }
 
-// nodeRunner is the runner of the tiers with Node.js, without their walls: a process for each program.
+// nodeRunner is the runner of the tiers with Node.js, without their walls. Each program gets its own process.
 type nodeRunner struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -187,7 +187,7 @@ func (r *nodeRunner) reset() error {
 		r.cmd = nil
 		return err
 	}
-	_, err = r.receive() // ready
+	_, err = r.receive() // reads the ready frame
 	return err
 }
 
@@ -215,10 +215,10 @@ func (r *nodeRunner) receive() (*frame.Frame, error) {
 	return f, nil
 }
 
-// wrap makes a program of the body of an async function; its lines keep their numbers.
+// wrap returns a program with the given body of an async function. The lines keep their numbers.
 func wrap(body string) string { return "(async (_import) => {" + body + "\n})" }
 
-// start is a start frame with the defaults of the tests.
+// start returns a start frame with the default values of the tests.
 func start(code string) *frame.Frame {
 	return &frame.Frame{
 		T: frame.Start, Run: "run_1", Now: startTime, Seed: strings.Repeat("00", 32),
@@ -227,7 +227,7 @@ func start(code string) *frame.Frame {
 	}
 }
 
-// startTime is 2023-11-14T22:13:20Z in microseconds; every answer comes a millisecond after the one before.
+// startTime is 2023-11-14T22:13:20Z in microseconds. The time of each answer is one millisecond after that of the previous one.
 const (
 	startTime = 1_700_000_000_000_000
 	step      = 1000
@@ -260,7 +260,7 @@ func run(t *testing.T, r runner, f *frame.Frame) (logs []string, done *frame.Fra
 	}
 }
 
-// value runs a program and decodes what it returned.
+// value runs a program and decodes its return value.
 func value(t *testing.T, r runner, code string, to any) {
 	t.Helper()
 	_, done := run(t, r, start(code))
@@ -272,7 +272,7 @@ func value(t *testing.T, r runner, code string, to any) {
 	}
 }
 
-// inNode evaluates a script with the Node.js of this machine and decodes the JSON it prints.
+// inNode evaluates a script with this machine's Node.js and decodes the JSON that it prints.
 func inNode(t *testing.T, script string, to any, args ...string) {
 	t.Helper()
 	cmd := exec.Command(needNode(t), append([]string{"-e", script, "--"}, args...)...)

@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/jsontext"
 )
 
-// number draws a JSON number with as many digits as it likes.
+// number draws a JSON number with any number of digits.
 var number = rapid.OneOf(
 	rapid.StringMatching(`-?(0|[1-9][0-9]{0,40})`),
 	rapid.StringMatching(`-?(0|[1-9][0-9]{0,9})\.[0-9]{1,25}`),
@@ -20,8 +20,8 @@ var number = rapid.OneOf(
 	rapid.SampledFrom([]string{"9007199254740991", "9007199254740992", "-9007199254740991", "-9007199254740993", "1e400", "-1E+999", "1e-400", "0e999", "5e-324", "1.7976931348623157e308", "100000000000000000000"}),
 )
 
-// TestNumbersKeepTheirDigits parses and writes generated numbers in programs: with JSON's functions, as an answer and as what is sent and
-// returned. A number is another one only where its kind says so: rounded, or a string with all of its digits.
+// TestNumbersKeepTheirDigits parses and writes generated numbers in programs: with JSON's functions, as an answer, as an argument and as a return value. A
+// number changes only if the expected kind says so: it is rounded, or becomes a string with all of its digits.
 func TestNumbersKeepTheirDigits(t *testing.T) {
 	var numbers []string
 	rapid.Check(t, func(t *rapid.T) { numbers = append(numbers, rapid.SliceOfN(number, 5, 5).Draw(t, "numbers")...) })
@@ -50,7 +50,7 @@ func TestNumbersKeepTheirDigits(t *testing.T) {
 				want = `"` + n + `"`
 			case of.Rounded != "":
 				var double float64
-				_ = json.Unmarshal([]byte(n), &double) // it is a number
+				_ = json.Unmarshal([]byte(n), &double) // cannot fail, because n is a number
 				raw, _ := json.Marshal(double)
 				want = string(raw)
 			}

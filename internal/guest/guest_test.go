@@ -89,7 +89,7 @@ func TestInspect(t *testing.T) {
 
 var newest = []string{"Iterator", "AsyncDisposableStack", "DisposableStack", "Float16Array", "SuppressedError"}
 
-// TestGlobals enumerates what programs see.
+// TestGlobals checks the names that programs see.
 func TestGlobals(t *testing.T) {
 	bundle, err := guest.Bundle()
 	if err != nil {
@@ -109,7 +109,7 @@ func TestGlobals(t *testing.T) {
 		var got []string
 		value(t, open(t), wrap(`return Object.getOwnPropertyNames(globalThis).sort()`), &got)
 		want := slices.Clone(allowed)
-		// The newest of the language are where the engine has them: Node.js since versions 22 and 24.
+		// The newest globals of the language are allowed only if the engine has them. Node.js has them since versions 22 and 24.
 		want = slices.DeleteFunc(want, func(name string) bool { return slices.Contains(newest, name) && !slices.Contains(got, name) })
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("globals (-allowed +found):\n%s", diff)
@@ -127,8 +127,8 @@ func TestGlobals(t *testing.T) {
 	})
 }
 
-// TestRandom checks crypto against the test vectors of RFC 8439, appendix A.1, whose key is the seed and whose nonce is
-// zero, and Math.random against xoshiro128** with the stream's beginning as its state.
+// TestRandom checks crypto against the test vectors of RFC 8439, appendix A.1, with the seed as the key and a nonce of zero. It checks Math.random against
+// xoshiro128**, whose state is the beginning of the stream.
 func TestRandom(t *testing.T) {
 	type block struct {
 		number int
@@ -186,7 +186,7 @@ func TestRandom(t *testing.T) {
 	})
 }
 
-// xoshiro is xoshiro128** as its authors publish it, with 16 bytes as its state. The last word's lowest bit is set.
+// xoshiro is xoshiro128** as its authors published it, with 16 bytes as its state. The lowest bit of the last word is set.
 func xoshiro(state []byte) func() uint32 {
 	var s [4]uint32
 	for i := range s {
@@ -206,7 +206,7 @@ func xoshiro(state []byte) func() uint32 {
 	}
 }
 
-// What the guest can watch is what the host looks for in programs.
+// The functions that the guest can watch are the functions that the host searches for in programs.
 func TestMethods(t *testing.T) {
 	text, err := os.ReadFile("prelude/tokens.js")
 	if err != nil {
@@ -214,7 +214,7 @@ func TestMethods(t *testing.T) {
 	}
 	watched := []string{"Number"}
 	for _, call := range regexp.MustCompile(`(?m)^  remember\(([^)]*)\);`).FindAllStringSubmatch(string(text), -1) {
-		for _, name := range regexp.MustCompile(`'(\w+)'`).FindAllStringSubmatch(call[1], -1)[1:] { // the first is the class
+		for _, name := range regexp.MustCompile(`'(\w+)'`).FindAllStringSubmatch(call[1], -1)[1:] { // skips the first name, which is the class
 			watched = append(watched, name[1])
 		}
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// intlLocales are those that Intl has data of, with the languages alone that stand for one of them.
+// intlLocales are the locales for which Intl has data, and the languages that stand for one of these locales.
 const intlLocales = `en en-US en-GB en-CA en-AU en-IN en-NZ en-ZA en-IE de de-DE de-AT de-CH fr fr-FR fr-CA fr-CH es es-ES es-MX it it-IT pt pt-BR
 	pt-PT nl nl-NL nl-BE sv sv-SE da da-DK nb nb-NO fi fi-FI pl pl-PL ru ru-RU uk uk-UA cs cs-CZ sk sk-SK tr tr-TR zh zh-CN zh-TW zh-Hant ja ja-JP
 	ko ko-KR id id-ID hu hu-HU ro ro-RO el el-GR hr hr-HR`
 
-// TestIntlIsNodesOrAnError compares generated calls with Node's own Intl (ICU with the version of CLDR that the data is from): what is
-// not the same is an error, but for a few.
+// TestIntlIsNodesOrAnError compares generated calls with Node's own Intl, whose ICU has the version of CLDR that the data comes from. Each result is the same
+// or, with a few exceptions, an error.
 func TestIntlIsNodesOrAnError(t *testing.T) {
 	helpers, err := os.ReadFile(filepath.Join("testdata", "intl.js"))
 	if err != nil {
@@ -65,7 +65,7 @@ func TestIntlIsNodesOrAnError(t *testing.T) {
 	})
 }
 
-// TestIntlRefuses checks that what Intl does not have is an error that says so.
+// TestIntlRefuses checks that each feature that Intl lacks causes an error that names it.
 func TestIntlRefuses(t *testing.T) {
 	const code = `
 const attempts = {

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// TestJSONRoundTrip passes generated JSON through a program: what it is answered is what it can send and return.
+// TestJSONRoundTrip passes generated JSON through a program: the program sends and returns exactly the values that it gets as answers.
 func TestJSONRoundTrip(t *testing.T) {
 	var values []any
 	rapid.Check(t, func(t *rapid.T) { values = append(values, jsonValue(4).Draw(t, "value")) })

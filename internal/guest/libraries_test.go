@@ -2,8 +2,8 @@ package guest_test
 
 import "testing"
 
-// TestErrorsOfLibraries fills the stack so far that libraries fail in every depth of theirs: what programs catch is an error of their own
-// realm, whose constructors lead nowhere else.
+// TestErrorsOfLibraries fills the stack so that libraries fail at each depth of their calls. The errors that programs catch belong to the programs' realm,
+// and their constructors reach no other realm.
 func TestErrorsOfLibraries(t *testing.T) {
 	const code = `
 const { createHash } = require('crypto');

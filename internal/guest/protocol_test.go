@@ -7,8 +7,8 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// TestStrayAnswers sends answers that no call waits for: they are counted, so that host and guest agree on how many were
-// taken, and change nothing else, not even the clock.
+// TestStrayAnswers sends answers to no call. The guest counts them, so that host and guest agree on the number of answers that were taken. They change
+// nothing else, not even the clock.
 func TestStrayAnswers(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) runner) {
 		r := open(t)
@@ -54,7 +54,7 @@ func TestStrayAnswers(t *testing.T) {
 	})
 }
 
-// TestSyntaxError compiles what is no JavaScript; the message is the engine's own.
+// TestSyntaxError compiles text that is not JavaScript. The message is that of the engine.
 func TestSyntaxError(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) runner) {
 		_, done := run(t, open(t), start("(async () => { let a = ; })"))
@@ -64,7 +64,7 @@ func TestSyntaxError(t *testing.T) {
 	})
 }
 
-// TestProgramsShareNothing runs two programs in one runner: what the first changed is gone.
+// TestProgramsShareNothing runs two programs in one runner. The second program sees no changes of the first.
 func TestProgramsShareNothing(t *testing.T) {
 	engines(t, func(t *testing.T, open func(*testing.T) runner) {
 		r := open(t)

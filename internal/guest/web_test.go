@@ -14,15 +14,15 @@ import (
 	"mcp-code-exec-harness/internal/guest"
 )
 
-// The cases of testdata/web/*.txt are expressions, evaluated with helpers.js around them, each with what Node.js makes
-// of it and, where the guest's answer is another on purpose, that answer and why:
+// The cases of testdata/web/*.txt are expressions, which are evaluated together with helpers.js. Each case has the result of Node.js. If the
+// guest's result differs on purpose, the case also has that result and the reason:
 //
 //	expression
-//	= what Node.js gives, as JSON
-//	! what the guest gives
-//	? the reason
+//	= result of Node.js, as JSON
+//	! result of the guest
+//	? reason
 //
-// go test ./internal/guest -run TestWeb -update writes the answers again; the expressions and reasons are ours.
+// go test ./internal/guest -run TestWeb -update writes the results; expressions and reasons are written by hand.
 type webCase struct {
 	line                     int
 	expr, node, ours, reason string
@@ -30,7 +30,7 @@ type webCase struct {
 
 type webFile struct {
 	path  string
-	lines []string // comments and blank lines as they are; "" with a case behind it in cases
+	lines []string // lines of the file; an empty line stands for the case with the same index in cases, if there is one
 	cases map[int]*webCase
 }
 
@@ -63,7 +63,7 @@ func readWebFile(t *testing.T, path string) *webFile {
 	return f
 }
 
-// list returns the cases in order.
+// list returns the cases in the order of the file.
 func (f *webFile) list() []*webCase {
 	var out []*webCase
 	for i := range f.lines {
@@ -79,7 +79,7 @@ func (f *webFile) expressions() string {
 	for _, c := range f.list() {
 		exprs = append(exprs, c.expr)
 	}
-	text, _ := json.Marshal(exprs) // strings: cannot fail
+	text, _ := json.Marshal(exprs) // cannot fail, because exprs contains only strings
 	return string(text)
 }
 
@@ -105,7 +105,7 @@ func (f *webFile) write(t *testing.T) {
 	}
 }
 
-// webHelpers is what the expressions are written with.
+// webHelpers returns the text of helpers.js, which the expressions use.
 func webHelpers(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "web", "helpers.js"))
@@ -115,7 +115,7 @@ func webHelpers(t *testing.T) string {
 	return string(text)
 }
 
-// webValue runs a program that needs time zones and timers at most, and decodes what it returned.
+// webValue runs a program that uses at most time zones and timers, and decodes its return value.
 func webValue(t *testing.T, r runner, body string, to any) {
 	t.Helper()
 	f := start(wrap(body))
@@ -150,7 +150,7 @@ func webValue(t *testing.T, r runner, body string, to any) {
 	}
 }
 
-// webAnswer answers as the host does.
+// webAnswer returns the answer that the host would give.
 func webAnswer(t *testing.T, call *frame.Frame) (json.RawMessage, *frame.Error) {
 	t.Helper()
 	switch call.Kind {
@@ -195,7 +195,7 @@ func webFiles(t *testing.T) []*webFile {
 	return files
 }
 
-// TestWeb compares what prelude/web supplies, in every engine, with the recorded answers.
+// TestWeb compares the results of prelude/web in every engine with the recorded results.
 func TestWeb(t *testing.T) {
 	helpers := webHelpers(t)
 	for _, f := range webFiles(t) {
@@ -238,7 +238,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	return cmp.Equal(decoded(t, a), decoded(t, b))
 }
 
-// updateWeb records Node's answers, and the guest's for the cases that have a reason.
+// updateWeb records the results of Node.js, and those of the guest for cases that have a reason.
 func updateWeb(t *testing.T, f *webFile, helpers, code string) {
 	t.Helper()
 	native := nativeAnswers(t, f, helpers)
@@ -269,8 +269,8 @@ func nativeAnswers(t *testing.T, f *webFile, helpers string) nativeResult {
 	return result
 }
 
-// TestWebRecordsAreNodes compares the recorded answers with Node's own implementations. Those of Intl change with ICU's
-// data: they were recorded with Node.js 20 and ICU 78.
+// TestWebRecordsAreNodes compares the recorded results with Node's own implementations. The results of Intl change with the data of ICU: they were recorded
+// with Node.js 20 and ICU 78.
 func TestWebRecordsAreNodes(t *testing.T) {
 	helpers := webHelpers(t)
 	for _, f := range webFiles(t) {
@@ -284,7 +284,7 @@ func TestWebRecordsAreNodes(t *testing.T) {
 	}
 }
 
-// TestWebInspect compares what console.log prints of the classes here with Node's own.
+// TestWebInspect compares what console.log prints for the guest's classes with what Node.js prints.
 func TestWebInspect(t *testing.T) {
 	const values = `[
   Buffer.from('hello'), Buffer.alloc(0), Buffer.alloc(60, 0xab), Buffer.alloc(51), { b: [Buffer.from([1, 16])] },
@@ -305,7 +305,7 @@ func TestWebInspect(t *testing.T) {
 	})
 }
 
-// TestWebDependsOnRunOnly checks what the run supplies: clock, randomness and timers.
+// TestWebDependsOnRunOnly checks the parts that depend on the run: clock, randomness and timers.
 func TestWebDependsOnRunOnly(t *testing.T) {
 	const code = `
 const { signal } = new AbortController();
@@ -339,8 +339,7 @@ return {
 	})
 }
 
-// TestWebSurvivesHostilePrograms overwrites every method of the language's prototypes with one that throws, and
-// expects the same results as before.
+// TestWebSurvivesHostilePrograms replaces every method of the language's prototypes by one that throws. The results must stay the same.
 func TestWebSurvivesHostilePrograms(t *testing.T) {
 	const code = `
 const at = new Date(Date.UTC(2024, 2, 5, 15, 4, 9, 78));

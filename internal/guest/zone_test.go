@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/guest"
 )
 
-// TestZoneAgreesWithTime compares offsets at every transition and between them with package time's.
+// TestZoneAgreesWithTime compares offsets at and between all transitions with those of package time.
 func TestZoneAgreesWithTime(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{

@@ -26,13 +26,13 @@ import (
 	"mcp-code-exec-harness/internal/testing/hostile"
 )
 
-// The test binary is started again as
+// First arguments with which the test binary is started again. Each comment says what the binary then is.
 const (
-	escapedRole = "__escaped" // a process behind walls that does what a guest would that has escaped from the engine
+	escapedRole = "__escaped" // a process behind walls that acts like a guest that has escaped from the engine
 	parentRole  = "__parent"  // the parent of such a process, which is killed
 	nothingRole = "__nothing" // a process that ends
-	bareRole    = "__bare"    // a process that may not make user namespaces, and starts such a process
-	crowdedRole = "__crowded" // a process that may make one user namespace at a time, and starts several such processes
+	bareRole    = "__bare"    // a process that cannot create user namespaces, and starts such a process
+	crowdedRole = "__crowded" // a process that can create only one user namespace at a time, and starts several such processes
 )
 
 func TestMain(m *testing.M) {
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// execName is where the kernel has left the path of this program; it is found before the walls are up.
+// execName is the address of this program's path, which the kernel puts into the process's memory. It is read before the walls are raised.
 var execName = sync.OnceValue(func() *byte {
 	vector, _ := os.ReadFile("/proc/self/auxv")
 	for ; len(vector) >= 16; vector = vector[16:] {
@@ -68,21 +68,21 @@ var execName = sync.OnceValue(func() *byte {
 	return new(byte)
 })
 
-// report is what a process behind walls says of itself.
+// report is what a process behind walls reports.
 type report struct {
 	Missing Missing
-	Done    map[string]string // what an attack got, by its name; those that failed are absent
+	Done    map[string]string // results of the attacks that succeeded, by name
 }
 
-// escaped enters the jail and attacks. Then it tries the attack of package hostile whose name it reads.
+// escaped enters the jail and attacks. Then it tries the attack of package hostile whose name it reads from its input.
 func escaped() int {
-	held, err := os.Open("/etc/passwd") // what was opened before may be read
+	held, err := os.Open("/etc/passwd") // Files that were opened before can be read.
 	if err != nil {
 		return 3
 	}
 	execName()
 	r := report{Missing: Enter(), Done: map[string]string{}}
-	if r.Missing[Seccomp] != "" { // it must not attack this machine
+	if r.Missing[Seccomp] != "" { // Without the filter, the process must not attack this machine.
 		if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
 			return 6
 		}
@@ -105,7 +105,7 @@ func escaped() int {
 	if _, err := held.Read(make([]byte, 1)); err != nil {
 		return 4
 	}
-	var wait sync.WaitGroup // threads that begin now are behind the walls too
+	var wait sync.WaitGroup // Threads that start now are behind the walls too.
 	for range 4 {
 		wait.Go(func() {
 			runtime.LockOSThread()
@@ -127,7 +127,7 @@ func escaped() int {
 	return 0
 }
 
-// attacks are those of workers alone; they fail with an error.
+// attacks are the attacks that only workers try. An attack that fails returns an error.
 var attacks = map[string]func() (string, error){
 	"list the root": func() (string, error) {
 		entries, err := os.ReadDir("/")
@@ -184,7 +184,7 @@ var attacks = map[string]func() (string, error){
 	"outlive":      func() (string, error) { return "", unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0) },
 }
 
-// start starts a role by a launcher, with the files of a child.
+// start starts a role with a launcher. The process has the files of a child.
 func start(t *testing.T, l *Launcher, exe, role string) *process.Child {
 	t.Helper()
 	cmd := exec.Command(exe, role)
@@ -210,14 +210,14 @@ func reported(t *testing.T, c *process.Child) report {
 	return r
 }
 
-// launcher starts its small process from the binary that executable returns.
+// launcher returns a launcher whose small process executes exe.
 func launcher(t *testing.T, exe string) *Launcher {
 	l := NewLauncher(process.SelfAt(exe))
 	t.Cleanup(l.Close)
 	return l
 }
 
-// executable is this binary. If it was built with cgo, or the machine has no user namespaces or no Landlock, the test is skipped.
+// executable returns the path of this binary. The test is skipped if the binary was built with cgo, or if the machine has no user namespaces or no Landlock.
 func executable(t *testing.T) string {
 	t.Helper()
 	exe := child.Executable(t)
@@ -237,17 +237,17 @@ func executable(t *testing.T) string {
 	return exe
 }
 
-// succeeded is what a process behind walls says of an attack.
+// succeeded is what a process behind walls reports for an attack that succeeded.
 const succeeded = "succeeded"
 
-// childrenVar is set where test binaries without cgo are at hand.
+// childrenVar is the environment variable that is set if test binaries without cgo are available.
 const childrenVar = "HARNESS_TEST_CHILDREN"
 
-// TestWalls looks at a process behind walls from inside and from outside.
+// TestWalls examines a process behind walls from inside and from outside.
 func TestWalls(t *testing.T) {
 	exe := executable(t)
 	secret := filepath.Join(t.TempDir(), "secret")
-	inherited, err := unix.Open(secret, unix.O_CREAT|unix.O_RDWR, 0o600) // left open in what is started
+	inherited, err := unix.Open(secret, unix.O_CREAT|unix.O_RDWR, 0o600) // The started process inherits this open file.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestWalls(t *testing.T) {
 	}
 }
 
-// outside checks what the system says of a process behind walls.
+// outside checks what the system reports about a process behind walls.
 func outside(t *testing.T, pid int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -300,12 +300,12 @@ func outside(t *testing.T, pid int) {
 	}
 }
 
-// TestDeadly has processes killed by what no program does at work, and others exhaust themselves alone.
+// TestDeadly tries attacks for which the process is killed, and attacks that need a process of their own because they use up its resources.
 func TestDeadly(t *testing.T) {
 	exe := executable(t)
 	l := launcher(t, exe)
 	for name, attack := range hostile.Attacks {
-		if !attack.Killed && !attack.Alone || name == "exhaust_memory" { // workers limit their memory themselves
+		if !attack.Killed && !attack.Alone || name == "exhaust_memory" { // Workers limit their memory themselves.
 			continue
 		}
 		c := start(t, l, exe, escapedRole)
@@ -334,7 +334,7 @@ func TestOtherUser(t *testing.T) {
 	}
 }
 
-// forAll copies a program to where every user may execute it.
+// forAll copies a program to a directory from which every user can execute it.
 func forAll(t *testing.T, program string) (path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -349,7 +349,7 @@ func forAll(t *testing.T, program string) (path string) {
 	return path
 }
 
-// TestNoNamespaces starts a process where user namespaces are forbidden: it has the walls that do not need them.
+// TestNoNamespaces starts a process while user namespaces are forbidden. The process has the walls that need no namespaces.
 func TestNoNamespaces(t *testing.T) {
 	exe := executable(t)
 	r := under(t, exe, bareRole, &syscall.SysProcAttr{
@@ -365,7 +365,7 @@ func TestNoNamespaces(t *testing.T) {
 	}
 }
 
-// under has a process with these attributes start one behind walls, kills it, and checks that the other one ends with it.
+// under starts a process with these attributes, which starts a process behind walls. Then it kills the first process, and checks that the other one ends too.
 func under(t *testing.T, exe, role string, attr *syscall.SysProcAttr) report {
 	t.Helper()
 	cmd := exec.Command(exe, role)
@@ -375,7 +375,7 @@ func under(t *testing.T, exe, role string, attr *syscall.SysProcAttr) report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stdin, err := cmd.StdinPipe() // keeps it alive
+	stdin, err := cmd.StdinPipe() // The process lives while its input is open.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,7 +387,7 @@ func under(t *testing.T, exe, role string, attr *syscall.SysProcAttr) report {
 	var r report
 	decodeErr := json.NewDecoder(out).Decode(&r)
 	cmd.Process.Kill()
-	rest, err := io.ReadAll(out) // ends when every process has ended that may write to it
+	rest, err := io.ReadAll(out) // ends when all processes that could write to the pipe have ended
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,13 +398,13 @@ func under(t *testing.T, exe, role string, attr *syscall.SysProcAttr) report {
 	return r
 }
 
-// TestKilledParent kills the parent of a process behind walls: its output ends, because the process does.
+// TestKilledParent kills the parent of a process behind walls. The output of that process ends, because the process ends too.
 func TestKilledParent(t *testing.T) {
 	exe := executable(t)
 	under(t, exe, parentRole, nil)
 }
 
-// parent starts a process behind walls that shares its output and input, and waits.
+// parent starts a process behind walls with the same input and output, and waits.
 func parent() int {
 	self, err := os.Executable()
 	if err != nil {
@@ -430,11 +430,11 @@ func bare() int {
 	return parent()
 }
 
-// TestPassingLack starts a process while the machine's namespaces are used up, and later: it is refused meanwhile, and has all of its walls
-// afterwards. Nothing is started without them.
+// TestPassingLack starts a process while all namespaces of the machine are in use. The start fails. A later start succeeds, and the process has all its
+// walls. No process starts without them.
 func TestPassingLack(t *testing.T) {
 	cmd := exec.Command(executable(t), crowdedRole)
-	const someone = 1000 // root would need the range of users of its children
+	const someone = 1000 // As root, the process would need the range of user ids for its children.
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWUSER,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: someone, HostID: os.Geteuid(), Size: 1}},
@@ -447,7 +447,7 @@ func TestPassingLack(t *testing.T) {
 	}
 }
 
-// crowded starts a process behind walls, another one while the first has the only namespace, and one more after its end.
+// crowded starts a process behind walls, another one while the first has the only namespace, and a third one after the first has ended.
 func crowded() int {
 	if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("1"), 0); err != nil {
 		fmt.Println(err)
@@ -483,7 +483,7 @@ func crowded() int {
 	first.Wait()
 	third, err := begin()
 	for deadline := time.Now().Add(time.Minute); err != nil && time.Now().Before(deadline); third, err = begin() {
-		// the kernel frees the namespace some time after the end
+		// The kernel frees the namespace some time after the process has ended.
 	}
 	if err != nil {
 		fmt.Println("the third:", err)
@@ -498,7 +498,7 @@ func crowded() int {
 	return 0
 }
 
-// TestUsers: processes that root starts are different users of the machine, so that none can do anything to another.
+// TestUsers: processes that root starts have different users on the machine, so none can affect another.
 func TestUsers(t *testing.T) {
 	if os.Geteuid() != 0 || !mapped("/proc/self/uid_map") {
 		t.Skip("only root can start processes of other users: run this test as root")
@@ -522,11 +522,12 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestWithoutRoot starts a program in namespaces whose root cannot be made: it is refused, or executed from its place on the machine.
+// TestWithoutRoot starts a program in namespaces in which no root directory can be made. The start fails, or the program is executed at its place on the
+// machine.
 func TestWithoutRoot(t *testing.T) {
 	exe := executable(t)
 	l := launcher(t, exe)
-	open := forAll(t, exe) // without a root of its own, the program's user opens it where it is
+	open := forAll(t, exe) // Without its own root directory, the program is opened by its user at its path on the machine.
 	p := Program{Path: "/program", Args: []string{"program", nothingRole}, Memory: 1 << 30, Files: map[string]string{
 		"/program": open,
 		strings.Repeat("/deep", 3*maxDepth) + "/x": open,
@@ -548,7 +549,7 @@ func TestWithoutRoot(t *testing.T) {
 	}
 }
 
-// TestLauncher starts many at a time, goes on after its small process was killed, and names a program that does not exist.
+// TestLauncher starts many processes at once, continues after the small process was killed, and returns an error that names a program that does not exist.
 func TestLauncher(t *testing.T) {
 	exe := executable(t)
 	l := launcher(t, exe)
@@ -583,7 +584,7 @@ func TestLauncher(t *testing.T) {
 	l.cmd.Process.Wait()
 	reported(t, start(t, l, exe, escapedRole))
 	l.Close()
-	reported(t, start(t, l, exe, escapedRole)) // a closed one starts processes as well
+	reported(t, start(t, l, exe, escapedRole)) // A closed launcher starts processes too.
 	if l.socket != nil {
 		t.Error("the small process is left")
 	}

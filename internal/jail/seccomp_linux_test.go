@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/walls"
 )
 
-// TestFilter has the filters judge system calls.
+// TestFilter checks the verdicts of the filters on system calls.
 func TestFilter(t *testing.T) {
 	const (
 		program = 0x7f00_1234_5678
@@ -71,7 +71,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// judge returns what a filter says of a system call. The machine of package bpf reads words in the order of a network.
+// judge returns the verdict of a filter on a system call. The virtual machine of package bpf reads words in network byte order.
 func judge(t *testing.T, rules filterRules, arch, number uint32, args []uint64) uint32 {
 	t.Helper()
 	var raw []bpf.RawInstruction
@@ -83,7 +83,7 @@ func judge(t *testing.T, rules filterRules, arch, number uint32, args []uint64) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := make([]byte, 64) // a struct seccomp_data
+	data := make([]byte, 64) // has the layout of struct seccomp_data
 	binary.BigEndian.PutUint32(data, number)
 	binary.BigEndian.PutUint32(data[4:], arch)
 	for i, arg := range args {

@@ -30,17 +30,17 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// Hostile nesting around a large value must not cost its size at every level.
+// Canonicalizing a large value in deep nesting must not copy the value at every level.
 func TestCanonicalIsLinear(t *testing.T) {
 	t.Parallel()
-	depth := 9_999 // what encoding/json reads
+	depth := 9_999 // maximum depth that encoding/json decodes
 	raw := strings.Repeat(`{ "a":`, depth) + `"` + strings.Repeat("x", 4<<20) + `"` + strings.Repeat("}", depth)
 	begin := time.Now()
 	got := Canonical(json.RawMessage(raw))
 	if len(got) != len(raw)-depth {
 		t.Errorf("got %d bytes, want %d", len(got), len(raw)-depth)
 	}
-	if d := time.Since(begin); d > time.Minute { // quadratic takes many minutes
+	if d := time.Since(begin); d > time.Minute { // a quadratic algorithm takes many minutes
 		t.Errorf("took %v", d)
 	}
 	deep := json.RawMessage(strings.Repeat("[", 8<<20))
@@ -71,7 +71,7 @@ func FuzzCanonical(f *testing.F) {
 		if !reflect.DeepEqual(value, decode(t, got)) {
 			t.Fatalf("value changed: %s", got)
 		}
-		other, err := json.MarshalIndent(value, " ", "\t") // another spelling, with HTML escapes
+		other, err := json.MarshalIndent(value, " ", "\t") // the same value with other white space and HTML escapes
 		if err != nil {
 			t.Fatal(err)
 		}

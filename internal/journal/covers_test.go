@@ -56,7 +56,7 @@ func TestCoversJSON(t *testing.T) {
 		{`{"b":[1,true,null,"[EMAIL_1]"],"a":"x"}`, `{"a":"x","b":[1,true,null,"ada@example.com"]}`, true},
 		{`{"b":[1,true,null,"[EMAIL_1]"]}`, `{"b":[1,true,null,{}]}`, false},
 		{`[1]`, `[1.0]`, true},
-		{`[9007199254740993]`, `[9007199254740992]`, true}, // as older releases recorded what programs had
+		{`[9007199254740993]`, `[9007199254740992]`, true}, // Older releases recorded numbers as programs had them, rounded to doubles.
 		{`[1]`, `[1.5]`, false},
 		{`[1e400]`, `["1e400"]`, true},
 		{`[1e400]`, `[1e401]`, false},

@@ -39,8 +39,8 @@ func require3() *Call {
 	return &Call{N: 3, Kind: "module", Name: "require", Args: json.RawMessage(`{"specifier":"x"}`), Sync: true}
 }
 
-// Two parallel calls answered in reverse, a synchronous one between them, a write that was never answered, and a call
-// that was answered too late.
+// journalOfFive returns a journal with two parallel calls that are answered in reverse order, a synchronous call between them, a write that was never
+// answered, and a call that was answered too late.
 func journalOfFive() []Record {
 	return records(
 		call(tool(1, "crm__a", `{"input":{"b":1,"a":2}}`)), call(tool(2, "crm__b", `{}`)), answer(2, 1),
@@ -70,7 +70,7 @@ func TestCursorReplays(t *testing.T) {
 		}
 		c.Advance()
 	}
-	match(tool(1, "crm__a", `{"input": {"a":2, "b":1}}`)) // another spelling of the same arguments
+	match(tool(1, "crm__a", `{"input": {"a":2, "b":1}}`)) // the same arguments in another form
 	match(tool(2, "crm__b", `{}`))
 	next(2)
 	match(require3())
@@ -83,7 +83,7 @@ func TestCursorReplays(t *testing.T) {
 	if a := c.Next(); a != nil {
 		t.Errorf("Next() at the end = %+v", a)
 	}
-	c.Advance() // harmless
+	c.Advance() // has no effect
 	if err := c.Finish(); err != nil {
 		t.Errorf("Finish() = %v", err)
 	}
@@ -197,7 +197,7 @@ func TestCheckRefusesBrokenJournals(t *testing.T) {
 	}
 }
 
-// Any journal that a run can write is replayed to its last record by a program that makes the same calls.
+// For every journal that a run can write, a program that makes the same calls is replayed to the last record.
 func TestCursorReplaysAnyJournal(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

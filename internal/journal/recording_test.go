@@ -45,7 +45,7 @@ func TestRecordingRoundTrip(t *testing.T) {
 	}
 }
 
-// A document that a person can read and diff: one key a line, no HTML escapes, order of answers' keys kept.
+// A recording can be read and compared by people: one key on each line, no HTML escapes, and the keys of answers in their order.
 func TestRecordingForm(t *testing.T) {
 	t.Parallel()
 	text := encoded(t, NewRecording(records(call(tool(1, "a", `{"x":["<"]}`)),

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestFind looks for programs as unix and as Windows do, in directories and with environments of the test's own.
+// TestFind finds programs by the rules of Unix and of Windows, with directories and environments that the test makes.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -45,7 +45,7 @@ func TestFind(t *testing.T) {
 		command string
 		windows bool
 		env     []string
-		want    string // below dir
+		want    string // path below the test's directory
 		err     error
 	}{
 		"first in PATH":          {"tool", false, []string{"PATH=" + paths("b", "a")}, "b/tool", nil},

@@ -31,7 +31,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestTailOutOfMemory finds what a child says of its memory, in one write or several, however much follows.
+// TestTailOutOfMemory finds a child's message about missing memory, in one write or several, however much text follows.
 func TestTailOutOfMemory(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -28,7 +28,7 @@ func TestCache(t *testing.T) {
 	if changed := mustCompile(t, code, opts); !strings.Contains(changed.Program.Modules[0].Code, "a = 2") {
 		t.Errorf("a changed skill was taken from the cache: %s", changed.Program.Modules[0].Code)
 	}
-	// Adding to one program's map leaves the other's alone.
+	// Adding to the map of one program does not change the map of the other.
 	first.AddMap(SourceMap{"/skills/b.js": {}})
 	if mustCompile(t, code, opts).Map["/skills/b.js"] != nil {
 		t.Error("programs share a map")
@@ -94,7 +94,7 @@ console.log(` + "`${totals.size} regions`" + `);
 return Object.fromEntries(totals);
 // `
 
-// BenchmarkCompileNew compiles a small program never seen before: budget 1.5 ms.
+// BenchmarkCompileNew compiles small programs that the cache does not hold: budget 1.5 ms.
 func BenchmarkCompileNew(b *testing.B) {
 	opts := Options{Cache: NewCache()}
 	n := 0

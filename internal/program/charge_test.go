@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/slots"
 )
 
-// What compiling a program costs is charged, and ends the compilation when the charge is refused.
+// The cost of compiling a program is charged. If the charge is refused, the compilation ends.
 func TestCharge(t *testing.T) {
 	t.Parallel()
 	spent := errors.New("spent")
@@ -37,13 +37,13 @@ func TestCharge(t *testing.T) {
 	if _, err := CompileModule(t.Context(), "/skills/a.js", ProgramFile, opts); !errors.Is(err, spent) {
 		t.Errorf("ended with %v", err)
 	}
-	left = 0 // the first two are remembered
+	left = 0 // The cache holds the first two modules.
 	if _, err := CompileModule(t.Context(), "/skills/a.js", ProgramFile, opts); !errors.Is(err, spent) {
 		t.Errorf("ended with %v", err)
 	}
 }
 
-// A text that cannot be compiled is tried once; one that was given up for another reason is tried again.
+// A text that cannot be compiled is compiled only once. A text whose compilation failed for another reason is compiled again.
 func TestFailuresAreRemembered(t *testing.T) {
 	t.Parallel()
 	tries := 0

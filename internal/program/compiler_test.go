@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/child"
 )
 
-// TestMain makes the test binary a compiler process, as Compiler re-executes it.
+// TestMain makes the test binary a compiler process when Compiler executes it with CompilerCommand.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == CompilerCommand {
 		os.Exit(CompilerMain(os.Args[2:], os.Stdin, os.Stdout))
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("mcp-code-exec-harness/internal/process.init.func1.1"))
 }
 
-// compilerProcesses is a compiler with processes.
+// compilerProcesses returns a compiler that uses processes.
 func compilerProcesses(t testing.TB) *Compiler {
 	t.Helper()
 	self := child.Executable(t)
@@ -37,7 +37,7 @@ func compilerProcesses(t testing.TB) *Compiler {
 	return c
 }
 
-// takeAll shows that none of an owner's slots is held.
+// takeAll checks that no slot of an owner is held.
 func takeAll(t *testing.T, c *Compiler, slots int) {
 	t.Helper()
 	for range slots {
@@ -49,7 +49,7 @@ func takeAll(t *testing.T, c *Compiler, slots int) {
 	}
 }
 
-// TestAbandonedCompilation gives up while esbuild provably works, and waits for a place that is provably taken.
+// TestAbandonedCompilation cancels a compilation while esbuild works, and then waits for the only slot, which that compilation still holds.
 func TestAbandonedCompilation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestAbandonedCompilation(t *testing.T) {
 			t.Errorf("given up: %v", err)
 		}
 
-		// What was given up still holds the only place; waiting for it ends with the context, too.
+		// The cancelled compilation still holds the only slot. Waiting for the slot also ends with the context.
 		for name, compile := range map[string]func(ctx context.Context) error{
 			"/skills/slow.ts": func(ctx context.Context) error {
 				_, err := CompileModule(ctx, "/skills/slow.ts", ProgramFile, opts)
@@ -108,7 +108,7 @@ func TestAbandonedCompilation(t *testing.T) {
 	})
 }
 
-// TestSlowCompilation is a text for which esbuild takes too long.
+// TestSlowCompilation compiles a text for which esbuild takes too long.
 func TestSlowCompilation(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestSlowCompilation(t *testing.T) {
 	})
 }
 
-// TestCompilerProcess compiles in processes what compiles here.
+// TestCompilerProcess checks that a process returns the same result as a compilation in this process.
 func TestCompilerProcess(t *testing.T) {
 	t.Parallel()
 	c := compilerProcesses(t)
@@ -173,14 +173,14 @@ func TestCompilerProcess(t *testing.T) {
 	}
 }
 
-// TestCompilerProcessEnds takes the process away between two compilations, and gives one up.
+// TestCompilerProcessEnds kills the process between two compilations, and cancels a compilation.
 func TestCompilerProcessEnds(t *testing.T) {
 	t.Parallel()
 	c := compilerProcesses(t)
 	c.slots = slots.New(slots.Limits{All: 1, Each: 1}, "texts", "compiled")
 	start := c.start
 	started := make(chan *compiler, 10)
-	stopped := false // processes do not get on with what they compile
+	stopped := false // reports that new processes are frozen, so that a compilation does not end
 	c.start = func() (*compiler, error) {
 		p, err := start()
 		if stopped {
@@ -205,20 +205,20 @@ func TestCompilerProcessEnds(t *testing.T) {
 		t.Errorf("after the process was killed: %d new ones, %v", len(started), err)
 	}
 
-	second := <-started // ends, so that the next one starts a process too, which is the signal that it is under way
+	second := <-started // The process is killed, so that the next compilation starts a new one. That start is the signal that the compilation is under way.
 	second.kill()
 	second.child.Wait()
 	stopped = true
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error)
-	go func() { result <- compile(ctx, "switch (x) {"+strings.Repeat("case 1:", 100_000)+"}") }() // takes minutes
+	go func() { result <- compile(ctx, "switch (x) {"+strings.Repeat("case 1:", 100_000)+"}") }() // would take minutes
 	slow := <-started
 	stopped = false
 	cancel()
 	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Errorf("a compilation that is given up: %v", err)
 	}
-	if err := compile(t.Context(), "return 3"); err != nil || len(started) != 1 { // in the only place
+	if err := compile(t.Context(), "return 3"); err != nil || len(started) != 1 { // in the only slot
 		t.Errorf("after a compilation was given up: %d new processes, %v", len(started), err)
 	}
 	if code := slow.child.Wait().ExitCode(); code == exitSlow {
@@ -230,8 +230,7 @@ func TestCompilerProcessEnds(t *testing.T) {
 	}
 }
 
-// TestCompilerLimits has texts that esbuild takes minutes for, or makes grow without bounds: the process ends, this one
-// does not.
+// TestCompilerLimits compiles texts that would take minutes or grow without bounds in esbuild. The compiler process ends; this process does not.
 func TestCompilerLimits(t *testing.T) {
 	t.Parallel()
 	var doubling strings.Builder
@@ -254,7 +253,7 @@ func TestCompilerLimits(t *testing.T) {
 	}
 }
 
-// TestCompilerStart has an executable that is none.
+// TestCompilerStart uses an executable that does not exist.
 func TestCompilerStart(t *testing.T) {
 	t.Parallel()
 	c := NewCompiler(process.SelfAt("/nonexistent/harness"))
@@ -267,7 +266,7 @@ func TestCompilerStart(t *testing.T) {
 	takeAll(t, c, max(2, runtime.GOMAXPROCS(0)))
 }
 
-// BenchmarkCompilerProcess compiles a small program never seen before in a process: budget 1.5 ms.
+// BenchmarkCompilerProcess compiles small programs that were not compiled before, in one process: budget 1.5 ms.
 func BenchmarkCompilerProcess(b *testing.B) {
 	opts := Options{Compiler: compilerProcesses(b)}
 	n := 0
@@ -277,7 +276,7 @@ func BenchmarkCompilerProcess(b *testing.B) {
 	}
 }
 
-// BenchmarkCompilerStart starts a process for each.
+// BenchmarkCompilerStart starts a process for each compilation.
 func BenchmarkCompilerStart(b *testing.B) {
 	for b.Loop() {
 		c := compilerProcesses(b)

@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// TestHints has the messages of QuickJS-ng and of V8, where they differ.
+// TestHints contains the messages of QuickJS-ng, and those of V8 where they differ.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	const parse = "const r = JSON.parse(result)"
@@ -120,7 +120,7 @@ func TestHints(t *testing.T) {
 		{"memory", "", "", "", "ranges"},
 		{"output_limit", "", "", "", "summary"},
 		{"call_limit", "", "", "", "per call"},
-		// no advice
+		// errors without advice
 		{"tool", "ToolError", "axios is not defined", "", ""},
 		{"runtime", "Error", "something else", "", ""},
 		{"syntax", "SyntaxError", `Unexpected ";"`, "const a = 'x\\n'; const b = ;", ""},
@@ -144,11 +144,11 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// TestExplain has errors of the engine, whose messages name no expression, at the places that it reports.
+// TestExplain contains errors of the engine whose messages name no expression, with the positions that the engine reports.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ message, code, want string }{
-		// ^ is the place.
+		// ^ marks the position.
 		{"not a function", "const f = null; ^f()", "f is not a function"},
 		{"not a function", "return crypto.^createHash('x').digest()", "crypto.createHash is not a function"},
 		{"not a function", "a?.^foo()", "a?.foo is not a function"},
@@ -200,7 +200,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestAdvice has errors with the expression in their messages: advice that fits it, or that of the table.
+// TestAdvice contains errors whose messages name the expression. The advice either follows from the expression or comes from the table of hints.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	compiled := mustCompile(t, "return 1", Options{})
@@ -250,7 +250,7 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestHintsAreNeeded checks that no hint is about a global that programs have, and that names which are proposed exist.
+// TestHintsAreNeeded checks that no hint is about a global that programs have, and that the names that hints propose exist.
 func TestHintsAreNeeded(t *testing.T) {
 	t.Parallel()
 	globals, err := os.ReadFile("../guest/prelude/globals.js")

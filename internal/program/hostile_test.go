@@ -21,7 +21,7 @@ func repeated(before, unit, after string) func(int) string {
 	}
 }
 
-// ordinary is long code as people, models and build tools write it.
+// ordinary contains functions that return long code as people, models and build tools write it.
 var ordinary = map[string]func(size int) string{
 	"statements":     repeated("", "a = f<string>(b, (c: number): string => c < 3 ? (c) : g(c));\n", ""),
 	"functions":      repeated("", "export async function f<T extends A<B>>(a: Map<string, T[]>, b?: (c: T) => void): Promise<Array<T>> {\n  for (let i = 0; i < a.size; i++) { if (i < 3 && b) { b(a.get(`x${i}`)![0] as T) } }\n  return [...a.values()].flat().filter((x): x is T => x !== null)\n}\n", ""),
@@ -35,8 +35,8 @@ var ordinary = map[string]func(size int) string{
 	"minified lists": repeated("", "a="+strings.Repeat("b(c,d)&&e.f,", 50)+"0;", ""),
 }
 
-// TestHostileCode gives a compiler with processes hostile code. The process may die of it, this one does not, and a text that
-// cannot be compiled is not tried again.
+// TestHostileCode compiles hostile code in processes. A process may end because of it; this process does not. A text that cannot be compiled is not compiled
+// again.
 func TestHostileCode(t *testing.T) {
 	t.Parallel()
 	compiler := compilerProcesses(t)
@@ -77,7 +77,7 @@ func TestOrdinaryCode(t *testing.T) {
 	}
 }
 
-// TestTypeScriptItself compiles the compiler and the declarations of npm's typescript, as far as a module may be long.
+// TestTypeScriptItself compiles the compiler and the declarations of the npm package typescript, up to the maximum length of a module.
 func TestTypeScriptItself(t *testing.T) {
 	t.Parallel()
 	lib := filepath.Join(npmtest.TypeScript(t), "node_modules", "typescript", "lib")
@@ -87,7 +87,7 @@ func TestTypeScriptItself(t *testing.T) {
 			t.Fatal(err)
 		}
 		code := string(text)
-		if len(code) > maxText { // as much as it has of whole declarations
+		if len(code) > maxText { // keeps as many whole declarations as fit
 			for _, end := range []string{"\nfunction ", "\ninterface "} {
 				if i := strings.LastIndex(code[:maxText], end); i > maxText/2 {
 					code = code[:i]
@@ -103,8 +103,8 @@ func TestTypeScriptItself(t *testing.T) {
 	}
 }
 
-// TestLinear measures what this package does to hostile texts before and after esbuild: they may take some more than an
-// ordinary text of the same length, which is not so if a step takes time with the square of the length.
+// TestLinear measures the time that this package takes for hostile texts before and after esbuild runs. Such a text may take somewhat longer than an ordinary
+// text of the same length. A step that takes quadratic time would exceed this bound.
 func TestLinear(t *testing.T) {
 	units := []string{
 		"/[", "=/", "= /a[", "'\\u{", "\\u{", "import '\\u{", "import {'\\u{", "namespace\n", "namespace a.", "declare global\n",
@@ -143,7 +143,7 @@ func TestLinear(t *testing.T) {
 		shapes[unit] = repeated("", unit, "")
 	}
 	size := generated.Count(1<<16, 1<<18)
-	const tries = 3 // the machine has other things to do
+	const tries = 3 // The machine may be busy with other work.
 	ordinary := time.Duration(0)
 	for range tries {
 		ordinary = max(ordinary, measure(strings.Repeat("x = { a: b };", size/13)))
@@ -161,7 +161,7 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// TestLocateIsBounded has errors of any size.
+// TestLocateIsBounded locates errors of any size.
 func TestLocateIsBounded(t *testing.T) {
 	t.Parallel()
 	c := mustCompile(t, "return 1", Options{})
@@ -192,7 +192,7 @@ func TestLocateIsBounded(t *testing.T) {
 	}
 }
 
-// TestManyModules imports more than anybody needs, and the same names again and again.
+// TestManyModules imports more bytes than a program may load.
 func TestManyModules(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{}

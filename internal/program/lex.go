@@ -9,12 +9,12 @@ import (
 type tokenKind uint8
 
 const (
-	punct    tokenKind = iota
-	word               // identifier, keyword or private name
-	number             //
-	str                // '...' or "..."
-	template           // a whole template literal, or one of its parts between substitutions
-	regex              //
+	punct tokenKind = iota
+	word            // identifier, keyword or private name
+	number
+	str      // '...' or "..."
+	template // a whole template literal, or one of its parts between substitutions
+	regex
 )
 
 // token is one lexical token; its text is code[start:end].

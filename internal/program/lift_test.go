@@ -14,8 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/npmtest"
 )
 
-// importSeeds, statementSeeds and expressionSeeds are what the generated files are made of. $E is replaced by an
-// expression, $S by a statement.
+// importSeeds, statementSeeds and expressionSeeds are the parts of generated files. $E stands for an expression, $S for a statement.
 var importSeeds = []string{
 	`import a from 'm';`, `import a from "m"`, `import 'side-effect';`, `import "side"`,
 	`import * as ns from './x.js';`, `import d, * as n from 'n'`, `import d, {e as f, g} from 'n';`,
@@ -85,7 +84,7 @@ var expressionSeeds = []string{
 	`(function () { $S })()`, `(() => { $S })() / 2`, `{ ...a } `, `a[{ b: 1 }.b] / 2`,
 }
 
-// generate makes a file of a few declarations and statements, each on a line of its own or beside the one before.
+// generate returns a file of a few declarations and statements, each on its own line or on the line of the one before.
 func generate(r *rand.Rand) string {
 	var b strings.Builder
 	for range 1 + r.IntN(6) {
@@ -96,7 +95,7 @@ func generate(r *rand.Rand) string {
 		statement := expand(r, seeds[r.IntN(len(seeds))], 0)
 		separators := []string{"\n", "\n\n", ";", "\r\n", " // ' comment\n", "\n/* ` */ ", " "}
 		if !strings.HasSuffix(statement, ";") && &seeds[0] == &importSeeds[0] {
-			separators = separators[:6] // TypeScript's parser forgets some missing semicolons
+			separators = separators[:6] // TypeScript's parser accepts some missing semicolons that the language does not allow.
 		}
 		b.WriteString(statement + separators[r.IntN(len(separators))])
 	}
@@ -129,8 +128,7 @@ func expand(r *rand.Rand, text string, depth int) string {
 	}
 }
 
-// lifted is what the lifter finds in a file, in the words of testdata/typescript/compare.js, and the file without its
-// imports.
+// lifted returns the declarations that the lifter finds in a file, in the format of testdata/typescript/compare.js, and the file without its imports.
 func lifted(code string) (found [][3]any, blanked string) {
 	text := []byte(code)
 	for _, d := range tokenize(code).declarations() {
@@ -164,7 +162,7 @@ func TestLiftAgainstTypeScript(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var inputs []input
 	add := func(code string) {
-		code += "\nexport {}" // a module with its imports and without: await is a keyword in both
+		code += "\nexport {}" // makes the code a module even without its imports, because await is a keyword in modules
 		_, blanked := lifted(code)
 		inputs = append(inputs, input{code, blanked})
 	}
@@ -173,7 +171,7 @@ func TestLiftAgainstTypeScript(t *testing.T) {
 			add(expand(r, seed, 0))
 		}
 	}
-	// TypeScript's parser reads a top-level await twice, and loses its place if a regular expression or an object follows.
+	// TypeScript's parser reads a top-level await twice, and reports wrong positions if a regular expression or an object follows.
 	awaitRegex := regexp.MustCompile(`await\s*(/[^/*]|\{)`)
 	for range 6000 {
 		if code := generate(r); !awaitRegex.MatchString(code) {
@@ -200,7 +198,7 @@ func TestLiftAgainstTypeScript(t *testing.T) {
 	t.Logf("%d of %d files are valid TypeScript", parsed, len(inputs))
 }
 
-// checkBlanked checks that blanking moved nothing: same bytes, same UTF-16 units, same lines.
+// checkBlanked checks that blanking moved nothing: the numbers of bytes and of UTF-16 units, and the lines, are the same.
 func checkBlanked(t *testing.T, code, blanked string) {
 	t.Helper()
 	if len(blanked) != len(code) || utf16Len(blanked) != utf16Len(code) {
@@ -246,7 +244,7 @@ func FuzzLift(f *testing.F) {
 
 func TestDeclarations(t *testing.T) {
 	t.Parallel()
-	// Bindings as name=local.
+	// Bindings are written as name=local.
 	for code, want := range map[string]string{
 		`import a from 'm'`:                         "m default=a",
 		`import a, * as b from 'm'`:                 "m default=a *=b",
@@ -288,7 +286,7 @@ func TestDeclarations(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	// What is a regular expression, by what stands before.
+	// The token before a slash decides whether a regular expression begins.
 	for code, want := range map[string][]string{
 		"a / b / c":                        nil,
 		"x = /b/g":                         {"/b/g"},

@@ -11,13 +11,13 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// thrower is a program with one throw, whose place is known.
+// thrower is a program with one throw whose position is known.
 type thrower struct {
 	code         string
 	line, column int
 }
 
-// throwers makes programs that throw at known places, behind and between statements of all kinds.
+// throwers returns programs that throw at known positions, after and between statements of all kinds.
 func throwers(r *rand.Rand, n int) []thrower {
 	before := []string{
 		"import p from 'path'\n", "import { join as j, type T } from 'path'; p1(j);\n", "import type { T } from 't';\n",
@@ -85,7 +85,7 @@ func TestPositions(t *testing.T) {
 	programs := make([]frame.Program, len(cases))
 	for i, c := range cases {
 		compiled[i] = mustCompile(t, c.code, Options{})
-		// As after a replay, the map comes from the journal.
+		// The map is read from its text, as a replay reads it from the journal.
 		m, err := ParseMap(compiled[i].Map.String())
 		if err != nil {
 			t.Fatal(err)
@@ -112,7 +112,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// shownLine is the line that a program sees of the first of its frames in an engine's stack.
+// shownLine returns the line that a program sees for the first of its frames in an engine's stack.
 func shownLine(pairs [][2]int, message, stack string) int {
 	stack = stack[max(strings.Index(stack, message), 0)+len(message):]
 	frame := regexp.MustCompile(`[ (]program\.js:(\d+):\d+\)?\n`).FindStringSubmatch(stack + "\n")
@@ -154,7 +154,7 @@ func TestLocate(t *testing.T) {
 		t.Errorf("%+v, want the stack\n%s; engine's:\n%s", p, want, got.Stack)
 	}
 
-	// Lines of other files, of the message, and what is no position are left out.
+	// Lines of other files, lines of the message and lines without a valid position are left out.
 	p = c.Locate(frame.Error{
 		Message: "m\n    at x (program.js:1:1)",
 		Stack: "Error: m\n    at x (program.js:1:1)\n    at <anonymous> (harness.js:1:2)\n" +
@@ -195,7 +195,7 @@ func TestParseMap(t *testing.T) {
 	if _, err := ParseMap("{"); err == nil {
 		t.Error("a broken map was read")
 	}
-	// Positions that no mapping has, or broken mappings, map to nothing.
+	// Positions without a mapping and broken mappings map to nothing.
 	for _, mappings := range []string{"", ";;", "A", "!!!!", "AAAA;gggggggggggggggg"} {
 		f := &fileMap{Mappings: mappings}
 		for line := range 3 {
@@ -273,11 +273,11 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// TestAnchor has errors at the places that QuickJS and V8 report, and the one place at which both are shown.
+// TestAnchor contains errors at the positions that QuickJS and V8 report, and the one position at which both are shown.
 func TestAnchor(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ message, code string }{
-		// ^ is the engine's place, ~ the one that is shown.
+		// ^ marks the engine's position, ~ the position that is shown.
 		{"x is not defined", "~^x"},
 		{"foo is not defined", "^return await ~foo()"},
 		{"foo is not defined", "function f() { ^return o.foo + ~foo }"},

@@ -110,7 +110,7 @@ func TestModules(t *testing.T) {
 	programs := make([]frame.Program, len(cases))
 	for i, c := range cases {
 		programs[i] = mustCompile(t, c.code, opts).Program
-		for _, specifier := range []string{"/skills/esm.js", "path"} { // for require and import()
+		for _, specifier := range []string{"/skills/esm.js", "path"} { // for require and for import()
 			loaded, err := CompileModule(t.Context(), specifier, ProgramFile, opts)
 			if err != nil {
 				t.Fatal(err)
@@ -126,7 +126,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// c is a value as JSON.
+// c returns a value as JSON.
 func c(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -181,7 +181,7 @@ func TestCompileModule(t *testing.T) {
 	}}
 	for _, c := range []struct{ specifier, from, want string }{
 		{"/skills/a.js", ProgramFile, "/skills/a.js: /skills/a.js"},
-		// what CommonJS requires is not looked for before it runs
+		// modules that CommonJS requires are not looked up before the module runs
 		{"./b", "/skills/a.js", "/skills/b.js: /skills/a.js /skills/b.js"},
 		{"./servers/crm", ProgramFile, "./servers/crm: ./servers/crm"},
 		{"../../servers/crm/search", "/skills/a.js", "./servers/crm/search: ./servers/crm/search"},
@@ -299,7 +299,7 @@ func TestPackages(t *testing.T) {
 		}
 	}
 
-	// A package of another version is bundled anew, one of the same is not.
+	// A package is bundled again if its version has changed, and not if its version is the same.
 	file := filepath.Join(opts.Packages, "plain", "lib", "sub.js")
 	if err := os.WriteFile(file, []byte("module.exports = 'changed'"), 0o644); err != nil {
 		t.Fatal(err)

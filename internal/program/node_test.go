@@ -10,8 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// needNode returns the path of Node.js, which executes compiled programs in these tests. Without it they fail where CI
-// is set and are skipped elsewhere.
+// needNode returns the path of Node.js, which executes compiled programs in these tests. Without Node.js the tests fail if CI is set, and are skipped
+// otherwise.
 func needNode(t testing.TB) string {
 	t.Helper()
 	node, err := exec.LookPath("node")
@@ -29,7 +29,7 @@ func missing(t testing.TB, message string) {
 	t.Skip(message)
 }
 
-// runNode feeds JSON lines to a script and decodes one answer for each.
+// runNode sends inputs to a script as lines of JSON, and decodes one answer for each.
 func runNode[In, Out any](t *testing.T, inputs []In, script string, args ...string) []Out {
 	t.Helper()
 	var in bytes.Buffer
@@ -61,7 +61,7 @@ func runNode[In, Out any](t *testing.T, inputs []In, script string, args ...stri
 	return outputs
 }
 
-// executed is what a program came to in Node.js.
+// executed is the result of a program in Node.js.
 type executed struct {
 	Value   any
 	Message string

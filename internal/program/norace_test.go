@@ -2,5 +2,5 @@
 
 package program
 
-// slowed says whether the race detector makes esbuild many times slower.
+// slowed reports whether the race detector makes esbuild many times slower.
 const slowed = false

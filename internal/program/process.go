@@ -62,8 +62,8 @@ func startCompiler(executable string, args []string, start func(*exec.Cmd) error
 	return &compiler{child: child, send: gob.NewEncoder(child.Stdin), take: gob.NewDecoder(child.Stdout)}, nil
 }
 
-// call sends a task to the process and waits for its product. If ctx ends, it kills the process. After an error the
-// process has ended. The error is ctx's, errGone if the process took no task, errSlow, errLarge, or else errDied.
+// call sends a task to the process and waits for its product. If ctx ends, it kills the process. After an error the process has ended. The error is that of
+// ctx, errGone if the process took no task, errSlow, errLarge, or else errDied.
 func (c *compiler) call(ctx context.Context, t task) (product, error) {
 	stop := context.AfterFunc(ctx, c.kill)
 	var p product

@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// sandbox is a Resolver of files and of servers with their functions.
+// sandbox is a Resolver with files, and with servers and the names of their functions.
 type sandbox struct {
 	files   map[string]string
 	servers map[string][]string
@@ -88,7 +88,7 @@ func TestResults(t *testing.T) {
 		{"async function main() { return 6 }", 6.0},
 		{"function main() { return 6 }", 6.0},
 		{"function main(): { a: number } { return { a: 6 } }", map[string]any{"a": 6.0}},
-		// Functions are declared, and not called with what follows in parentheses.
+		// Functions are declared, and not called with the parentheses that follow.
 		{"function six() { return 6 }\n(async () => { globalThis.got = six() })()", nil},
 		{"async function six() { return 6 }\n(async () => { globalThis.got = await six() })();", nil},
 		{"async function* six() { yield 6 }\n[1].map(() => six())", nil},
@@ -124,7 +124,7 @@ func TestResults(t *testing.T) {
 		{"namespace T { export type X = number }\nconst x: T.X = await Promise.resolve(3)\nfor (;;) {\n  if (x) return\n  break }", nil},
 		{"declare module 'z' { const q: number }\ndeclare global { interface W {} }\nimport { sep } from 'path'\nreturn sep", "/"},
 		{"namespace N { export function f() { try { throw 1 } catch (e) { return e } } }\nexport default [N.f()]", []any{1.0}},
-		// names as they are written
+		// names stay as they are written
 		{"function Foo() {} { class Foo { static x = 1 } return Foo.name }", "Foo"},
 		{"const A: any = class B {}; { class B {} return [A.name, B.name] as string[] }", []any{"B", "B"}},
 		{"let d: any = 1; { const d = 1; try { (d as any) = 2 } catch (e: any) { return e.message.includes('d2') } }", false},
@@ -162,9 +162,9 @@ func TestResults(t *testing.T) {
 		{"/*\n```js\nno\n```\n*/ return 4", 4.0},
 		{"Text:\n```json\n{}\n```\n```ts\nreturn 5\n```", 5.0},
 		{"```js\nreturn 6\n```\nIt prints:\n```\n6\n```", 6.0},
-		// names of ours that the code uses
+		// names that the compiler uses too
 		{"const _imprt = 1, _unusd = 2, _reslt = 3; return _imprt + _unusd + _reslt", 6.0},
-		// statements that would go on behind a blanked declaration
+		// statements that would continue after a blanked declaration
 		{"const a = x => x\nimport 'util'\n(1)\nreturn typeof a", "function"},
 	}
 	programs := make([]frame.Program, len(cases))
@@ -181,7 +181,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestLanguage checks that the name decides how code is read that means one thing in JavaScript, another in TypeScript.
+// TestLanguage checks that the name of a file decides how code is read that JavaScript and TypeScript read differently.
 func TestLanguage(t *testing.T) {
 	t.Parallel()
 	const code = "const a = 1, b = 2, c = 0; return a<b>(c)"
@@ -372,7 +372,7 @@ func TestCompileIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzCompile checks that no text breaks the compiler, and that what compiles leaves nothing outside the function.
+// FuzzCompile checks that no text breaks the compiler, and that no compiled code is outside the function.
 func FuzzCompile(f *testing.F) {
 	for _, seeds := range [][]string{importSeeds, statementSeeds, expressionSeeds} {
 		for _, seed := range seeds {

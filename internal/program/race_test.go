@@ -2,5 +2,5 @@
 
 package program
 
-// slowed says that the race detector makes esbuild many times slower: then the limit of time may be reached before another.
+// slowed reports that the race detector makes esbuild many times slower. The time limit may then be exceeded before another limit.
 const slowed = true

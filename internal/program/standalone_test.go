@@ -8,7 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestStandalone: programs that need nothing of the harness do in plain Node.js what they do here, with their modules. Of others it is said what they need.
+// TestStandalone: programs that use nothing of the harness give the same result in plain Node.js, with their modules. For other programs, the list of what
+// they use is returned.
 func TestStandalone(t *testing.T) {
 	t.Parallel()
 	files := sandbox{files: map[string]string{

@@ -48,7 +48,7 @@ func TestUnreturned(t *testing.T) {
 		"throw 1":                                                            "",
 		"":                                                                   "",
 
-		// Calls for their values.
+		// calls that are meant for their values
 		"let a\na.map((x) => x.name)":                                               "return a.map((x) => x.name)",
 		"let a\na.map(x => { seen.add(x); return x.n }).filter(Boolean).length":     "return a.map(x => { seen.add(x); return x.n }).filter(Boolean).length",
 		"let a\na.reduce((s, x) => { s.push(x.price); return s }, [])":              "return a.reduce((s, x) => { s.push(x.price); return s }, [])",
@@ -82,7 +82,7 @@ func TestUnreturned(t *testing.T) {
 		"const a = 1, b = 2\n{ a, b }":                                              "return { a, b }",
 		"let a; function count(x) { return x.length }\ncount(a).toString()":         "return count(a).toString()",
 
-		// Calls for their effect, and what has no value.
+		// calls that are meant for their effects, and expressions without a value
 		"let a\na.forEach((x) => x.b())":                                             "",
 		"let a\na.push(1)":                                                           "",
 		"let a\na ? a.set(1, 2) : a.delete(1)":                                       "",
@@ -119,7 +119,7 @@ func TestUnreturned(t *testing.T) {
 	}
 }
 
-// TestUnreturnedExports has programs whose result may be what they export.
+// TestUnreturnedExports contains programs whose result may be an export.
 func TestUnreturnedExports(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]string{
@@ -144,7 +144,7 @@ func TestUnreturnedExports(t *testing.T) {
 	}
 }
 
-// TestUnreturnedIsBounded has last expressions that nest deeply, or go on for long.
+// TestUnreturnedIsBounded contains last expressions that nest deeply or are very long.
 func TestUnreturnedIsBounded(t *testing.T) {
 	t.Parallel()
 	const n = 20000

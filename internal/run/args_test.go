@@ -2,7 +2,7 @@ package run
 
 import "testing"
 
-// The arguments in flight of one owner are bounded over all its runs; another owner has its own share, and what has ended makes room.
+// The limit of one owner covers the arguments in flight of all its runs. Another owner has a limit of its own. Released memory can be held again.
 func TestArgs(t *testing.T) {
 	t.Parallel()
 	a := NewArgs()

@@ -57,7 +57,7 @@ func (l *loop) expired() {
 		return
 	}
 	if left := l.guest.allowed - l.computed(); left > 0 {
-		l.deadline.Reset(max(left, maxTurn)) // the guest was frozen, and may still be
+		l.deadline.Reset(max(left, maxTurn)) // The guest was frozen meanwhile, and may still be frozen.
 		return
 	}
 	if end := l.recordedEnd(); l.spec.Offline && end != nil {

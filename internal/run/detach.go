@@ -33,7 +33,7 @@ const (
 	maxKept       = 64 << 10               // maximum bytes of arguments of the calls in flight of a run without a runner
 	keptCall      = 256                    // bytes that are counted for each call in addition to its arguments
 	runnerRetried = time.Second            // pause after a failed request for a runner
-	runnerFailing = time.Minute            // how long requests may fail before the run fails, which has had a runner before
+	runnerFailing = time.Minute            // how long requests for a runner may fail before a run that has had a runner fails
 )
 
 // attachment says whether a run has a runner, gives it up, or waits for one.
@@ -178,7 +178,7 @@ func (l *loop) detachedNow() bool {
 }
 
 // reattach waits for a runner in the background if the run is detached. For a run that is still detaching, detachedNow calls it later. If no runner can
-// start, a run that has never had one fails at once, as it does at its beginning, and another one after runnerFailing.
+// start, a run that has never had a runner fails at once. A run that has had one fails after runnerFailing.
 func (l *loop) reattach() {
 	if l.detachment.state != detached || l.phase != running {
 		return

@@ -23,7 +23,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// detaching has the runs of a world give up their runners after a time.
+// detaching returns the configuration with which runs give up their runners after the given wait.
 func (w *world) detaching(after time.Duration, places int) *run.Detach {
 	return &run.Detach{
 		After: after, Places: slots.New(slots.Limits{All: places, Each: places}, "calls", "answered"), Forget: func() {},
@@ -39,7 +39,7 @@ func counted(s script, starts *atomic.Int32) script {
 	}
 }
 
-// slow answers with its arguments after as many milliseconds as they say.
+// slow answers with the arguments of the call after the number of milliseconds in them.
 func slow(ctx context.Context, c *journal.Call, _ run.InFlight) (json.RawMessage, *frame.Error) {
 	var args struct{ MS float64 }
 	if err := json.Unmarshal(c.Args, &args); err != nil {
@@ -53,7 +53,7 @@ func slow(ctx context.Context, c *journal.Call, _ run.InFlight) (json.RawMessage
 	}
 }
 
-// wander is a program that depends on all that it gets: on the order of answers, their values and the clock.
+// wander is a program whose calls and output depend on the order of its answers, on their values and on the clock.
 func wander(seed uint64, asks bool) script {
 	return func(g *guest) *frame.Frame {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -63,7 +63,7 @@ func wander(seed uint64, asks bool) script {
 				if g.calls > 25 {
 					return
 				}
-				// No two are due at the same time: their order would be a race, whatever the runner.
+				// No two calls are due at the same time, because their order would be random on any runner.
 				ms := fmt.Sprintf(`{"ms":%g}`, rng.Float64()*100_000)
 				switch kind := rng.IntN(8); {
 				case kind < 3:
@@ -95,7 +95,7 @@ func wander(seed uint64, asks bool) script {
 	}
 }
 
-// A run that gives up its runner again and again has the journal, the outcome and the events of one that keeps it.
+// A run that gives up its runner many times has the same journal, outcome and events as a run that keeps its runner.
 func TestDetachChangesNothing(t *testing.T) {
 	t.Parallel()
 	first, detached := generated.Seed(t), 0
@@ -166,7 +166,7 @@ func TestDetachChangesNothing(t *testing.T) {
 	}
 }
 
-// flat is what an event points to.
+// flat returns the values that the fields of an event point to.
 func flat(e run.Event) (all []any) {
 	if e.Call != nil {
 		all = append(all, *e.Call)
@@ -180,7 +180,7 @@ func flat(e run.Event) (all []any) {
 	return all
 }
 
-// lines is a journal as text.
+// lines returns a journal as text.
 func lines(records []journal.Record) string {
 	var b strings.Builder
 	for _, r := range records {
@@ -190,7 +190,7 @@ func lines(records []journal.Record) string {
 	return b.String()
 }
 
-// detached executes a program that may give up its runner, and says how often it started.
+// detached executes a program that may give up its runner, and returns how often the program started.
 func (w *world) detached(ctx context.Context, s script, change func(*run.Spec)) (out *run.Outcome, starts int32, err error) {
 	w.t.Helper()
 	writer, err := w.store.Create(ctx, "run_x")
@@ -208,7 +208,7 @@ func (w *world) detached(ctx context.Context, s script, change func(*run.Spec)) 
 	return out, n.Load(), err
 }
 
-// A run keeps its runner where giving it up would cost too much, or where its owner may not.
+// A run keeps its runner if a replay would take too long, or if its owner has no places left.
 func TestDetachKeeps(t *testing.T) {
 	t.Parallel()
 	large := `{"ms":5000,"text":"` + strings.Repeat("x", 64<<10) + `"}`
@@ -296,7 +296,7 @@ func TestDetachPlaces(t *testing.T) {
 	})
 }
 
-// A run without a runner ends as one that has a runner: its limits and its caller end it, with all that it printed.
+// A run without a runner ends like a run with one: its limits and its caller can end it, and the outcome has everything that it printed.
 func TestDetachEndings(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
@@ -349,7 +349,7 @@ func TestDetachEndings(t *testing.T) {
 	}
 }
 
-// What the program computes while it is replayed is not charged to it again; what it computes after that is.
+// The time that a program computes during its replay is not charged again. The time that it computes afterwards is charged.
 func TestDetachCharges(t *testing.T) {
 	t.Parallel()
 	program := func(last time.Duration) script {
@@ -373,7 +373,7 @@ func TestDetachCharges(t *testing.T) {
 	}
 }
 
-// Answers that come together while there is no runner do not give the program time for nothing.
+// When several answers come together while the run has no runner, the program's computing after each of them is charged.
 func TestDetachChargesEachAnswer(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
@@ -395,7 +395,7 @@ func TestDetachChargesEachAnswer(t *testing.T) {
 	})
 }
 
-// A run that waits for an approval and for slow calls waits for the approval alone once the calls are answered.
+// A run that waits for an approval and for slow calls suspends once the slow calls are answered.
 func TestDetachForApproval(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
@@ -438,7 +438,7 @@ func TestDetachForApproval(t *testing.T) {
 	}
 }
 
-// flaky is a sandbox whose runners do not start for a while.
+// flaky is a sandbox whose runners do not start between two times.
 type flaky struct {
 	script
 	from, to time.Time
@@ -451,7 +451,7 @@ func (s flaky) Start(ctx context.Context) (sandbox.Runner, error) {
 	return s.script.Start(ctx)
 }
 
-// A run that has given up its runner outlives a time in which none starts; answers that come then are delivered in their order.
+// A run without a runner survives a time in which no runner starts. Answers that come in that time are delivered in their order.
 func TestDetachWithoutRunners(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
@@ -489,13 +489,13 @@ func TestDetachWithoutRunners(t *testing.T) {
 	})
 }
 
-// A run whose program no runner can take again fails with the reason, after a minute; a run that has never had a runner fails at once.
+// A run that gave up its runner fails with the reason if no runner starts for a minute. A run that has never had a runner fails at once.
 func TestDetachNoRunnerStarts(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		from  time.Duration // when runners no longer start
+		from  time.Duration // time from which no runner starts
 		only  *run.Only
-		least time.Duration // how long the run takes at least
+		least time.Duration // minimum duration of the run
 	}{
 		"had one":       {time.Second, nil, 65 * time.Second},
 		"never had one": {0, &run.Only{Name: "slow", Args: []byte(`{"ms":5000}`)}, 5 * time.Second},
@@ -536,7 +536,7 @@ func TestDetachNoRunnerStarts(t *testing.T) {
 	}
 }
 
-// A run that has a runner again, and whose journal cannot be read, fails with the reason.
+// A run that has a runner again but cannot read its journal fails with the reason.
 func TestDetachJournalAway(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {

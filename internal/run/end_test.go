@@ -10,8 +10,8 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// The error of a call that ends because its run ends is no answer: a run that is handed over makes the call again, and a program that is
-// cancelled does not go on with it. Which of the two the run learns first, its end or the call's, is decided many times.
+// The error of a call that was cancelled with its run is not an answer: a run that is handed over makes the call again, and a cancelled program does not
+// continue with the error. Many rounds cover both orders: the run learns of its own end first, or of the call's end first.
 func TestCallsEndAfterTheirRun(t *testing.T) {
 	t.Parallel()
 	for name, cause := range map[string]error{"handed over": run.ErrHandedOver, "cancelled": nil} {

@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/piitest"
 )
 
-// stuck is a guest that overruns its output limit and takes no notice of being cancelled.
+// stuck is a guest that exceeds its output limit and ignores a cancel frame.
 func stuck(g *guest) *frame.Frame {
 	g.call(frame.Tool, "late", `{}`)
 	g.call(frame.Tool, "echo", `{}`)
@@ -25,13 +25,13 @@ func stuck(g *guest) *frame.Frame {
 	return nil
 }
 
-// A call that has not recorded its intent when the host ends the run records none, although the runner lives on for the
-// grace period; and nothing of what is answered then is stored before the end is.
+// A call that has not recorded its intent when the host ends the run cannot record it afterwards, although the runner lives on for the grace period. No
+// answer that comes in that period is stored before the end.
 func TestNothingIsSentAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	var refused error
 	late := func(_ context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
-		time.Sleep(100 * time.Millisecond) // the run has ended, the runner has not
+		time.Sleep(100 * time.Millisecond) // The run has ended by then, and the runner has not.
 		if refused = call.Intend(context.Background(), journal.Intent{N: c.N, Key: "k"}); refused != nil {
 			return nil, &frame.Error{Kind: frame.KindTool, Name: "ToolError", Message: refused.Error()}
 		}
@@ -62,7 +62,7 @@ func TestNothingIsSentAfterTheEnd(t *testing.T) {
 	})
 }
 
-// stored keeps what each commit stored.
+// stored records what each commit stored.
 type stored struct {
 	journal.Writer
 	mu      sync.Mutex
@@ -85,8 +85,7 @@ func (s *stored) Commit(ctx context.Context) error {
 	return s.Writer.Commit(ctx)
 }
 
-// A process that died while it ended a run can have left answers that the program was never given. The resumed run ends at
-// once.
+// A process that died while it ended a run can leave answers that the program never got. The resumed run ends at once.
 func TestResumeOfAnEndingRun(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
@@ -107,8 +106,7 @@ func TestResumeOfAnEndingRun(t *testing.T) {
 	})
 }
 
-// A call that does not return when its context ends holds the end of its run up for a bounded time, and a write among them
-// stays in doubt.
+// A call that does not return when its context ends delays the end of its run only for a limited time. If the call is a write, it stays in doubt.
 func TestCallThatNeverReturns(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate), func(t *testing.T, w *world) {
@@ -137,11 +135,11 @@ func TestCallThatNeverReturns(t *testing.T) {
 			t.Errorf("recorded %+v, %v", again, err)
 		}
 		close(release)
-		synctest.Wait() // goleak: the call's goroutine ends
+		synctest.Wait() // waits until the call's goroutine has ended, because goleak would report it
 	})
 }
 
-// A run that waits for its first call is stored while it waits, so that it is listed.
+// The records of a run that waits for its first call are stored while it waits, so that other processes can list the run.
 func TestLongRunsAreStored(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate).on("hang", hang), func(t *testing.T, w *world) {
@@ -157,14 +155,14 @@ func TestLongRunsAreStored(t *testing.T) {
 			seen = len(records)
 			return value(`1`)
 		})
-		if seen != 2 { // its start and its call
+		if seen != 2 { // records of its start and its call
 			t.Errorf("%d records", seen)
 		}
 	})
 }
 
-// A replay asks no filter, also where the program puts personal data together that was redacted when it was recorded. What
-// the replayed run reports is what was recorded.
+// A replay does not use the filter of personal data, not even for a program that composes personal data that was redacted in the recorded run. The replay
+// reports what was recorded.
 func TestReplayAsksNoFilter(t *testing.T) {
 	t.Parallel()
 	const secret = "ada@example.com"
@@ -204,7 +202,7 @@ func TestReplayAsksNoFilter(t *testing.T) {
 	}
 }
 
-// What the host computes for a call counts as the program's computing.
+// Time that the host computes for a call counts as computing time of the program.
 func TestCharge(t *testing.T) {
 	t.Parallel()
 	costly := func(ctx context.Context, _ *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {

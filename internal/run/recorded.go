@@ -18,8 +18,8 @@ func Observe(records []journal.Record, observe func(Event)) {
 	}
 }
 
-// Abandoned returns the end record of a run whose process died and which was cancelled before it was resumed. Its duration extends
-// to the last record.
+// Abandoned returns the end record of a run whose process died and which was cancelled before it was resumed. The recorded duration lasts until the last
+// record.
 func Abandoned(records []journal.Record, now time.Time) *journal.End {
 	end := &journal.End{Status: Cancelled, Time: now.UnixMicro()}
 	var first, last int64

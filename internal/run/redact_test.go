@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// A run that sends personal data while the vault does not answer has no end, and goes on later.
+// A run that sends personal data while the vault does not answer does not end, and can be resumed later.
 func TestVaultAway(t *testing.T) {
 	t.Parallel()
 	for name, program := range map[string]func(*guest) *frame.Frame{

@@ -54,8 +54,8 @@ func (l *loop) offlineEnd() {
 	}
 }
 
-// unrecorded handles a call that the replayed program makes and that the journal does not have. Either the host ended the
-// recorded run before it got so far, or the replay has diverged.
+// unrecorded handles a call that the replayed program makes and that the journal does not have. Either the host ended the recorded run before its program
+// made this call, or the replay has diverged.
 func (l *loop) unrecorded(c *journal.Call) {
 	if end := l.recordedEnd(); end != nil && fromOutside(end.Kind) && l.missing() == nil {
 		l.stop(end)
@@ -113,8 +113,8 @@ func (l *loop) compare(out *Outcome) {
 	}
 }
 
-// report is called if the recorded ending did not depend on the program. It sets the outcome of the replay to the recorded one. The
-// replayed program may have got further than the recorded one, or not as far.
+// report is called if the recorded ending did not depend on the program. It sets the outcome of the replay to the recorded one. The replayed program may have
+// got further than the recorded program, or less far.
 func (l *loop) report(out *Outcome, end *journal.End, recorded *Error) {
 	ended := l.reason == nil // the program ended by itself, so it must have made all recorded calls
 	logs := l.cursor.Logs()

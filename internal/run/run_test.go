@@ -43,7 +43,7 @@ func TestRunAndReplay(t *testing.T) {
 	})
 }
 
-// Answers are numbered in the order in which they are given, and given again in that order, whatever came first then.
+// Answers are numbered in the order in which they are delivered. A replay delivers them in that order, even if another answer comes first.
 func TestOrderOfAnswers(t *testing.T) {
 	t.Parallel()
 	release := [3]chan struct{}{}
@@ -77,7 +77,7 @@ func TestOrderOfAnswers(t *testing.T) {
 	})
 }
 
-// A guest that takes nothing holds neither its limits nor its host up, however many answers wait for it.
+// A guest that reads no frames delays neither its limits nor its host, even if many answers wait for it.
 func TestGuestThatTakesNothing(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
@@ -86,7 +86,7 @@ func TestGuestThatTakesNothing(t *testing.T) {
 			for range 5000 {
 				g.call(frame.Timer, "sleep", `{"ms":0}`)
 			}
-			<-g.dead // reads nothing, not even that it is cancelled
+			<-g.dead // reads no frames, not even the cancel frame
 			return nil
 		})
 		if kindOf(out) != frame.KindTimeout {
@@ -101,7 +101,7 @@ func TestSerialCalls(t *testing.T) {
 	g := new(gate)
 	g.on("write", func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 		value, err := write(ctx, c, call)
-		time.Sleep(time.Duration(10-c.N) * time.Millisecond) // in the bubble's time: the later call would be done first
+		time.Sleep(time.Duration(10-c.N) * time.Millisecond) // A later call would be answered first, on the bubble's clock.
 		g.note("done %d", c.N)
 		return value, err
 	})
@@ -128,7 +128,7 @@ func TestSerialCalls(t *testing.T) {
 			"answer 2", "commit", "do 3", "commit", "done 3", "answer 3", "commit", "commit",
 		}
 		got := g.notes()
-		// What the run's goroutine and the first call's do at the same time may come in either order.
+		// Notes of the run's goroutine and of the first call's goroutine may come in either order.
 		slices.Sort(got[:5])
 		slices.Sort(want[:5])
 		if !slices.Equal(got, want) {
@@ -137,7 +137,7 @@ func TestSerialCalls(t *testing.T) {
 	})
 }
 
-// hooked calls before with each record, and commit in place of committing when that fails.
+// hooked calls before for each record that is appended, and commit at each commit. If commit returns an error, nothing is committed.
 type hooked struct {
 	journal.Writer
 	before func(journal.Record)
@@ -156,8 +156,7 @@ func (h hooked) Commit(ctx context.Context) error {
 	return h.Writer.Commit(ctx)
 }
 
-// A resumed run performs the calls that were open when its process died in the order in which they were made, and before
-// those that come after them.
+// A resumed run performs the calls that were unanswered when its process died in the order in which they were made, and before any later call.
 func TestResumeKeepsTheOrderOfCalls(t *testing.T) {
 	t.Parallel()
 	for name, last := range map[string]func(g *guest, first int){
@@ -189,7 +188,7 @@ func testResumeOrder(t *testing.T, last func(g *guest, first int)) {
 	}
 	bubble(t, new(gate).on("echo", echo).on("write", write), func(t *testing.T, w *world) {
 		_, records := w.run(program)
-		// The process died with the write made and not answered. The first call's answer may have come before the write or after it.
+		// The process died after it sent the write and before the write was answered. The first call may have been answered before or after the write.
 		var died, answered []journal.Record
 		for _, r := range records {
 			switch {
@@ -210,14 +209,14 @@ func testResumeOrder(t *testing.T, last func(g *guest, first int)) {
 			t.Fatalf("%+v", out.Error)
 		}
 		got := w.gate.notes()
-		slices.SortStableFunc(got, func(a, b string) int { return strings.Compare(a[:2], b[:2]) }) // first what was done
+		slices.SortStableFunc(got, func(a, b string) int { return strings.Compare(a[:2], b[:2]) }) // sorts the notes of performed calls before those of prepared calls
 		if want := []string{"do 2", "do 3", "prepare 2", "prepare 3"}; !slices.Equal(got, want) {
 			t.Errorf("the gate did %v, want %v", got, want)
 		}
 	})
 }
 
-// A resumed run prints again what it printed, and records only what is new.
+// A resumed run prints all its lines again, but records only the new ones.
 func TestResumeRecordsOnlyWhatIsNew(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
@@ -254,7 +253,7 @@ func TestResumeRecordsOnlyWhatIsNew(t *testing.T) {
 	})
 }
 
-// A runner that computes after it said that it was idle is ended for the time it computes, not at maxWall.
+// The timeout ends a run whose runner computes although it reported that it was idle. Such a run does not last until maxWall.
 func TestForgedIdle(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate).on("hang", hang), func(t *testing.T, w *world) {
@@ -273,7 +272,8 @@ func TestForgedIdle(t *testing.T) {
 	})
 }
 
-// TestSilentMeter has a runner of earlier programs whose processor time is unknown: for a while it goes on, and has not computed meanwhile.
+// TestSilentMeter uses a runner that executed earlier programs. Its processor time cannot be read for a while. The run continues meanwhile, and the time of
+// the earlier programs is not charged to it.
 func TestSilentMeter(t *testing.T) {
 	t.Parallel()
 	for silent, want := range map[int32]string{3: "", 4: frame.KindCrash} {
@@ -291,7 +291,7 @@ func TestSilentMeter(t *testing.T) {
 	}
 }
 
-// A limit of 0 allows none.
+// A limit of 0 allows nothing.
 func TestLimitOfZero(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
@@ -310,7 +310,7 @@ func TestLimitOfZero(t *testing.T) {
 	})
 }
 
-// The endings that the host decides, each recorded and reported by replay.
+// A replay reports each ending that the host decides.
 func TestEndings(t *testing.T) {
 	t.Parallel()
 	forever := func(g *guest) *frame.Frame { g.compute(); return nil }
@@ -330,7 +330,7 @@ func TestEndings(t *testing.T) {
 				g.log("x")
 			}
 		}},
-		{frame.KindOutputLimit, run.Limits{MaxLogLines: 3}, func(g *guest) *frame.Frame { // slower than a replay waits
+		{frame.KindOutputLimit, run.Limits{MaxLogLines: 3}, func(g *guest) *frame.Frame { // takes longer than a replay waits
 			for {
 				time.Sleep(600 * time.Millisecond)
 				g.log("x")
@@ -351,10 +351,10 @@ func TestEndings(t *testing.T) {
 		}},
 		{frame.KindCrash, run.Limits{}, func(g *guest) *frame.Frame {
 			g.take2("echo")
-			return nil // without a done frame
+			return nil // ends without a done frame
 		}},
 		{frame.KindCrash, run.Limits{}, func(g *guest) *frame.Frame {
-			g.calls = 7 // numbers that nobody else counts
+			g.calls = 7 // starts with a wrong call number
 			g.take2("echo")
 			return value(`1`)
 		}},
@@ -364,14 +364,14 @@ func TestEndings(t *testing.T) {
 		{frame.KindNeverSettles, run.Limits{}, func(*guest) *frame.Frame {
 			return &frame.Frame{Error: &frame.Error{Kind: "never_settles", Message: "waits"}}
 		}},
-		{frame.KindRuntime, run.Limits{}, func(*guest) *frame.Frame { // a kind that no guest may claim
+		{frame.KindRuntime, run.Limits{}, func(*guest) *frame.Frame { // an error kind that a guest cannot have
 			return &frame.Frame{Error: &frame.Error{Kind: "cancelled", Message: "x"}}
 		}},
-		{frame.KindRuntime, run.Limits{}, func(g *guest) *frame.Frame { // the kind of an answer's error that there was not
+		{frame.KindRuntime, run.Limits{}, func(g *guest) *frame.Frame { // the kind of an answer's error, although no answer had this error
 			g.take2("echo")
 			return &frame.Frame{Error: &frame.Error{Kind: "denied", Name: "DeniedError", Message: "x"}}
 		}},
-		{frame.KindRuntime, run.Limits{}, func(*guest) *frame.Frame { // memory that the guest was not refused
+		{frame.KindRuntime, run.Limits{}, func(*guest) *frame.Frame { // a memory error, although the guest was not refused memory
 			return &frame.Frame{Error: &frame.Error{Kind: "memory", Message: "x"}}
 		}},
 		{frame.KindCrash, run.Limits{MaxWall: time.Hour}, func(g *guest) *frame.Frame { // a flood of idle frames
@@ -396,26 +396,25 @@ func TestEndings(t *testing.T) {
 			if !slices.Equal(again.Logs, out.Logs) {
 				t.Errorf("%s: replay printed %v", c.kind, again.Logs)
 			}
-			if took := time.Since(began); took > 2*time.Second { // the bubble's time
+			if took := time.Since(began); took > 2*time.Second { // measured on the bubble's clock
 				t.Errorf("%s: replay took %s", c.kind, took)
 			}
 		})
 	}
 }
 
-// take2 makes a call and takes its answer.
+// take2 makes a call and takes the answer.
 func (g *guest) take2(name string) *frame.Frame {
 	g.call(frame.Load, name, `{}`)
 	return g.take()
 }
 
-// Cancelling ends the calls in flight. Their answers are recorded and given to nobody, so that a replay does not let the
-// program go on from them.
+// Cancelling a run ends its calls in flight. Their answers are recorded and not delivered, so that a replayed program does not continue with them.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
 		g.call(frame.Tool, "hang", `{}`)
-		g.take() // the run has ended: this is never reached
+		g.take() // not reached, because the run has ended
 		g.call(frame.Tool, "after", `{}`)
 		g.take()
 		return value(`1`)
@@ -449,8 +448,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A run that ended from outside while it computed may come further when it is replayed: to its end, to a call or to a
-// log line. The recorded ending is reported all the same.
+// The replay of a run that was ended from outside while it computed may get further than the run: to the program's end, to a call or to a log line. The
+// replay reports the recorded ending in each case.
 func TestReplayComesFurther(t *testing.T) {
 	t.Parallel()
 	var further func(g *guest) *frame.Frame
@@ -480,7 +479,7 @@ func TestReplayComesFurther(t *testing.T) {
 			if kindOf(again) != frame.KindTimeout || again.Error.Message != out.Error.Message || len(again.Logs) != 1 {
 				t.Errorf("%s: replay ended as %+v with %v, recorded is %+v", name, again.Error, again.Logs, out.Error)
 			}
-			// Another program is still told from the recorded one.
+			// The replay still detects a different program.
 			other := w.replay(func(*guest) *frame.Frame { return value(`1`) }, records)
 			if kindOf(other) != frame.KindDiverged || !strings.Contains(other.Error.Message, "call 1") {
 				t.Errorf("%s: another program ended as %+v", name, other.Error)
@@ -493,13 +492,13 @@ func TestReplayComesFurther(t *testing.T) {
 	}
 }
 
-// A program may end while the answer of a timer that it has cleared is on its way to it.
+// A program may end after it has cleared a timer whose answer is already under way.
 func TestReplayOfUntakenAnswers(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
 		g.call(frame.Timer, "sleep", `{"ms":1}`)
 		g.takeOf(g.call(frame.Tool, "echo", `{}`))
-		time.Sleep(2 * time.Millisecond) // the timer's answer is there
+		time.Sleep(2 * time.Millisecond) // By then the timer's answer has come.
 		return value(`1`)
 	}
 	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
@@ -513,7 +512,7 @@ func TestReplayOfUntakenAnswers(t *testing.T) {
 	})
 }
 
-// Calls that were never answered leave a replay without anything to wait for.
+// The replay of a program whose calls were never answered ends without waiting for their answers.
 func TestReplayOfUnansweredCalls(t *testing.T) {
 	t.Parallel()
 	for name, program := range map[string]script{
@@ -583,7 +582,7 @@ func TestDiverged(t *testing.T) {
 
 var errDisk = errors.New("no space left on device")
 
-// Whichever commit fails, the run ends with an error and the guest is not given what was not stored.
+// If a commit fails, the run ends with an error, and the guest gets no answer that was not stored.
 func TestFailingJournal(t *testing.T) {
 	t.Parallel()
 	for fail := 1; fail <= 2; fail++ {
@@ -618,7 +617,7 @@ func TestFailingJournal(t *testing.T) {
 			if !errors.Is(err, errDisk) || out != nil {
 				t.Errorf("commit %d failed: the run ended %+v, %v", fail, out, err)
 			}
-			// Commits: the intent, the end.
+			// The first commit stores the intent, the second one the end.
 			if sent := slices.Contains(w.gate.notes(), "sent"); sent != (fail > 1) {
 				t.Errorf("commit %d failed, and the write was sent: %t", fail, sent)
 			}
@@ -626,7 +625,7 @@ func TestFailingJournal(t *testing.T) {
 	}
 }
 
-// The account of writes that a failed run leaves.
+// A failed run reports the writes that it made.
 func TestEffects(t *testing.T) {
 	t.Parallel()
 	g := new(gate).on("echo", echo).on("write", write)
@@ -668,7 +667,7 @@ func TestEffects(t *testing.T) {
 	})
 }
 
-// Advice comes with the endings that the host decides, as with the program's own errors.
+// Endings that the host decides come with advice, like errors of the program.
 func TestHostEndingsAreExplained(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate), func(t *testing.T, w *world) {
@@ -689,7 +688,7 @@ func TestHostEndingsAreExplained(t *testing.T) {
 	})
 }
 
-// Frames that name another run are dropped.
+// Frames with the number of another run are dropped.
 func TestStrayFrames(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
@@ -707,7 +706,7 @@ func TestStrayFrames(t *testing.T) {
 	})
 }
 
-// What the guest runtime bounds by itself is checked again by the host.
+// The host checks again the limits that the guest runtime enforces.
 func TestBrokenRunners(t *testing.T) {
 	t.Parallel()
 	long := `"` + strings.Repeat("x", 2000) + `"`
@@ -747,7 +746,7 @@ func TestBrokenRunners(t *testing.T) {
 	}
 }
 
-// A run's arguments and answers together are bounded, and its replay ends at the same call.
+// The arguments and answers of a run are limited in total, and a replay exceeds the limit at the same call.
 func TestCrossed(t *testing.T) {
 	t.Parallel()
 	big := json.RawMessage(`"` + strings.Repeat("x", 8<<20-2) + `"`)
@@ -770,7 +769,7 @@ func TestCrossed(t *testing.T) {
 	})
 }
 
-// What a program throws is cut before anything looks at it.
+// Long errors of a program are clipped before anything else uses them.
 func TestLongErrors(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate), func(t *testing.T, w *world) {
@@ -788,7 +787,7 @@ func TestLongErrors(t *testing.T) {
 	})
 }
 
-// A run that is handed over has no end: it goes on later as if its process had been killed.
+// A run that is handed over has no end record. It is resumed later like a run whose process was killed.
 func TestSuspend(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
@@ -832,7 +831,7 @@ func TestSuspend(t *testing.T) {
 	})
 }
 
-// What a journal tells of a run's end is what the run told.
+// The outcome that is read from a journal equals the outcome of the run.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate).on("write", write).on("echo", echo), func(t *testing.T, w *world) {

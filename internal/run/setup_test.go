@@ -25,24 +25,24 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// guest is a program without an engine: a function that speaks the frames of a runner. It keeps the promises of the
-// guest runtime: one answer at a time, and an idle frame whenever nothing is left to do.
+// guest is a program without an engine: a function that exchanges frames like a runner. It follows the protocol of the guest runtime: it takes one answer at
+// a time, and sends an idle frame whenever nothing is left to do.
 type guest struct {
 	run    string
 	in     chan *frame.Frame
 	out    chan *frame.Frame
 	dead   chan struct{}
 	kill   sync.Once
-	silent atomic.Int32 // how many more times nobody knows what it used
+	silent atomic.Int32 // number of further readings of the processor time that fail
 	burns  atomic.Pointer[time.Time]
-	used   time.Duration // of processor time by earlier programs
-	stop   chan struct{} // closed by a cancel frame, which a runner heeds whatever its guest does
+	used   time.Duration // processor time that earlier programs used
+	stop   chan struct{} // closed by a cancel frame; a runner obeys such a frame whatever its guest does
 	calls  int
 	taken  int
-	queue  []*frame.Frame // answers that came while it waited for a synchronous one
+	queue  []*frame.Frame // answers that came while the guest waited for a synchronous answer
 }
 
-// script is what a guest does; returning a frame ends the program with it.
+// script is the behaviour of a guest. If it returns a frame, the program ends with that frame.
 type script func(g *guest) *frame.Frame
 
 var _ sandbox.Runner = (*guest)(nil)
@@ -52,7 +52,7 @@ func (s script) Start(context.Context) (sandbox.Runner, error) {
 	go func() {
 		defer close(g.out)
 		first := g.next()
-		for first.T != frame.Start { // a runner without a program heeds nothing else
+		for first.T != frame.Start { // A runner without a program ignores all other frames.
 			first = g.next()
 		}
 		g.run = first.Run
@@ -95,9 +95,9 @@ func (g *guest) Frames() <-chan *frame.Frame { return g.out }
 func (g *guest) Err() error                  { return errors.New("the guest died") }
 func (g *guest) Kill()                       { g.kill.Do(func() { close(g.dead) }) }
 func (g *guest) Pid() int                    { return 1 }
-func (g *guest) Freeze(bool) bool            { return true } // it goes on: only its clock stands still
+func (g *guest) Freeze(bool) bool            { return true } // The guest continues to run; only its clock stops.
 
-// CPU is what earlier programs used, and the time since the guest began to burn it.
+// CPU returns the processor time of earlier programs plus the time since the guest began to compute.
 func (g *guest) CPU() (time.Duration, error) {
 	if g.silent.Add(-1) >= 0 {
 		return 0, errors.New("no meter")
@@ -150,7 +150,7 @@ func (g *guest) sync(kind frame.Kind, name, args string) *frame.Frame {
 	return g.waitFor(func(f *frame.Frame) bool { return f.ID == g.calls })
 }
 
-// take is idle until an answer comes.
+// take reports that the guest is idle, and returns the next answer.
 func (g *guest) take() *frame.Frame {
 	g.send(frame.Frame{T: frame.Idle, Taken: g.taken})
 	g.taken++
@@ -162,7 +162,7 @@ func (g *guest) take() *frame.Frame {
 	return g.waitFor(func(f *frame.Frame) bool { return !f.Sync })
 }
 
-// takeOf is idle until the answer of one call comes.
+// takeOf takes answers until it gets the answer to one call.
 func (g *guest) takeOf(n int) *frame.Frame {
 	for {
 		if f := g.take(); f.ID == n {
@@ -187,15 +187,15 @@ func (g *guest) waitFor(fits func(*frame.Frame) bool) *frame.Frame {
 
 func (g *guest) log(text string) { g.send(frame.Frame{T: frame.Log, Level: "log", Text: text}) }
 
-// compute is busy until it is interrupted.
+// compute computes until it is interrupted.
 func (g *guest) compute() { g.waitFor(func(*frame.Frame) bool { return false }) }
 
 func value(text string) *frame.Frame { return &frame.Frame{Value: json.RawMessage(text)} }
 
-// handler answers the calls of a name.
+// handler answers the calls with one name.
 type handler func(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error)
 
-// gate answers calls by name, and writes down what it does. Calls of kind fs are serial.
+// gate answers calls by name, and records what it does. Calls of kind fs are serial.
 type gate struct {
 	mu       sync.Mutex
 	did      []string
@@ -232,12 +232,12 @@ func (g *gate) on(name string, h handler) *gate {
 	return g
 }
 
-// echo answers with the arguments.
+// echo answers with the arguments of the call.
 func echo(_ context.Context, c *journal.Call, _ run.InFlight) (json.RawMessage, *frame.Error) {
 	return c.Args, nil
 }
 
-// write intends, and answers true.
+// write records an intent, and answers true.
 func write(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMessage, *frame.Error) {
 	if err := call.Intend(ctx, journal.Intent{N: c.N, Key: "k"}); err != nil {
 		return nil, &frame.Error{Kind: frame.KindTool, Name: "ToolError", Message: err.Error()}
@@ -245,7 +245,7 @@ func write(ctx context.Context, c *journal.Call, call run.InFlight) (json.RawMes
 	return json.RawMessage("true"), nil
 }
 
-// hang answers when the run ends.
+// hang answers with an error when the run ends.
 func hang(ctx context.Context, _ *journal.Call, _ run.InFlight) (json.RawMessage, *frame.Error) {
 	<-ctx.Done()
 	return nil, &frame.Error{Kind: frame.KindCancelled, Name: "Error", Message: "the run ended"}
@@ -292,7 +292,7 @@ func (m *memory) Read(context.Context, string) ([]journal.Record, error) {
 	return m.records[:m.stored], nil
 }
 
-// world is what a test's runs share.
+// world is what all runs of a test share.
 type world struct {
 	t        *testing.T
 	store    memory
@@ -301,12 +301,12 @@ type world struct {
 	privacy  pii.Session
 	computed time.Duration
 	turn     *run.Turn
-	used     time.Duration // by earlier programs of the runner
+	used     time.Duration // processor time that earlier programs of the runner used
 	wrap     func(journal.Writer) journal.Writer
 	ctx      context.Context
 }
 
-// bubble runs a test in which time stands still while anything can go on.
+// bubble runs a test in a synctest bubble, where time advances only when all goroutines are blocked.
 func bubble(t *testing.T, g *gate, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -314,7 +314,7 @@ func bubble(t *testing.T, g *gate, test func(t *testing.T, w *world)) {
 	})
 }
 
-// roomy are the limits that a test does not set.
+// roomy holds the values of the limits that a test does not set.
 var roomy = run.Limits{
 	Timeout: 30 * time.Second, MaxWall: 10 * time.Minute, Memory: 100 << 20, MaxOutput: 1 << 20, MaxLogLines: 10_000,
 	MaxCalls: 1000, MaxHostCalls: 20_000, MaxInFlight: 100, MaxValue: 8 << 20,
@@ -380,7 +380,7 @@ func (w *world) replay(s script, records []journal.Record) *run.Outcome {
 	return out
 }
 
-// resume goes on from records, live; it returns what was added to them.
+// resume continues a run from records, with the gate. It returns the outcome and the recorder of new records.
 func (w *world) resume(s script, records []journal.Record) (*run.Outcome, *recorder) {
 	w.t.Helper()
 	spec := w.spec()
@@ -393,7 +393,7 @@ func (w *world) resume(s script, records []journal.Record) (*run.Outcome, *recor
 	return out, r
 }
 
-// recorder keeps what is appended.
+// recorder records what is appended.
 type recorder struct {
 	journal.Writer
 	mu      sync.Mutex
@@ -406,7 +406,7 @@ func (r *recorder) Append(record journal.Record) {
 	r.records = append(r.records, record)
 }
 
-// cut is a journal up to and including the first record that fits.
+// cut returns the records of a journal up to and including the first record for which fits returns true.
 func cut(t *testing.T, records []journal.Record, fits func(journal.Record) bool) []journal.Record {
 	t.Helper()
 	for i, r := range records {

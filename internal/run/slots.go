@@ -64,7 +64,7 @@ type Slot struct {
 	elem  *list.Element // element of the slot in list
 }
 
-// Acquire waits for a slot, which must be released. Among the waiting runs of an owner, the run with the earliest began gets a slot first. Acquire
+// Acquire waits for a slot, which must be released. Among the waiting runs of an owner, the run with the earliest value of began gets a slot first. Acquire
 // fails only if ctx ends.
 func (s *Slots) Acquire(ctx context.Context, owner string, began time.Time) (*Slot, error) {
 	ready := make(chan struct{})

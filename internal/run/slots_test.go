@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// request asks for a slot in a goroutine of its own, and notes in which order requests are admitted.
+// requests requests slots, each in its own goroutine, and records the order in which they are granted.
 type requests struct {
 	t     *testing.T
 	slots *run.Slots
@@ -39,7 +39,7 @@ func (r *requests) ask(owner string, began int) {
 	synctest.Wait()
 }
 
-// want checks who was admitted since the last call, in order.
+// want checks which runs were admitted since the last call, in order.
 func (r *requests) want(names ...string) {
 	r.t.Helper()
 	synctest.Wait()
@@ -57,7 +57,7 @@ func slotsOf(t *testing.T, n int, f func(*requests)) {
 	})
 }
 
-// The oldest task goes first, the owner with the fewest slots before it.
+// The owner with the fewest slots goes first. Among its tasks, the oldest goes first.
 func TestSlotsOrder(t *testing.T) {
 	t.Parallel()
 	slotsOf(t, 2, func(r *requests) {
@@ -101,7 +101,7 @@ func TestSlotsPause(t *testing.T) {
 	})
 }
 
-// Runs that compute for long keep nobody from beginning, and get nothing by it.
+// Runs that compute for a long time do not keep other runs from beginning.
 func TestSlotsLongBurst(t *testing.T) {
 	t.Parallel()
 	slotsOf(t, 2, func(r *requests) {
@@ -112,14 +112,14 @@ func TestSlotsLongBurst(t *testing.T) {
 		r.want("greedy0", "greedy1")
 		time.Sleep(50 * time.Millisecond)
 		synctest.Wait()
-		slices.Sort(r.admitted) // both at the same time
+		slices.Sort(r.admitted) // Both are admitted at the same time.
 		r.want("bob9", "greedy2")
 		time.Sleep(50 * time.Millisecond)
 		r.want("greedy3")
 	})
 }
 
-// A wait that is given up leaves nothing behind.
+// A request that is cancelled while it waits leaves no trace in the queue.
 func TestSlotsCancelled(t *testing.T) {
 	t.Parallel()
 	slotsOf(t, 1, func(r *requests) {
@@ -142,7 +142,7 @@ func TestSlotsCancelled(t *testing.T) {
 	})
 }
 
-// Runs that wait shortly again and again, or come back after they lost their slots, do not keep others from beginning for ever.
+// Runs that wait for short times, or compute again after they lost their slots, do not keep others from beginning for ever.
 func TestSlotsAreGivenInTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, pause := range map[string]time.Duration{"kept": 9 * time.Millisecond, "lost and taken again": 25 * time.Millisecond} {
@@ -177,7 +177,7 @@ func TestSlotsAreGivenInTheEnd(t *testing.T) {
 			cancel()
 			time.Sleep(time.Second)
 			synctest.Wait()
-			for range 2 { // the first round admits the runs that wait, the second releases them
+			for range 2 { // The first round admits the waiting runs, the second one releases their slots.
 				synctest.Wait()
 				r.mu.Lock()
 				for _, slot := range r.held {

@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// A run takes the steps of the table and no others: one that is not there fails it.
+// A run makes only the changes of attachment in the table. Any other change fails the run.
 func TestAttachments(t *testing.T) {
 	t.Parallel()
 	states := []attachment{attached, detaching, detached, reattaching}
@@ -28,7 +28,7 @@ func TestAttachments(t *testing.T) {
 	}
 }
 
-// A run goes on from each phase as the table says: it ends once, and what fails afterwards fails it.
+// A run makes only the changes of phase in the table. It ends once, and a later failure fails it.
 func TestPhases(t *testing.T) {
 	t.Parallel()
 	steps := map[phase]string{running: "stopping over failed", stopping: "over failed", over: "failed", failed: "failed"}
@@ -44,7 +44,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// A guest does what the table says next, and nothing else.
+// A guest makes only the changes of activity in the table.
 func TestActivities(t *testing.T) {
 	t.Parallel()
 	steps := map[activity]string{resting: "queued computing blocked", queued: "computing blocked", computing: "resting blocked", blocked: "queued computing"}
@@ -59,7 +59,7 @@ func TestActivities(t *testing.T) {
 	}
 }
 
-// A call waits for what the table says next, and for nothing else. The run knows how many calls wait for what.
+// A call makes only the changes of state in the table. The run counts its calls by state.
 func TestCallStates(t *testing.T) {
 	t.Parallel()
 	steps := map[callState]string{

@@ -47,7 +47,7 @@ func TestTimers(t *testing.T) {
 	})
 }
 
-// A timer does not fire before the step that started it has ended, however long that takes: one that is due earlier may follow.
+// A timer does not fire before the step that started it has ended, however long the step takes, because the step may start a timer that is due earlier.
 func TestTimersOfASlowStep(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate), func(t *testing.T, w *world) {
@@ -64,8 +64,8 @@ func TestTimersOfASlowStep(t *testing.T) {
 	})
 }
 
-// The delays of one step of the guest count from the same time, those of the next step and after a synchronous call from a
-// later one.
+// The delays of all timers of one step count from the same time. The delays of the next step count from a later time, and so do delays after a synchronous
+// call.
 func TestTimersOfLaterSteps(t *testing.T) {
 	t.Parallel()
 	slow := func(_ context.Context, c *journal.Call, _ run.InFlight) (json.RawMessage, *frame.Error) {
@@ -76,8 +76,8 @@ func TestTimersOfLaterSteps(t *testing.T) {
 		out, _ := w.run(func(g *guest) *frame.Frame {
 			g.call(frame.Timer, "sleep", `{"ms":1500}`) // due at 1.5 s
 			g.sync(frame.Load, "slow", `{}`)
-			g.call(frame.Timer, "sleep", `{"ms":1000}`) // at 2 s
-			g.takeOf(g.call(frame.Tool, "slow", `{}`))  // at 2 s
+			g.call(frame.Timer, "sleep", `{"ms":1000}`) // due at 2 s
+			g.takeOf(g.call(frame.Tool, "slow", `{}`))  // answered at 2 s
 			last := g.call(frame.Timer, "sleep", `{"ms":500}`)
 			return value(fmt.Sprint(g.takeOf(last).ID == last && g.taken == 4))
 		})
@@ -87,7 +87,7 @@ func TestTimersOfLaterSteps(t *testing.T) {
 	})
 }
 
-// A timer without a time is the work of a broken runner.
+// Only a broken runner starts a timer without a delay.
 func TestTimerWithoutDelay(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate), func(t *testing.T, w *world) {
@@ -101,7 +101,7 @@ func TestTimerWithoutDelay(t *testing.T) {
 	})
 }
 
-// A resumed run starts the timers that were held behind the recorded answers.
+// A resumed run starts the timers that were held until the recorded answers had been delivered.
 func TestHeldTimer(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {

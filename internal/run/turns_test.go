@@ -14,12 +14,12 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// program is one that computes without a pause: whether it has been let, and is frozen.
+// program is a program that computes without a pause.
 type program struct {
 	name     string
 	turn     *run.Turn
 	frozen   atomic.Bool
-	stubborn bool // its system cannot freeze it
+	stubborn bool // reports that the system cannot freeze the program
 }
 
 func (p *program) Freeze(stop bool) bool {
@@ -30,7 +30,7 @@ func (p *program) Freeze(stop bool) bool {
 // computes reports whether the program has a processor.
 func (p *program) computes() bool {
 	synctest.Wait()
-	if p.frozen.Load() { // and asks for nothing
+	if p.frozen.Load() { // A frozen program does not request a processor.
 		return false
 	}
 	select {
@@ -69,8 +69,8 @@ func wantComputing(t *testing.T, when string, want []string, all ...*program) {
 	}
 }
 
-// One owner's programs take all processors. When another owner's program waits, one of them gives its processor up at the end of its turn,
-// and for some time the owner gets all but one.
+// The programs of one owner take all processors. When a program of another owner waits, one of them loses its processor at the end of its turn. For some time
+// afterwards, the owner gets all processors but one.
 func TestTurnsOfAGreedyOwner(t *testing.T) {
 	t.Parallel()
 	turnsOf(t, 2, func(t *testing.T, join func(owner, name string) *program) {
@@ -101,7 +101,7 @@ func TestTurnsOfAGreedyOwner(t *testing.T) {
 	})
 }
 
-// A program that has just begun gives way after 5 ms to an owner that has nothing, to others after 50 ms.
+// A program loses its processor after 5 ms to an owner that has none, and after 50 ms to any other owner.
 func TestTurnsLength(t *testing.T) {
 	t.Parallel()
 	turnsOf(t, 2, func(t *testing.T, join func(owner, name string) *program) {
@@ -118,7 +118,7 @@ func TestTurnsLength(t *testing.T) {
 	})
 }
 
-// A process that cannot be frozen computes on when its turn is over, and the next begins.
+// A process that cannot be frozen continues to compute when its turn is over, and the next program begins.
 func TestTurnsWithoutFreezing(t *testing.T) {
 	t.Parallel()
 	turnsOf(t, 1, func(t *testing.T, join func(owner, name string) *program) {
@@ -136,7 +136,7 @@ func TestTurnsWithoutFreezing(t *testing.T) {
 	})
 }
 
-// A wait that is given up leaves the processor to the next.
+// When a program that waits for a processor rests, the processor goes to the next program.
 func TestTurnsRest(t *testing.T) {
 	t.Parallel()
 	turnsOf(t, 1, func(t *testing.T, join func(owner, name string) *program) {
@@ -148,7 +148,7 @@ func TestTurnsRest(t *testing.T) {
 	})
 }
 
-// The time that a program is frozen or waits for a processor counts as no computing. An answer waits with it.
+// The time in which a program is frozen or waits for a processor does not count as computing. Answers wait until the program has a processor.
 func TestFrozenTime(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {
@@ -160,11 +160,11 @@ func TestFrozenTime(t *testing.T) {
 		var waited time.Duration
 		out, _ := w.run(func(g *guest) *frame.Frame {
 			other.turn.Compute()
-			time.Sleep(140 * time.Millisecond) // it is frozen from 50 to 100
+			time.Sleep(140 * time.Millisecond) // The program is frozen from 50 to 100 ms.
 			other.turn.Rest()
 			other.turn.Compute()
 			began := time.Now()
-			g.takeOf(g.call(frame.Tool, "echo", `{}`)) // the other has its turn before the answer comes
+			g.takeOf(g.call(frame.Tool, "echo", `{}`)) // The other program has its turn before the answer comes.
 			waited = time.Since(began)
 			other.turn.Rest()
 			return value(`1`)
@@ -178,7 +178,7 @@ func TestFrozenTime(t *testing.T) {
 	})
 }
 
-// A frozen program ends when it is cancelled, and when it has computed for too long.
+// A frozen program ends when it is cancelled, and when it has used up its computing time.
 func TestFrozenProgramEnds(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate), func(t *testing.T, w *world) {
@@ -199,7 +199,7 @@ func TestFrozenProgramEnds(t *testing.T) {
 		ctx, cancel := context.WithCancel(w.ctx)
 		w.ctx = ctx
 		out, _ = w.run(func(g *guest) *frame.Frame {
-			time.Sleep(60 * time.Millisecond) // it is frozen
+			time.Sleep(60 * time.Millisecond) // The program is frozen by then.
 			cancel()
 			g.compute()
 			return nil
@@ -210,7 +210,7 @@ func TestFrozenProgramEnds(t *testing.T) {
 	})
 }
 
-// Owners have the same part of the processors, however many programs each has.
+// Owners get equal shares of the processors, however many programs each of them has.
 func TestTurnsOfOwnersAreEqual(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -260,7 +260,7 @@ func joined(turns *run.Turns, n int) (all []*program) {
 	return all
 }
 
-// A program that rests before its turn is over has the rest of it before others of its owner have theirs.
+// A program that rests before its turn is over gets the rest of the turn before other programs of its owner get their turns.
 func TestTurnsOfShortBursts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -275,7 +275,7 @@ func TestTurnsOfShortBursts(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			turn.Rest()
 		}
-		if took := time.Since(began); took > 10*time.Second { // each burst behind all others would take 100 s
+		if took := time.Since(began); took > 10*time.Second { // If each burst waited for all other programs, this would take 100 s.
 			t.Errorf("100 bursts of a millisecond took %s", took)
 		}
 		for _, p := range all {
@@ -284,7 +284,7 @@ func TestTurnsOfShortBursts(t *testing.T) {
 	})
 }
 
-// A run that waits for its first processor for longer than its timeout has computed nothing, whatever its runner did before.
+// A run that waits for its first processor for longer than its timeout has computed nothing, even if its runner has executed earlier programs.
 func TestWaitIsNoComputing(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate), func(t *testing.T, w *world) {
@@ -301,7 +301,7 @@ func TestWaitIsNoComputing(t *testing.T) {
 	})
 }
 
-// A run that is cancelled before its first processor leaves its runner as it was.
+// A run that is cancelled before its first turn leaves its runner unused.
 func TestCancelBeforeTheFirstTurn(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate), func(t *testing.T, w *world) {
@@ -321,7 +321,7 @@ func TestCancelBeforeTheFirstTurn(t *testing.T) {
 	})
 }
 
-// A guest that waits for a synchronous answer computes nothing, although answers to other calls come.
+// A guest that waits for a synchronous answer does not compute, even if answers to other calls come.
 func TestBlockedIsNoComputing(t *testing.T) {
 	t.Parallel()
 	slow := func(context.Context, *journal.Call, run.InFlight) (json.RawMessage, *frame.Error) {
@@ -342,7 +342,7 @@ func TestBlockedIsNoComputing(t *testing.T) {
 	})
 }
 
-// Others are active while their programs compute, and for a while after that.
+// An owner counts as active while its programs compute, and for keptFor afterwards.
 func TestTurnsOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -370,8 +370,7 @@ func TestTurnsOthers(t *testing.T) {
 	})
 }
 
-// A hostile program makes synchronous calls while it waits for a processor. It gets every answer, in order, when it has one, and no time
-// of a processor before.
+// A hostile program makes synchronous calls while it waits for a processor. It gets every answer in order once it has a processor, and none before.
 func TestCallsOfAQueuedProgram(t *testing.T) {
 	t.Parallel()
 	slow := func(_ context.Context, c *journal.Call, _ run.InFlight) (json.RawMessage, *frame.Error) {
@@ -391,11 +390,11 @@ func TestCallsOfAQueuedProgram(t *testing.T) {
 			began := time.Now()
 			time.Sleep(90 * time.Millisecond)
 			other.turn.Compute()
-			time.Sleep(20 * time.Millisecond) // the answer has come, and waits
+			time.Sleep(20 * time.Millisecond) // The answer has come by then, and waits.
 			for range 2 {
 				g.calls++
 				g.send(frame.Frame{T: frame.Call, ID: g.calls, Kind: frame.Tool, Name: "echo", Args: json.RawMessage(`{}`), Sync: true})
-				time.Sleep(time.Millisecond) // the gate answers it before the next
+				time.Sleep(time.Millisecond) // The gate answers this call before the next.
 			}
 			for range 3 {
 				got = append(got, g.next().ID)

@@ -31,9 +31,9 @@ func (u *unsaved) add(a *journal.Answer) {
 	u.bytes += len(a.Value) + len(a.Error) + len(a.Beside)
 }
 
-// save commits answers, or lets them wait for the next commit. The outcome of a write does not wait, because it would be in doubt after a crash.
-// Answers do not wait either if the run has an observer, which sees each answer before the program, or has no runner, because the next leg reads
-// the answers from the store.
+// save commits answers, or lets them wait for the next commit. The answer to a write does not wait, because the write would be in doubt after a crash.
+// Answers do not wait either if the run has an observer, which sees each answer before the program, or has no runner, because the next leg reads the answers
+// from the store.
 func (l *loop) save(ctx context.Context, answers []*journal.Answer) {
 	wrote := func(a *journal.Answer) bool { return l.effects.wrote(a.N) }
 	if l.detachment.state != attached || l.spec.Observe != nil || l.unsaved.bytes >= maxUnsaved || slices.ContainsFunc(answers, wrote) {

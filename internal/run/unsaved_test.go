@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// mortal is the journal of a process that dies at a write: what was not committed by then is lost.
+// mortal is the journal of a process that dies at a write. What is not committed by then is lost.
 type mortal struct {
 	*memory
 	mu     sync.Mutex
@@ -51,8 +51,8 @@ func (m *mortal) Commit(ctx context.Context) error {
 	return nil
 }
 
-// A process can die at any write of its journal, and servers answer differently each time that they are asked. Whatever the world has
-// seen of the run until then is what the resumed run does: its events, the writes that were sent, and the outcome.
+// A process can die at any write to its journal, and servers give a different answer to each request. The resumed run repeats everything that was visible
+// outside before: its events, the writes that were sent, and the outcome.
 func TestCrashKeepsWhatWasSeen(t *testing.T) {
 	t.Parallel()
 	program := func(g *guest) *frame.Frame {
@@ -61,7 +61,7 @@ func TestCrashKeepsWhatWasSeen(t *testing.T) {
 		second := read()
 		g.log("second " + second)
 		g.takeOf(g.call(frame.Tool, "write", second))
-		g.takeOf(g.call(frame.Tool, "slow", first)) // events are shown meanwhile
+		g.takeOf(g.call(frame.Tool, "slow", first)) // Events are shown while this call is in flight.
 		third := read()
 		g.takeOf(g.call(frame.FS, "write", third))
 		fourth := read()
@@ -72,7 +72,7 @@ func TestCrashKeepsWhatWasSeen(t *testing.T) {
 	}
 	for _, observed := range []bool{true, false} {
 		points := 1
-		for at := 0; at <= points; at++ { // 0: never
+		for at := 0; at <= points; at++ { // 0 means that the process does not die.
 			answers := 0
 			type sight struct{ what, text string }
 			bubble(t, new(gate), func(t *testing.T, w *world) {
@@ -172,7 +172,7 @@ func TestCrashKeepsWhatWasSeen(t *testing.T) {
 	}
 }
 
-// Answers of calls one after another share the commit of the run's end.
+// The answers of successive calls are committed together with the end of the run.
 func TestReadsShareACommit(t *testing.T) {
 	t.Parallel()
 	bubble(t, new(gate).on("echo", echo), func(t *testing.T, w *world) {

@@ -23,7 +23,7 @@ import (
 
 const (
 	lookForDecisions = 2 * time.Second // interval of looking for decisions of other processes; a decision of this process wakes the loop
-	resumeEach       = 16              // maximum number of runs of a user that are resumed at the same time; for all users shareOfAll times as many
+	resumeEach       = 16              // maximum number of runs of a user that are resumed at the same time; the maximum for all users is shareOfAll times as high
 	resumeAgain      = 5 * time.Second // pause before a run that could not be resumed is tried again
 	maxReason        = 1000            // maximum bytes of a denial's reason
 	maxPreview       = 64 << 10        // maximum bytes of arguments in a request

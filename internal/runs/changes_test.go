@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// seen are calls of a run, in the order of their answers, as the journal tells of them.
+// seen returns calls of a run in the order of their answers, in the form in which they are read from the journal.
 func seen(calls ...Call) (all []*Call) {
 	now := time.Now()
 	for i, c := range calls {
@@ -23,12 +23,12 @@ func seen(calls ...Call) (all []*Call) {
 	return all
 }
 
-// called is a call with its answer.
+// called returns a call with its answer.
 func called(name, args, result string) Call {
 	return Call{CallLine{Kind: "tool", Name: name}, json.RawMessage(args), json.RawMessage(result)}
 }
 
-// A call is compared with the latest read of the same thing, and with nothing that only looks like it.
+// A call is compared with the latest read that its arguments contain, and with no read of other data that only looks similar.
 func TestCompared(t *testing.T) {
 	t.Parallel()
 	sent := func(c Call) Call {
@@ -46,7 +46,7 @@ func TestCompared(t *testing.T) {
 		name string
 		args string
 		seen []*Call
-		want []string // words and differences
+		want []string // texts that the result must contain, and differences
 	}{
 		{"a file", write, seen(file), []string{"$.content, compared with what the program read with files__read before (call 1)", changed}},
 		{"the latest read", write, seen(called("files__read", `{"path":"a.txt"}`, `"old"`), file), []string{"$.content, compared with what the program read with files__read before (call 2)", changed}},
@@ -93,7 +93,7 @@ func TestCompared(t *testing.T) {
 	}
 }
 
-// A call is not compared with what was read after it.
+// A call is not compared with reads after it.
 func TestComparedBefore(t *testing.T) {
 	t.Parallel()
 	w := newComparing(1, json.RawMessage(`{"path":"a.txt","content":"b"}`))
@@ -105,7 +105,7 @@ func TestComparedBefore(t *testing.T) {
 	}
 }
 
-// A difference is cut, and so is their number.
+// A long difference is cut, and so is a long list of differences.
 func TestComparedBounds(t *testing.T) {
 	t.Parallel()
 	text, _ := json.Marshal(strings.Repeat("a line\n", 9999))

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// calls are calls written as name, arguments and answer.
+// calls returns calls that are written as name, arguments and answer.
 func calls(text string) (all []*digested) {
 	for i, one := range strings.Fields(text) {
 		part := strings.Split(one, ":")
@@ -36,7 +36,7 @@ func paired(first, second string) string {
 	return strings.Join(got, ", ")
 }
 
-// Calls of two runs are aligned in their order, also where one has more of them.
+// Calls of two runs are aligned in their order, even if one run has more of them.
 func TestPairs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, first, second, want string }{
@@ -55,7 +55,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// Each of many calls is in one pair, in its order, also where the runs have little in common and the shortest difference is not looked for.
+// Each of many calls is in one pair, in its order, even if the runs have little in common and the comparison does not search for the shortest difference.
 func TestPairsAreWhole(t *testing.T) {
 	t.Parallel()
 	text := func(step int) string {

@@ -92,7 +92,7 @@ func (e *environment) close(ended bool) {
 	}
 }
 
-// clockGrain is the maximum by which times of files lag behind the clock.
+// clockGrain is the maximum time by which the times of files lag behind the clock.
 const clockGrain = 20 * time.Millisecond
 
 // written returns the files of the workspace that were written since a time.

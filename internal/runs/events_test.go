@@ -9,11 +9,11 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// endingStore has a run that ends while its journal is read: after the first page, and before its status.
+// endingStore is a store with a run that ends while its journal is read: after the first page was read, and before the run's status is read.
 type endingStore struct {
 	Store
 	records []journal.Record
-	first   int // records of the first page
+	first   int // number of records of the first page
 	info    journal.RunInfo
 	told    chan struct{} // closed when the events of the first page have arrived
 }
@@ -31,7 +31,7 @@ func (s endingStore) ReadPage(ctx context.Context, _ string, after int64, _, _ i
 
 func (s endingStore) Run(context.Context, string) (journal.RunInfo, error) { return s.info, nil }
 
-// Who watches a run that ends is told of its end behind all events, and not by its status before.
+// A watcher of a run that ends gets the end after all other events, and not with the status that is read before them.
 func TestEventsOfEnd(t *testing.T) {
 	t.Parallel()
 	store := endingStore{told: make(chan struct{}), first: 2, info: journal.RunInfo{Status: "succeeded", Ended: time.Now()}, records: []journal.Record{

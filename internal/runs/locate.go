@@ -44,7 +44,7 @@ func (l *locator) recall(records []journal.Record) {
 			loads[r.Call.N] = true
 		case r.Answer != nil && loads[r.Answer.N] && r.Answer.Value != nil:
 			var loaded program.Loaded
-			if json.Unmarshal(r.Answer.Value, &loaded) == nil && loaded.Map != nil { // without a map, errors in the module have no position
+			if json.Unmarshal(r.Answer.Value, &loaded) == nil && loaded.Map != nil { // Without a map, errors in the module have no position.
 				l.add(loaded.Map)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/program"
 )
 
-// A run that has given up its runner, and whose journal cannot be read, still ends with what the host has to say.
+// A run without a runner whose journal cannot be read still ends with the host's error.
 func TestLocateWithoutProgram(t *testing.T) {
 	t.Parallel()
 	l := &locator{compiled: &program.Compiled{Source: program.Source{Code: "await tools.x.slow()"}}}

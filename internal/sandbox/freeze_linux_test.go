@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A frozen runner does nothing until it goes on, and can be killed.
+// A frozen runner does nothing until it is continued, and can be killed.
 func TestFreeze(t *testing.T) {
 	t.Parallel()
 	runner := startRole(t, deafRole)

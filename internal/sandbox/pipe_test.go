@@ -14,13 +14,13 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
-// deafRole makes the test binary a runner that never reads what it is sent.
+// deafRole makes the test binary a runner that never reads its input.
 const deafRole = "__deaf"
 
-// brokenRole makes it a runner that sends invalid UTF-8 and dies of memory.
+// brokenRole makes the test binary a runner that sends invalid UTF-8 and dies because it runs out of memory.
 const brokenRole = "__broken"
 
-// echoRole makes it a runner that sends back what it is sent.
+// echoRole makes the test binary a runner that sends back each frame that it receives.
 const echoRole = "__echo"
 
 // startRole starts this test program as a runner.
@@ -37,7 +37,7 @@ func startRole(t *testing.T, role string) sandbox.Runner {
 	return runner
 }
 
-// Sending to a runner that does not read holds nobody up, and neither does its end.
+// Sending to a runner that does not read never blocks, and neither does ending the runner.
 func TestDeafRunner(t *testing.T) {
 	t.Parallel()
 	runner := startRole(t, deafRole)
@@ -71,7 +71,7 @@ func TestDeafRunner(t *testing.T) {
 	}
 }
 
-// Frames arrive whole and in order, whether the pipe had room for them or not.
+// Frames arrive complete and in order, whether or not the pipe has room for them.
 func TestFramesInOrder(t *testing.T) {
 	t.Parallel()
 	runner := startRole(t, echoRole)
@@ -99,7 +99,7 @@ func TestFramesInOrder(t *testing.T) {
 	}
 }
 
-// A guest's bytes that are no UTF-8 are replaced, and a runner to which the system gave no memory is known by its last words.
+// Bytes of a guest that are not UTF-8 are replaced. A runner that was refused memory is recognized by the end of its standard error.
 func TestPipeReadsBrokenRunners(t *testing.T) {
 	t.Parallel()
 	runner := startRole(t, brokenRole)

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 && os.Args[1] == deafRole {
 		io.Copy(os.Stdout, strings.NewReader(`{"t":"ready"}`+"\n"))
-		time.Sleep(time.Hour) // it never reads
+		time.Sleep(time.Hour) // never reads its input
 	}
 	if len(os.Args) > 1 && os.Args[1] == echoRole {
 		_, err := io.Copy(os.Stdout, os.Stdin)
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		os.Stderr.WriteString("fatal error: runtime: out of memory\n")
 		os.Exit(2)
 	}
-	// The thread that starts processes lives as long as this one.
+	// The thread that starts processes lives as long as the test process.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("mcp-code-exec-harness/internal/process.init.func1.1"))
 }
 
@@ -128,8 +128,8 @@ func (r *fakeRunner) killed() bool {
 	return r.dead
 }
 
-// inBubble runs a test with time that stands still while anything can go on: synctest.Wait is the signal that a pool has
-// done what it had to do in the background.
+// inBubble runs a test in a synctest bubble, where time advances only when all goroutines are blocked. synctest.Wait returns when the pool has done all its
+// background work.
 func inBubble(t *testing.T, tier *fakeTier, opt sandbox.PoolOptions, test func(t *testing.T, p *sandbox.Pool)) {
 	t.Helper()
 	if opt.PerOwner == 0 {
@@ -156,13 +156,13 @@ func acquire(t *testing.T, p *sandbox.Pool, owner string) *sandbox.Lease {
 	return l
 }
 
-// release gives a lease back and waits until its runner is reset.
+// release gives a lease back and waits until the runner is reset.
 func release(l *sandbox.Lease, clean bool) {
 	l.Release(clean)
 	synctest.Wait()
 }
 
-// pause lets the time pass, in a bubble, after which an idle runner may be killed for an owner without any.
+// pause waits until an idle runner may be killed for an owner without a runner.
 func pause() {
 	time.Sleep(20 * time.Millisecond)
 	synctest.Wait()
@@ -191,7 +191,7 @@ func TestPoolReusesForTheOwnerOnly(t *testing.T) {
 	})
 }
 
-// A full pool kills the idle runner that was used least recently; it never rebinds one.
+// A full pool kills the least recently used idle runner. It never gives a runner to another owner.
 func TestPoolEvictsIdleRunnersOfOthers(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 2}, func(t *testing.T, p *sandbox.Pool) {
@@ -230,7 +230,7 @@ func TestPoolKillsWhatDoesNotReset(t *testing.T) {
 	tier := &fakeTier{deaf: true}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
 		acquire(t, p, "a").Release(true)
-		next := acquire(t, p, "a") // waits, in the bubble's time, until the reset has timed out
+		next := acquire(t, p, "a") // waits until the reset has timed out, on the bubble's clock
 		if next.Pid() != 2 || !tier.runner(1).killed() {
 			t.Errorf("got runner %d; the one that was never reset is killed: %t", next.Pid(), tier.runner(1).killed())
 		}
@@ -248,7 +248,7 @@ func TestPoolReplacesIdleRunnersThatDied(t *testing.T) {
 		} else {
 			release(l, true)
 		}
-		// One that speaks without being asked is not trusted either.
+		// A runner that sends a frame without being asked is replaced too.
 		tier.runner(2).frames <- &frame.Frame{T: frame.Log}
 		if l := acquire(t, p, "a"); l.Pid() != 3 || !tier.runner(2).killed() {
 			t.Errorf("got runner %d", l.Pid())
@@ -279,7 +279,7 @@ func TestPoolEndsIdleRunners(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 2, Idle: time.Minute}, func(t *testing.T, p *sandbox.Pool) {
 		release(acquire(t, p, "a"), true)
-		time.Sleep(time.Minute - time.Second) // the bubble's time
+		time.Sleep(time.Minute - time.Second) // on the bubble's clock
 		synctest.Wait()
 		if tier.runner(1).killed() {
 			t.Error("killed too early")
@@ -305,7 +305,7 @@ func wait(ctx context.Context, p *sandbox.Pool, owner string) waiter {
 	return waitBy(ctx, p.Acquire, owner)
 }
 
-// waitBy waits by Acquire or Reacquire.
+// waitBy waits with Acquire or Reacquire.
 func waitBy(ctx context.Context, acquire func(context.Context, string) (*sandbox.Lease, error), owner string) waiter {
 	w := waiter{make(chan *sandbox.Lease, 1), make(chan error, 1)}
 	go func() {
@@ -313,7 +313,7 @@ func waitBy(ctx context.Context, acquire func(context.Context, string) (*sandbox
 		w.lease <- l
 		w.err <- err
 	}()
-	synctest.Wait() // it stands in the queue
+	synctest.Wait() // The call waits in the queue by then.
 	return w
 }
 
@@ -335,11 +335,11 @@ func TestPoolQueueIsInOrder(t *testing.T) {
 	})
 }
 
-// In a full pool an owner's runner goes to its own queue for a turn, and then to an owner without any.
+// In a full pool, an owner's runner serves the owner's own queue for a turn, and is then given up for an owner without a runner.
 func TestPoolTurns(t *testing.T) {
 	for name, c := range map[string]struct {
-		took time.Duration // each program
-		want int           // programs until the other owner has its runner
+		took time.Duration // duration of each program
+		want int           // number of programs until the other owner gets a runner
 	}{"short programs": {time.Millisecond, 16}, "long programs": {time.Minute, 1}} {
 		t.Run(name, func(t *testing.T) {
 			tier := &fakeTier{}
@@ -371,7 +371,7 @@ func TestPoolTurns(t *testing.T) {
 	}
 }
 
-// An owner that wants everything gets its share; the run of another waits for nothing but its runner's start.
+// An owner with many waiting programs gets its share. A program of another owner waits only until its runner has started.
 func TestPoolHostileNeighbour(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 64, PerOwner: 32}, func(t *testing.T, p *sandbox.Pool) {
@@ -383,7 +383,7 @@ func TestPoolHostileNeighbour(t *testing.T) {
 		if started, _ := p.Stats(); started != 32 {
 			t.Errorf("the greedy owner has %d runners, want 32", started)
 		}
-		for i := range 40 { // each comes while as many as fit hold their runners
+		for i := range 40 { // The 32 runners of earlier owners are still in use.
 			w := wait(t.Context(), p, fmt.Sprint("owner", i%32))
 			if i < 32 && !w.served() {
 				t.Fatalf("owner %d waits", i)
@@ -399,16 +399,16 @@ func TestPoolHostileNeighbour(t *testing.T) {
 	})
 }
 
-// In a full pool with queues of all owners, everyone gets the same number of runners, and then none is killed any more.
+// In a full pool in which all owners wait, each owner gets the same number of runners, and then no further runner is killed.
 func TestPoolSharesAreEqual(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 12, Starts: 2}, func(t *testing.T, p *sandbox.Pool) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		now, rounds := map[string]int{}, map[string]int{} // programs that run, and programs that ended
+		now, rounds := map[string]int{}, map[string]int{} // number of running programs and of ended programs, by owner
 		var mu sync.Mutex
 		for i := range 400 {
-			owner := []string{"a", "a", "a", "a", "a", "b", "c", "d"}[i%8] // one has five times as many
+			owner := []string{"a", "a", "a", "a", "a", "b", "c", "d"}[i%8] // Owner a has five times as many programs as each other owner.
 			wg.Go(func() {
 				for {
 					l, err := p.Acquire(ctx, owner)
@@ -427,7 +427,7 @@ func TestPoolSharesAreEqual(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(10 * time.Second) // the bubble's time
+		time.Sleep(10 * time.Second) // on the bubble's clock
 		started := tier.count()
 		mu.Lock()
 		clear(rounds)
@@ -449,7 +449,7 @@ func TestPoolSharesAreEqual(t *testing.T) {
 	})
 }
 
-// A thousand waiters use all of the pool: no time passes in which a runner is free and somebody waits.
+// A thousand waiters use the whole pool: a runner is never free while a program waits.
 func TestPoolManyWaiters(t *testing.T) {
 	for _, owners := range []int{1, 10, 64} {
 		t.Run(fmt.Sprint(owners, " owners"), func(t *testing.T) {
@@ -464,7 +464,7 @@ func TestPoolManyWaiters(t *testing.T) {
 					wg.Go(func() {
 						for left.Add(-1) >= 0 {
 							l := acquire(t, p, fmt.Sprint("owner", i%owners))
-							time.Sleep(50 * time.Millisecond) // the bubble's time
+							time.Sleep(50 * time.Millisecond) // on the bubble's clock
 							l.Release(true)
 						}
 					})
@@ -478,7 +478,7 @@ func TestPoolManyWaiters(t *testing.T) {
 	}
 }
 
-// Waiting is bounded for each owner and for all; those that wait are not affected.
+// The number of waiters is limited for each owner and for all owners. Refusing further waiters does not affect those that wait already.
 func TestPoolBoundsWaiting(t *testing.T) {
 	tier := &fakeTier{}
 	opt := sandbox.PoolOptions{Size: 1, MaxWaiting: 5, MaxOwnerWaiting: 3}
@@ -495,7 +495,7 @@ func TestPoolBoundsWaiting(t *testing.T) {
 		if _, err := p.Acquire(t.Context(), "d"); !errors.Is(err, sandbox.ErrPoolFull) {
 			t.Errorf("the sixth waiter: %v", err)
 		}
-		for range 10 { // that had runners before
+		for range 10 { // These are Reacquires, which are never refused.
 			waiting = append(waiting, waitBy(t.Context(), p.Reacquire, "e"))
 		}
 		for _, w := range waiting {
@@ -506,7 +506,7 @@ func TestPoolBoundsWaiting(t *testing.T) {
 	})
 }
 
-// A wait is bounded where that is configured, but not that of a program that had a runner before. What happened is counted.
+// The wait of an Acquire ends after AcquireTimeout. The wait of a Reacquire does not. The pool counts the waits.
 func TestPoolAcquireTimeout(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 1, AcquireTimeout: time.Minute}, func(t *testing.T, p *sandbox.Pool) {
@@ -526,8 +526,8 @@ func TestPoolAcquireTimeout(t *testing.T) {
 	})
 }
 
-// Where programs are not to wait, those fail for which no runner can be started: for the pool is full, or the owner has its share. A start is waited
-// for, and so is a runner that is being reset. A runner that was kept ready is no wait.
+// With FailFast, an Acquire fails if no runner can be started because the pool is full or the owner has its maximum. It waits for a runner that starts or is
+// being reset. An Acquire that gets a runner that was ready does not count as a wait.
 func TestPoolFailsFast(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 3, PerOwner: 2, Warm: 1, FailFast: true}, func(t *testing.T, p *sandbox.Pool) {
@@ -537,15 +537,15 @@ func TestPoolFailsFast(t *testing.T) {
 				t.Errorf("%s got %v", owner, err)
 			}
 		}
-		synctest.Wait() // one is ready
+		synctest.Wait() // One runner is ready by then.
 		first := acquire(t, p, "a")
 		second := acquire(t, p, "a")
 		refused("a")
 		third := acquire(t, p, "b")
 		refused("b")
 		refused("c")
-		again := waitBy(t.Context(), p.Reacquire, "c") // it had a runner before
-		release(third, true)                           // idle, and replaced for c
+		again := waitBy(t.Context(), p.Reacquire, "c") // A Reacquire waits.
+		release(third, true)                           // The runner becomes idle, and is replaced by a runner for c.
 		release(<-again.lease, true)
 		release(acquire(t, p, "b"), true)
 		release(first, true)
@@ -558,7 +558,7 @@ func TestPoolFailsFast(t *testing.T) {
 	})
 }
 
-// An owner's waiters beyond its cap wait for its own runners, however many are free.
+// An owner that has its maximum of runners waits for one of its own runners, even if others are free.
 func TestPoolCapsOwners(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 8, PerOwner: 2, Warm: 2}, func(t *testing.T, p *sandbox.Pool) {
@@ -576,11 +576,11 @@ func TestPoolCapsOwners(t *testing.T) {
 	})
 }
 
-// To start a runner is dear: who waits for that takes what becomes idle meanwhile.
+// Starting a runner is expensive, so a waiter takes a runner of its owner that becomes idle in the meantime.
 func TestPoolStartsAFewAtATime(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 8, Starts: 2}, func(t *testing.T, p *sandbox.Pool) {
-		tier.gate = make(chan struct{}, 8) // of the bubble: to wait for it is to be idle
+		tier.gate = make(chan struct{}, 8) // The channel belongs to the bubble, so waiting for it counts as being blocked.
 		tier.gate <- struct{}{}
 		busy := acquire(t, p, "a")
 		starting := []waiter{wait(t.Context(), p, "b"), wait(t.Context(), p, "c")}
@@ -605,7 +605,7 @@ func TestPoolStartsAFewAtATime(t *testing.T) {
 	})
 }
 
-// A runner that is being reset is there before another has started.
+// A runner that is being reset is ready before a new one has started.
 func TestPoolWaitsForAReset(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 4}, func(t *testing.T, p *sandbox.Pool) {
@@ -615,7 +615,7 @@ func TestPoolWaitsForAReset(t *testing.T) {
 			l = acquire(t, p, "a")
 		}
 		l.Release(true)
-		first, second := wait(t.Context(), p, "a"), wait(t.Context(), p, "a") // there is one for the first
+		first, second := wait(t.Context(), p, "a"), wait(t.Context(), p, "a") // The runner that is being reset serves the first waiter.
 		release(<-first.lease, true)
 		release(<-second.lease, true)
 		if n := tier.count(); n != 2 {
@@ -624,8 +624,8 @@ func TestPoolWaitsForAReset(t *testing.T) {
 	})
 }
 
-// An owner whose programs follow each other takes one spare runner, so that one is used while the other is reset, and no
-// more of those that other owners may need.
+// An owner whose programs follow each other takes one spare runner, so that one runner serves it while the other is reset. It takes no further spare runners,
+// which other owners may need.
 func TestPoolPrefersAResetToASpareRunner(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 8, Warm: 2}, func(t *testing.T, p *sandbox.Pool) {
@@ -642,21 +642,22 @@ func TestPoolPrefersAResetToASpareRunner(t *testing.T) {
 	})
 }
 
-// In a full pool an owner that has runners takes one of another owner only from who has two more, or does not use it.
+// In a full pool, an owner that has runners gets a runner's place only from an owner with at least two runners more, or from an owner that does not use the
+// runner.
 func TestPoolSharesItsRoom(t *testing.T) {
 	tier := &fakeTier{}
 	inBubble(t, tier, sandbox.PoolOptions{Size: 4}, func(t *testing.T, p *sandbox.Pool) {
 		many := []*sandbox.Lease{acquire(t, p, "many"), acquire(t, p, "many"), acquire(t, p, "many")}
 		few := acquire(t, p, "few")
 		release(many[0], true)
-		second := acquire(t, p, "few") // three and one become two and two
+		second := acquire(t, p, "few") // The owners have two runners each instead of three and one.
 		release(many[1], true)
 		third := wait(t.Context(), p, "few")
 		if third.served() {
 			t.Fatal("a runner was killed that its owner needs")
 		}
 		release(many[2], true)
-		time.Sleep(time.Second - time.Millisecond) // the bubble's time
+		time.Sleep(time.Second - time.Millisecond) // on the bubble's clock
 		synctest.Wait()
 		if third.served() {
 			t.Fatal("a runner was killed that was used a moment ago")
@@ -677,14 +678,14 @@ func TestPoolSharesItsRoom(t *testing.T) {
 	})
 }
 
-// Who comes while another is being woken does not pass it, even if the runner that became free is its own.
+// A new waiter does not overtake a waiter that is just being woken, even if the free runner belongs to the new waiter's owner.
 func TestPoolNewcomersDoNotPassTheQueue(t *testing.T) {
-	for range 50 { // the scheduler decides who comes first
+	for range 50 { // The scheduler decides which of them comes first.
 		tier := &fakeTier{}
 		inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
 			busy := acquire(t, p, "a")
 			first := wait(t.Context(), p, "b")
-			busy.Release(false) // makes room at once, and wakes the first
+			busy.Release(false) // makes room at once, and wakes the first waiter
 			late := wait(t.Context(), p, "a")
 			if !first.served() || late.served() {
 				t.Fatalf("served: first %t, newcomer %t", first.served(), late.served())
@@ -714,9 +715,9 @@ func TestPoolWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A wake-up that comes at the moment at which its waiter leaves goes to the next.
+// If a waiter leaves at the moment at which it gets a runner, the runner goes to the next waiter.
 func TestPoolWakeUpIsNotLost(t *testing.T) {
-	for range 50 { // the scheduler decides which comes first
+	for range 50 { // The scheduler decides which comes first.
 		tier := &fakeTier{}
 		inBubble(t, tier, sandbox.PoolOptions{Size: 1}, func(t *testing.T, p *sandbox.Pool) {
 			busy := acquire(t, p, "a")
@@ -765,7 +766,7 @@ func TestPoolWarm(t *testing.T) {
 		if n := tier.count(); n != 3 {
 			t.Errorf("%d runners, want the used one replaced", n)
 		}
-		time.Sleep(2 * time.Minute) // the bubble's time
+		time.Sleep(2 * time.Minute) // on the bubble's clock
 		synctest.Wait()
 		if n := len(p.Pids()); n != 2 {
 			t.Errorf("%d runners are warm after they were idle for long, want 2", n)
@@ -779,17 +780,17 @@ func TestPoolWarm(t *testing.T) {
 	})
 }
 
-// Close ends starts under way, idle runners and those that wait.
+// Close ends runners that start, idle runners and waiting calls.
 func TestPoolClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tier := &fakeTier{gate: make(chan struct{}, 1)}
 		p := sandbox.NewPool(tier, sandbox.PoolOptions{Size: 2, Warm: 1})
 		tier.gate <- struct{}{}
-		synctest.Wait() // one is warm
+		synctest.Wait() // One runner is ready by then.
 		tier.gate <- struct{}{}
 		a := acquire(t, p, "a")
 		synctest.Wait()
-		b := acquire(t, p, "b") // the warm one or its replacement
+		b := acquire(t, p, "b") // the ready runner or its replacement
 		queued := wait(t.Context(), p, "c")
 		closed := make(chan struct{})
 		go func() { p.Close(); close(closed) }()
@@ -816,7 +817,7 @@ func TestPoolClose(t *testing.T) {
 	})
 }
 
-// Whatever comes together, no runner ever serves two owners, and none is lent twice at a time.
+// Under concurrent use, no runner ever serves two owners, and none is lent twice at the same time.
 func TestPoolUnderLoad(t *testing.T) {
 	tier := &fakeTier{}
 	p := sandbox.NewPool(tier, sandbox.PoolOptions{Size: 3, Warm: 1, MaxRuns: 5})
@@ -855,8 +856,8 @@ func TestPoolUnderLoad(t *testing.T) {
 	}
 }
 
-// The real tier: the same worker serves its owner again with nothing left of the last program, another owner gets
-// another process, and a killed one is replaced.
+// With the wasm tier, a worker serves its owner again without any remains of the last program, another owner gets another process, and a killed worker is
+// replaced.
 func TestPoolOfWorkers(t *testing.T) {
 	tier, err := wasm.Open(t.Context(), wasm.Options{Dir: t.TempDir(), MaxMemory: 64 << 20})
 	if err != nil {
@@ -886,7 +887,7 @@ func TestPoolOfWorkers(t *testing.T) {
 		t.Error("two owners share a process")
 	}
 	b.Release(false)
-	// A worker that takes too long for its reset, as on a busy machine, is replaced: then the next one is tried.
+	// On a busy machine, a worker may exceed the time limit of its reset and is replaced. Then the next worker is tried.
 	pid, again := 0, a
 	for try := 0; again.Pid() != pid; try++ {
 		if try == 5 {
@@ -897,7 +898,7 @@ func TestPoolOfWorkers(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		again.Release(true)
-		// The worker acknowledges its reset in the background; the queue is how one waits for it.
+		// The worker acknowledges its reset in the background. Waiting in the queue is the only way to wait for that.
 		again = acquireRunner(t, p, "a", pid)
 	}
 	if got := execute(again, "return [typeof left, [].left === undefined]"); got != `["undefined",true]` {
@@ -924,7 +925,7 @@ func TestPoolOfWorkers(t *testing.T) {
 	}
 }
 
-// acquireRunner takes the other runners of the pool, if those are what is idle, until the given one comes; if it does not, another.
+// acquireRunner acquires runners until it gets the runner with the given pid, and releases the others. If the runner does not come, it returns another one.
 func acquireRunner(t *testing.T, p *sandbox.Pool, owner string, pid int) *sandbox.Lease {
 	t.Helper()
 	var others []*sandbox.Lease

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// An owner reads one thing at a time, and rests after it while others are active; alone it does not.
+// An owner has one read at a time. After a read it has to wait if other owners are active, and not if it is the only one.
 func TestComputing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

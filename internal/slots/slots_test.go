@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// An owner whose compilations never end leaves a slot to the others, who take turns in it.
+// An owner whose compilations never end leaves a slot to the other owners, who take turns.
 func TestSlotsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,8 +91,8 @@ func TestSlotsBounds(t *testing.T) {
 	})
 }
 
-// Slots are taken by weight: an owner whose next wait does not fit into its share is passed over, and a weight beyond the share is
-// the whole share.
+// A place may take several slots. An owner whose next place does not fit into its limit is passed over. A place that is larger than the limit takes the whole
+// limit.
 func TestSlotsOfSeveral(t *testing.T) {
 	t.Parallel()
 	s := New(Limits{All: 100, Each: 10}, "calls", "made")
@@ -119,7 +119,7 @@ func TestSlotsOfSeveral(t *testing.T) {
 	}
 }
 
-// An owner that has been alone for some time may hold more than its share, until another comes.
+// An owner that has been the only one for some time may hold more than its limit, until another owner comes.
 func TestSlotsOfALonelyOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestSlotsOfALonelyOwner(t *testing.T) {
 		for _, release := range append(first, other...) {
 			release()
 		}
-		again := take("a", 2) // b came last
+		again := take("a", 2) // b got the last place
 		time.Sleep(time.Second)
 		take("a", 10)
 		take("b", 2)
@@ -152,7 +152,7 @@ func TestSlotsOfALonelyOwner(t *testing.T) {
 	})
 }
 
-// An owner with several that wait gets its part beside owners that come again and again with one each.
+// An owner with several waiting places gets its share beside owners that return again and again with one place each.
 func TestSlotsOfASteadyOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestSlotsOfASteadyOwner(t *testing.T) {
 	})
 }
 
-// idle reports that no slot is held or waited for.
+// idle reports that no slot is held and that no place waits.
 func (s *Slots) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// soon is within how long a cancelled task has ended.
+// soon is the maximum time from the cancellation of a task to its end.
 const soon = time.Second
 
-// cancelled checks how a task has ended, and how soon.
+// cancelled checks that a task has ended as cancelled, and soon after began.
 func cancelled(t *testing.T, p *process, id string, began time.Time) {
 	t.Helper()
 	got := p.wait(id)
@@ -28,8 +28,7 @@ func cancelled(t *testing.T, p *process, id string, began time.Time) {
 	}
 }
 
-// A task that waits is cancelled at once, wherever it waits; its worker is never called, and the next one of its session
-// is worked.
+// A waiting task is cancelled at once, whatever it waits for. Its worker is never called, and the next task of its session is worked.
 func TestCancelWaiting(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"in the queue", "behind its session", "until its time", "behind another process", "nobody works"} {
@@ -80,7 +79,7 @@ func TestCancelWaiting(t *testing.T) {
 					close(g.let)
 					p.wait(next.ID)
 				}
-				until(began.Add(time.Hour)) // also of what was planned
+				until(began.Add(time.Hour)) // Tasks that were planned for a later time have begun by then too.
 				for len(g.began) > 0 {
 					if g.next(t).ID == in.ID {
 						t.Error("its worker was called")
@@ -91,7 +90,7 @@ func TestCancelWaiting(t *testing.T) {
 	}
 }
 
-// A task that is being worked is cancelled through its context, from this process and from another, which asks the store.
+// A task in work is cancelled by cancelling its context. This process and another process, which asks the store, can both cancel it.
 func TestCancelWorking(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"this process", "another process", "this process, worked by Do", "another process, worked by Do"} {
@@ -128,7 +127,7 @@ func TestCancelWorking(t *testing.T) {
 					t.Errorf("cancelled: %+v, %v", got, err)
 				}
 				cancelled(t, p, in.ID, began)
-				synctest.Wait() // for OnEnd
+				synctest.Wait() // waits for OnEnd
 				if ended := p.tasksEnded(); len(ended) != 1 {
 					t.Errorf("OnEnd was told of %v", ended)
 				}
@@ -141,7 +140,7 @@ func TestCancelWorking(t *testing.T) {
 	}
 }
 
-// A task whose worker has failed and waits to be called again is cancelled too.
+// A task whose worker has failed and is about to be called again can be cancelled too.
 func TestCancelFailed(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"this process", "another process"} {
@@ -161,7 +160,7 @@ func TestCancelFailed(t *testing.T) {
 				}
 				p.work()
 				in := p.submit(task.Request{})
-				time.Sleep(7 * time.Second) // it has failed twice
+				time.Sleep(7 * time.Second) // The worker has failed twice by then.
 				began := time.Now()
 				if _, err := by.Cancel(t.Context(), in.ID); err != nil {
 					t.Error(err)
@@ -172,7 +171,7 @@ func TestCancelFailed(t *testing.T) {
 	}
 }
 
-// claims is a store that does something when a task has been claimed.
+// claims is a store that calls a function after a task has been claimed.
 type claims struct {
 	task.Store
 	then func()
@@ -186,8 +185,8 @@ func (c *claims) ClaimNext(ctx context.Context, after string, except []string, n
 	return t, next, err
 }
 
-// A task that is cancelled between its claim and its work ends as cancelled, and so does one that was cancelled in a
-// process that died of it.
+// A task that is cancelled between its claim and its work ends as cancelled. So does a task that was cancelled in a process that died before it ended the
+// task.
 func TestCancelBetween(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -195,7 +194,7 @@ func TestCancelBetween(t *testing.T) {
 		var in task.Task
 		hook := &claims{}
 		work := func(ctx context.Context, tk task.Task, _ []task.Past, _ []task.Step, _ task.Log) (task.Task, error) {
-			<-ctx.Done() // the service looks for requests twice a second
+			<-ctx.Done() // The service looks for cancellations twice a second.
 			return stopped(ctx, tk)
 		}
 		p := at.open(work, func(o *task.Options) {
@@ -212,7 +211,7 @@ func TestCancelBetween(t *testing.T) {
 		stop := p.work()
 		cancelled(t, p, in.ID, began)
 
-		stop() // it would claim the next one first
+		stop() // stops the process, because it would claim the next task first
 		dead := at.open(succeed, nil)
 		left := dead.submit(task.Request{})
 		if _, err := dead.store.Claim(t.Context(), left.ID, time.Now()); err != nil {
@@ -228,7 +227,7 @@ func TestCancelBetween(t *testing.T) {
 	})
 }
 
-// A task is cancelled by the context of Do, also while it waits for its session.
+// Cancelling the context of Do cancels its task, even while the task waits for its session.
 func TestCancelDo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -272,7 +271,7 @@ func TestCancelDo(t *testing.T) {
 	})
 }
 
-// Many tasks are submitted, worked and cancelled at the same time: each ends once.
+// Each of many tasks that are submitted, worked and cancelled at the same time ends once.
 func TestCancelAtOnce(t *testing.T) {
 	t.Parallel()
 	const n = 50

@@ -30,7 +30,7 @@ func (s *Service) end(ctx context.Context, t Task) error {
 // ended publishes the end of a task and wakes the loops that wait for it.
 func (s *Service) ended(t Task, events []Event) {
 	s.publish(t.ID, events)
-	wake(s.ready) // for the session's next task
+	wake(s.ready) // The session's next task may be due now.
 	if t.CallbackURL != "" {
 		wake(s.outbox)
 	}

@@ -8,13 +8,13 @@ import (
 	"mcp-code-exec-harness/internal/netguard"
 )
 
-// SetTransport has webhooks delivered without a network: a bubble of synctest has none.
+// SetTransport replaces the transport of webhooks, because a synctest bubble has no network.
 func (s *Service) SetTransport(t http.RoundTripper) { s.client.Transport = t }
 
-// Client is what connects.
+// Client returns the HTTP client for webhooks.
 func (w Webhooks) Client() *http.Client { return w.client() }
 
-// Public says whether an address is one of the internet at large.
+// Public reports whether an address is a public address of the internet.
 func Public(ip netip.Addr) bool { return netguard.Public(ip) }
 
 // Session returns a user's session; the error wraps ErrNotFound.

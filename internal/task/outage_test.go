@@ -15,15 +15,15 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// flaky is a model whose provider is away from a time to another, and the sandbox of its programs. It answers the n-th
-// request of a task with the program n, and the third with an answer.
+// flaky is a model whose provider is unavailable between two times. It is also the sandbox of the tasks' programs. It answers the first two requests of a
+// task with programs, and the third with text.
 type flaky struct {
-	agent.Catalog // nothing is looked up
+	agent.Catalog // No method of the catalog is called.
 	from, to      time.Time
 
 	mu       sync.Mutex
-	answered map[string]int // by task and turn
-	executed map[string]int // by program
+	answered map[string]int // number of answers, by task and turn
+	executed map[string]int // number of executions, by program
 	refused  int
 }
 
@@ -48,7 +48,7 @@ func (f *flaky) Generate(ctx context.Context, req *model.Request) (*model.Turn, 
 	key := fmt.Sprintf("%s, turn %d", req.Messages[0].Text, turns)
 	if now := time.Now(); now.After(f.from) && now.Before(f.to) {
 		f.refused++
-		if f.refused%2 == 0 { // it breaks off in the middle of an answer
+		if f.refused%2 == 0 { // Every second refused request fails in the middle of an answer.
 			req.OnLost(model.Usage{Input: 100, Output: 1})
 		}
 		return nil, &model.Error{Kind: model.KindUnavailable, Provider: "test", Model: "flaky"}
@@ -81,9 +81,8 @@ func (f *flaky) SaveFile(context.Context, string, string, string, []byte) (strin
 
 func (f *flaky) Skills(context.Context, string) ([]agent.Skill, error) { return nil, nil }
 
-// Twenty tasks are in the middle of their work when the provider goes away for an hour. All succeed afterwards within a budget of
-// a few minutes and of exactly the turns they need; no answered request is sent again, no program runs twice, and what
-// broke off is counted.
+// Twenty tasks are in work when the provider becomes unavailable for an hour. All of them succeed afterwards, within a time budget of a few minutes and
+// within exactly the turns that they need. No answered request is sent again, no program runs twice, and the usage of interrupted answers is counted.
 func TestProviderAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

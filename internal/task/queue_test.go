@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// lossy is a store whose answer to the first claim is lost.
+// lossy is a store that claims a task at the first claim, but loses the answer.
 type lossy struct {
 	task.Store
 	claims atomic.Int32
@@ -26,7 +26,8 @@ func (l *lossy) ClaimNext(ctx context.Context, after string, except []string, no
 	return t, next, err
 }
 
-// TestIdleClaims: a task whose claim was stored while the answer was lost is worked soon after, and one that is in work for long is left alone.
+// TestIdleClaims: a task whose claim was stored although the answer was lost is worked soon afterwards. A task that is in work for a long time is not claimed
+// again.
 func TestIdleClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +50,7 @@ func TestIdleClaims(t *testing.T) {
 	})
 }
 
-// TestDoOfQueue: who wants to work a task that the queue of the same process works is refused, and the work goes on.
+// TestDoOfQueue: Do refuses a task that the queue of the same process works, and the work continues.
 func TestDoOfQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +71,7 @@ func TestDoOfQueue(t *testing.T) {
 	})
 }
 
-// wire wakes the processes of a test.
+// wire is a bus that wakes the processes of a test.
 type wire struct {
 	task.Bus
 	mu        sync.Mutex
@@ -95,7 +96,7 @@ func (w *wire) Woken(ctx context.Context, f func()) error {
 	return nil
 }
 
-// TestWakes: a process that cannot take a task itself wakes the others, which take it at once; one that can wakes nobody.
+// TestWakes: a process that cannot take a task wakes the other processes, which take it at once. A process that can take the task wakes no other.
 func TestWakes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +119,7 @@ func TestWakes(t *testing.T) {
 			}
 		}
 		begins(front.submit(task.Request{}), 1)
-		second := server.submit(task.Request{}) // it has no room
+		second := server.submit(task.Request{}) // The server's process has no free worker for the second task.
 		g.let <- struct{}{}
 		begins(second, 2)
 		g.let <- struct{}{}

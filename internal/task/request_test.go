@@ -22,7 +22,7 @@ func TestInvalid(t *testing.T) {
 		"required":              func(r *task.Request) { r.Task = "" },
 		"longer than 100":       func(r *task.Request) { r.UserID = strings.Repeat("ä", 101) },
 		"U+000A":                func(r *task.Request) { r.UserID = "a\nb" },
-		"U+202E":                func(r *task.Request) { r.UserID = "a\u202eb" }, // what package auth refuses, too
+		"U+202E":                func(r *task.Request) { r.UserID = "a\u202eb" }, // package auth refuses this character too
 		"U+2028":                func(r *task.Request) { r.UserID = "a\u2028b" },
 		"10000":                 func(r *task.Request) { r.Task = strings.Repeat("ä", 10_001) },
 		"model has":             func(r *task.Request) { r.Model = strings.Repeat("m", 201) },
@@ -59,7 +59,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// A request that is repeated with its key, also at the same time, is one task; the key of another request is refused.
+// A request that is repeated with its idempotency key, even at the same time, creates one task. A different request with the same key is refused.
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t).open(succeed, nil)
@@ -101,7 +101,7 @@ func TestIdempotency(t *testing.T) {
 	}
 }
 
-// An equal request that allows it gets the answer of the first, without work, as long as that is not too old.
+// If a request allows it, its task gets the answer of an earlier equal task without any work, unless the answer is too old.
 func TestCached(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -160,14 +160,14 @@ func TestCached(t *testing.T) {
 		if got := ask(r); !got.Cached {
 			t.Error("the answer is new, and was not given again")
 		}
-		time.Sleep(time.Minute) // older than a minute, also the one that was given again
+		time.Sleep(time.Minute) // Both the answer and its copy are older than a minute by then.
 		if got := ask(r); got.Cached {
 			t.Error("the answer is too old")
 		}
 	})
 }
 
-// A task that is not to run yet is begun at its time, by whatever process is there then.
+// A task with a start time is begun at that time, by any process that works the queue then.
 func TestRunAt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestRunAt(t *testing.T) {
 	})
 }
 
-// A caller who has gone when a task is submitted leaves none behind, and one who goes meanwhile leaves one that is worked.
+// A request whose caller has gone before the task was created leaves no task.
 func TestSubmitAndGo(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t).open(succeed, nil)
@@ -215,7 +215,7 @@ func TestSubmitAndGo(t *testing.T) {
 	}
 }
 
-// A budget is shown as it is asked for.
+// A budget is written in the same form in which it is requested.
 func TestBudgetJSON(t *testing.T) {
 	t.Parallel()
 	was := task.Budget{Turns: 2, Wall: task.Duration(90 * time.Second)}

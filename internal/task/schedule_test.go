@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// started are the instants at which the tasks of a user began, oldest first.
+// started returns the times at which the tasks of a user began, oldest first.
 func started(t *testing.T, p *process, user, layout string, zone *time.Location) []string {
 	t.Helper()
 	all, _, err := p.Tasks(t.Context(), task.Filter{UserID: user, Limit: 1000})
@@ -43,10 +43,10 @@ func zone(t *testing.T, name string) *time.Location {
 	return z
 }
 
-// until sleeps until an instant; the clock of a bubble begins in the year 2000.
+// until sleeps until a time; the clock of a synctest bubble begins in the year 2000.
 func until(t time.Time) { time.Sleep(time.Until(t)) }
 
-// Schedules fire at the instants of their expressions, in their zones, also when those change their clocks.
+// Schedules fire at the times of their expressions in their zones, even when the clocks of the zones change.
 func TestCron(t *testing.T) {
 	t.Parallel()
 	const layout = "Mon 02 15:04"
@@ -57,7 +57,7 @@ func TestCron(t *testing.T) {
 	}{
 		"weekdays": {
 			"0 9 * * 1-5", "Europe/Berlin", time.Date(2026, 7, 3, 7, 0, 0, 0, time.UTC), time.Date(2026, 7, 7, 23, 0, 0, 0, time.UTC),
-			[]string{"Mon 06 09:00", "Tue 07 09:00"}, // 9 in Berlin was 7 in UTC: it had passed on Friday
+			[]string{"Mon 06 09:00", "Tue 07 09:00"}, // 9:00 in Berlin was 7:00 UTC, which had passed on Friday.
 		},
 		"a zone across the date line": {
 			"0 1 1 * *", "Pacific/Kiritimati", time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC), time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC),
@@ -99,7 +99,7 @@ func TestCron(t *testing.T) {
 				if c.zone != "" {
 					in = zone(t, c.zone)
 				}
-				// Minute by minute it would take long: from one planned instant to the next, each fires.
+				// Waiting minute by minute would take long, so the loop goes from one planned time to the next.
 				for s.Next != nil && s.Next.Before(c.to) {
 					until(*s.Next)
 					stop := p.work()
@@ -158,7 +158,7 @@ func TestInvalidSchedules(t *testing.T) {
 	}
 }
 
-// What a schedule says is what its tasks are, and each has a session of its own where the schedule names none.
+// The tasks of a schedule get its settings. If the schedule names no session, each task gets its own.
 func TestScheduledTask(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestScheduledTask(t *testing.T) {
 	})
 }
 
-// Instants that pass while no process works fire once, when the next one begins.
+// Planned times that pass while no process works the queue fire once, when the next process begins.
 func TestMissedInstants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -207,10 +207,10 @@ func TestMissedInstants(t *testing.T) {
 		if _, err := p.CreateSchedule(t.Context(), task.NewSchedule{Request: task.Request{UserID: "ann", Task: "x"}, Cron: "0 * * * *"}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(150 * time.Minute) // 1:00, 2:00
+		time.Sleep(150 * time.Minute) // The schedule fires at 1:00 and 2:00.
 		stop()
 		p.close()
-		time.Sleep(5 * time.Hour) // until 7:30
+		time.Sleep(5 * time.Hour) // It is 7:30 afterwards.
 		p = at.open(succeed, nil)
 		p.work()
 		time.Sleep(time.Hour)
@@ -220,7 +220,7 @@ func TestMissedInstants(t *testing.T) {
 	})
 }
 
-// fires is a store that does something before a schedule fires.
+// fires is a store that calls a function before a schedule fires.
 type fires struct {
 	task.Store
 	before func()
@@ -231,7 +231,7 @@ func (f *fires) Fire(ctx context.Context, id string, planned time.Time, n task.N
 	return f.Store.Fire(ctx, id, planned, n, next)
 }
 
-// An instant fires once when two processes fire it, and a schedule that is deleted meanwhile does not fire.
+// A planned time that two processes fire creates one task. A schedule that is deleted meanwhile does not fire.
 func TestFireAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, what := range []string{"fired by another", "deleted"} {
@@ -291,7 +291,7 @@ func TestFireAtOnce(t *testing.T) {
 	}
 }
 
-// A schedule that another process adds is seen within a minute, and one that is deleted does not fire.
+// A process finds a schedule that another process added within a minute, and does not fire a schedule that another process deleted.
 func TestSchedulesOfOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -325,7 +325,7 @@ func TestSchedulesOfOthers(t *testing.T) {
 	})
 }
 
-// Schedules make no more tasks than the rate of requests allows, and one that was held back fires later.
+// Schedules create no more tasks than the rate limit of requests allows. A schedule that the limit held back fires later.
 func TestScheduleRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -360,7 +360,7 @@ func TestScheduleRate(t *testing.T) {
 	})
 }
 
-// broken is a store with schedules of one user that cannot be fired, each for a reason of its own.
+// broken is a store with schedules of one user that cannot be fired, for a different reason each.
 type broken struct {
 	task.Store
 	mu    sync.Mutex
@@ -403,7 +403,7 @@ func (b *broken) Fire(ctx context.Context, id string, planned time.Time, n task.
 	return task.Task{}, false, errors.New("the row is inconsistent")
 }
 
-// A user whose schedules can never be fired stops no other user's, however many they are; each of them is tried less and less often.
+// Schedules that can never be fired do not stop the schedules of another user, however many they are. Each of them is tried less and less often.
 func TestBrokenSchedules(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -70,7 +70,7 @@ type Options struct {
 	HandOver error
 	// Admit refuses requests whose model or budget cannot be granted; its errors are shown to the caller. Nil admits all.
 	Admit func(r Request) error
-	// Forget removes the data of a session that is not in the store. It may be called several times for the same session.
+	// Forget removes those data of a session that are not in the store. It may be called several times for the same session.
 	Forget func(ctx context.Context, user, session string) error
 	// Abandon ends a run that a dead process left, and returns the effects of the run. A run that has ended, or that a live process executes, stays
 	// as it is. Abandon is nil if there are no runs.

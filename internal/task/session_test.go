@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/journaltest"
 )
 
-// record stores an ended run of a session; open leaves its journal open.
+// record stores a run of a session. The run has ended unless open is set.
 func (s *process) record(user, session, id string, open bool) {
 	s.t.Helper()
 	w, err := s.store.Create(s.t.Context(), id)
@@ -68,8 +68,8 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// Deleting a session cancels what is under way, also in another process, and forgets tasks, steps, events, runs and files;
-// other sessions keep theirs.
+// Deleting a session cancels its tasks, even those in work in another process, and deletes its tasks, steps, events, runs and files. Other sessions keep
+// theirs.
 func TestDeleteSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestDeleteSession(t *testing.T) {
 		}
 		later := time.Now().Add(time.Hour)
 		gone = append(gone, p.submit(task.Request{SessionID: "s", RunAt: &later}).ID)
-		g.next(t) // it has looked for what is unfinished
+		g.next(t) // By then the process has looked for unfinished tasks.
 		kept := other.submit(task.Request{SessionID: "kept", RunAt: &later})
 		remote := other.submit(task.Request{SessionID: "remote", Own: true})
 		done := make(chan struct{})
@@ -127,7 +127,7 @@ func TestDeleteSession(t *testing.T) {
 		if _, err := p.store.Read(t.Context(), "run_2"); err != nil {
 			t.Errorf("another session's run: %v", err)
 		}
-		// A session is forgotten again where the store was busy afterwards.
+		// The files of a session are removed again if the store was busy after they were removed.
 		if got := slices.Compact(p.sessionsForgotten()); !slices.Equal(got, []string{"ann/s", "ann/remote"}) {
 			t.Errorf("forgotten: %q", got)
 		}
@@ -135,14 +135,14 @@ func TestDeleteSession(t *testing.T) {
 			t.Errorf("another session's task is %s", got.Status)
 		}
 		time.Sleep(2 * time.Hour)
-		if got := g.next(t); got.ID != kept.ID { // which nobody worked
+		if got := g.next(t); got.ID != kept.ID { // No process had worked this task.
 			t.Errorf("%s of session %s has begun", got.ID, got.SessionID)
 		}
-		g.none(t) // what waited has not begun
+		g.none(t) // The waiting tasks have not begun.
 	})
 }
 
-// closes is a store that does something before a session is closed.
+// closes is a store that calls a function before a session is closed.
 type closes struct {
 	*sqlstore.Store
 	before func()
@@ -153,7 +153,7 @@ func (c *closes) CloseSession(ctx context.Context, session task.Session, expired
 	return c.Store.CloseSession(ctx, session, expired)
 }
 
-// A session that is in use says so and loses nothing, and can be deleted later.
+// Deleting a session that is in use fails, deletes nothing, and can be repeated later.
 func TestDeleteSessionBusy(t *testing.T) {
 	t.Parallel()
 	hook := &closes{}
@@ -204,8 +204,8 @@ func TestDeleteSessionBusy(t *testing.T) {
 	}
 }
 
-// A session whose deletion was cut off, by a failure or a crash, is gone for its user, takes nothing new, and is forgotten by
-// the process that works the queue next, with its files first.
+// If deleting a session was interrupted by a failure or a crash, the session is invisible to its user and accepts nothing new. The process that works the
+// queue next deletes it, its files first.
 func TestDeleteSessionCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestDeleteSessionCutOff(t *testing.T) {
 		}
 		p := at.open(succeed, nil)
 		p.work()
-		time.Sleep(time.Second) // of the bubble's clock, by which SQLite asks again for a lock that another connection has
+		time.Sleep(time.Second) // a second of the bubble's clock, after which SQLite has asked again for a lock that another connection held
 		synctest.Wait()
 		if got := p.sessionsForgotten(); !slices.Equal(got, []string{"ann/s"}) {
 			t.Errorf("forgotten: %q", got)
@@ -246,7 +246,7 @@ func TestDeleteSessionCutOff(t *testing.T) {
 	})
 }
 
-// A session that only runs use lasts as long after the last of them as after a task, and while one is under way.
+// A session that only runs use does not expire while a run is under way, and expires as long after its last run as after a task.
 func TestSessionOfRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestSessionOfRuns(t *testing.T) {
 		if got := p.sessionsForgotten(); !slices.Equal(got, []string{"ann/s"}) {
 			t.Errorf("forgotten: %q", got)
 		}
-		if leave, err := p.EnterSession(t.Context(), "ann", "s"); err != nil { // its id is free
+		if leave, err := p.EnterSession(t.Context(), "ann", "s"); err != nil { // The id of the deleted session can be used again.
 			t.Error(err)
 		} else {
 			leave()
@@ -287,8 +287,7 @@ func TestSessionOfRuns(t *testing.T) {
 	})
 }
 
-// A session that nobody has used for as long as is configured is forgotten with all that belongs to it, but not while a
-// task of it waits or is worked.
+// A session that has been unused for the configured time is deleted with everything that belongs to it, but not while one of its tasks waits or is in work.
 func TestSessionExpiry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -321,7 +320,7 @@ func TestSessionExpiry(t *testing.T) {
 	})
 }
 
-// A schedule ends with the session that its tasks would make again; others go on.
+// A schedule is deleted with a session that its tasks would create again. Other schedules stay.
 func TestDeleteSessionEndsItsSchedules(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t).open(succeed, nil)

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds the waits of tests; it is reached only by a failure.
+// patience is the maximum time that tests wait; only a failure reaches it.
 const patience = 2 * time.Minute
 
 var errHandedOver = errors.New("handed over")
@@ -30,7 +30,7 @@ var errHandedOver = errors.New("handed over")
 type place struct {
 	t       *testing.T
 	url     string
-	network bool // webhooks are delivered over it
+	network bool // tells whether webhooks are delivered over the network
 }
 
 func newPlace(t *testing.T) *place {
@@ -38,19 +38,19 @@ func newPlace(t *testing.T) *place {
 	return &place{t: t, url: "sqlite:" + filepath.Join(t.TempDir(), "harness.db")}
 }
 
-// process is a service on a store of its own: to others on the same place it is another process.
+// process is a service with its own connection to the store. Services on the same place are different processes to each other.
 type process struct {
 	*task.Service
 	t     *testing.T
 	store *sqlstore.Store
 
 	mu        sync.Mutex
-	receiver  func(*http.Request) int // of webhooks: the status that it answers, 0 for none
-	ended     []task.Task             // as OnEnd was told
+	receiver  func(*http.Request) int // receiver of webhooks; it returns the status of its response, or 0 for no response
+	ended     []task.Task             // tasks for which OnEnd was called
 	forgotten []string                // sessions whose files were removed
 }
 
-// open starts a process whose worker is work; change adapts its options.
+// open starts a process with the worker work. change, if not nil, changes its options.
 func (p *place) open(work task.Worker, change func(*task.Options)) *process {
 	p.t.Helper()
 	keep, err := sqlstore.Open(p.t.Context(), p.url, sqlstore.Options{})
@@ -103,14 +103,14 @@ func (s *process) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// close is the end of the process.
+// close ends the process.
 func (s *process) close() {
 	if err := s.store.Close(); err != nil {
 		s.t.Error(err)
 	}
 }
 
-// work works the queue; what it returns stops that, and waits.
+// work works the queue in the background. stop ends that and waits.
 func (s *process) work() (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -144,7 +144,7 @@ func (s *process) submit(r task.Request) task.Task {
 	return t
 }
 
-// wait returns a task when it has ended.
+// wait waits until a task has ended, and returns it.
 func (s *process) wait(id string) task.Task {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -183,7 +183,7 @@ func succeed(_ context.Context, t task.Task, _ []task.Past, _ []task.Step, _ tas
 	return t, nil
 }
 
-// stopped is how a worker ends whose context has ended.
+// stopped returns the result of a worker whose context has ended.
 func stopped(ctx context.Context, t task.Task) (task.Task, error) {
 	if cause := context.Cause(ctx); !errors.Is(cause, task.ErrCancelled) {
 		return t, cause
@@ -192,7 +192,7 @@ func stopped(ctx context.Context, t task.Task) (task.Task, error) {
 	return t, nil
 }
 
-// gated is a worker whose tasks tell that they have begun, and wait until they are let go.
+// gated is a worker that reports each task that begins, and waits until the test releases it.
 type gated struct {
 	began chan task.Task
 	let   chan struct{}
@@ -210,7 +210,7 @@ func (g *gated) work(ctx context.Context, t task.Task, h []task.Past, steps []ta
 	}
 }
 
-// next is the next task that has begun.
+// next waits for the next task that begins, and returns it.
 func (g *gated) next(t *testing.T) task.Task {
 	t.Helper()
 	select {
@@ -222,7 +222,7 @@ func (g *gated) next(t *testing.T) task.Task {
 	}
 }
 
-// none checks that no task begins that has not been taken by next.
+// none checks that no task has begun that next has not returned.
 func (g *gated) none(t *testing.T) {
 	t.Helper()
 	select {

@@ -16,13 +16,13 @@ import (
 // A session's tasks are worked one at a time: first those that have begun, then the others in the order of the times at which they are due.
 type Store interface {
 	Reader
-	// CreateSession adds a session; ErrExists if its user has a session with this id, ErrQuota if the user has too many.
+	// CreateSession adds a session. The error is ErrExists if its user has a session with this id, and ErrQuota if the user has too many sessions.
 	CreateSession(ctx context.Context, s Session) error
 	// Session returns a user's session that has not expired at now, or ErrNotFound.
 	Session(ctx context.Context, user, id string, now time.Time) (Session, error)
 	// Sessions lists sessions that have not expired, newest first.
 	Sessions(ctx context.Context, f SessionFilter) (sessions []Session, next string, err error)
-	// EnterSession notes that a run without a task uses a user's session; ErrNotFound if the session does not exist or has expired at now. The
+	// EnterSession notes that a run without a task uses a user's session. The error is ErrNotFound if the session does not exist or has expired at now. The
 	// session is neither closed nor expires until leave is called. leave must be called once, and notes the time of use again.
 	EnterSession(ctx context.Context, user, id string, now time.Time) (leave func(ctx context.Context, now time.Time) error, err error)
 	// CloseSession marks a session for deletion: from then on readers do not see the session, it takes no task and no run, and ExpiredSessions lists
@@ -39,8 +39,9 @@ type Store interface {
 	// Users take turns: the list has one session of each user before a second one of any. Sessions in except are left out before limit applies.
 	ExpiredSessions(ctx context.Context, now time.Time, except []Session, limit int) ([]Session, error)
 
-	// CreateTask adds a queued task with its first events, in one transaction with the other parts of New. If the idempotency key names an earlier
-	// task, that task is returned and created is false; ErrIdempotency if the earlier request had another body, ErrQuota if the user has too much.
+	// CreateTask adds a queued task with its first events, in one transaction with the other parts of New. If the idempotency key names an earlier task, that
+	// task is returned and created is false. The error is ErrIdempotency if the earlier request had another body, and ErrQuota if a quota of the user is used
+	// up.
 	CreateTask(ctx context.Context, n New) (t Task, created bool, err error)
 	// History returns the ended tasks that were created before the given task in its session, oldest first. If there are more than limit, or if they
 	// are large, it returns only the latest of them.
@@ -54,23 +55,23 @@ type Store interface {
 	// one; the users in except are left out. If no task is due, the returned task has no ID, and next is the time at which one is due, or zero if
 	// there is none.
 	ClaimNext(ctx context.Context, after string, except []string, now time.Time) (t Task, next time.Time, err error)
-	// Claim makes this process the owner of a task and sets the task running. ErrEnded if it has ended, ErrNotOwner if a live process owns it,
-	// ErrBusy if a live process works another task of its session. A task whose cancellation was requested is claimed too.
+	// Claim makes this process the owner of a task and sets the task running. The error is ErrEnded if the task has ended, ErrNotOwner if a live process owns
+	// it, and ErrBusy if a live process works another task of its session. A task whose cancellation was requested is claimed too.
 	Claim(ctx context.Context, id string, now time.Time) (Task, error)
-	// Release gives up a claimed task, which waits to be claimed again at due or later. ErrNotOwner as for Commit.
+	// Release gives up a claimed task, which waits to be claimed again at due or later. The error is ErrNotOwner in the same cases as for Commit.
 	Release(ctx context.Context, id string, fence int64, due time.Time) error
-	// Wait releases a task that waits for an approval request. The task is due when the request is decided, or at the time due if that comes first.
-	// ErrNotOwner as for Commit.
+	// Wait releases a task that waits for an approval request. The task is due when the request is decided, or at the time due if that comes first. The error
+	// is ErrNotOwner in the same cases as for Commit.
 	Wait(ctx context.Context, id string, fence int64, request string, due time.Time) error
 	// Recover makes the tasks of dead processes wait again.
 	Recover(ctx context.Context) error
 	// Claims returns the fences of this process's claims, by the ids of their tasks.
 	Claims(ctx context.Context) (map[string]int64, error)
-	// Commit applies a change to a task in one transaction; ErrNotOwner unless this process owns the task by the claim with this fence. It numbers
-	// steps and events, and returns the added events with their ids. A task that has ended takes no change: ErrEnded.
+	// Commit applies a change to a task in one transaction. The error is ErrNotOwner unless this process owns the task by the claim with this fence, and
+	// ErrEnded if the task has ended. Commit numbers steps and events, and returns the added events with their ids.
 	Commit(ctx context.Context, id string, fence int64, c Change) ([]Event, error)
-	// RequestCancel notes that a task is to end. If the task is not in work, RequestCancel cancels it at once with the given change. It returns the
-	// task as it is afterwards. ErrEnded if it has ended.
+	// RequestCancel notes that a task is to end. If the task is not in work, RequestCancel cancels it at once with the given change. It returns the task as
+	// it is afterwards. The error is ErrEnded if the task had ended.
 	RequestCancel(ctx context.Context, id string, c Change) (Task, error)
 	// CancelRequests lists the unfinished tasks of this process whose cancellation was requested.
 	CancelRequests(ctx context.Context) ([]string, error)
@@ -84,7 +85,7 @@ type Store interface {
 	// Approval returns a request for an approval; the error wraps approval.ErrNotFound.
 	Approval(ctx context.Context, id string) (approval.Request, error)
 
-	// CreateSchedule adds a schedule; ErrQuota if its user has too many.
+	// CreateSchedule adds a schedule. The error is ErrQuota if its user has too many schedules.
 	CreateSchedule(ctx context.Context, s Schedule) error
 	// DueSchedules lists schedules that are due at now; next is the time at which the first of the others is due, or zero if there is none. Users
 	// take turns: the list has one schedule of each user before a second one of any. A schedule whose request cannot be read has only ID, UserID,
@@ -139,9 +140,9 @@ type Reader interface {
 type New struct {
 	Task    Task
 	Events  []Event
-	Webhook *Webhook // webhook about the end; may be nil
-	// Session is created with the task if the user has no session with this id. If there is one, its time of use and its expiry are set from this
-	// field. ErrNotFound if the session is being deleted.
+	Webhook *Webhook // webhook about the task's end; may be nil
+	// Session is created with the task if the user has no session with this id. If there is one, its time of use and its expiry are set from this field.
+	// CreateTask returns ErrNotFound if the session is being deleted.
 	Session Session
 	// Own reserves the task for this process, which claims it by its id: ClaimNext does not return it while the process lives.
 	Own bool

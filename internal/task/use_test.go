@@ -12,7 +12,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// enters counts the uses that a store has noted, and those that have ended.
+// enters counts the uses of sessions that have begun and those that have ended.
 type enters struct {
 	mu           sync.Mutex
 	begun, ended int
@@ -45,7 +45,7 @@ func (e *enters) want(t *testing.T, begun, ended int) {
 	}
 }
 
-// Runs one after another share a use, for a bounded time; a session is in use as long as a run is.
+// Successive runs share a use for a limited time. A session is in use as long as one of its runs is under way.
 func TestUses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,12 +78,12 @@ func TestUses(t *testing.T) {
 		other()
 		first()
 		time.Sleep(time.Minute)
-		e.want(t, 3, 2)            // bob's
-		third := enter("ann", "s") // a use is noted again while runs go on
+		e.want(t, 3, 2)            // only the use of bob's session has ended
+		third := enter("ann", "s") // A new use begins although earlier runs are under way.
 		e.want(t, 4, 2)
 		second()
 		e.want(t, 4, 3)
-		uses.End("ann", "s") // in use
+		uses.End("ann", "s") // does nothing, because a run uses the session
 		e.want(t, 4, 3)
 		third()
 		uses.End("ann", "s")

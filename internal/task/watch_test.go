@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// watch follows a task to its end.
+// watch calls each with the events of a task until the task has ended.
 func (s *process) watch(id string, after int64, each func(task.Event)) {
 	for e, err := range s.Events(s.t.Context(), id, after) {
 		if err != nil {
@@ -26,11 +26,11 @@ func (s *process) watch(id string, after int64, each func(task.Event)) {
 	}
 }
 
-// Watchers see every stored event once and in order, wherever they begin, however slow they are, and in whatever process,
-// while several goroutines commit.
+// Every watcher gets every stored event once and in order, wherever it begins, however slow it is, and in whichever process it runs, while several goroutines
+// commit events.
 func TestEvents(t *testing.T) {
 	t.Parallel()
-	const committers, commits = 4, 300 // more events than a watcher may be behind
+	const committers, commits = 4, 300 // more events than the backlog of a watcher
 	at := newPlace(t)
 	begin := make(chan struct{})
 	p := at.open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
@@ -42,7 +42,7 @@ func TestEvents(t *testing.T) {
 					log.Stream(data("piece"))
 					if err := log.Commit(ctx, task.Change{Events: []task.Event{
 						{Type: task.EventCall, Data: data(i), Key: fmt.Sprint(c, "/", i)},
-						{Type: task.EventCall, Data: data(i), Key: fmt.Sprint(c, "/", i)}, // a repeated key is no event
+						{Type: task.EventCall, Data: data(i), Key: fmt.Sprint(c, "/", i)}, // An event with a repeated key is not added.
 					}}); err != nil {
 						t.Error(err)
 					}
@@ -55,7 +55,7 @@ func TestEvents(t *testing.T) {
 	other := at.open(succeed, nil)
 	p.work()
 	in := p.submit(task.Request{})
-	const last = committers*commits + 3 // queued, started, ended
+	const last = committers*commits + 3 // events with a key, and the events queued, started and ended
 	var wg sync.WaitGroup
 	for name, c := range map[string]struct {
 		by    *process
@@ -78,7 +78,7 @@ func TestEvents(t *testing.T) {
 				next, kind = e.ID+1, e.Type
 				if c.slow {
 					for range 50 {
-						p.task(in.ID) // takes its time
+						p.task(in.ID) // takes some time
 					}
 				}
 			})
@@ -91,8 +91,7 @@ func TestEvents(t *testing.T) {
 	wg.Wait()
 }
 
-// The pieces of an answer come before the turn that has the whole, and never after it, whenever the watcher looks into
-// the store.
+// The pieces of an answer come before the turn that contains the whole answer, and never after it, at whatever moment the watcher reads the store.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +134,7 @@ func TestPieces(t *testing.T) {
 	})
 }
 
-// Watchers in another process get the pieces of answers, too, and none behind the turn that has the whole.
+// Watchers in another process get the pieces of answers too, and none after the turn that contains the whole answer.
 func TestPiecesOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +175,7 @@ func TestPiecesOfAnotherProcess(t *testing.T) {
 						over++
 					}
 				})
-				want := turns - begin - 2 // the watcher looks once a second whether the task is worked
+				want := turns - begin - 2 // A watcher finds only once a second that another process works the task, so it may miss the pieces of two turns.
 				if seen[task.EventDelta] < 2*want || seen[task.EventDelta] > 2*turns || seen[task.EventProgress] < want || seen[task.EventTurn] != turns {
 					t.Errorf("the watcher of turn %d got %v", begin, seen)
 				}
@@ -198,7 +197,7 @@ func TestEventsEnd(t *testing.T) {
 	g.next(t)
 	first := func(ctx context.Context, id string, after int64) (e task.Event, err error, yielded bool) {
 		for e, err := range p.Events(ctx, id, after) {
-			if e.Type != task.EventDelta { // that pieces are to be dropped
+			if e.Type != task.EventDelta { // skips the event that tells to discard pieces
 				return e, err, true
 			}
 		}
@@ -218,7 +217,7 @@ func TestEventsEnd(t *testing.T) {
 	}
 	done := make(chan bool)
 	go func() {
-		_, err, yielded := first(t.Context(), in.ID, 1000) // an event that will not be
+		_, err, yielded := first(t.Context(), in.ID, 1000) // 1000 is above the ids of all events of the task
 		done <- yielded || err != nil
 	}()
 	close(g.let)
@@ -235,7 +234,7 @@ func TestEventsEnd(t *testing.T) {
 	}
 }
 
-// A watcher that comes back while an answer is written is told to drop the pieces it has.
+// A watcher that reconnects while an answer is written is told to discard the pieces that it has.
 func TestPiecesAfterReconnect(t *testing.T) {
 	t.Parallel()
 	streaming, end := make(chan struct{}), make(chan struct{})

@@ -26,7 +26,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// delivery is what a receiver got.
+// delivery is a webhook that a receiver got.
 type delivery struct {
 	at     time.Time
 	host   string
@@ -34,7 +34,7 @@ type delivery struct {
 	body   []byte
 }
 
-// inbox notes deliveries and answers them with one status after the other, the last one for ever.
+// inbox records deliveries and responds with one status after another; the last status is repeated.
 type inbox struct {
 	mu       sync.Mutex
 	statuses []int
@@ -68,7 +68,7 @@ func (i *inbox) deliveries() []delivery {
 	return slices.Clone(i.got)
 }
 
-// The receiver can tell by the signature that the message is ours and new, and what it is about.
+// The receiver can tell by the signature that the message comes from this service and is new.
 func TestWebhook(t *testing.T) {
 	t.Parallel()
 	in := newInbox(http.StatusNoContent)
@@ -114,14 +114,13 @@ func TestWebhook(t *testing.T) {
 	}
 }
 
-// A webhook whose receiver does not accept it is tried again, later each time, with the same event id, and given up after
-// so many tries.
+// A webhook that its receiver does not accept is tried again with the same event id, after longer and longer pauses, and given up after MaxAttempts tries.
 func TestWebhookRetries(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		statuses []int // 0: no answer
+		statuses []int // statuses of the responses; 0 means no response
 		most     int
-		want     []time.Duration // from one try to the next
+		want     []time.Duration // times between tries
 	}{
 		"accepted":                 {[]int{200}, 8, nil},
 		"any status between":       {[]int{299}, 8, nil},
@@ -160,7 +159,7 @@ func TestWebhookRetries(t *testing.T) {
 	}
 }
 
-// requested is a store whose one webhook is about a request for an approval.
+// requested is a store with one webhook, about a request for an approval.
 type requested struct {
 	task.Store
 	mu      sync.Mutex
@@ -191,7 +190,8 @@ func (r *requested) SettleWebhook(_ context.Context, _ string, next time.Time) e
 	return task.ErrNotFound
 }
 
-// A request for an approval is told as long as it waits; one that was decided, has expired or is gone is not.
+// The webhook of a request for an approval is delivered while the request waits. After the request was decided, has expired or was deleted, it is not
+// delivered.
 func TestWebhookOfApproval(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -237,7 +237,7 @@ func TestWebhookOfApproval(t *testing.T) {
 	}
 }
 
-// The wait between tries does not grow beyond an hour.
+// The pause between tries is at most an hour.
 func TestWebhookLongest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -255,8 +255,8 @@ func TestWebhookLongest(t *testing.T) {
 	})
 }
 
-// Receivers that do not answer delay no other webhook: of the same user as long as some of that user's tries are free, and of
-// other users however many wait.
+// Receivers that do not respond delay no webhook of other users. They delay webhooks of the same user only if they take all tries that this user may have in
+// flight.
 func TestWebhookSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -307,7 +307,7 @@ func TestWebhookSlow(t *testing.T) {
 	})
 }
 
-// settles is a store that fails to note deliveries.
+// settles is a store that fails to record the results of deliveries.
 type settles struct {
 	task.Store
 	mu   sync.Mutex
@@ -329,8 +329,8 @@ func (s *settles) SettleWebhook(ctx context.Context, id string, next time.Time) 
 	return s.Store.SettleWebhook(ctx, id, next)
 }
 
-// A delivery that could not be noted, as when the process dies between the two, is made again, with the same event id; and
-// while noting fails, the receiver is not flooded.
+// A delivery whose result was not recorded, for example because the process died, is repeated with the same event id. While recording fails, the receiver
+// does not get the webhook too often.
 func TestWebhookNotNoted(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"the process dies", "the disk is full for a while"} {
@@ -378,7 +378,7 @@ func TestWebhookNotNoted(t *testing.T) {
 	}
 }
 
-// The end of a task that another process cancels is told by the one that works.
+// The process that works the queue delivers the webhook of a task that another process cancelled.
 func TestWebhookOfAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -400,7 +400,7 @@ func TestWebhookOfAnother(t *testing.T) {
 	})
 }
 
-// A redirect is not followed: it could lead to where callbacks must not.
+// A redirect is not followed, because it could lead to an address that callbacks must not reach.
 func TestWebhookRedirect(t *testing.T) {
 	t.Parallel()
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
@@ -470,8 +470,8 @@ func TestCallbackURLs(t *testing.T) {
 	}
 }
 
-// What a name resolves to counts when it is called: names that lead to private addresses, and spellings of addresses that
-// only a resolver knows, are refused before anything is sent.
+// The addresses to which a host name resolves are checked at each delivery. Names that resolve to private addresses are refused before anything is sent, and
+// so are spellings of addresses that only a resolver understands.
 func TestWebhookResolved(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
@@ -481,7 +481,7 @@ func TestWebhookResolved(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := task.Webhooks{}.Client()
-	client.Timeout = patience // a resolver that does not answer is to tell so itself
+	client.Timeout = patience // The resolver itself must report that it gets no answer.
 	for _, host := range []string{"localhost", "127.0.0.1", "[::ffff:127.0.0.1]", "0.0.0.0", "[::]", "[::1]", "127.1", "2130706433", "0x7f000001", "0177.0.0.1"} {
 		resp, err := client.Get("http://" + net.JoinHostPort(strings.Trim(host, "[]"), port))
 		if err == nil {
@@ -489,14 +489,14 @@ func TestWebhookResolved(t *testing.T) {
 			t.Errorf("%s was called", host)
 			continue
 		}
-		var unknown *net.DNSError // a resolver that does not take it for an address
+		var unknown *net.DNSError // The resolver does not accept this spelling of an address.
 		if !strings.Contains(err.Error(), "private addresses are refused") && !errors.As(err, &unknown) {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
 }
 
-// No address that is not one of the internet at large is taken for one.
+// Only public addresses of the internet count as public.
 func FuzzPublic(f *testing.F) {
 	for _, seed := range []string{"127.0.0.1", "::1", "::ffff:10.0.0.1", "8.8.8.8", "64:ff9b::a00:1"} {
 		f.Add(netip.MustParseAddr(seed).AsSlice())

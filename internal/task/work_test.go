@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// A task is queued, claimed, worked with its steps, and ends; its events tell so.
+// A task is queued, claimed, worked with its steps, and ended, and its events report each of these changes.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t).open(func(ctx context.Context, tk task.Task, h []task.Past, steps []task.Step, log task.Log) (task.Task, error) {
@@ -53,14 +53,13 @@ func TestWork(t *testing.T) {
 	if steps, err := p.Steps(t.Context(), in.ID); err != nil || len(steps) != 2 || steps[1].Seq != 2 {
 		t.Errorf("steps %+v, %v", steps, err)
 	}
-	stop() // OnEnd is called behind the commit that wait sees
+	stop() // OnEnd is called after the commit that wait sees, so the test waits for the end of the work.
 	if ended := p.tasksEnded(); len(ended) != 1 || ended[0].ID != in.ID {
 		t.Errorf("OnEnd was told of %+v", ended)
 	}
 }
 
-// The tasks of a session are worked one at a time, in order, each with those before it as history; sessions are worked at
-// the same time.
+// The tasks of a session are worked one at a time and in order, each with the earlier tasks as history. Sessions are worked at the same time.
 func TestSessionOrder(t *testing.T) {
 	t.Parallel()
 	g, others := newGated(), newGated()
@@ -110,8 +109,8 @@ func TestSessionOrder(t *testing.T) {
 	}
 }
 
-// A worker that fails is called again, with the steps that it recorded, for as long as it takes; meanwhile its session's next task
-// waits. After three panics, or a lasting error, the task ends with an internal error.
+// A worker that fails is called again with the steps that it recorded, for any time. Meanwhile the next task of the session waits. After three panics or a
+// lasting error, the task ends with an internal error.
 func TestWorkerFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -148,7 +147,7 @@ func TestWorkerFails(t *testing.T) {
 				p.work()
 				first, second := p.submit(task.Request{SessionID: "s"}), p.submit(task.Request{SessionID: "s", Task: "next"})
 				if c.failures == 20 {
-					time.Sleep(2 * time.Hour) // of pauses
+					time.Sleep(2 * time.Hour) // The pauses take two hours.
 				}
 				got := p.wait(first.ID)
 				if got.Status != c.want || got.Error != nil && strings.Contains(got.Error.Message, "it fails") {
@@ -162,7 +161,7 @@ func TestWorkerFails(t *testing.T) {
 	}
 }
 
-// away is a store that fails for a while.
+// away is a store that fails for a time.
 type away struct {
 	task.Store
 	gone atomic.Bool
@@ -191,7 +190,7 @@ func (a *away) Release(ctx context.Context, id string, fence int64, due time.Tim
 	return a.Store.Release(ctx, id, fence, due)
 }
 
-// Tasks outlive a store that cannot be written for a while: all of them go on afterwards, from their steps.
+// Tasks survive a time in which the store cannot be written: all of them continue from their steps afterwards.
 func TestStoreAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -230,7 +229,7 @@ func TestStoreAway(t *testing.T) {
 	})
 }
 
-// Users take turns: 600 waiting tasks of one do not delay another user's by more than one task.
+// Users take turns: 600 waiting tasks of one user delay the task of another user by at most one task.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +253,7 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// One user never has every place for work: a newcomer's task begins at once.
+// One user never takes all workers: the task of a new user begins at once.
 func TestUserShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -280,7 +279,7 @@ func TestUserShare(t *testing.T) {
 	})
 }
 
-// Tasks of a dead process go on with their steps, before what came later; those of a live one do not.
+// Tasks of a dead process continue with their steps, before later tasks. Tasks of a live process do not.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	at := newPlace(t)
@@ -300,7 +299,7 @@ func TestOrphans(t *testing.T) {
 	var steps atomic.Int32
 	var order []string
 	next := at.open(func(ctx context.Context, tk task.Task, h []task.Past, have []task.Step, log task.Log) (task.Task, error) {
-		order = append(order, tk.Task) // one worker at a time: a session
+		order = append(order, tk.Task) // Only one worker at a time appends, because the tasks belong to one session.
 		if tk.Task == "orphan" {
 			steps.Store(int32(len(have)))
 		}
@@ -319,7 +318,7 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// A task whose process dies while another one works the queue is taken over by that.
+// A task whose process dies while another process works the queue is taken over by the other process.
 func TestOrphanOfAnother(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -339,7 +338,7 @@ func TestOrphanOfAnother(t *testing.T) {
 		if got := server.task(in.ID); got.Status != task.Running {
 			t.Fatalf("it is %s", got.Status)
 		}
-		cancel() // hands it over
+		cancel() // hands the task over
 		if err := <-done; !errors.Is(err, errHandedOver) {
 			t.Errorf("handed over: %v", err)
 		}
@@ -354,13 +353,13 @@ func TestOrphanOfAnother(t *testing.T) {
 	})
 }
 
-// Of two processes that would work a store's queue, the second is refused, and told who works it.
+// If a process works the queue of a store, a second process is refused, and the error names the first.
 func TestOneWorks(t *testing.T) {
 	t.Parallel()
 	at := newPlace(t)
 	first, second := at.open(succeed, nil), at.open(succeed, nil)
 	stop := first.work()
-	first.wait(first.submit(task.Request{}).ID) // it works
+	first.wait(first.submit(task.Request{}).ID) // The first process works the queue by then.
 	if err := first.Working(); err != nil {
 		t.Error(err)
 	}
@@ -379,8 +378,8 @@ func TestOneWorks(t *testing.T) {
 	second.wait(second.submit(task.Request{}).ID)
 }
 
-// When working ends, tasks have the grace to end; then they are handed over, and another process goes on with them. What waits
-// is not begun.
+// When Work ends, the tasks in work may continue for the grace period. Then they are handed over, and another process continues them. Waiting tasks are not
+// begun.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -394,7 +393,7 @@ func TestStop(t *testing.T) {
 		began := time.Now()
 		go func() {
 			time.Sleep(59 * time.Second)
-			g.let <- struct{}{} // one ends within the grace
+			g.let <- struct{}{} // One task ends within the grace period.
 		}()
 		stop()
 		if took := time.Since(began); took != time.Minute {
@@ -424,7 +423,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// A task that another process takes while it waits for its session is waited for, and cancelled there.
+// If another process takes a task that waits for its session in Do, Do waits until that process has ended the task. Cancelling Do cancels the task there.
 func TestDoTaken(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"ends", "is cancelled", "is left by a process that dies"} {
@@ -451,7 +450,7 @@ func TestDoTaken(t *testing.T) {
 				}()
 				time.Sleep(time.Second + 10*time.Millisecond)
 				g.let <- struct{}{}
-				if began := g.next(t); began.ID != second.ID { // the command looks only now and then
+				if began := g.next(t); began.ID != second.ID { // Do looks only at intervals whether its task can begin.
 					t.Fatalf("%s has begun", began.ID)
 				}
 				want := task.Succeeded
@@ -473,7 +472,7 @@ func TestDoTaken(t *testing.T) {
 	}
 }
 
-// Do works a task in this process, one of its session at a time.
+// Do works tasks in this process, one task of a session at a time.
 func TestDo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -538,7 +537,7 @@ func TestLongSession(t *testing.T) {
 	}
 }
 
-// A worker that wants to try again is called again after the pause it asked for, however often, and no failure is counted.
+// A worker that asks to be tried again is called again after the pause that it asked for, any number of times, and this does not count as a failure.
 func TestWorkerRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -563,7 +562,7 @@ func TestWorkerRetries(t *testing.T) {
 	})
 }
 
-// A task that waits to be tried again is cancelled at once.
+// A task that waits to be tried again can be cancelled at once.
 func TestCancelWhileRetrying(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -587,7 +586,7 @@ func TestCancelWhileRetrying(t *testing.T) {
 	})
 }
 
-// Do tells at once of a model that was never reached, and waits for one that answered before.
+// Do fails at once if the model has never answered, and waits if it has answered before.
 func TestDoRetries(t *testing.T) {
 	t.Parallel()
 	for _, answered := range []bool{false, true} {

@@ -19,11 +19,11 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// waitVar makes TestWaited the process that is killed: the number of the journal write at which, counted from its first decision on, or 0
-// for when its run waits.
+// waitVar makes this binary execute TestWaited, the process that is killed. Its value is the number of the journal write at which the process is killed,
+// counted from the run's first decision, or 0 to kill it while its run waits.
 const waitVar = "HARNESS_TEST_WAIT_AT"
 
-// waitProgram waits twice: for one call, and for twenty at once beside a timer.
+// waitProgram waits for approvals twice: for one call, and for twenty calls at the same time together with a timer.
 const waitProgram = `
 const doubts = []
 const send = async (subject) => {
@@ -35,7 +35,7 @@ await Promise.all([utils.sleep(5), ...Array.from({ length: 20 }, (_, i) => send(
 return { doubts: doubts.sort() }
 `
 
-// TestWaited is the process that is killed; it does nothing unless another test starts it.
+// TestWaited is the process that is killed. It does nothing unless another test starts it.
 func TestWaited(t *testing.T) {
 	at, err := strconv.ParseInt(os.Getenv(waitVar), 10, 64)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestWaited(t *testing.T) {
 	f.wantWaiting(out)
 	if at == 0 {
 		fmt.Println("it waits")
-		select {} // until it is killed
+		select {} // waits until the process is killed
 	}
 	kill.Store(at)
 	for out.Status == run.WaitingApproval {
@@ -66,17 +66,17 @@ func TestWaited(t *testing.T) {
 	fmt.Printf("survived %s, writes %d\n", out.Output, count.Load())
 }
 
-// waiting starts the process.
+// waiting returns the command of the process, which it does not start, and the directory of the process.
 func waiting(t *testing.T, at int) (*exec.Cmd, string) {
 	t.Helper()
 	dir := t.TempDir()
 	cmd := exec.Command(self(t), "-test.run=^TestWaited$")
-	storeURL(t, dir) // the process finds it
+	storeURL(t, dir) // The process reads the URL from the directory.
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", waitVar, at), waitVar+"_DIR="+dir)
 	return cmd, dir
 }
 
-// settled decides what waits in a directory, has the next process go on, and checks what was sent.
+// settled decides the requests of a directory, lets the next process continue the run, and checks the mails that were sent.
 func settled(t *testing.T, dir string) {
 	t.Helper()
 	f := openIn(t, dir, nil, wiring.Outside{Policy: asking{}}, demoServer(t, "mailer", dir))
@@ -133,8 +133,7 @@ func settled(t *testing.T, dir string) {
 	}
 }
 
-// TestApprovalKilled kills the process while its run waits: another process goes on with the run once it is approved, and every write is made
-// once.
+// TestApprovalKilled kills the process while its run waits. Another process continues the run once it is approved, and every write is made once.
 func TestApprovalKilled(t *testing.T) {
 	t.Parallel()
 	cmd, dir := waiting(t, 0)
@@ -152,15 +151,15 @@ func TestApprovalKilled(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	cmd.Wait() // it was killed
+	cmd.Wait() // The error only says that the process was killed.
 	settled(t, dir)
 }
 
-// TestApprovalCrash kills the process at writes of the journal after an approval: the next process goes on by itself with what was approved,
-// and no write is made twice.
+// TestApprovalCrash kills the process at writes of the journal after an approval. The next process continues the approved run by itself, and no write is made
+// twice.
 func TestApprovalCrash(t *testing.T) {
 	t.Parallel()
-	cmd, dir := waiting(t, 1<<30) // never
+	cmd, dir := waiting(t, 1<<30) // a number that is never reached
 	output, err := cmd.CombinedOutput()
 	var points int
 	if _, last, found := strings.Cut(string(output), "writes "); !found || err != nil {

@@ -21,7 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// TestApprovalMany: runs that wait cost rows in the store, no runner and no goroutine; they go on in any order.
+// TestApprovalMany: a run that waits for an approval takes rows in the store, but no runner and no goroutine. Waiting runs can continue in any order.
 func TestApprovalMany(t *testing.T) {
 	const users = 2
 	many := generated.Count(300, 1000)
@@ -34,7 +34,7 @@ func TestApprovalMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := f.Runs().Execute(t.Context(), request(0)) // opens what is needed
+	first, err := f.Runs().Execute(t.Context(), request(0)) // opens all parts that are needed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +53,14 @@ func TestApprovalMany(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if n := runtime.NumGoroutine(); n > before+50 { // connections and workers, not one for each run
+	if n := runtime.NumGoroutine(); n > before+50 { // allows for connections and workers, but not for a goroutine for each run
 		t.Errorf("%d goroutines for %d waiting runs, %d before", n, many, before)
 	}
 	eventually(t, "all runners are idle", func() bool {
 		started, idle := pool.Stats()
 		return started <= 4 && idle == started
 	})
-	const log = 20 << 20 // the write-ahead log, whatever it holds
+	const log = 20 << 20 // maximum size of the write-ahead log, whatever it contains
 	if grown := storeSize(t, f.dir) - size; grown > log+int64(many)*20<<10 {
 		t.Errorf("%d waiting runs take %d bytes in the store", many, grown)
 	}
@@ -100,7 +100,7 @@ func TestApprovalMany(t *testing.T) {
 	}
 }
 
-// each calls do for 0 to n-1, some at a time.
+// each calls do for 0 to n-1, atOnce calls at a time.
 func each(n, atOnce int, do func(i int)) {
 	var all sync.WaitGroup
 	next := make(chan int)
@@ -118,7 +118,7 @@ func each(n, atOnce int, do func(i int)) {
 	all.Wait()
 }
 
-// storeSize is how many bytes the database has.
+// storeSize returns the size of the database in bytes.
 func storeSize(t *testing.T, dir string) (size int64) {
 	t.Helper()
 	for _, name := range []string{"harness.db", "harness.db-wal"} {
@@ -129,7 +129,7 @@ func storeSize(t *testing.T, dir string) (size int64) {
 	return size
 }
 
-// TestApprovalShare: as many approved runs of a user as may go on at the same time keep no other user's run waiting.
+// TestApprovalShare: a user whose approved runs reach the maximum number that is resumed at the same time does not delay the runs of other users.
 func TestApprovalShare(t *testing.T) {
 	t.Parallel()
 	const many = 20

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// asking is a policy that puts writes to a person.
+// asking is a policy that asks a person about every write.
 type asking struct{}
 
 func (asking) Decide(c policy.Call) policy.Verdict {
@@ -25,13 +25,13 @@ func (asking) Decide(c policy.Call) policy.Verdict {
 	return policy.Verdict{Action: policy.Ask, Rule: 1, Reason: "rule 1 asks about writes"}
 }
 
-// askingIn is a harness that asks about every write of a server.
+// askingIn opens a harness that asks about every write of a server.
 func askingIn(t testing.TB, dir string, flags map[string]string, up *upstream) *fixture {
 	t.Helper()
 	return openIn(t, dir, flags, wiring.Outside{Policy: asking{}}, up.entry)
 }
 
-// waits executes a program that has to wait.
+// waits executes a program that must wait for an approval.
 func (f *fixture) waits(text string) *run.Outcome {
 	f.t.Helper()
 	out, err := f.Runs().Execute(f.t.Context(), code(text))
@@ -49,7 +49,7 @@ func (f *fixture) wantWaiting(out *run.Outcome) {
 	}
 }
 
-// decide decides a request and goes on with its run.
+// decide decides a request and continues its run.
 func (f *fixture) decide(out *run.Outcome, d approval.Decision) *run.Outcome {
 	f.t.Helper()
 	if _, err := f.Runs().Decide(f.t.Context(), auth.Local(), out.Approval.ID, d); err != nil {
@@ -69,14 +69,15 @@ func (f *fixture) goOn(id string) *run.Outcome {
 
 var approve = approval.Decision{Approve: true}
 
-// sent are the calls of the tool send, sorted.
+// sent returns the calls of the tool send, sorted.
 func (u *upstream) sent() []string {
 	calls := slices.DeleteFunc(u.called(), func(c string) bool { return !strings.HasPrefix(c, "send ") })
 	slices.Sort(calls)
 	return calls
 }
 
-// TestApproval: a call that policy asks about waits, with what a person needs to decide, and is made once it is approved.
+// TestApproval: a call that the policy asks about waits. Its request contains what a person needs for the decision. After the approval, the call is made
+// once.
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -108,7 +109,7 @@ func TestApproval(t *testing.T) {
 	f.replay(got)
 }
 
-// TestApprovalDenied: the program can catch a denial, with its reason.
+// TestApprovalDenied: the program can catch the error of a denial, which contains the reason.
 func TestApprovalDenied(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -131,7 +132,7 @@ func TestApprovalDenied(t *testing.T) {
 	}
 }
 
-// TestApprovalAll: the calls that wait at the same time are one request; a loop asks for each of its calls.
+// TestApprovalAll: calls that wait at the same time form one request. A loop makes one request for each of its calls.
 func TestApprovalAll(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -169,10 +170,10 @@ func TestApprovalAll(t *testing.T) {
 	if sum := decoded[int](t, remembered); sum != 1225 {
 		t.Errorf("remembered: %d", sum)
 	}
-	f.waits(loop) // another run is asked again
+	f.waits(loop) // An approval that is remembered does not hold for another run.
 }
 
-// TestApprovalTimers: timers keep their remaining time while their run waits, and the clock jumps.
+// TestApprovalTimers: timers keep their remaining time while their run waits, and the program's clock jumps over the waiting time.
 func TestApprovalTimers(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -190,7 +191,7 @@ func TestApprovalTimers(t *testing.T) {
 		t.Errorf("timers: %v", left)
 	}
 	parked := time.Now()
-	<-time.After(50 * time.Millisecond) // which the clock jumps over
+	<-time.After(50 * time.Millisecond) // The program's clock jumps over this time.
 	done := f.decide(out, approve)
 	got := decoded[struct {
 		Order []string
@@ -204,14 +205,14 @@ func TestApprovalTimers(t *testing.T) {
 	}
 }
 
-// TestApprovalWall: what a run takes before and after it waits counts against maxWall together, and the waiting does not.
+// TestApprovalWall: the times that a run takes before and after it waits count together towards maxWall. The waiting time does not count.
 func TestApprovalWall(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
 	f := askingIn(t, t.TempDir(), map[string]string{"sandbox.timeout": "10s", "sandbox.maxWall": "10s", "sandbox.callTimeout": "10s"}, up)
 	const program = `await utils.sleep(%d); await callMCPTool('up__send', {}); await utils.sleep(%d); return 'done'`
 	long, short := f.waits(fmt.Sprintf(program, 300, 9900)), f.waits(fmt.Sprintf(program, 1, 1))
-	<-time.After(10 * time.Second) // as much as maxWall
+	<-time.After(10 * time.Second) // as long as maxWall
 	if got := f.decide(short, approve); got.Status != run.Succeeded {
 		t.Errorf("the waiting counts: %+v", got.Error)
 	}
@@ -220,13 +221,13 @@ func TestApprovalWall(t *testing.T) {
 	}
 }
 
-// TestApprovalJournal: a run that waits holds no runner, and its journal has no record of the waiting.
+// TestApprovalJournal: a waiting run has no runner, and its journal has no record of the waiting.
 func TestApprovalJournal(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
 	f := askingIn(t, t.TempDir(), map[string]string{"sandbox.pool": "1"}, up)
 	var waiting []*run.Outcome
-	for i := range 5 { // more than there are runners
+	for i := range 5 { // more runs than runners
 		waiting = append(waiting, f.waits(fmt.Sprintf(`return callMCPTool('up__send', {n: %d})`, i)))
 	}
 	records := f.journalOf(waiting[0].RunID)

@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// verdicts is a policy with one verdict on writes, which changes.
+// verdicts is a policy with one verdict on all writes. Tests change the verdict.
 type verdicts struct{ atomic.Pointer[policy.Action] }
 
 func (v *verdicts) Decide(c policy.Call) policy.Verdict {
@@ -30,7 +30,7 @@ func (v *verdicts) Decide(c policy.Call) policy.Verdict {
 	return policy.Verdict{Action: *v.Load(), Rule: 1, Reason: "rule 1"}
 }
 
-// An approval is void once the tool's definition or what is to be sent has changed: the call is asked about again.
+// An approval is void if the tool's definition or the arguments to send have changed since. The call is asked about again.
 func TestApprovalVoid(t *testing.T) {
 	t.Parallel()
 	dir, up := t.TempDir(), newUpstream(t, "up")
@@ -39,7 +39,7 @@ func TestApprovalVoid(t *testing.T) {
 	if args := string(out.Approval.Calls[0].Args); args != `{"to":"pii_1e@d1.pii.invalid"}` {
 		t.Errorf("people are shown %s", args)
 	}
-	// The value of the token changes: somebody has written into the vault.
+	// The value of the token changes, as if the vault had been edited.
 	changed := openIn(t, dir, nil, wiring.Outside{Policy: asking{}}, up.entry)
 	if err := changed.Privacy().Forget(t.Context(), runs.DefaultUser, "s"); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestApprovalVoid(t *testing.T) {
 	if c := again.Approval.Calls[0]; again.Approval.ID == out.Approval.ID || !strings.Contains(c.Changed, "arguments") || c.N != 1 {
 		t.Errorf("asked again: %+v", again.Approval)
 	}
-	// The tool's description changes, in another process.
+	// Another process gets another description of the tool.
 	other := newUpstream(t, "up")
 	other.add(&mcp.Tool{Name: "send", Description: "Sends and forgets"})
 	g := openIn(t, dir, nil, wiring.Outside{Policy: asking{}}, other.entry)
@@ -65,7 +65,7 @@ func TestApprovalVoid(t *testing.T) {
 	if n := len(up.sent()) + len(other.sent()); n != 0 {
 		t.Errorf("%d calls were made under void approvals", n)
 	}
-	// What a remembered approval is for ends with the definition, too.
+	// A remembered approval ends with the definition for which it was given, too.
 	last := g.decide(third, approval.Decision{Approve: true, Remember: true})
 	if sent := other.sent(); last.Status != run.Succeeded || len(sent) != 1 || !strings.Contains(sent[0], "bob@example.com") {
 		t.Errorf("sent %q, %+v", sent, last.Error)
@@ -73,7 +73,7 @@ func TestApprovalVoid(t *testing.T) {
 	g.replay(last)
 }
 
-// An approval satisfies ask and never overrides deny. What a person has denied stays denied.
+// An approval only satisfies the action ask. It never overrides deny. A call that a person has denied stays denied.
 func TestApprovalNeverOverrides(t *testing.T) {
 	t.Parallel()
 	up, rules := newUpstream(t, "up"), &verdicts{}
@@ -94,7 +94,7 @@ func TestApprovalNeverOverrides(t *testing.T) {
 	}
 }
 
-// Nobody decides: the call is denied when the request expires.
+// If nobody decides, the call is denied when the request expires.
 func TestApprovalExpiry(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -127,7 +127,7 @@ func TestApprovalExpiry(t *testing.T) {
 	f.replay(got)
 }
 
-// A user may have so many runs that wait; the next one is told so.
+// The number of waiting runs of a user is limited, and the error of a further run says so.
 func TestApprovalQuota(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -143,7 +143,7 @@ func TestApprovalQuota(t *testing.T) {
 	f.waits(program)
 }
 
-// What waits is gone with its session, and is purged with its run.
+// A request is deleted with its session, and with its run when the run is purged.
 func TestApprovalSession(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -175,7 +175,7 @@ func TestApprovalSession(t *testing.T) {
 	if _, err := f.Runs().Resume(t.Context(), out.RunID, nil); !errors.Is(err, journal.ErrNotFound) {
 		t.Errorf("the run of a deleted session: %v", err)
 	}
-	// The quota counts it no more.
+	// A deleted request does not count towards the quota.
 	other := code(`return (await callMCPTool('up__send', {n: 2})).n`)
 	other.Session = "other"
 	again, err := f.Runs().Execute(t.Context(), other)
@@ -195,7 +195,7 @@ func TestApprovalSession(t *testing.T) {
 	}
 }
 
-// A waiting run that is abandoned, as the run of a cancelled task is, closes its request.
+// Abandoning a waiting run closes its request, as cancelling its task does.
 func TestApprovalAbandoned(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -204,7 +204,7 @@ func TestApprovalAbandoned(t *testing.T) {
 	if err := f.Runs().EndOrphans(t.Context(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	f.wantWaiting(f.goOn(out.RunID)) // no orphan
+	f.wantWaiting(f.goOn(out.RunID)) // A waiting run is not an orphan.
 	if err := f.Runs().Abandon(t.Context(), out.RunID); err != nil {
 		t.Fatal(err)
 	}

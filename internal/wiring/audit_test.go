@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// TestAuditRequired: with audit.required, no tool is called that the audit file could not name.
+// TestAuditRequired: with audit.required, no tool is called while events cannot be written to the audit file.
 func TestAuditRequired(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "audit")
@@ -43,7 +43,7 @@ func TestAuditRequired(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	_ = call() // its own event is the first that is lost
+	_ = call() // The event of this call is the first that is lost.
 	sent := len(up.sent())
 	if got := call(); !strings.Contains(got, "audit.required") || len(up.sent()) != sent {
 		t.Errorf("%s, and %d calls", got, len(up.sent())-sent)

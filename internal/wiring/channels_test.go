@@ -17,12 +17,12 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// channel is a way for a customer's data to leave. code is a program that has the customer in c.
+// channel is a way in which a customer's data can leave. code is a program in which c is the customer.
 type channel struct {
 	code   string
 	then   string // a second run in the same session; empty for none
 	call   string // arguments of the call of web__fetch that a client makes in the session after the run; empty for none
-	honest string // a program that sends the unchanged token in the same way; empty: code does
+	honest string // a program that sends the unchanged token in the same way; if empty, code does so
 }
 
 var channels = map[string]channel{
@@ -65,7 +65,7 @@ var channels = map[string]channel{
 	"sorted characters":           {code: `return callMCPTool('web__fetch', {text: [...c.email].sort().join('')})`, honest: `return callMCPTool('web__fetch', {text: [c.phone, c.email].sort().join('')})`},
 }
 
-// offer has a server answer every request for a resource, a prompt and a completion, and note it as it does calls of tools.
+// offer makes a server answer requests for resources, prompts and completions, and record these requests like calls of tools.
 func (u *upstream) offer() {
 	u.mcp.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
@@ -99,7 +99,7 @@ func (u *upstream) offer() {
 	})
 }
 
-// through executes the runs of a channel. It returns the outcome of the last one and what the server web received meanwhile.
+// through executes the runs of a channel. It returns the outcome of the last run, and what the server web received meanwhile.
 func (m *market) through(name string, ch channel) (out *run.Outcome, received string) {
 	m.t.Helper()
 	before := len(m.servers["web"].called())
@@ -121,7 +121,7 @@ func (m *market) through(name string, ch channel) (out *run.Outcome, received st
 	return out, strings.Join(m.servers["web"].called()[before:], "\n")
 }
 
-// parts are the parts of six characters of values, plain, backwards, and in hexadecimal.
+// parts holds all parts of six characters of some values, plain, reversed and in hexadecimal.
 type parts []string
 
 func partsOf(values []string) (all parts) {
@@ -137,7 +137,7 @@ func partsOf(values []string) (all parts) {
 	return all
 }
 
-// in is a part that a text has; empty if it has none.
+// in returns a part that a text contains, or "" if it contains none.
 func (p parts) in(text string) string {
 	text = strings.ToLower(text)
 	if i := slices.IndexFunc(p, func(part string) bool { return strings.Contains(text, part) }); i >= 0 {
@@ -146,7 +146,7 @@ func (p parts) in(text string) string {
 	return ""
 }
 
-// TestChannels: no way brings a part of a customer's data to a server for which no rule allows it, and each brings all of it with a rule.
+// TestChannels: no channel brings a part of a customer's data to a server unless a rule allows it. With a rule, each channel brings all of the data.
 func TestChannels(t *testing.T) {
 	t.Parallel()
 	strict, allowed := newMarket(t, mailRule), newMarket(t, mailRule+`, {tools: "web__*", tokens: {type: "*"}, action: allow}`)

@@ -9,8 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// A run whose imports cost all the time there is to compile ends as its own timeout, and another user's new program is
-// compiled meanwhile.
+// A run whose imports use up the time to compile ends with its own timeout, and a new program of another user is compiled meanwhile.
 func TestCompilingIsCharged(t *testing.T) {
 	t.Parallel()
 	f := setup(t, map[string]string{"sandbox.timeout": "10s"})

@@ -19,10 +19,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// crashVar makes TestCrashed the process that is killed: the number of the journal write at which.
+// crashVar makes this binary execute TestCrashed, the process that is killed. Its value is the number of the journal write at which the process is killed.
 const crashVar = "HARNESS_TEST_CRASH_AT"
 
-// crashProgram reads, writes mail one after another and in parallel, and appends to files. It notes what is in doubt.
+// crashProgram reads, writes mails one after another and in parallel, and appends to files. It records which calls are in doubt.
 const crashProgram = `
 const doubts = []
 const send = async (subject) => {
@@ -41,7 +41,7 @@ await send('four')
 return { n: rows[0].n + 1, doubts: doubts.sort(), log: await fs.readFile('/workspace/done.txt') }
 `
 
-// killer ends the process before its at-th write to the journal.
+// killer kills the process before the write to the journal with the number at.
 type killer struct {
 	journal.Writer
 	at    int64
@@ -54,7 +54,7 @@ func (k killer) write() {
 	}
 }
 
-// killSelf ends this process as a crash does.
+// killSelf kills this process, like a crash.
 func killSelf() {
 	p, err := os.FindProcess(os.Getpid())
 	if err == nil {
@@ -75,7 +75,7 @@ func (k killer) Commit(ctx context.Context) error {
 	return err
 }
 
-// TestCrashed is the process that is killed; it does nothing unless TestCrash starts it.
+// TestCrashed is the process that is killed. It does nothing unless TestCrash starts it.
 func TestCrashed(t *testing.T) {
 	at, err := strconv.ParseInt(os.Getenv(crashVar), 10, 64)
 	if err != nil {
@@ -92,10 +92,10 @@ func TestCrashed(t *testing.T) {
 	fmt.Printf("survived %s, writes %d\n", out.Output, count.Load())
 }
 
-// TestCrash kills a process at every write of its run's journal, and resumes the run: no mail is sent twice, no append
-// is done twice, and only what was under way can be in doubt.
+// TestCrash kills a process at every write of its run's journal, and resumes the run. No mail is sent twice and no append is done twice. Only calls that were
+// in flight can be in doubt.
 func TestCrash(t *testing.T) {
-	_, output, err := crash(t, 0, "crash") // never
+	_, output, err := crash(t, 0, "crash") // does not kill the process
 	var points int
 	if _, last, found := bytes.Cut(output, []byte("writes ")); !found || err != nil {
 		t.Fatalf("%v: %s", err, output)
@@ -117,7 +117,7 @@ func TestCrash(t *testing.T) {
 			})
 		}
 	})
-	// How many writes ride together depends on the machine: a run may have fewer points than the first.
+	// The number of records in one commit depends on the machine, so a run may have fewer writes than the first run.
 	if n, tried := int(died.Load()), (points+step-1)/step; n < tried*2/3 {
 		t.Errorf("it was killed at %d of %d points", n, tried)
 	}
@@ -127,7 +127,7 @@ func TestCrash(t *testing.T) {
 func crash(t *testing.T, at int, session string) (dir string, output []byte, err error) {
 	t.Helper()
 	dir = t.TempDir()
-	storeURL(t, dir) // the process finds it
+	storeURL(t, dir) // The process reads the URL from the directory.
 	cmd := exec.Command(self(t), "-test.run=^TestCrashed$")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", crashVar, at), crashVar+"_DIR="+dir, crashVar+"_SESSION="+session)
 	output, err = cmd.CombinedOutput()
@@ -152,7 +152,7 @@ func resumed(t *testing.T, dir string, at int) {
 		return
 	}
 	if runs[0].Status != "running" {
-		return // killed after its end was recorded
+		return // The process was killed after its end had been recorded.
 	}
 	out, err := f.Runs().Resume(t.Context(), runs[0].ID, nil)
 	if err != nil {
@@ -203,7 +203,7 @@ func resumed(t *testing.T, dir string, at int) {
 	}
 }
 
-// mails counts the mails in the outbox by subject.
+// mails returns the number of mails in the outbox by subject.
 func mails(t *testing.T, dir string) map[string]int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "outbox", "*.eml"))

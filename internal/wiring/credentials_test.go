@@ -19,14 +19,14 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// guarded is a server that asks for a login, as the configuration has it.
+// guarded returns the configuration entry of a server that requires a login.
 func guarded(s *oauthtest.Server, per string) *config.MCPServer {
 	return &config.MCPServer{
 		Name: "guarded", Type: config.HTTP, URL: s.URL, Enabled: true, StartupTimeout: patience, Auth: &config.ServerAuth{Type: "oauth", Per: per},
 	}
 }
 
-// login logs in as another process does that has the same store.
+// login logs a user in, like another process with the same store.
 func (f *fixture) login(s *oauthtest.Server, user string) {
 	f.t.Helper()
 	login, err := f.Logins("guarded")
@@ -39,7 +39,7 @@ func (f *fixture) login(s *oauthtest.Server, user string) {
 	}
 }
 
-// said is what a program of a user returns, or the name and message of its error.
+// said returns what a program of a user returns, or the name and message of its error.
 func (f *fixture) said(user, code string) string {
 	f.t.Helper()
 	code = "try { " + code + " } catch (e) { return e.name + ': ' + e.message }"
@@ -52,7 +52,7 @@ func (f *fixture) said(user, code string) string {
 
 const whoami = "return JSON.stringify(await callMCPTool('guarded__whoami', {}))"
 
-// TestLoginWhileRunning: a harness that runs takes note of logins and logouts of other processes; a server that needs a login hurts no other.
+// TestLoginWhileRunning: a running harness notices logins and logouts in other processes. A server that needs a login does not affect other servers.
 func TestLoginWhileRunning(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -78,12 +78,12 @@ func TestLoginWhileRunning(t *testing.T) {
 	if st := f.status("guarded"); st.State != mcpclient.StateReady {
 		t.Errorf("status %+v", st)
 	}
-	// The token ends in the middle of a run.
+	// The access token expires in the middle of a run.
 	got := f.said("ann", "await callMCPTool('guarded__expire', {}); return JSON.stringify(await Promise.all(Array.from({length: 20}, () => callMCPTool('guarded__whoami', {}))))")
 	if strings.Count(got, "calls") != 20 || s.Refreshes() != 1 {
 		t.Errorf("after the token's end: %s; %d renewals", got, s.Refreshes())
 	}
-	// More scopes are asked for: other calls go on.
+	// A call that needs more scopes fails, and other calls still succeed.
 	if got := f.said("ann", "return await callMCPTool('guarded__admin', {})"); !strings.Contains(got, "NeedsLoginError") || !strings.Contains(got, "email") {
 		t.Errorf("more scopes: %s", got)
 	}
@@ -93,7 +93,7 @@ func TestLoginWhileRunning(t *testing.T) {
 	if got := f.said("ann", whoami); !strings.Contains(got, "calls") {
 		t.Errorf("beside it: %s", got)
 	}
-	// The login is revoked, and made again.
+	// The login is revoked, and the user logs in again.
 	s.Revoke()
 	if got := f.said("ann", whoami); !strings.Contains(got, "NeedsLoginError") {
 		t.Errorf("after the revocation: %s", got)
@@ -117,7 +117,7 @@ func TestLoginWhileRunning(t *testing.T) {
 	}
 }
 
-// Whoever looks for tools starts the servers with a login for each user as that user has them.
+// A search for tools starts the servers that have a login for each user with the login of the user who searches.
 func TestLookingStartsOwnConnection(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -135,7 +135,7 @@ func TestLookingStartsOwnConnection(t *testing.T) {
 	}
 }
 
-// TestLoginPerUser: a user's login, connection and state are no other's.
+// TestLoginPerUser: no other user gets a user's login, connection or state.
 func TestLoginPerUser(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -167,7 +167,7 @@ func TestLoginPerUser(t *testing.T) {
 	}
 }
 
-// TestMachineLogin: a server whose client gets tokens for itself is used without a login, also when its token ends in the middle of a run; there is no login.
+// TestMachineLogin: a server whose client gets tokens for itself is used without a login, even when its token is revoked between runs. A login is refused.
 func TestMachineLogin(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)
@@ -186,7 +186,7 @@ func TestMachineLogin(t *testing.T) {
 	}
 }
 
-// TestLeakOfCredentials: tokens, codes and verifiers are nowhere but sealed in the store, also of a server that repeats what it was sent.
+// TestLeakOfCredentials: tokens, codes and verifiers exist only in the store, sealed, even if a server repeats what it receives.
 func TestLeakOfCredentials(t *testing.T) {
 	t.Parallel()
 	s := oauthtest.New(t)

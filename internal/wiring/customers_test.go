@@ -26,12 +26,12 @@ type customer struct {
 	Key    string `json:"apiKey"`
 }
 
-// values are the personal data of a customer.
+// values returns the personal data of a customer.
 func (c customer) values() []string {
 	return []string{c.Email, c.Phone, c.SSN, c.Card, c.IBAN, c.IP, c.IP6, c.MAC, c.Wallet, c.Key}
 }
 
-// customers makes n customers.
+// customers returns n generated customers.
 func customers(n int, seed uint64) []customer {
 	r := rand.New(rand.NewPCG(seed, 1))
 	pick := func(alphabet string, n int) string {
@@ -82,7 +82,7 @@ func customers(n int, seed uint64) []customer {
 	return all
 }
 
-// withLuhn adds the check digit of ISO/IEC 7812.
+// withLuhn appends the check digit of ISO/IEC 7812.
 func withLuhn(digits string) string {
 	sum := 0
 	for i := range len(digits) {
@@ -92,13 +92,13 @@ func withLuhn(digits string) string {
 	return digits + strconv.Itoa((10-sum%10)%10)
 }
 
-// germanIBAN adds the country and the check digits of ISO 7064.
+// germanIBAN returns the IBAN of an account, with the check digits of ISO 7064.
 func germanIBAN(account string) string {
-	n, _ := new(big.Int).SetString(account+"131400", 10) // DE00
+	n, _ := new(big.Int).SetString(account+"131400", 10) // 131400 stands for DE00
 	return fmt.Sprintf("DE%02d%s", 98-new(big.Int).Mod(n, big.NewInt(97)).Int64(), account)
 }
 
-// bitcoinAddress is the base58check of a hash of a public key.
+// bitcoinAddress returns the base58check address for the hash of a public key.
 func bitcoinAddress(hash []byte) string {
 	payload := append([]byte{0}, hash...)
 	sum := sha256.Sum256(payload)

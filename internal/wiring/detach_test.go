@@ -16,11 +16,11 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// answers holds the slow calls of an upstream until a test answers them.
+// answers holds back the slow calls of an upstream server until a test answers them.
 type answers struct {
 	mu    sync.Mutex
-	names map[string]chan struct{} // closed when the call has come
-	free  map[string]chan struct{} // closed when it may be answered
+	names map[string]chan struct{} // channels by name, closed when the call has come
+	free  map[string]chan struct{} // channels by name, closed when the call may be answered
 }
 
 func newAnswers(up *upstream) *answers {
@@ -52,7 +52,7 @@ func (a *answers) of(all map[string]chan struct{}, name string) chan struct{} {
 	return all[name]
 }
 
-// came waits for the call of a name.
+// came waits until the call with a name has come.
 func (a *answers) came(t testing.TB, name string) {
 	t.Helper()
 	select {
@@ -77,7 +77,7 @@ func (f *fixture) without() {
 	})
 }
 
-// slowCalls waits for slow calls, a timer and an approval at the same time, and says what came.
+// slowCalls waits for slow calls, a timer and an approval at the same time, and returns their answers and the order.
 const slowCalls = `
 	const rolls = [], order = []
 	const take = async (name, call) => {
@@ -94,8 +94,8 @@ const slowCalls = `
 	])
 	return {order, rolls}`
 
-// TestDetach: a run that gives up its runner for each of several calls, which are answered in any order, records what a run does that keeps
-// it, and replays.
+// TestDetach: a run that gives up its runner for several calls, which are answered in any order, has the same journal as a run that keeps its runner, and can
+// be replayed.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	for _, order := range []string{"abcd", "dcba", "cadb"} {
@@ -164,7 +164,7 @@ func TestDetach(t *testing.T) {
 	}
 }
 
-// summary is what a journal has, but for times and random values.
+// summary returns the content of a journal as text, without times and random values.
 func summary(records []journal.Record) string {
 	var b strings.Builder
 	for _, r := range records {
@@ -184,7 +184,7 @@ func summary(records []journal.Record) string {
 	return b.String()
 }
 
-// TestDetachStopped: a run without a runner whose process stops is resumed as any other: what was in flight is repeated or in doubt.
+// TestDetachStopped: a run without a runner whose process stops is resumed like any other run. Calls that were in flight are repeated or in doubt.
 func TestDetachStopped(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")

@@ -15,8 +15,8 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// worlds have the same structure and other values: which are equal, which addresses have one domain or one network, and which letters are in
-// upper case. Lengths, letters, numbers, top-level domains and the order of values differ.
+// worlds have the same structure and different values. The structure is which values are equal, which addresses share a domain or a network, and which
+// letters are upper case. Lengths, letters, numbers, top-level domains and the order of values differ.
 var worlds = [2][]map[string]any{
 	{
 		{"email": "ada@acme.com", "ip": "198.51.100.7", "ip6": "2a02:26f0:1234::1", "card": "4111 1111 1111 1111", "phone": "+44 20 7946 0958", "ssn": "219-09-9999", "key": "ghp_0123456789abcdefghijABCDEFGHIJ012345"},
@@ -32,7 +32,7 @@ var worlds = [2][]map[string]any{
 	},
 }
 
-// curious are programs that look for what tokens tell.
+// curious are programs that examine what tokens reveal.
 var curious = []string{
 	`return rows`,
 	`return rows.map((r) => Object.values(r).map((v) => [v.length, v.charCodeAt(0), /^[23]/.test(v) || v.charCodeAt(v.length - 1), v.toUpperCase(), v.toLowerCase()]))`,
@@ -46,8 +46,8 @@ var curious = []string{
 	`throw new Error('no ' + JSON.stringify(rows[1]))`,
 }
 
-// TestDistinguish: all that programs, models and journals see of two worlds is the same, but for the random numbers of IP addresses, whose structure
-// is. The numbers of a session do not depend on what another session has seen before.
+// TestDistinguish: programs, models and journals see the same of both worlds, except for the random numbers in tokens of IP addresses, whose structure is the
+// same. The numbers of tokens in a session do not depend on what another session has seen.
 func TestDistinguish(t *testing.T) {
 	t.Parallel()
 	inForms(t, func(t *testing.T, tokens string) {
@@ -62,7 +62,7 @@ func TestDistinguish(t *testing.T) {
 			}
 			up.offer()
 			f := openIn(t, t.TempDir(), map[string]string{"pii.tokens": tokens}, wiring.Outside{}, up.entry)
-			// Before, the second world has another session, which sees values in another order.
+			// The second world first has another session, which sees the values in another order.
 			if i == 1 {
 				f.exec(runs.Request{Session: "before", Code: `const {rows} = await callMCPTool('crm__list', {}); return rows`})
 				rows = []map[string]any{rows[3], rows[1], rows[2], rows[0]}
@@ -88,13 +88,13 @@ func TestDistinguish(t *testing.T) {
 	})
 }
 
-// passing is what differs from run to run.
+// passing matches what differs between any two runs.
 var passing = regexp.MustCompile(`"(?:now|time|mtimeMs|seed|id|durationUs)":(?:[0-9.]+|"[^"]*")|run_[0-9A-Za-z]+|\d{4}-\d\d-\d\dT[^"]*Z`)
 
-// tokenIPs are the tokens of IP addresses and of networks.
+// tokenIPs matches the tokens of IP addresses and networks.
 var tokenIPs = regexp.MustCompile(`2[45]\d(?:\.(?:0|[12]\d\d)){2}(?:\.\d{1,3})?|(?i:3fff(?::[0-9a-f]{3,4}){1,3}(?:::[0-9a-f]{4}|::)?)`)
 
-// renaming gives the parts of IP tokens other numbers, in the order in which they come.
+// renaming replaces the numbers in tokens of IP addresses by numbers in the order in which they occur.
 type renaming struct{ names map[string]string }
 
 func (r *renaming) of(text string) string {

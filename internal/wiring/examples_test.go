@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/realservers"
 )
 
-// entry makes a configuration entry of a real server's connection.
+// entry returns the configuration entry of a real server.
 func entry(c mcpclient.Config) *config.MCPServer {
 	return &config.MCPServer{
 		Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, Cwd: c.Cwd, URL: c.URL, Headers: c.Headers, Type: c.Transport,
@@ -19,8 +19,8 @@ func entry(c mcpclient.Config) *config.MCPServer {
 	}
 }
 
-// TestSalesAnalysis goes the way of a first analysis: discover, describe, query, add up, save a skill, use it. The
-// totals must be those that SQL gives.
+// TestSalesAnalysis makes a typical first analysis: discover tools, read descriptions, query, add up, save a skill and use it. The totals must equal those
+// that SQL computes.
 func TestSalesAnalysis(t *testing.T) {
 	f := setup(t, nil, demoServer(t, "database", t.TempDir()))
 	var got struct {
@@ -56,7 +56,7 @@ return { tools: names, described: details.description, total: sum.total, count: 
 	}
 }
 
-// TestServerModules imports servers as modules and calls them with positional arguments.
+// TestServerModules imports servers as modules, and calls their functions with positional arguments.
 func TestServerModules(t *testing.T) {
 	dir := t.TempDir()
 	f := setup(t, nil, demoServer(t, "n8n-nodes", dir), demoServer(t, "n8n-workflows", dir))
@@ -89,8 +89,8 @@ return { found, name: info.name, valid: check.valid, invalid: !broken.valid, id:
 	}
 }
 
-// TestTypeScriptWithRealServer runs TypeScript against a real npm server: generics, an enum, a namespace import, 100
-// parallel calls, a caught tool error, a skill.
+// TestTypeScriptWithRealServer runs TypeScript with a real npm server: generics, an enum, a namespace import, 100 parallel calls, a caught tool error and a
+// skill.
 func TestTypeScriptWithRealServer(t *testing.T) {
 	f := setup(t, nil, entry(realservers.Everything(t)))
 	f.value(`await fs.writeFile('/skills/double.ts', 'export default function double<T extends number>(n: T): number { return n * 2 }'); return 1`, nil)
@@ -152,7 +152,7 @@ return {
 	}
 }
 
-// TestSkillsSurvive saves a skill in one run and uses it in another, of the same user only.
+// TestSkillsSurvive saves a skill in one run and uses it in another run. Another user does not see it.
 func TestSkillsSurvive(t *testing.T) {
 	f := setup(t, nil)
 	f.value(`await fs.writeFile('/home/sandboxuser/skills/add.js', 'exports.add = (a, b) => a + b'); return 1`, nil)
@@ -167,7 +167,7 @@ func TestSkillsSurvive(t *testing.T) {
 	}
 }
 
-// TestProgress passes on what a server reports of a call that takes a while.
+// TestProgress checks that the progress that a server reports during a call is passed on.
 func TestProgress(t *testing.T) {
 	f := setup(t, nil, entry(realservers.Everything(t)))
 	reports := make(chan mcpclient.Progress, 100)

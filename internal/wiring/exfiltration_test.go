@@ -23,15 +23,15 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// The rules of these tests, before those of the preset strict: the mailer gets addresses of customers; the CRM and the tool echo__say
-// get everything; every tool gets everything.
+// Rules that precede the rules of the preset strict: the first lets the mailer have addresses of customers, the second lets the server echo and the CRM have
+// everything, the third lets every tool have everything.
 const (
 	mailRule  = `{tools: "mailer__send", tokens: {type: email, from: "crm__*"}, action: allow}`
 	echoRule  = `{tools: "echo__*", tokens: {type: "*"}, action: allow}, {tools: "crm__*", action: allow}`
 	everyRule = `{tools: "*", tokens: {type: "*"}, action: allow}`
 )
 
-// market is a harness with servers of which one has customers and one has employees, and the others are where data may go.
+// market is a harness with several servers: one has customers, one has employees, and data may leave through the others.
 type market struct {
 	*fixture
 	servers map[string]*upstream
@@ -40,7 +40,7 @@ type market struct {
 
 func newMarket(t *testing.T, rules string) *market { return newMarketWith(t, rules, "bracket") }
 
-// newMarketWith is newMarket with a form of tokens.
+// newMarketWith does the same as newMarket with a given form of tokens.
 func newMarketWith(t *testing.T, rules, tokens string) *market {
 	t.Helper()
 	people := customers(2, 7)
@@ -56,7 +56,7 @@ func newMarketWith(t *testing.T, rules, tokens string) *market {
 				return "", err
 			}
 			switch {
-			case in.How != "": // in the answer, in some spelling
+			case in.How != "": // The answer contains the value in the requested form.
 				text := in.Text
 				switch in.How {
 				case "percent":
@@ -92,12 +92,12 @@ func newMarketWith(t *testing.T, rules, tokens string) *market {
 	return m
 }
 
-// received is what a server was sent.
+// received returns what a server received.
 func (m *market) received(server string) string {
 	return strings.Join(m.servers[server].called(), "\n")
 }
 
-// clean checks that servers were sent no value in any spelling.
+// clean checks that some servers received no value in any form.
 func (m *market) clean(servers ...string) {
 	m.t.Helper()
 	for _, server := range servers {
@@ -107,7 +107,7 @@ func (m *market) clean(servers ...string) {
 	}
 }
 
-// sends executes a program that the rules allow: it succeeds, and one of the servers receives a value.
+// sends executes a program that the rules allow. The program must succeed, and one of the servers must receive a value.
 func (m *market) sends(name, code string, servers ...string) {
 	m.t.Helper()
 	received := func() (n int) {
@@ -126,16 +126,16 @@ func (m *market) sends(name, code string, servers ...string) {
 	}
 }
 
-// theft is a program that sends what it has in c.
+// theft is a program that sends the personal data in c.
 type theft struct {
 	code   string
-	denied bool   // else what it sends has no value
-	sends  string // then this, of a customer with the tokens [EMAIL_1] and [PHONE_1]
-	// natural is sent of a customer with the token pii_1e@d1.pii.invalid; denied says that it is not, since it has a token in this form.
+	denied bool   // reports that the call is denied; otherwise the program sends no value
+	sends  string // what the program sends of a customer with the tokens [EMAIL_1] and [PHONE_1], if the call is not denied
+	// natural replaces sends for a customer with the token pii_1e@d1.pii.invalid, if it is not empty. The text "denied" means that the call is denied.
 	natural string
 }
 
-// in is what a program does with a form of tokens.
+// in returns the expected result of a theft with a form of tokens.
 func (t theft) in(tokens string) (denied bool, sends string) {
 	switch {
 	case tokens != "natural" || t.natural == "":
@@ -188,8 +188,8 @@ var untouched = map[string]string{
 	"by the length of a value": `return callMCPTool('web__fetch', {n: c.email.length, of: c.email})`,
 }
 
-// TestExfiltration has a model follow the instruction in a customer's record. Every program that sends the customer's data elsewhere
-// than the rules allow is stopped, or sends what is worth nothing. The same program without personal data succeeds.
+// TestExfiltration uses a model that follows the instruction in a customer's record. Every program that sends the customer's data somewhere against the rules
+// is denied, or sends nothing of value. The same program without personal data succeeds.
 func TestExfiltration(t *testing.T) {
 	t.Parallel()
 	inForms(t, exfiltrate)
@@ -237,13 +237,13 @@ func exfiltrate(t *testing.T, tokens string) {
 		}
 		m.clean("web", "mailer", "echo", "hr")
 
-		if tokens == "bracket" { // the same program with nothing to steal
+		if tokens == "bracket" { // the same program without personal data
 			out = m.exec(runs.Request{Code: `const c = {email: 'nobody', phone: 'none', ssn: 'no'}; ` + strings.ReplaceAll(theft.code, "mallory@evil.example", "mallory")})
 			if out.Status != run.Succeeded {
 				t.Errorf("%s, without personal data: it ended as %s, %+v", name, out.Status, out.Error)
 			}
 		}
-		// The same program with a rule for it, or one that sends the token as it is.
+		// The same program with a rule that allows it. If the program changes tokens, one that sends the unchanged token is used.
 		code := theft.code
 		if plain, ok := untouched[name]; ok {
 			code = plain
@@ -251,15 +251,15 @@ func exfiltrate(t *testing.T, tokens string) {
 		allowed.sends(name, fmt.Sprintf(read, "nothing")+code, "web", "mailer", "echo")
 	}
 
-	// What the rules allow succeeds, with the value.
+	// A call that the rules allow succeeds with the value.
 	m.value(fmt.Sprintf(read, "nothing")+`return callMCPTool('mailer__send', {to: c.email, text: 'Hello'})`, nil)
 	if want := `"` + customers(2, 7)[0].Email + `"`; !strings.Contains(m.received("mailer"), want) {
 		t.Errorf("the mailer did not receive %s:\n%s", want, m.received("mailer"))
 	}
 }
 
-// TestLaundering sends values through tools that may have them, which answer with the values in some spelling: what comes back may go
-// no further than the values themselves.
+// TestLaundering sends values through tools that may have them, and that answer with the values in some form. The answers may go no further than the values
+// themselves.
 func TestLaundering(t *testing.T) {
 	t.Parallel()
 	inForms(t, launder)
@@ -280,7 +280,7 @@ func launder(t *testing.T, tokens string) {
 			if kind(out) != "denied" {
 				t.Errorf("%s, %s: it ended as %s, %+v", name, how, out.Status, out.Error)
 			}
-			// The test finds no value that is encoded twice. A natural token is restored with each encoding, one in brackets with the first.
+			// The test does not find a value that is encoded twice. A natural token is restored in each encoding, a token in brackets only in the first.
 			if how != "base64" && how != "escapes" && !(tokens == "natural" && how == "percent" && name == "through both") {
 				allowed.sends(name+", "+how, code, "web", "mailer")
 			}

@@ -6,8 +6,8 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// A server of these tests may start slowly on a busy machine.
+// The servers of these tests may start slowly on a busy machine.
 func init() { discoveryTimeout = 2 * time.Minute }
 
-// WrapJournal puts something between runs and their journals.
+// WrapJournal puts a wrapper between runs and their journals.
 func (h *Harness) WrapJournal(wrap func(journal.Writer) journal.Writer) { h.runs.WrapJournal(wrap) }

@@ -17,17 +17,17 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// generatedOnly is the seed of the one program to run.
+// generatedOnly is the seed of the only program to run.
 var generatedOnly = flag.Uint64("generated.only", 0, "run the generated program of this seed only")
 
-// TestGenerated runs generated programs and replays each in another process, of a harness that has no servers and none of
-// the files: what a program did must follow from its journal alone.
+// TestGenerated runs generated programs, and replays each in another harness without servers and without the files. What a program did must follow from its
+// journal alone.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	const users = 4
 	count := generated.Count(200, 1000)
 	first := generated.Seed(t)
-	// No program computes or waits for long: the bounds on time are reached only by a fault.
+	// No program computes or waits for long, so only a fault reaches the time limits.
 	limits := map[string]string{"sandbox.timeout": "2m", "sandbox.maxWall": "5m", "sandbox.maxCalls": "40"}
 	live := setup(t, limits, badServer(t, "up", misbehave.Normal))
 	live.EnsureTools(t.Context(), "")
@@ -91,7 +91,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// generator writes a program. Its choices are a function of the seed; the program's own depend on its run.
+// generator writes a program. The seed determines all choices of the generator. The choices of the program itself depend on its run.
 type generator struct {
 	*rand.Rand
 	out   strings.Builder
@@ -131,7 +131,7 @@ func (g *generator) name() string {
 
 func (g *generator) pick(options ...string) string { return options[g.IntN(len(options))] }
 
-// block writes statements. Deep blocks are short.
+// block writes statements. The deeper a block is, the shorter it is.
 func (g *generator) block(n int) {
 	g.depth++
 	for range max(1, n-g.depth+1) {
@@ -225,7 +225,7 @@ func (g *generator) simple() {
 	}
 }
 
-// several are some promises.
+// several returns an array of some promises.
 func (g *generator) several() string {
 	all := make([]string, 2+g.IntN(4))
 	for i := range all {
@@ -238,7 +238,7 @@ func (g *generator) value() string {
 	return g.pick(`Math.random()`, `Date.now()`, `seen.length`, `'text'`, `[1, { two: 2 }]`, `null`, `true`)
 }
 
-// expression is a promise, of a call as a rule.
+// expression returns an expression for a promise, usually of a call.
 func (g *generator) expression() string {
 	file := "/workspace/" + g.pick("a", "b", "c") + ".txt"
 	switch g.IntN(22) {

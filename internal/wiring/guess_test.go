@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// detours are ways of a program's own text, the value of g, to come back as a token: each defines back.
+// detours are ways in which the value g, a text of the program itself, comes back as a token. Each defines back.
 var detours = map[string]string{
 	"a literal that is computed": `const back = g`,
 	"a file":                     `await fs.writeFile('/workspace/f', g); const back = await fs.readFile('/workspace/f')`,
@@ -32,9 +32,9 @@ var detours = map[string]string{
 	"an echo glued to letters":   `const back = (await callMCPTool('echo__say', {how: 'plain', text: 'x' + g + 'x'})).said`,
 }
 
-// TestGuesses: a program that spells out a value of a customer, and has it come back, gets another token than the customer's, so that it does
-// not learn that it has guessed; and a token of what it made goes nowhere under the rules for the CRM's. The customer's own token takes the same ways,
-// and goes where the rule allows it.
+// TestGuesses: a program that writes a customer's value in its own code and has it come back gets another token than the customer's, so it cannot learn that
+// its guess was right. The rules for the CRM's data do not allow sending this token. The customer's own token comes back in the same ways, and may be sent
+// where the rule allows it.
 func TestGuesses(t *testing.T) {
 	t.Parallel()
 	inForms(t, func(t *testing.T, tokens string) {
@@ -64,7 +64,7 @@ func TestGuesses(t *testing.T) {
 		}
 		m.clean("mailer", "web")
 		for name, detour := range detours {
-			if strings.Contains(detour, "/skills/") || strings.Contains(detour, "slice") { // no token is written there, and a part of one is none
+			if strings.Contains(detour, "/skills/") || strings.Contains(detour, "slice") { // Skills contain no tokens, and a part of a token is no token.
 				continue
 			}
 			out := m.exec(runs.Request{Session: "honest" + name, Code: fmt.Sprintf(`const c = await callMCPTool('crm__search', {q: ''}); const g = c.email; %s

@@ -13,33 +13,34 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// hostileLimits are small, so that the table is quick, but for those of time: a program that ends by another limit has
-// time to reach it, also on a busy machine.
+// hostileLimits are small, so that the test is quick. Only the time limits are large: a program that ends by another limit must have the time to reach it,
+// even on a busy machine.
 var hostileLimits = map[string]string{
 	"sandbox.timeout": "2m", "sandbox.maxWall": "2m", "sandbox.memory": "32MiB", "sandbox.maxOutput": "256KiB",
 	"sandbox.maxLogLines": "2000", "sandbox.maxCalls": "50", "sandbox.maxHostCalls": "2000",
 }
 
-// briefWall is maxWall of the programs that wait; briefCompute is the timeout of those that compute.
+// briefWall is maxWall for programs that wait. briefCompute is the timeout of programs that compute.
 const (
 	briefWall    = 4 * time.Second
 	briefCompute = time.Second / 2
 )
 
-// hostileNode are programs that end otherwise in Node.js: V8 refuses a string that is too long, and a process without memory ends.
+// hostileNode maps programs that end differently in Node.js to the kinds of their errors: V8 refuses a string that is too long, and a process that is out of
+// memory ends.
 var hostileNode = map[string]string{"native loop": frame.KindRuntime, "catching out of memory for ever": frame.KindMemory}
 
-// slack is what a run may take beyond its limit on a busy machine. One that is not stopped takes longer.
+// slack is the time by which a run may exceed its limit on a busy machine. A program that is not stopped takes longer.
 const slack = 30 * time.Second
 
-// TestHostile runs every hostile program, and after each one a harmless one: host and pool are unharmed. Another run
-// that was under way all the time must end well too.
+// TestHostile runs every hostile program, and after each of them a harmless one, which shows that host and pool still work. Another run that is under way all
+// the time must succeed too.
 func TestHostile(t *testing.T) {
 	f := setup(t, hostileLimits, demoServer(t, "database", t.TempDir()))
 	brief := maps.Clone(hostileLimits)
 	brief["sandbox.timeout"], brief["sandbox.maxWall"] = briefWall.String(), briefWall.String()
 	waiting := setup(t, brief, demoServer(t, "database", t.TempDir()))
-	// The bystander sleeps and computes while the others rage; it belongs to another user.
+	// The bystander belongs to another user. It sleeps and computes while the hostile programs run.
 	bystander := make(chan *run.Outcome, 1)
 	stop := make(chan struct{})
 	calm := setup(t, nil, demoServer(t, "database", t.TempDir()))
@@ -102,19 +103,19 @@ func TestHostile(t *testing.T) {
 	}
 	close(stop)
 	<-bystander
-	// Memory of this process (host) must come back; the workers' is gone with them.
+	// The memory of this process, the host, must shrink again. The memory of the workers ends with them.
 	deadline := time.Now().Add(patience)
 	for held() > before+32<<20 && time.Now().Before(deadline) {
 		debug.FreeOSMemory()
-		time.Sleep(50 * time.Millisecond) // there is no signal for it
+		time.Sleep(50 * time.Millisecond) // No signal announces this.
 	}
 	if now := held(); now > before+32<<20 {
 		t.Errorf("the memory of the host grew from %d to %d MiB", before>>20, now>>20)
 	}
 }
 
-// held is the memory in bytes that Go's runtime holds of the system: resident memory, but for the shadow of it that the
-// race detector keeps and never gives back.
+// held returns the memory in bytes that Go's runtime holds from the system. Unlike resident memory, it does not contain the shadow memory of the race
+// detector, which is never given back.
 func held() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

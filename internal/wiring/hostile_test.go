@@ -1,14 +1,14 @@
 package wiring_test
 
-// hostile is one program that means harm, and the one way in which it may end.
+// hostile is a hostile program with the only allowed result.
 type hostile struct {
 	name string
 	code string
-	kind string // the allowed error.kind; empty for a program that must end well
-	want string // for one that ends well: its output
+	kind string // allowed error.kind; empty for a program that must succeed
+	want string // output of a program that must succeed
 }
 
-// hostilePrograms run with hostileLimits. Each must end soon after its limit, and harm nothing but itself.
+// hostilePrograms run with hostileLimits. Each must end soon after it reaches a limit, and may harm only itself.
 var hostilePrograms = []hostile{
 	// Loops.
 	{"loop", `while (true) {}`, "timeout", ""},
@@ -64,7 +64,7 @@ var hostilePrograms = []hostile{
 	{"sleeps too long", `await utils.sleep(1e9)`, "timeout", ""},
 	{"interval for ever", `setInterval(() => {}, 10); await new Promise(() => {})`, "timeout", ""},
 	{"unhandled rejection", `Promise.reject(new Error('nobody listens')); return 1`, "runtime", ""},
-	// Tampering: the program may fool itself, never the host.
+	// Tampering: a program may deceive itself, but never the host.
 	{
 		"prototype pollution", `
 		Object.prototype.then = function (f) { f(666) }

@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// afterWrite kills the process at the first call behind the answer to a write.
+// afterWrite kills the process at the first call that is appended after the answer to a write.
 type afterWrite struct {
 	journal.Writer
 	intent, answered atomic.Int64 // numbers of calls
@@ -35,7 +35,7 @@ func (w *afterWrite) Append(r journal.Record) {
 	w.Writer.Append(r)
 }
 
-// inputVar makes TestInputTaken the process that is killed: behind its mail, or if it is "waits" when its run waits.
+// inputVar makes this binary execute TestInputTaken, the process that is killed: after its mail, or while its run waits if the value is "waits".
 const inputVar = "HARNESS_TEST_INPUT_AT"
 
 // inputProgram reads all rows of its input, and sends a mail in the middle of them.
@@ -49,7 +49,7 @@ return { n, sum }`
 
 const inputRows = 100_000
 
-// inputWorld is a harness, which asks about mails if its run is to wait.
+// inputWorld opens a harness. If asks is set, its policy asks about mails.
 func inputWorld(t *testing.T, dir string, asks bool) *fixture {
 	t.Helper()
 	out := wiring.Outside{}
@@ -59,7 +59,7 @@ func inputWorld(t *testing.T, dir string, asks bool) *fixture {
 	return openIn(t, dir, nil, out, demoServer(t, "mailer", dir))
 }
 
-// TestInputTaken is the process that is killed; it does nothing unless another test starts it.
+// TestInputTaken is the process that is killed. It does nothing unless another test starts it.
 func TestInputTaken(t *testing.T) {
 	at := os.Getenv(inputVar)
 	if at == "" {
@@ -82,8 +82,8 @@ func TestInputTaken(t *testing.T) {
 	killSelf()
 }
 
-// TestInputGoesOn kills the process of a run in the middle of its input, and while it waits for an approval there. The next process goes on with the
-// run's own copy, although the file is gone, and removes it at the end; a replay needs the file.
+// TestInputGoesOn kills the process of a run in the middle of its input, and while the run waits for an approval there. The next process continues with the
+// run's copy of the input, although the file is gone, and removes the copy at the end. A replay needs the file.
 func TestInputGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"crash", "waits"} {
@@ -100,7 +100,7 @@ func TestInputGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(self(t), "-test.run=^TestInputTaken$")
-			storeURL(t, dir) // the process finds it
+			storeURL(t, dir) // The process reads the URL from the directory.
 			cmd.Env = append(os.Environ(), inputVar+"="+at, inputVar+"_DIR="+dir)
 			if output, err := cmd.CombinedOutput(); err == nil || strings.Contains(string(output), "FAIL") {
 				t.Fatalf("it was not killed: %v: %s", err, output)
@@ -158,7 +158,7 @@ func stored(f *fixture) runs.Store {
 	return keep
 }
 
-// inputCopies are the runs whose inputs are kept.
+// inputCopies returns the runs of which copies of inputs exist.
 func inputCopies(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -12,8 +12,8 @@ import (
 	"mcp-code-exec-harness/internal/testing/redistest"
 )
 
-// TestValuesUntilDue: a vault that forgets keeps the values of what is due later than it would: of a schedule, and of a run that waits for a
-// person.
+// TestValuesUntilDue: a vault that forgets values after a time keeps them longer for work that is due later: for a schedule, and for a run that waits for an
+// approval.
 func TestValuesUntilDue(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -34,17 +34,17 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-const pageSize = 40 // customers
+const pageSize = 40 // number of customers
 
-// crm is a server with customers. Its tools: page (a page of them, in a form that depends on its number), encoded (values within
-// other texts), orders, echo, fail, update and purge.
+// crm is a server with customers. Its tools are page, which returns a page of customers in a form that depends on the page's number; encoded, which returns
+// values within other texts; orders, echo, fail, update and purge.
 type crm struct {
 	*upstream
 	people []customer
-	block  chan struct{} // closed: update answers
+	block  chan struct{} // closed when update may answer
 	middle chan struct{} // gets a value when update is called for the customer in the middle
 	mu     sync.Mutex
-	got    map[string]customer // by update
+	got    map[string]customer // customers that update has received, by id
 }
 
 func newCRM(t testing.TB, people []customer) *crm {
@@ -67,7 +67,7 @@ func newCRM(t testing.TB, people []customer) *crm {
 	return c
 }
 
-// request has the arguments of all tools of the server.
+// request holds the arguments of all tools of the server.
 type request struct {
 	Page   int        `json:"page"`
 	How    string     `json:"how"`
@@ -167,7 +167,7 @@ func (c *crm) orders(_ context.Context, in request) (*mcp.CallToolResult, error)
 	return says(text.String())
 }
 
-// echo repeats a text in an encoding.
+// echo returns a text in an encoding.
 func (c *crm) echo(_ context.Context, in request) (*mcp.CallToolResult, error) {
 	if in.How == "base64" {
 		return says("it is " + base64.StdEncoding.EncodeToString([]byte(in.Text)) + ".")
@@ -175,7 +175,7 @@ func (c *crm) echo(_ context.Context, in request) (*mcp.CallToolResult, error) {
 	return says("it is " + leaktest.Spellings(in.Text)[in.How] + ".")
 }
 
-// fail fails with the data of all customers of a page.
+// fail returns an error with the data of all customers of a page.
 func (c *crm) fail(_ context.Context, in request) (*mcp.CallToolResult, error) {
 	text := "there are duplicates:"
 	for _, p := range c.onPage(in) {
@@ -211,9 +211,9 @@ func (c *crm) purge(_ context.Context, in request) (*mcp.CallToolResult, error) 
 	return says("purged " + in.People[0].Email)
 }
 
-// programsOfLeak do what programs do with customers. Each begins with parse, which reads each form of a page.
+// programsOfLeak do what typical programs do with customers. Each begins with parse, which reads every form of a page.
 var programsOfLeak = []string{
-	// page through, check that there are only tokens, write files
+	// reads all pages, checks that they contain only tokens, and writes files
 	`const people = []
 for (let page = 0; page * 40 < total; page++) {
   const got = await callMCPTool('crm__page', {page})
@@ -225,7 +225,7 @@ await fs.writeFile('/workspace/customers.json', JSON.stringify(people))
 await fs.writeFile('/workspace/customers.csv', people.map((p) => fields.map((f) => p[f]).join(',')).join('\n'))
 const bad = people.flatMap((p) => fields.slice(1).filter((f) => !/^` + tokenPattern + `$/.test(p[f])).map((f) => p.id + ' ' + f + ' ' + p[f]))
 return {count: people.length, bad, first: people.slice(0, 3)}`,
-	// read back, join, filter, page through other forms
+	// reads the files, joins and filters them, and reads pages in other forms
 	`const people = JSON.parse(await fs.readFile('/workspace/customers.json'))
 const csv = (await fs.readFile('/workspace/customers.csv')).split('\n')
 if (people.some((p, i) => fields.map((f) => p[f]).join(',') !== csv[i])) throw new Error('the files differ')
@@ -250,7 +250,7 @@ const people = JSON.parse(await fs.readFile('/workspace/customers.json')).slice(
 for (const how of ['plain', 'hex', 'base64', 'percent', 'escapes', 'query'])
   for (const p of people) for (const f of fields.slice(1)) console.log(how, f, p[f], await callMCPTool('crm__echo', {how, text: p[f]}))
 return all.slice(0, 4)`,
-	// errors
+	// prints and returns errors
 	`const said = []
 for (const how of ['result', 'protocol']) {
   try { await callMCPTool('crm__fail', {page: 3, how}) } catch (e) { said.push(e.message); console.log(e.stack, e) }
@@ -264,7 +264,7 @@ return said`,
 	`const {count} = await import('/skills/customers.js')
 try { await callMCPTool('crm__fail', {page: 1, how: 'result'}) }
 catch (e) { throw Object.assign(new TypeError(count([1]) + ': ' + e.message.toUpperCase()), {cause: e, data: {said: e.message}}) }`,
-	// write
+	// writes
 	`const people = JSON.parse(await fs.readFile('/workspace/customers.json'))
 let n = 0
 for (const p of people.slice(0, 20)) console.log(await callMCPTool('crm__update', {people: [p]}), ++n)
@@ -288,8 +288,8 @@ const parse = (got) => {
 }
 `
 
-// TestLeak works with many customers, in every way that programs do: their data reaches the server whose tool is called with its
-// tokens, and nothing else. It goes through an approval, and through the end of a harness in the middle of a program.
+// TestLeak works with many customers in every way in which programs do. Their data reaches only the servers whose tools are called with their tokens. This
+// includes an approval, and the end of a harness in the middle of a program.
 func TestLeak(t *testing.T) {
 	t.Parallel()
 	inForms(t, leak)
@@ -297,11 +297,11 @@ func TestLeak(t *testing.T) {
 
 func leak(t *testing.T, tokens string) {
 	n := 1000
-	if testing.Short() || tokens == "natural" { // what takes long has nothing to do with the form
+	if testing.Short() || tokens == "natural" { // The form of tokens does not matter for the slow part.
 		n = 200
 	}
 	people := customers(n, 1)
-	own := customers(2, 99) // the model writes of them by itself
+	own := customers(2, 99) // The model writes these by itself.
 	invented, split := own[0], own[1].Email
 	server := newCRM(t, people)
 	var asked, notified, told, traced, log lockedBuffer
@@ -318,7 +318,7 @@ func leak(t *testing.T, tokens string) {
 			reply.Thinking, reply.Text = "There is "+prose(invented), "I know "+prose(invented)
 			return reply
 		}
-		if turn == len(programsOfLeak) { // the turn is too long, and ends within a value
+		if turn == len(programsOfLeak) { // The reply exceeds the maximum length, and ends in the middle of a value.
 			return fake.Reply{Text: "All but [EMAIL_1] are saved. Ask also " + prose(invented) + " Write to " + split[:9], Stop: "length"}
 		}
 		return fake.Reply{Thinking: "It was " + split, Text: split[9:] + " soon."}
@@ -352,7 +352,7 @@ func leak(t *testing.T, tokens string) {
 		logger.Info(prose(p), "customer", prose(p), "error", fmt.Errorf("no %s", p.Email))
 	}
 
-	// A task, whose harness ends in the middle of a program.
+	// In a task, the harness ends in the middle of a program.
 	first := harness()
 	s, stop := first.work(tracer.With(context.Background()), wiring.TaskOptions{})
 	about, err := json.Marshal(people[1])
@@ -380,7 +380,7 @@ func leak(t *testing.T, tokens string) {
 	close(server.block)
 	f := harness()
 	var opt wiring.TaskOptions
-	recorder, err := f.Record(&opt, prose(people[2]), "") // of what is left of the task
+	recorder, err := f.Record(&opt, prose(people[2]), "") // records the rest of the task
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func leak(t *testing.T, tokens string) {
 	if err != nil || len(requests) != 1 {
 		t.Fatalf("%d requests, %v", len(requests), err)
 	}
-	s.Decided("") // as the server's loop over approvals would
+	s.Decided("") // does what the server's loop over decided approvals does
 	eventually(t, "both webhooks of the request", func() bool {
 		return strings.Contains(told.String(), requests[0].ID) && strings.Contains(notified.String(), requests[0].ID)
 	})
@@ -417,7 +417,7 @@ func leak(t *testing.T, tokens string) {
 		t.Errorf("the provider refused %s", refused)
 	}
 
-	// The server has every value as it was.
+	// The server has every value unchanged.
 	for _, p := range people {
 		if server.got[p.ID] != p {
 			t.Fatalf("the server received\n%+v, want\n%+v", server.got[p.ID], p)
@@ -439,7 +439,7 @@ func leak(t *testing.T, tokens string) {
 		t.Errorf("%d customers are joined, want %d", joined.Joined, n)
 	}
 
-	// The token of one user is a text like any other for another user.
+	// For another user, the token of the first user is an ordinary text.
 	bob, err := f.Runs().Execute(t.Context(), runs.Request{User: "bob", Code: `
 		return [await callMCPTool('crm__echo', {how: 'plain', text: '[EMAIL_1] [SECRET_2] [EMAIL_' + 500 + ']'}), await fs.readdir('/workspace'),
 		  await callMCPTool('crm__page', {page: 0})]`})
@@ -505,7 +505,7 @@ func leak(t *testing.T, tokens string) {
 	t.Logf("%d values are not in %d places, %d bytes", len(values), len(places), size)
 }
 
-// files reads the files of a harness, but for the key of its vault.
+// files reads the files of a harness, except the key of its vault.
 func files(t testing.TB, dir string, into map[string][]byte) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -520,7 +520,7 @@ func files(t testing.TB, dir string, into map[string][]byte) {
 	}
 }
 
-// hasTokens reports whether a place has tokens, where it is to have some.
+// hasTokens reports whether a place contains tokens, or need not contain any.
 func hasTokens(place string, text []byte) bool {
 	name := filepath.Base(place)
 	switch {
@@ -528,7 +528,7 @@ func hasTokens(place string, text []byte) bool {
 		return bytes.Contains(text, []byte("[EMAIL]")) && bytes.Contains(text, []byte("[IBAN]"))
 	case place == "the page of metrics", place == "the traces", name == "customers.js", name == "approvals.key", strings.HasPrefix(name, "harness.db"):
 		return len(text) > 0 || name != "harness.db"
-	case name == "shapes.json": // the structure of answers, without even tokens
+	case name == "shapes.json": // the structure of answers, without values and tokens
 		return bytes.Contains(text, []byte(`"kinds"`)) && !isToken.Match(text)
 	case name == "rich.csv", strings.HasPrefix(place, "the journal of "):
 		return bytes.Contains(text, []byte("_"))

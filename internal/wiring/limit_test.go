@@ -8,13 +8,13 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// sends is a program that sends so many times at once, and returns how many were sent and why others were not.
+// sends is a program that sends five times at the same time. It returns the number of sent calls and the reasons why the others failed.
 const sends = `
 const all = await Promise.allSettled(Array.from({length: 5}, (_, n) => callMCPTool('up__send', {n})))
 const failed = all.filter((r) => r.status === 'rejected').map((r) => r.reason)
 return [all.length - failed.length, failed[0]?.name ?? '', failed[0]?.message ?? '']`
 
-// A rule's limit bounds the calls of a user by run, and by time over runs and processes; a replay counts nothing.
+// The limit of a rule bounds a user's calls by run, and by time over all runs and processes. Calls of a replay do not count.
 func TestPolicyLimit(t *testing.T) {
 	t.Parallel()
 	const reason = "up__send was not called: rule 1 (tools up__send, limit 3 calls per %) denies up__send: the calls of its limit were made: enough"
@@ -42,7 +42,7 @@ func TestPolicyLimit(t *testing.T) {
 	}
 }
 
-// A run that goes on after an approval has the count that it had; calls that a person is asked about count once they are made.
+// A run that is resumed after an approval keeps its count. A call that needs an approval counts once it is made.
 func TestPolicyLimitOfAsked(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")

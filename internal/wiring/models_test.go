@@ -9,8 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// TestModelsOfRequests: a request may name the configured model and those of model.allow, and a budget of money only where it
-// can be kept.
+// TestModelsOfRequests: a request may name the configured model or a model of model.allow. A budget of money is accepted only if the model's price is known.
 func TestModelsOfRequests(t *testing.T) {
 	t.Parallel()
 	f := setup(t, map[string]string{

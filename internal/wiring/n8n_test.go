@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
 
-// n8nHarness is a harness with a fake n8n in its configuration.
+// n8nHarness opens a harness with a fake n8n in its configuration.
 func n8nHarness(t *testing.T, flags map[string]string) (*fixture, *n8nfake.API) {
 	t.Helper()
 	api := n8nfake.NewAPI()
@@ -30,7 +30,7 @@ func n8nHarness(t *testing.T, flags map[string]string) (*fixture, *n8nfake.API) 
 	return setup(t, all), api
 }
 
-// n8nTools are the tools of the built-in servers that the original names.
+// n8nTools are the tools of the built-in servers, by server, with the names of the original servers.
 var n8nTools = map[string][]string{
 	"n8n-nodes":      {"list_nodes", "search_nodes", "get_node_info", "get_node_essentials", "validate_node_config", "validate_node_minimal", "validate_node_operation"},
 	"n8n-templates":  {"list_templates", "search_templates", "get_template", "search_by_metadata", "list_node_templates"},
@@ -38,7 +38,7 @@ var n8nTools = map[string][]string{
 	"n8n-executions": {"trigger_webhook", "list_executions", "retry_execution", "get_execution", "delete_execution"},
 }
 
-// TestN8NNames: every tool is found by its long and its short name, and is a function of its module.
+// TestN8NNames: every tool is found by its long and its short name, and is a function of its server's module.
 func TestN8NNames(t *testing.T) {
 	t.Parallel()
 	f, _ := n8nHarness(t, nil)
@@ -76,7 +76,7 @@ func camel(name string) string {
 	return strings.Join(parts, "")
 }
 
-// TestN8NProgram takes workflows through their lives as a program does, by functions with positional arguments and by both names of tools.
+// TestN8NProgram creates, changes and deletes workflows in a program, with positional arguments and with both names of tools.
 func TestN8NProgram(t *testing.T) {
 	t.Parallel()
 	f, api := n8nHarness(t, nil)
@@ -165,7 +165,7 @@ return {
 	}
 }
 
-// TestN8NApproval: what destroys is put to a person, also by a short name; what only reads is not.
+// TestN8NApproval: a destructive call needs an approval, even by its short name. A call that only reads does not.
 func TestN8NApproval(t *testing.T) {
 	t.Parallel()
 	f, api := n8nHarness(t, map[string]string{"policy.preset": "guarded"})
@@ -198,7 +198,7 @@ return (await callMCPTool('n8n_delete_workflow', { workflowId: w.id })).deleted`
 	}
 }
 
-// TestN8NPrivacy: programs see tokens in place of the secrets and addresses in parameters of workflows, and n8n gets the values back.
+// TestN8NPrivacy: programs see tokens in place of the secrets and addresses in parameters of workflows, and n8n gets the values.
 func TestN8NPrivacy(t *testing.T) {
 	t.Parallel()
 	f, api := n8nHarness(t, map[string]string{"policy.preset": "strict", "policy.rules": `[{tools: "n8n-*", action: allow}]`})
@@ -239,7 +239,7 @@ return [w, copy, found, JSON.stringify(w).includes(%q)];`, id, secret[:10])})
 	}
 }
 
-// TestN8NFailures: each failure of the instance is told to programs as what it is, and nothing is created twice.
+// TestN8NFailures: programs get a fitting error for each failure of the instance, and nothing is created twice.
 func TestN8NFailures(t *testing.T) {
 	t.Parallel()
 	said := func(status int, kind, body string) http.HandlerFunc {
@@ -259,7 +259,7 @@ func TestN8NFailures(t *testing.T) {
 		"html": {said(502, "text/html", "<html>Bad gateway</html>"), "ToolError page of HTML 502", "InDoubtError page of HTML undefined"},
 		"dead": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "ToolError connection was lost undefined", "InDoubtError connection was lost undefined"},
 		"slow": {func(_ http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // otherwise it is not seen that the caller has left
+			_, _ = io.Copy(io.Discard, r.Body) // Otherwise the server does not notice that the caller is gone.
 			<-r.Context().Done()
 		}, "ToolError no answer within undefined", "InDoubtError no answer within undefined"},
 	} {
@@ -267,10 +267,10 @@ func TestN8NFailures(t *testing.T) {
 			t.Parallel()
 			flags := map[string]string{}
 			if name == "slow" {
-				flags["sandbox.callTimeout"] = "5s" // the listing below takes less, on a busy machine too
+				flags["sandbox.callTimeout"] = "5s" // The listing below takes less than this, even on a busy machine.
 			}
 			f, api := n8nHarness(t, flags)
-			f.value(`return (await callMCPTool('n8n_list_nodes', {})).length`, nil) // so that creating needs one request
+			f.value(`return (await callMCPTool('n8n_list_nodes', {})).length`, nil) // lists the tools first, so that creating a workflow takes one request
 			api.Fail(c.with)
 			out, err := f.Runs().Execute(t.Context(), runs.Request{Code: `
 const told = [];

@@ -8,7 +8,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/n8nfake"
 )
 
-// bridged creates a workflow that is a tool, and waits until the program has it.
+// bridged creates a workflow that is offered as a tool, and waits until the program sees the tool.
 const bridged = `
 await callMCPTool('n8n_create_workflow', {
   name: 'Welcome a guest', active: true, tags: ['harness-tool'], connections: { Webhook: { main: [[{ node: 'Greet', type: 'main', index: 0 }]] } },
@@ -21,8 +21,8 @@ await callMCPTool('n8n_create_workflow', {
 while (!(await list_mcp_tools()).includes('n8n-bridge__welcome_a_guest')) await utils.sleep(20);
 `
 
-// TestN8NBridge: a workflow that a program creates is a typed tool of the same program: its input is checked, personal data reaches the workflow as
-// values and comes back as tokens, and policy judges it.
+// TestN8NBridge: a workflow that a program creates is a typed tool for the same program. Its input is checked, personal data reaches the workflow as values
+// and comes back as tokens, and the policy judges the call.
 func TestN8NBridge(t *testing.T) {
 	t.Parallel()
 	f, api := n8nHarness(t, nil)

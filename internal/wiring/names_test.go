@@ -20,19 +20,19 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// TestNames lets a server answer with a name and an address at paths of pii.fields. From then on, and in the next process, the session
-// has tokens in their place, whatever has them: other servers, tasks, files and programs. The mailer gets the values.
+// TestNames lets a server answer with a name and an address at paths in pii.fields. From then on, also in the next process, the session has tokens in their
+// place in everything: other servers, tasks, files and programs. The mailer gets the values.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	inForms(t, namesAreHidden)
 }
 
 func namesAreHidden(t *testing.T, tokens string) {
-	// Tokens of ADA LOVELACE and 12 St. James's Square London in the note, and of Ada  Lovelace and ada lovelace in the second task. With natural
-	// tokens, each spelling has its own.
+	// These are the tokens of ADA LOVELACE and 12 St. James's Square London in the note, and of Ada  Lovelace and ada lovelace in the second task. With
+	// natural tokens, each spelling has its own token.
 	capitals, line, spaces, small := "[NAME_1]", "[ADDRESS_1]", "[NAME_1]", "[NAME_1]"
 	if tokens == "natural" {
-		capitals, line, spaces, small = "[NAME_4]", "[ADDRESS_3]", "[NAME_1000000]", "[NAME_1000001]" // a second process begins at a million
+		capitals, line, spaces, small = "[NAME_4]", "[ADDRESS_3]", "[NAME_1000000]", "[NAME_1000001]" // The numbers of a second process begin at a million.
 	}
 	const name, address = "Ada Lovelace", "12 St. James's Square\nLondon"
 	crm, notes, mailer := newUpstream(t, "crm"), newUpstream(t, "notes"), newUpstream(t, "mailer")
@@ -123,7 +123,7 @@ return [c, await callMCPTool('notes__read', {}), await fs.readFile('/workspace/n
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := space.WriteFrom(t.Context(), "own.txt", strings.NewReader("Ada Lovelace's file")); err != nil { // of the user's hand
+	if _, _, err := space.WriteFrom(t.Context(), "own.txt", strings.NewReader("Ada Lovelace's file")); err != nil { // a file written by the user
 		t.Fatal(err)
 	}
 	space.Close()

@@ -13,7 +13,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// people of TestNaturalPrograms: addresses in several cases, of one domain and of several, and what is next to them.
+// naturalRows are the people of TestNaturalPrograms: addresses in upper and lower case, of one domain and of several, with other values.
 const naturalRows = `[
 	{"name":"Ada","email":"ada.lovelace@acme.com","ip":"198.51.100.7","ip6":"2a02:26f0:1234::1:2","team":"a","sum":12},
 	{"name":"Ada B","email":"Ada.Lovelace@Acme.com","ip":"198.51.100.8","ip6":"2A02:26F0:1234::1:2","team":"b","sum":5},
@@ -23,7 +23,7 @@ const naturalRows = `[
 	{"name":"Edsger","email":"McDijkstra@acme.com","ip":"203.0.113.255","ip6":"2001:db8::17","team":"c","sum":4},
 	{"name":"Barbara","email":"barbara@mail.acme.com","ip":"127.0.0.1","ip6":"::1","team":"b","sum":3}]`
 
-// naturalPrograms take addresses apart, compare, check, count and print them.
+// naturalPrograms split, compare, check, count and print addresses.
 var naturalPrograms = []string{
 	`return rows.map((r) => r.email)`,
 	`return rows.map((r) => r.email.split('@')[1])`,
@@ -80,7 +80,7 @@ var naturalPrograms = []string{
 	`const log = rows.map((r) => r.ip + ' - - "GET /x" 200 ' + r.sum).join('\n'); return log.split('\n').map((l) => l.split(' ')[0])`,
 }
 
-// What an ordinary program makes of addresses is, as its owner gets it, what it makes of them without privacy; and the program saw none of them.
+// The owner of an ordinary program's output gets the same with natural tokens as without privacy, although the program has not seen the addresses.
 func TestNaturalPrograms(t *testing.T) {
 	t.Parallel()
 	outputs := map[bool][]string{}
@@ -125,7 +125,7 @@ func TestNaturalPrograms(t *testing.T) {
 	}
 }
 
-// Under the strict preset neither an address nor a part of one goes anywhere that no rule names, however a program puts it together.
+// With the preset strict, neither an address nor a part of an address is sent where no rule allows it, however a program composes it.
 func TestNaturalExfiltration(t *testing.T) {
 	t.Parallel()
 	m := newMarketWith(t, mailRule, "natural")
@@ -161,7 +161,7 @@ func TestNaturalExfiltration(t *testing.T) {
 			t.Errorf("%s: it ended as %s, %+v", name, out.Status, out.Error)
 		}
 	}
-	// What means nothing to a server may be sent.
+	// Texts that mean nothing to a server may be sent.
 	for name, expression := range map[string]string{
 		"base64": `btoa(c.email)`, "hexadecimal": `[...c.email].map((x) => x.charCodeAt(0).toString(16)).join('')`, "reversed": `[...c.email].reverse().join('')`, "codes": `[...c.email].map((x) => x.charCodeAt(0))`, "length": `c.email.length`,
 		"cut": `c.email.slice(0, 5)`, "a number": `c.email.match(/\d+/)[0]`, "IP numbers": `c.ip.split('.')`, "a number of an IP": `c.ip.split('.')[0] + '.' + c.ip.split('.')[1]`,

@@ -12,13 +12,13 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// TestNetwork: programs make HTTP requests to the hosts of network.allow, behind the gate; without it there is no such tool.
+// TestNetwork: programs make HTTP requests to the hosts of network.allow through the gate. Without this setting the tool does not exist.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.URL.Path == "/b" && string(body) != `{"to":"ann@example.com"}` {
-			t.Errorf("it got %s", body) // not the token
+			t.Errorf("it got %s", body) // The host must get the value, not the token.
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"got": %q, "mail": "ann@example.com"}`, r.Method+" "+string(body))
@@ -37,13 +37,13 @@ try { await http.fetch({url: 'http://127.0.0.2/'}) } catch (e) { refused = e.nam
 return [got.status, got.body.got, got.body.mail, sent.body.got, refused]`, "URL", srv.URL)
 	f := setup(t, map[string]string{"network.allow": u.Host, "network.allowPrivate": "true"})
 	out := f.exec(runs.Request{User: "ann", Code: code})
-	// The host gets the value that stands behind the token.
+	// The host gets the value of the token.
 	want := `[200,"GET ","pii_1e@d1.pii.invalid","POST {\"to\":\"pii_1e@d1.pii.invalid\"}","ToolError"]`
 	if out.Error != nil || string(out.Output) != want {
 		t.Errorf("%+v %s", out.Error, out.Output)
 	}
 	f = setup(t, map[string]string{"network.allow": u.Host, "network.allowPrivate": "true", "policy.preset": "strict"})
-	f.waits("return await callMCPTool('http__send', {url: '" + srv.URL + "'})") // policy counts
+	f.waits("return await callMCPTool('http__send', {url: '" + srv.URL + "'})") // The policy applies.
 	f = setup(t, nil)
 	out = f.exec(runs.Request{User: "ann", Code: "return await list_mcp_tools()"})
 	if strings.Contains(string(out.Output), "http__") {
@@ -51,8 +51,8 @@ return [got.status, got.body.got, got.body.mail, sent.body.got, refused]`, "URL"
 	}
 }
 
-// TestFetch: the global fetch is calls of the built-in server's tools: the gate judges each request and each redirect, personal data is hidden in what
-// comes and restored in what goes, and the run replays without the network.
+// TestFetch: the global function fetch calls tools of a built-in server. So the gate judges each request and each redirect, personal data is hidden in
+// responses and restored in requests, and the run can be replayed without the network.
 func TestFetch(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

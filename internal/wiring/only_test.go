@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// oddJSON are texts that a parser and a writer may change.
+// oddJSON are texts that a parser and a writer might change.
 var oddJSON = []string{
 	`{}`, ` { "b" : 1 , "a" : [ ] } `, `{"a":1,"a":2}`, `{"2":1,"1":2,"x":3}`, `{"01":1,"-1":2,"1.5":3}`, `{"__proto__":{"a":1}}`, `{"toJSON":1}`,
 	`{"constructor":{"prototype":1}}`, `{"":{"":[]}}`, `{"n":[1.0,1e2,1E+2,-0,0.1e-6,1e-7,1e21,123456789012345680000,12345678901234567890,5e-324]}`,
@@ -27,7 +27,7 @@ var oddJSON = []string{
 	`{"long":"` + strings.Repeat("é", 100_000) + `"}`,
 }
 
-// generatedJSON is an object of any shape.
+// generatedJSON returns an object of any shape.
 func generatedJSON(r *rand.Rand) string {
 	key := func() string {
 		return []string{`"a"`, `"b"`, `"\u0062"`, `"7"`, `"k` + strconv.Itoa(r.IntN(50)) + `"`}[r.IntN(5)]
@@ -64,18 +64,18 @@ func generatedJSON(r *rand.Rand) string {
 	return `{"v": ` + value(0) + `}`
 }
 
-// sameEnd reports whether two runs ended with the same error, or with outputs that JavaScript does not tell apart.
+// sameEnd reports whether two runs ended with the same error, or with outputs that JavaScript does not distinguish.
 func sameEnd(a, b []journal.Record) bool {
 	x, y := a[len(a)-1].End, b[len(b)-1].End
 	return x.Status == y.Status && string(x.Error) == string(y.Error) && journal.CoversJSON(x.Output, y.Output)
 }
 
-// calls is a summary of what a run called and was answered.
+// calls returns a summary of the calls and answers of a run.
 func calls(records []journal.Record) string {
 	return summary(slices.DeleteFunc(slices.Clone(records), func(r journal.Record) bool { return r.Log != nil || r.End != nil }))
 }
 
-// TestOnly: the run of a single call records what it would record if a guest made the call, and replays in a guest.
+// TestOnly: the run of a single call has the same journal as if a guest had made the call, and can be replayed in a guest.
 func TestOnly(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -149,18 +149,18 @@ func TestOnly(t *testing.T) {
 	if least := len(texts) * 3 / 2; without < least {
 		t.Errorf("%d of %d calls had no runner, want %d at least", without, 3*len(texts), least)
 	}
-	texts = nil // from here on none ends without a runner
+	texts = nil // From here on, each run needs a runner.
 	for _, args := range []string{`{}, "server": "other"`, `{`, `7`, `"x"`, `[1]`, `{"a":"` + strings.Repeat("x", 80_000) + `"}`} {
 		same("callMCPTool", "up__read", args)
 	}
 	for _, tool := range []string{"", "nothing", "up__reed", strings.Repeat("x", 2000)} {
 		same("callMCPTool", tool, "{}")
 	}
-	answer = `"` + strings.Repeat("x", 5<<20) + `"` // for which a guest may have too little memory
+	answer = `"` + strings.Repeat("x", 5<<20) + `"` // A guest may have too little memory for this answer.
 	same("callMCPTool", "up__read", "{}")
 }
 
-// TestOnlyAsks: a single call that needs an approval waits without having had a runner, and is made once after it.
+// TestOnlyAsks: a single call that needs an approval waits without ever having had a runner, and is made once after the approval.
 func TestOnlyAsks(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -180,7 +180,7 @@ func TestOnlyAsks(t *testing.T) {
 	f.replay(out)
 }
 
-// TestOnlyStops: a single call that is cancelled, or whose process stops, ends as that of a guest does.
+// TestOnlyStops: a single call that is cancelled, or whose process stops, ends like a call of a guest.
 func TestOnlyStops(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")

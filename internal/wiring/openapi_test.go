@@ -50,7 +50,7 @@ paths:
 
 const petsKey = "the-pets-key-4711"
 
-// newPets runs a service of pets in pages of two.
+// newPets starts a service of pets, which returns pages of two pets.
 func newPets(t *testing.T) (*config.MCPServer, func() []string) {
 	var mu sync.Mutex
 	type pet struct {
@@ -119,7 +119,7 @@ func newPets(t *testing.T) (*config.MCPServer, func() []string) {
 	}
 }
 
-// TestOpenAPI: a program uses the operations of an OpenAPI document like any tools: pages, errors, files, doubt.
+// TestOpenAPI: a program uses the operations of an OpenAPI document like other tools, with pages, errors, files and writes in doubt.
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
 	server, got := newPets(t)
@@ -150,7 +150,7 @@ return {names, email: rex.email, same: again.email === rex.email, list: list.len
 	if json.Unmarshal(out.Output, &a) != nil || json.Unmarshal([]byte(want), &b) != nil || fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("%s\nwant %s", out.Output, want)
 	}
-	// What a program may not do is told before the service is asked, and a failure of the service is in doubt for a write alone.
+	// A forbidden argument is refused before the service is asked. After a failure of the service, only a write is in doubt.
 	before := len(got())
 	for code, want := range map[string]string{
 		"await callMCPTool('pets__getPet', {id: '../admin'})":              "ToolError",

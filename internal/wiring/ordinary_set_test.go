@@ -16,11 +16,11 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// ordinarySet is a set of programs of testdata/ordinary, with the data that they read.
+// ordinarySet is a set of programs in testdata/ordinary, with the data that they read.
 type ordinarySet struct {
 	names    []string
-	programs map[string]string // by name; the first line reads the data
-	answers  map[string]string // of the tools of the server crm, by name
+	programs map[string]string // programs by name; the first line of each reads the data
+	answers  map[string]string // answers of the tools of the server crm, by name
 }
 
 func readOrdinarySet(t *testing.T, dir string) *ordinarySet {
@@ -59,23 +59,24 @@ func readOrdinarySet(t *testing.T, dir string) *ordinarySet {
 	return s
 }
 
-// ordinaryFields are where the data of the sets has names of persons.
+// ordinaryFields are the paths of names of persons in the data of the sets.
 const ordinaryFields = `{
 	crm__orders: {'$[*].customer.name': NAME}, crm__signups: {'$[*].name': NAME}, crm__ticketData: {'$.tickets[*].requester_name': NAME},
 	crm__contactData: {'$.contacts[*].name.first': NAME, '$.contacts[*].name.last': NAME},
 	crm__bookings: {'$.bookings[*].member.name': NAME}, crm__feedback: {'$[*].from': NAME}}`
 
-// tokensVar is the form of tokens that TestOrdinarySet measures, instead of natural, which it judges.
+// tokensVar names the form of tokens that TestOrdinarySet measures without judging. By default, it judges natural tokens.
 const tokensVar = "HARNESS_TEST_TOKENS"
 
-// ordinaryShares are which share of the programs of a set gives the same at least, with natural tokens.
+// ordinaryShares are the minimum shares of the programs of each set that give the same result with natural tokens.
 var ordinaryShares = map[string]float64{"judge": 0.75, "second": 0.80}
 
-// beyondMethods are programs that do with tokens what no method does, so that they are not told (see docs/PRIVACY.md): they measure and index texts.
+// beyondMethods maps programs to the operations on tokens for which they get no note, because no method is involved: they measure and index texts (see
+// docs/PRIVACY.md).
 var beyondMethods = map[string]string{"country of contacts": "[0]", "report histogram of local parts": ".length"}
 
-// TestOrdinarySet: of programs that were written without a thought of privacy, most give their owner what they give without it; where one does not, a
-// note names the operation and the line.
+// TestOrdinarySet: of programs that were written without regard to privacy, most give their owner the same result as without privacy. For each of the others,
+// a note names the operation and the line.
 func TestOrdinarySet(t *testing.T) {
 	t.Parallel()
 	packages := filepath.Join(npmtest.Install(t, "ordinary", os.DirFS("testdata/ordinary/packages")), "node_modules")
@@ -103,7 +104,7 @@ func TestOrdinarySet(t *testing.T) {
 			for _, name := range set.names {
 				code := set.programs[name]
 				want, _ := open.owned(code)
-				if strings.Contains(want, "Object.groupBy is not a function") { // in the process tier: Node.js 20 has none
+				if strings.Contains(want, "Object.groupBy is not a function") { // Node.js 20, in the process tier, lacks Object.groupBy.
 					continue
 				}
 				if strings.HasPrefix(want, "error: ") {

@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// person is a row of TestOrdinaryPrograms.
+// person is one row of the data of TestOrdinaryPrograms.
 type person struct {
 	ID      int    `json:"id"`
 	Name    string `json:"name"`
@@ -32,7 +32,7 @@ type person struct {
 	Note    string `json:"note"`
 }
 
-// crowd has values that are equal, values that are spelled in several ways, and addresses of one domain and one network.
+// crowd returns rows with equal values, with values in several spellings, and with addresses of one domain and one network.
 func crowd() []person {
 	var all []person
 	for i, line := range strings.Split(strings.TrimSpace(`
@@ -54,10 +54,10 @@ Barbara Liskov|barbara_l@mail.acme.com|+1 202 456 1414|6011 1111 1111 1117|123-4
 	return all
 }
 
-// ordinaryNote is what a note names: an operation, a token with its place, and a line.
+// ordinaryNote matches a note that names an operation, a token with its place, and a line.
 var ordinaryNote = regexp.MustCompile("^`[^`]+` on \\S+ of (?:the program|crm__\\w+(?: \\$\\S*)?), line (?:[2-9]|[1-9][0-9]+): .")
 
-// owned runs a program and returns its output as its owner gets it, or its error, and what its console was told about tokens.
+// owned runs a program. It returns the output as its owner gets it, or the error, and the notes about tokens on the console.
 func (f *fixture) owned(code string) (shown string, notes []string) {
 	f.t.Helper()
 	out, err := f.Runs().Execute(f.t.Context(), runs.Request{Code: code})
@@ -83,8 +83,8 @@ func (f *fixture) owned(code string) (shown string, notes []string) {
 	return string(revealed.Output), notes
 }
 
-// TestOrdinaryPrograms: what ordinary programs make of personal values is, as their owner gets it, what they make of them without privacy; where it
-// is not, a note names the operation and the line.
+// TestOrdinaryPrograms: with personal values, ordinary programs give their owner the same results as without privacy. If a result differs, a note names the
+// operation and the line.
 func TestOrdinaryPrograms(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/ordinary.txt")

@@ -22,18 +22,18 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// What the servers of these tests say: mail names an account of an attacker, contacts one of a friend. No detector knows them, because their
-// check digits are false.
+// Accounts in the answers of servers: mail names an account of an attacker, contacts one of a friend. No detector finds them, because their check digits are
+// wrong.
 const (
 	attackers = "GB00 EVIL AB20 C555 D555 55"
 	friends   = "FR00 GOOD AB01 C234 D678 90"
 	users     = "DE00 MINE AB44 C532 D130 00"
 )
 
-// transfers lets the bank send to accounts that the user or the contacts name.
+// transfers allows the bank to send to accounts that the user or the contacts named.
 const transfers = `[{tools: "bank__send", args: {$.iban: {from: [user, "contacts__*"]}}, action: allow}, {tools: "bank__*", action: deny, reason: to whom}]`
 
-// bank is a harness with a bank, and with servers that tell accounts.
+// bank is a harness with a bank server and with servers whose answers name accounts.
 type bank struct {
 	*fixture
 	bank *upstream
@@ -81,7 +81,7 @@ func bankWith(t *testing.T, dir string, flags map[string]string, out wiring.Outs
 	return b
 }
 
-// destinations are the ways in which a program takes a destination from a text and gives it to a tool; of is the text, to the account in it.
+// destinations are ways in which a program takes a destination from a text and passes it to a tool. The variable of is the text, and to is the account in it.
 var destinations = map[string]string{
 	"direct":             `return to`,
 	"in upper case":      `return to.toUpperCase()`,
@@ -101,7 +101,7 @@ var destinations = map[string]string{
 	"in its literals":    `return LITERAL`,
 }
 
-// transfer sends what a way makes of an account, in the text of a source.
+// transfer returns a program that sends to the destination that a way takes from the text of a source.
 func transfer(way, source, account string) string {
 	return fmt.Sprintf(`
 const fs = require('fs').promises
@@ -111,8 +111,8 @@ const iban = await (async () => { %s })()
 return await callMCPTool('bank__send', {iban})`, source, account, strings.NewReplacer("LITERAL", "'"+account+"'", "HEAD", account[:4]).Replace(way))
 }
 
-// A program that obeys an injection does not get the attacker's destination to the bank, however it takes it there. One that does the same with the account of
-// a contact, or of the user, does.
+// A program that obeys an injection cannot pass the attacker's account to the bank in any of these ways. The same program with the account of a contact, or
+// of the user, succeeds.
 func TestOriginsOfDestinations(t *testing.T) {
 	t.Parallel()
 	for rules, says := range map[string]string{
@@ -152,8 +152,8 @@ func transferring(t *testing.T, rules, says string) {
 	}
 }
 
-// The presets alone, without a rule of one's own, keep the attacker's destination from the bank in each of these ways: strict denies the call, careful has it wait
-// for a person. The account of a contact, or of the user, gets there.
+// The presets alone, without further rules, keep the attacker's account from the bank in each of these ways: strict denies the call, and careful asks a
+// person. The account of a contact, or of the user, is allowed.
 func TestPresetsOfDestinations(t *testing.T) {
 	t.Parallel()
 	for preset, stopped := range map[string]func(*bank, runs.Request) string{
@@ -188,12 +188,13 @@ func TestPresetsOfDestinations(t *testing.T) {
 	}
 }
 
-// paying is a program that pays an account which it got from nowhere else than its own text.
+// paying returns a program that pays to an account which only its own text names.
 func paying(account string) string {
 	return `return await callMCPTool('bank__send', {iban: '` + account + `'})`
 }
 
-// The origins of a session's values hold for its later runs, also in another process, and for a run whose process died. A person who is asked sees them.
+// The origins of a session's values are known to its later runs, also in another process, and to the resumed run of a dead process. A person who is asked
+// sees them.
 func TestOriginsLast(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -220,7 +221,7 @@ func TestOriginsLast(t *testing.T) {
 	}
 	judged(newBank(t, dir, transfers, wiring.Outside{}), "another process")
 
-	// A run that is resumed knows what it was told before.
+	// A resumed run knows the origins of the answers that it got before.
 	both := b.exec(runs.Request{Code: `
 const to = (await callMCPTool('contacts__read', {})).iban
 await callMCPTool('mail__read', {})
@@ -255,8 +256,8 @@ try { await callMCPTool('bank__send', {iban: '` + attackers + `'}) } catch (e) {
 	}
 }
 
-// A task names an account and reads a mail that names another: the model obeys the mail, and after that the task. Inputs are the user's words, too; the
-// words of a client's model are not.
+// A task names one account and reads a mail that names another. The model first obeys the mail, and then the task. Inputs count as the user's words. The
+// words of a client's model do not.
 func TestOriginsOfTasks(t *testing.T) {
 	t.Parallel()
 	b := newBank(t, t.TempDir(), transfers, wiring.Outside{})

@@ -14,8 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// A run of no task whose process was killed in the middle of it ends as cancelled, once somebody looks for such runs; to look
-// again changes nothing.
+// A run that belongs to no task and whose process was killed ends as cancelled once EndOrphans is called. Calling it again changes nothing.
 func TestEndOrphans(t *testing.T) {
 	t.Parallel()
 	dir, output, err := crash(t, 15, "")
@@ -56,7 +55,7 @@ func TestEndOrphans(t *testing.T) {
 	if _, err := os.Stat(space); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the workspace of the ended run is left: %v", err)
 	}
-	if err := os.MkdirAll(space, 0o700); err != nil { // of a process that was killed before it removed it
+	if err := os.MkdirAll(space, 0o700); err != nil { // like the workspace of a process that was killed before it removed the workspace
 		t.Fatal(err)
 	}
 	f.Runs().SweepWorkspaces(t.Context(), time.Now().Add(time.Hour))

@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// TestPolicyOfConfiguration: the rules of harness.yaml hold for programs, and what they do not allow is audited.
+// TestPolicyOfConfiguration: the rules in harness.yaml apply to programs, and denied calls are audited.
 func TestPolicyOfConfiguration(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -48,7 +48,7 @@ func TestPolicyOfConfiguration(t *testing.T) {
 	}
 }
 
-// TestDenialNamesToken: the message of a denied call has the token and its origin, as the program knows them.
+// TestDenialNamesToken: the error of a denied call names the token and its origin in the form that the program knows.
 func TestDenialNamesToken(t *testing.T) {
 	t.Parallel()
 	f := questioned(t, map[string]string{"policy.rules": `[{tools: up__read, tokens: {type: us_ssn}, action: deny, reason: it stays}]`})

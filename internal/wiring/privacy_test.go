@@ -27,10 +27,10 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// A value of a session.
+// value is a value of personal data in a session.
 const value = "grace.hopper@example.com"
 
-// lockedBuffer is written by several goroutines.
+// lockedBuffer is a buffer to which several goroutines can write.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -48,7 +48,7 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// redact is what removes personal data from the log.
+// redact returns the function that removes personal data from the log.
 func redact(t *testing.T) func(string) string {
 	d, err := config.PII{Enabled: true}.Detector()
 	if err != nil {
@@ -57,9 +57,9 @@ func redact(t *testing.T) func(string) string {
 	return pii.Redact(d)
 }
 
-// TestPrivacy lets a value into a task by every way there is: its text and context, what programs make up, a skill, answers
-// and errors of servers, a file of the user's. It reaches the server that it is meant for, and nothing else: not the model, a
-// file, the store, an event, a webhook, the log or the metrics.
+// TestPrivacy lets a value into a task in every way that exists: in its text and context, composed by programs, in a skill, in answers and errors of servers,
+// and in a file of the user. The value reaches the server for which it is meant, and nothing else: not the model, a file, the store, an event, a webhook, the
+// log or the metrics.
 func TestPrivacy(t *testing.T) {
 	t.Parallel()
 	inForms(t, nothingButItsServerGetsTheValue)
@@ -85,7 +85,7 @@ func nothingButItsServerGetsTheValue(t *testing.T, tokens string) {
 		return "sent to " + value, nil
 	}
 	var asked lockedBuffer
-	const made = `const made = ["grace.hopper", "@exam", "ple.", "com"].join(""); ` // by a program that guesses
+	const made = `const made = ["grace.hopper", "@exam", "ple.", "com"].join(""); ` // composed by a program that guesses
 	programs := []string{
 		made + `const {default: own} = await import('/skills/own.js')
 const found = await callMCPTool('up__read', {q: "` + token + `"})
@@ -122,7 +122,7 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 	mail.AddTool(&mcp.Tool{Name: "write", Description: "Writes as " + value + ".", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
 	mails := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return mail }, nil))
 	t.Cleanup(func() { mails.CloseClientConnections(); mails.Close() })
-	var told lockedBuffer // webhooks
+	var told lockedBuffer // bodies of webhooks
 	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		told.Write(body)
@@ -178,7 +178,7 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 		t.Errorf("the schedule has %q, %v", sched.Task, err)
 	}
 
-	// The server that it is for got it, in both spellings.
+	// The server for which the value is meant got it in both spellings.
 	mu.Lock()
 	if all := strings.Join(received, "\n"); !strings.Contains(all, `"q":"`+value+`"`) || strings.Count(all, value) != 4 || strings.Contains(all, token) {
 		t.Errorf("the server received\n%s", all)
@@ -203,7 +203,7 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 		"the log": log.String(), "the page of metrics": page.Body.String(),
 	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasPrefix(path, skills) || d.Name() == "pii.key" { // which the user wrote; random
+		if err != nil || d.IsDir() || strings.HasPrefix(path, skills) || d.Name() == "pii.key" { // skips the skill, which the user wrote, and the key, which is random
 			return err
 		}
 		text, err := os.ReadFile(path)
@@ -214,10 +214,10 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 		t.Fatal(err)
 	}
 	for place, text := range places {
-		if i := strings.Index(text, "grace.hopper@"); i >= 0 { // a part of it is too much, too
+		if i := strings.Index(text, "grace.hopper@"); i >= 0 { // Even a part of the value must not occur.
 			t.Errorf("%s has it: …%s…", place, text[max(0, i-200):min(len(text), i+100)])
 		}
-		// The structure of answers is stored after a while, so that the file may be there or not; it has no texts.
+		// The structure of answers is stored with a delay, so its file may be missing. It contains no texts.
 		empty := strings.HasPrefix(filepath.Base(place), "harness.db") && !strings.HasSuffix(place, "-wal") || place == "the page of metrics" ||
 			filepath.Base(place) == "shapes.json"
 		want := token
@@ -230,7 +230,7 @@ return [found, await fs.readFile('/skills/notes.txt'), made]`,
 	}
 }
 
-// A skill outlives its session: values that it had are put back when a program writes it, and tokens of other values are refused.
+// A skill outlives its session: when a program writes a skill, the tokens of values that the skill had are restored, and tokens of other values are refused.
 func TestTokensInSkills(t *testing.T) {
 	t.Parallel()
 	f := openIn(t, t.TempDir(), nil, wiring.Outside{})

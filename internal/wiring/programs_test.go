@@ -16,9 +16,9 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// sample is a program as models write them for Node.js, of a file testdata/programs/*.txt, where each follows a line with "=== " and its
-// name. The file with the ending .out has what Node.js prints. A first line "// refused: text" says that the sandbox has not what
-// the program uses: the run fails with an error or a hint that contains the text.
+// sample is a program as models write it for Node.js, from a file testdata/programs/*.txt. In the file, each program follows a line with "=== " and its name.
+// The file with the ending .out contains what Node.js prints. A first line "// refused: text" means that the sandbox lacks what the program uses: the run
+// fails with an error or a hint that contains the text.
 type sample struct {
 	name, code, refused, want string
 }
@@ -26,7 +26,7 @@ type sample struct {
 // updateProgramsVar makes TestPrograms record what Node.js prints.
 const updateProgramsVar = "HARNESS_TEST_UPDATE"
 
-// readSections reads a file of names and texts.
+// readSections reads a file with names and texts.
 func readSections(t *testing.T, path string) (names []string, texts map[string]string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -68,10 +68,10 @@ func readSamples(t *testing.T, path string) []*sample {
 	return all
 }
 
-// modular is code that Node.js reads as an ES module: it imports, or awaits outside of functions.
+// modular matches code that Node.js reads as an ES module, because it imports or awaits outside of functions.
 var modular = regexp.MustCompile(`(?m)^(import .* from |const .* = await |await )`)
 
-// recordSamples writes what Node.js 20 prints.
+// recordSamples writes the output of Node.js 20.
 func recordSamples(t *testing.T, path string, names []string, programs map[string]string) {
 	t.Helper()
 	version, err := exec.Command("node", "--version").Output()
@@ -104,11 +104,10 @@ func recordSamples(t *testing.T, path string, names []string, programs map[strin
 	}
 }
 
-// maxRefused is which share of the programs may be refused.
+// maxRefused is the maximum share of the programs that may be refused.
 const maxRefused = 0.03
 
-// TestPrograms runs programs as models write them, and replays them. Each prints what it prints in Node.js, or fails with an error that
-// says what to do instead.
+// TestPrograms runs programs as models write them, and replays them. Each prints the same as in Node.js, or fails with an error that says what to do instead.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/programs/*.txt")
@@ -137,7 +136,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// check judges how a program ended.
+// check checks how a program ended.
 func (s *sample) check(t *testing.T, out *run.Outcome) {
 	t.Helper()
 	if s.refused != "" {
@@ -148,7 +147,7 @@ func (s *sample) check(t *testing.T, out *run.Outcome) {
 	}
 	var printed []string
 	for _, l := range out.Logs {
-		if l.Level != "warn" && l.Level != "error" { // Node.js prints those elsewhere
+		if l.Level != "warn" && l.Level != "error" { // Node.js prints these to its standard error.
 			printed = append(printed, l.Text)
 		}
 	}

@@ -12,14 +12,14 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// instants are in records, and have any digits.
+// instants matches the times in records, which may have any digits.
 var instants = regexp.MustCompile(`"(now|time)":[0-9]+`)
 
-// people is what the server of these tests knows.
+// people is the answer of the server of these tests.
 const people = `{"mail":"Grace@Mail.Example.co.uk","again":"<grace@mail.example.co.uk>","card":4111111111111111,` +
 	`"iban":"DE89 3704 0044 0532 0130 00","phone":"+49 30 901820","ssn":"219-09-9999"}`
 
-// questioned is a harness with a server that gives people.
+// questioned opens a harness with a server that returns people.
 func questioned(t *testing.T, flags map[string]string) *fixture {
 	t.Helper()
 	up := newUpstream(t, "up")
@@ -27,8 +27,8 @@ func questioned(t *testing.T, flags map[string]string) *fixture {
 	return setup(t, flags, up.entry)
 }
 
-// TestQuestions: a program learns about values what the answers say, and nothing else does; a replay has the same answers from the
-// journal, although nothing could answer it any more.
+// TestQuestions: a program learns about values only what the answers to its questions say. A replay gets the same answers from the journal, although the
+// questions could not be answered any more.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	f := questioned(t, map[string]string{"policy.preset": "strict"})
@@ -70,7 +70,7 @@ return [
 	}
 }
 
-// TestGuessing: a program that makes up one value after another does not find the one that it was not shown, in one run or in several.
+// TestGuessing: a program that tries one made-up value after another does not find a value that it has not seen, in one run or in several.
 func TestGuessing(t *testing.T) {
 	t.Parallel()
 	f := questioned(t, nil)
@@ -98,7 +98,7 @@ return [asked, null, null, found ?? null]`
 			t.Errorf("from %d: %s, %+v; want %s", c.from, out.Output, out.Error, c.want)
 		}
 	}
-	// A key or an ending tells nothing of a made value either, and a question in vain costs no tool call.
+	// A key or an ending reveals nothing about a made-up value, and a question about one counts as no tool call.
 	out := f.exec(code(`
 const {ssn} = await callMCPTool('up__read', {})
 const made = ['219', '09', '9999'].join('-')
@@ -108,7 +108,7 @@ return [await pii.sortKey(ssn) === await pii.sortKey(made), await pii.last4(made
 	}
 }
 
-// TestQuestionsUnderPolicy: a rule denies a question, and another puts one to a person.
+// TestQuestionsUnderPolicy: one rule denies a question, and another makes a person decide about a question.
 func TestQuestionsUnderPolicy(t *testing.T) {
 	t.Parallel()
 	f := questioned(t, map[string]string{"policy.rules": `[{tools: pii__last4, tokens: {type: us_ssn}, action: deny, reason: no part of it},

@@ -17,10 +17,10 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// roleRules let admins send, and ask about put.
+// roleRules allow only admins to send, and ask about put.
 const roleRules = `[{tools: up__put, action: ask}, {tools: up__send, roles: admin, action: allow}, {tools: up__send, action: deny}]`
 
-// key makes an API key.
+// key creates an API key.
 func (f *fixture) key(roles ...auth.Role) (*auth.Keys, auth.Identity) {
 	f.t.Helper()
 	keys, err := f.Keys()
@@ -34,8 +34,8 @@ func (f *fixture) key(roles ...auth.Role) (*auth.Keys, auth.Identity) {
 	return keys, auth.Identity{Principal: k.ID, Roles: roles}
 }
 
-// The rules for roles hold for programs of tasks: by the roles that the key has when the program runs, or, of a principal whose roles
-// are kept nowhere, by those that it had when it asked for the task.
+// Rules with roles apply to programs of tasks. The roles are those that the key has when the program runs. For a principal whose roles are stored nowhere,
+// they are the roles that it had when it asked for the task.
 func TestRolesOfTasks(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -67,7 +67,7 @@ func TestRolesOfTasks(t *testing.T) {
 	}
 }
 
-// The rules for roles hold for a run that goes on: after an approval, and after its process died.
+// Rules with roles apply to a run that is resumed after an approval or after its process died.
 func TestRolesOfResumedRuns(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -97,7 +97,7 @@ func TestRolesOfResumedRuns(t *testing.T) {
 	if got := decoded[string](t, f.decide(waits, approve)); got != "DeniedError" {
 		t.Errorf("after the key was revoked: %s", got)
 	}
-	// A run whose process died before its first call was answered.
+	// The process of this run died before its first call was answered.
 	for role, want := range map[auth.Role]string{auth.Admin: "sent", auth.User: "DeniedError"} {
 		who := auth.Identity{Principal: "oidc:bob", User: "bob", Roles: []auth.Role{role}}
 		out, err := f.Runs().Create(t.Context(), who, runs.Request{Code: strings.TrimPrefix(program, "await callMCPTool('up__put', {n: 1}); "), User: "bob"})
@@ -114,7 +114,7 @@ func TestRolesOfResumedRuns(t *testing.T) {
 	}
 }
 
-// The limits of policy.runs hold for runs, for programs of tasks, and for runs that go on.
+// The limits of policy.runs apply to runs, to programs of tasks, and to resumed runs.
 func TestLimitsOfCallers(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -164,8 +164,8 @@ func TestLimitsOfCallers(t *testing.T) {
 	}
 }
 
-// Programs run in the tier that policy.runs names for their user, of several in the strongest, and elsewhere in the configured one; one that is weaker
-// is refused, also to what was recorded in it.
+// Programs run in the strongest of the tiers that policy.runs names for their user, or in the configured tier if it names none. A weaker tier is refused,
+// even for a run that was recorded in it.
 func TestTierOfCallers(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -197,7 +197,7 @@ func TestTierOfCallers(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), weaker) {
 			t.Errorf("configured %s: a request for a weaker tier: %v", configured, err)
 		}
-		// What is recorded for anna is of a time without the rules.
+		// The record for anna looks as if it had been made before the rules existed.
 		records := edited(t, f.journalOf(recorded["process"].RunID), func(r *journal.Record) {
 			if r.Start != nil {
 				r.Start.User = "anna"
@@ -217,7 +217,7 @@ func TestTierOfCallers(t *testing.T) {
 	}
 }
 
-// A rule about a tier is about the programs in it.
+// A rule with a tier applies to the programs in that tier.
 func TestRulesOfTiers(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -232,7 +232,7 @@ func TestRulesOfTiers(t *testing.T) {
 	}
 }
 
-// needProcess skips a test where the process tier does not work.
+// needProcess skips a test if the process tier does not work.
 func needProcess(t *testing.T, f *fixture) {
 	t.Helper()
 	for _, tier := range []string{"wasm", "process"} {

@@ -8,8 +8,8 @@ import (
 	"mcp-code-exec-harness/internal/run"
 )
 
-// Rule 10: a program ends when its value has settled and no call and no one-shot timer is pending. Intervals hold up
-// a program without a value alone, and what is returned is the value all the same.
+// Rule 10: a program ends when its value has settled and no call and no one-shot timer is pending. Intervals delay only the end of a program without a value.
+// The returned value is not affected by them.
 func TestRuleEnd(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)

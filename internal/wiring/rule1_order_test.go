@@ -15,7 +15,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// Rule 1, order: the upstream answers in an order of its own, the program sees that order, and a replay the same.
+// Rule 1, order: the upstream server answers in an arbitrary order. The program sees that order, and so does a replay.
 func TestRuleOrder(t *testing.T) {
 	t.Parallel()
 	const n = 8
@@ -49,7 +49,7 @@ return order.map(Number)`, n),
 				switch {
 				case e.Call != nil:
 					if made++; made == n {
-						close(turn[order[0]]) // all wait
+						close(turn[order[0]]) // All calls wait by then.
 					}
 				case e.Answer != nil:
 					if answered++; answered < n {
@@ -64,7 +64,7 @@ return order.map(Number)`, n),
 	}
 }
 
-// A replay that goes another way says at which call.
+// The error of a replay that diverges names the call.
 func TestRuleOrderDiverged(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil, newUpstream(t, "up").entry)

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Rule 2, clock: it stands at the last answer's time and moves on by a microsecond with each read.
+// Rule 2, clock: the clock stands at the time of the last answer, and advances by a microsecond at each reading.
 func TestRuleClock(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
@@ -33,7 +33,7 @@ return { before, after: [read(), Date.now() * 1000, new Date().getTime() * 1000,
 		t.Errorf("the answer of a sleep of 20 ms came %d us after the start", answer-start)
 	}
 	for i, micros := range got.Before {
-		if want := float64(start + int64(i) + 1); math.Abs(micros-want) > 1 { // a double of today's microseconds is exact, its milliseconds are not
+		if want := float64(start + int64(i) + 1); math.Abs(micros-want) > 1 { // A double represents the microseconds exactly, but not the milliseconds with a fraction.
 			t.Errorf("read %d before the answer is %f, want %f", i, micros, want)
 		}
 	}
@@ -48,7 +48,7 @@ return { before, after: [read(), Date.now() * 1000, new Date().getTime() * 1000,
 	}
 }
 
-// A program that waits by reading the clock ends, and is told how to wait.
+// A program that waits by reading the clock ends, and its error says how to wait.
 func TestRuleClockBusyWait(t *testing.T) {
 	t.Parallel()
 	f := setup(t, map[string]string{"sandbox.timeout": "300ms"})
@@ -64,7 +64,7 @@ func TestRuleClockBusyWait(t *testing.T) {
 	}
 }
 
-// Rule 2, randomness: every run draws its own, a replay draws the run's again; also in one and the same process.
+// Rule 2, randomness: every run has its own random numbers, and a replay has those of its run, even in the same process.
 func TestRuleRandomness(t *testing.T) {
 	t.Parallel()
 	f := setup(t, map[string]string{"sandbox.pool": "1"})
@@ -78,7 +78,7 @@ func TestRuleRandomness(t *testing.T) {
 	pids := map[int]bool{}
 	pool.KeepWarm(1)
 	for i := range 4 {
-		out := f.exec(code(program)) // replays
+		out := f.exec(code(program)) // exec also replays the run.
 		for j, text := range decoded[[]string](t, out) {
 			seen[fmt.Sprint(j%3, text)] = i
 			if j == 1 && !v4.MatchString(text) {
@@ -91,7 +91,7 @@ func TestRuleRandomness(t *testing.T) {
 	if len(seen) != 16 {
 		t.Errorf("four runs drew %d different values, want 16: %v", len(seen), seen)
 	}
-	if len(pids) == 4 && pool.Info().Tier == "wasm" { // one that is reset slowly is replaced
+	if len(pids) == 4 && pool.Info().Tier == "wasm" { // A worker that is reset too slowly is replaced.
 		t.Error("each run had a process of its own, the test is about one")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// globals are all names that programs see, in every engine.
+// globals are the names that programs see in every engine.
 var globals = strings.Fields(`AbortController AbortSignal AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Blob Boolean Buffer
 CustomEvent DOMException DataView Date DeniedError DisposableStack Error EvalError Event EventTarget FSError File FinalizationRegistry
 Float16Array Float32Array Float64Array FormData Function Headers InDoubtError Infinity Int16Array Int32Array Int8Array Intl Iterator JSON
@@ -21,7 +21,7 @@ get_virtual_library globalThis input introspect_servers isFinite isNaN list_mcp_
 parseFloat parseInt performance pii queueMicrotask read_mcp_resource require search_mcp_tools search_tools setInterval setTimeout
 structuredClone tools undefined unescape utils`)
 
-// Rule 3, globals: there is what is allowed and nothing else, and what is there shows neither machine nor collector.
+// Rule 3, globals: exactly the allowed globals exist, and none reveals the machine or the garbage collector.
 func TestRuleGlobals(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
@@ -66,7 +66,7 @@ return {
 	}
 	for name, absent := range got.Absent {
 		if name == "Error.prepareStackTrace" && os.Getenv(tierVar) != "" {
-			continue // V8 asks for it when it writes a stack; it is the guest runtime's
+			continue // V8 reads this property when it writes a stack. The guest runtime has set it.
 		}
 		if !absent {
 			t.Errorf("there is %s", name)

@@ -6,7 +6,7 @@ import (
 	"mcp-code-exec-harness/internal/frame"
 )
 
-// Rule 4, modules: a run is replayed with the modules that it had, compiled as then.
+// Rule 4, modules: a run is replayed with the modules that it had, as they were compiled for it.
 func TestRuleModules(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil, newUpstream(t, "up").entry)
@@ -28,7 +28,7 @@ return [version, require('/skills/b.js').version, late.version, (await up.read({
 	if again := f.replayed(records, ""); again.Error != nil || string(again.Output) != string(out.Output) {
 		t.Errorf("after the skills were changed: %s, %+v", again.Output, again.Error)
 	}
-	// With the program given it is compiled, and its static imports with it.
+	// If the program is given, it is compiled again with its static imports.
 	if again := f.replayed(records, program); kind(again) != frame.KindDiverged {
 		t.Errorf("the given program was not compiled: %s, %+v", again.Output, again.Error)
 	}
@@ -45,7 +45,7 @@ return [version, require('/skills/b.js').version, late.version, (await up.read({
 	}
 }
 
-// An error in a module that was loaded while the program ran has the same place in a replay.
+// An error in a module that was loaded while the program ran has the same position in a replay.
 func TestRuleModulesKeepTheirMaps(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)

@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// Rule 5, engine: what another engine recorded is replayed only by force.
+// Rule 5, engine: a run that another engine recorded is replayed only with Force.
 func TestRuleEngine(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
@@ -32,7 +32,7 @@ func TestRuleEngine(t *testing.T) {
 		if err != nil || again.Error != nil || string(again.Output) != "7" {
 			t.Errorf("another %s by force: %+v, %v", name, again, err)
 		}
-		// A run that was under way goes on all the same.
+		// A run that was in progress is resumed even with another engine.
 		died := until(t, foreign, func(r journal.Record) bool { return r.Call != nil })
 		if resumed := f.resumed("run_of_another_"+name, died); resumed.Error != nil || string(resumed.Output) != "7" {
 			t.Errorf("resumed after an upgrade of the %s: %s, %+v", name, resumed.Output, resumed.Error)

@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// Rule 6, endings: those that the host decides are recorded, and a replay reports them without taking the time they took.
+// Rule 6, endings: endings that the host decides are recorded. A replay reports them without waiting as long as the run did.
 func TestRuleEndings(t *testing.T) {
 	t.Parallel()
 	limits := map[string]string{
@@ -46,7 +46,7 @@ func TestRuleEndings(t *testing.T) {
 			if c.kind == frame.KindTimeout {
 				f = brief
 			}
-			out, err := f.Runs().Execute(t.Context(), runs.Request{Code: c.code, User: name}) // each a runner of its own
+			out, err := f.Runs().Execute(t.Context(), runs.Request{Code: c.code, User: name}) // Each user gets another runner.
 			if err != nil || kind(out) != c.kind || out.Status != run.Failed {
 				t.Fatalf("ended as %+v, %v, want %s", out.Error, err, c.kind)
 			}
@@ -62,7 +62,7 @@ func TestRuleEndings(t *testing.T) {
 				if err := json.Unmarshal(r.Start.Limits, &limits); err != nil {
 					t.Error(err)
 				}
-				limits.Timeout, limits.MaxWall = time.Hour, time.Hour // a replay that waits for them does not end
+				limits.Timeout, limits.MaxWall = time.Hour, time.Hour // With these limits, a replay that waited for its own ending would not end.
 				r.Start.Limits, _ = json.Marshal(limits)
 			}), "")
 			if kind(again) != c.kind || again.Error.Message != out.Error.Message || !slices.Equal(again.Logs, out.Logs) || again.Status != out.Status {
@@ -72,7 +72,7 @@ func TestRuleEndings(t *testing.T) {
 	}
 }
 
-// Cancelling, wherever the program is.
+// A program can be cancelled in every state.
 func TestRuleEndingsCancelled(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "up")
@@ -122,7 +122,7 @@ func TestRuleEndingsCancelledAndReplayed(t *testing.T) {
 	}
 }
 
-// A worker that is killed, while its program computes and while it waits.
+// A worker is killed while its program computes, and while the program waits.
 func TestRuleEndingsCrash(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "up")
@@ -168,7 +168,7 @@ func TestRuleEndingsCrash(t *testing.T) {
 	}
 }
 
-// A call for which the stack has too little room fails as any function does, and later ones work.
+// A call fails like any function if the stack has too little room for it, and later calls work.
 func TestRuleEndingsFullStack(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)

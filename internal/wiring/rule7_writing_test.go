@@ -16,14 +16,14 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// ledger knows what of a journal is stored. fail says whether a commit of these records fails.
+// ledger records which records of a journal are stored. fail reports whether a commit of the given records fails.
 type ledger struct {
 	journal.Writer
 	fail    func(records []journal.Record) bool
 	mu      sync.Mutex
 	pending []journal.Record
 	stored  []journal.Record
-	answer  func(a *journal.Answer) // is called with each answer before it is appended; may be nil
+	answer  func(a *journal.Answer) // called with each answer before the answer is appended; may be nil
 }
 
 var errFull = errors.New("no space left on device")
@@ -51,7 +51,7 @@ func (l *ledger) Commit(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.stored) < n { // another may have stored them at the same time
+	for len(l.stored) < n { // Another commit may have stored some of them at the same time.
 		l.stored = append(l.stored, l.pending[len(l.stored)])
 	}
 	return nil
@@ -63,7 +63,7 @@ func (l *ledger) have() []journal.Record {
 	return slices.Clone(l.stored)
 }
 
-// keep puts a ledger in front of the journal of the next run.
+// keep puts a ledger in front of the journals of later runs.
 func (f *fixture) keep(l *ledger) *ledger {
 	f.WrapJournal(func(w journal.Writer) journal.Writer {
 		l.Writer = w
@@ -72,7 +72,7 @@ func (f *fixture) keep(l *ledger) *ledger {
 	return l
 }
 
-// Rule 7, writing: when a server gets a write, its intent and everything before it are stored.
+// Rule 7, writing: when a server gets a write, the intent of the write and all records before it are stored.
 func TestRuleWritingIntents(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "up")
@@ -103,7 +103,7 @@ return 1`, nil)
 	}
 }
 
-// An answer is stored before anybody is shown it, or a call or line that may come from it.
+// An answer is stored before the observer sees the answer, or a call or line that may depend on it.
 func TestRuleWritingAnswers(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil, newUpstream(t, "up").entry)
@@ -149,12 +149,12 @@ return 1`,
 	}
 }
 
-// A journal that cannot be written ends the run with an error, and nothing that was not stored is acted upon.
+// If the journal cannot be written, the run ends with an error, and nothing that depends on unstored records becomes visible.
 func TestRuleWritingFails(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "up")
 	f := setup(t, nil, u.entry)
-	for n := 1; n <= 6; n++ { // intent, answer, intent, answer, end; the sixth is never written
+	for n := 1; n <= 6; n++ { // The records are intent, answer, intent, answer and end. A sixth is never written.
 		f.keep(&ledger{fail: func(records []journal.Record) bool {
 			written := 0
 			for _, r := range records {
@@ -178,14 +178,14 @@ return 1`})
 		if !errors.Is(err, errFull) || out != nil {
 			t.Errorf("record %d failed: %+v, %v", n, out, err)
 		}
-		// The calls that the server may have got: those whose intent was stored.
+		// The server can have got only calls whose intents were stored.
 		if got, want := len(u.called())-before, []int{0, 1, 1, 2, 2}[n-1]; got != want {
 			t.Errorf("record %d failed: the server got %d calls, want %d", n, got, want)
 		}
 	}
 }
 
-// Every answer is recorded, also the gate's own: a replay asks nobody.
+// Every answer is recorded, including those of the gate itself, so a replay needs no server.
 func TestRuleWritingEveryAnswer(t *testing.T) {
 	t.Parallel()
 	f := setup(t, map[string]string{"sandbox.maxCalls": "4"}, newUpstream(t, "up").entry)
@@ -208,7 +208,7 @@ return errors`))
 		t.Errorf("%d errors: %s", len(errs), strings.Join(errs, "\n"))
 	}
 	records := f.journalOf(out.RunID)
-	// A harness without servers, skills or limits like those replays it.
+	// Another harness without these servers, skills and limits replays the run.
 	other := setup(t, nil)
 	again := other.replayed(records, "")
 	if again.Error != nil || string(again.Output) != string(out.Output) {

@@ -19,7 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// badServer is a child process that does what servers do wrong.
+// badServer returns the configuration entry of a server in a child process that misbehaves like real servers.
 func badServer(t testing.TB, name, how string) *config.MCPServer {
 	t.Helper()
 	return &config.MCPServer{
@@ -28,7 +28,7 @@ func badServer(t testing.TB, name, how string) *config.MCPServer {
 	}
 }
 
-// Rule 8, in doubt: a write whose server died in the middle of it is an InDoubtError, which the program can catch.
+// Rule 8, in doubt: if a server dies in the middle of a write, the program gets an InDoubtError, which it can catch.
 func TestRuleInDoubt(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil, badServer(t, "bad", misbehave.Normal))
@@ -55,7 +55,7 @@ return [caught instanceof InDoubtError, caught instanceof ToolError, caught inst
 	if answers != 1 {
 		t.Errorf("%d answers are recorded", answers)
 	}
-	// Not caught, it is how the run ends, and the user is told of the write.
+	// If the program does not catch the error, the run ends with it, and the outcome lists the write.
 	eventually(t, "the backoff is over", func() bool {
 		st := f.status("bad")
 		return st.State == mcpclient.StateBackoff && time.Now().After(st.RetryAt)
@@ -72,7 +72,7 @@ return [caught instanceof InDoubtError, caught instanceof ToolError, caught inst
 	}
 }
 
-// A read that is cut off is a plain ToolError, a write is in doubt, whether it is idempotent or not.
+// A read that is interrupted fails with a ToolError. A write is in doubt, whether it is idempotent or not.
 func TestRuleInDoubtByAnnotation(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "up")
@@ -94,8 +94,7 @@ return names`))
 	}
 }
 
-// What a resumed run does with the call that was under way: reads and young idempotent writes are repeated, others are in
-// doubt.
+// A resumed run repeats a read that was in flight, and an idempotent write that was sent recently. Other writes are in doubt.
 func TestRuleInDoubtResumed(t *testing.T) {
 	t.Parallel()
 	u := newUpstream(t, "up")
@@ -147,7 +146,7 @@ func TestRuleInDoubtResumedWithoutTheServer(t *testing.T) {
 	}
 }
 
-// A run that used a stateful server is told when the server was restarted, once.
+// A run that used a stateful server gets one error when the server was restarted.
 func TestRuleInDoubtStateful(t *testing.T) {
 	t.Parallel()
 	server := badServer(t, "bad", misbehave.Normal)
@@ -178,12 +177,12 @@ for (let i = 0; i < 500; i++) {
 		Names     []string
 		Restarted bool
 	}](t, out)
-	// While the server is down calls fail; the first one that could be made fails with the news.
+	// Calls fail while the server is down. The first call that could be made afterwards fails with a SessionLostError.
 	if want := []string{"ToolError", "SessionLostError"}; !slices.Equal(got.Names, want) || !got.Restarted {
 		t.Errorf("got %+v, want %v", got, want)
 	}
 	f.WrapJournal(func(w journal.Writer) journal.Writer { return w })
-	// A resumed run is told as well: the dead harness's connection is not this one's.
+	// A resumed run gets the error too, because this harness has another connection than the dead harness.
 	records := f.journalOf(out.RunID)
 	died := until(t, records, func(r journal.Record) bool { return r.Answer != nil && r.Answer.N == 1 })
 	resumed := f.resumed("run_stateful", died)
@@ -200,7 +199,7 @@ func TestRuleInDoubtCancelled(t *testing.T) {
 	defer cancel()
 	told := make(chan struct{})
 	u.on = func(ctx context.Context, _, _ string, _ json.RawMessage) (string, error) {
-		cancel() // the write has arrived
+		cancel() // The server has received the write.
 		<-ctx.Done()
 		close(told)
 		return "", ctx.Err()

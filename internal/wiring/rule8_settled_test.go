@@ -16,10 +16,10 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// inWriteVar makes TestKilledInWrite the process that is killed: the URL of the server that it writes to.
+// inWriteVar makes this binary execute TestKilledInWrite, the process that is killed. Its value is the URL of the server to which the process writes.
 const inWriteVar = "HARNESS_TEST_KILLED_IN_WRITE"
 
-// TestKilledInWrite is the process that is killed; it does nothing unless killedInWrite starts it.
+// TestKilledInWrite is the process that is killed. It does nothing unless killedInWrite starts it.
 func TestKilledInWrite(t *testing.T) {
 	url := os.Getenv(inWriteVar)
 	if url == "" {
@@ -30,19 +30,19 @@ func TestKilledInWrite(t *testing.T) {
 	fmt.Println("survived", err)
 }
 
-// killedInWrite makes a run whose process is killed when the server has received its write. It returns the directory of the store.
+// killedInWrite starts a run, and kills its process when the server has received the write. It returns the directory of the store.
 func killedInWrite(t *testing.T, u *upstream) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	life, kill := context.WithCancel(t.Context())
 	defer kill()
 	cmd := exec.CommandContext(life, self(t), "-test.run=^TestKilledInWrite$")
-	storeURL(t, dir) // the process finds it
+	storeURL(t, dir) // The process reads the URL from the directory.
 	cmd.Env = append(os.Environ(), inWriteVar+"="+u.web.URL, inWriteVar+"_DIR="+dir)
-	u.mu.Lock() // another process calls it
+	u.mu.Lock() // The lock is needed, because another process calls the server.
 	u.on = func(ctx context.Context, _, _ string, _ json.RawMessage) (string, error) {
 		kill()
-		<-ctx.Done() // no answer
+		<-ctx.Done() // The server does not answer.
 		return "", ctx.Err()
 	}
 	u.mu.Unlock()
@@ -55,8 +55,8 @@ func killedInWrite(t *testing.T, u *upstream) (dir string) {
 	return dir
 }
 
-// Rule 8, settled: a write whose process died after it was sent is in doubt once its run has ended, whether the run is resumed or given up. It is
-// settled once, by any process, stays settled after a restart, and its journal replays as before.
+// Rule 8, settled: a write whose process died after it was sent is in doubt once its run has ended, whether the run was resumed or abandoned. Any process can
+// settle it once. It stays settled after a restart, and the journal can be replayed as before.
 func TestRuleInDoubtSettled(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(f *fixture, id string) error{

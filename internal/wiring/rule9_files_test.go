@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/journal"
 )
 
-// Rule 9, files: changes are done one after another in call order, each answer stored before the next begins.
+// Rule 9, files: changes are made one after another in call order. The answer to each is stored before the next begins.
 func TestRuleFiles(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
@@ -38,7 +38,7 @@ return [await fs.readFile('/workspace/done'), await fs.readFile('/workspace/copy
 	}
 }
 
-// After a crash an append or a rename is done once, whether the dead process had done it or not.
+// After a crash, an append or a rename is done once, whether the dead process had done it or not.
 func TestRuleFilesAfterACrash(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)
@@ -55,7 +55,7 @@ return await fs.readFile('/workspace/log2')`
 	records := f.journalOf(out.RunID)
 	for n := 1; n <= 4; n++ {
 		for _, done := range []bool{false, true} {
-			// What the files were when the process died at call n.
+			// These are the contents of the files when the process died at call n.
 			state := []string{"", "a,", "a,b,", "a,b,b,", "renamed"}[n-1]
 			if done {
 				state = []string{"a,", "a,b,", "a,b,b,", "renamed"}[n-1]

@@ -21,11 +21,11 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// patience bounds the waits of tests; it is reached only by a failure.
+// patience is the maximum time that tests wait; only a failure reaches it.
 const patience = 2 * time.Minute
 
-// upstream is an MCP server in this process, so that a test sees what it gets and decides when it answers. Its tools:
-// read (read-only), put (an idempotent write) and send (a write like any other).
+// upstream is an MCP server in this process, so that a test sees what the server receives and decides when it answers. Its tools are read (read-only), put
+// (an idempotent write) and send (any other write).
 type upstream struct {
 	entry *config.MCPServer
 	web   *httptest.Server
@@ -35,10 +35,10 @@ type upstream struct {
 	on func(ctx context.Context, tool, key string, args json.RawMessage) (string, error)
 
 	mu    sync.Mutex
-	calls []string // tool and arguments
+	calls []string // tool and arguments of each call
 }
 
-// keyMeta is where a server finds the idempotency key of a call.
+// keyMeta is the name under which a server gets the idempotency key of a call.
 const keyMeta = "mcp-code-exec-harness/idempotencyKey"
 
 func newUpstream(t testing.TB, name string) *upstream {
@@ -97,7 +97,7 @@ func (u *upstream) called() []string {
 	return slices.Clone(u.calls)
 }
 
-// journalOf reads a run's records.
+// journalOf returns the records of a run.
 func (f *fixture) journalOf(id string) []journal.Record {
 	f.t.Helper()
 	records, err := f.Runs().Journal(f.t.Context(), id)
@@ -107,7 +107,7 @@ func (f *fixture) journalOf(id string) []journal.Record {
 	return records
 }
 
-// replayed replays records, with other code if that is given.
+// replayed replays records, with other code unless code is empty.
 func (f *fixture) replayed(records []journal.Record, code string) *run.Outcome {
 	f.t.Helper()
 	out, err := f.Runs().Replay(f.t.Context(), records, runs.Replay{Code: code})
@@ -117,7 +117,7 @@ func (f *fixture) replayed(records []journal.Record, code string) *run.Outcome {
 	return out
 }
 
-// resumed stores records as the journal of a run whose process died, under a new id, and resumes it.
+// resumed stores records as the journal of a run whose process died, under a new id, and resumes the run.
 func (f *fixture) resumed(id string, records []journal.Record) *run.Outcome {
 	f.t.Helper()
 	keep, err := f.Store()
@@ -146,7 +146,7 @@ func (f *fixture) resumed(id string, records []journal.Record) *run.Outcome {
 	return out
 }
 
-// edited is a deep copy of records, changed.
+// edited returns a deep copy of records, in which edit has changed each record.
 func edited(t testing.TB, records []journal.Record, edit func(*journal.Record)) []journal.Record {
 	t.Helper()
 	text, err := json.Marshal(records)
@@ -163,7 +163,7 @@ func edited(t testing.TB, records []journal.Record, edit func(*journal.Record)) 
 	return all
 }
 
-// until is a journal's beginning, up to and including the first record that fits.
+// until returns the beginning of a journal, up to and including the first record for which fits returns true.
 func until(t testing.TB, records []journal.Record, fits func(journal.Record) bool) []journal.Record {
 	t.Helper()
 	i := slices.IndexFunc(records, fits)
@@ -173,7 +173,7 @@ func until(t testing.TB, records []journal.Record, fits func(journal.Record) boo
 	return records[:i+1]
 }
 
-// kind is an outcome's error kind, "" for a program that ended well.
+// kind returns the kind of an outcome's error, or "" for a program that succeeded.
 func kind(out *run.Outcome) string {
 	if out.Error == nil {
 		return ""
@@ -181,7 +181,7 @@ func kind(out *run.Outcome) string {
 	return out.Error.Kind
 }
 
-// status describes one of the servers.
+// status returns the status of a server.
 func (f *fixture) status(name string) mcpclient.Status {
 	f.t.Helper()
 	for _, s := range f.Servers().Servers() {
@@ -193,7 +193,7 @@ func (f *fixture) status(name string) mcpclient.Status {
 	return mcpclient.Status{}
 }
 
-// eventually polls for what no signal announces: the state of another process.
+// eventually polls until a condition holds that no signal announces, such as the state of another process.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -205,7 +205,7 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// decoded is an outcome's output.
+// decoded returns the decoded output of an outcome.
 func decoded[T any](t testing.TB, out *run.Outcome) T {
 	t.Helper()
 	if out.Error != nil {
@@ -218,5 +218,5 @@ func decoded[T any](t testing.TB, out *run.Outcome) T {
 	return v
 }
 
-// code makes a request of a program in a session that is kept.
+// code returns a request for a program in a session.
 func code(text string) runs.Request { return runs.Request{Code: text, Session: "s"} }

@@ -10,7 +10,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// A server that is added while one of its name is still being ended, which takes seconds, keeps its tools.
+// A server can be added while a server with the same name is still ending, which takes seconds. The added server keeps its tools.
 func TestRemoveAndAddAServer(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -29,7 +29,7 @@ func TestRemoveAndAddAServer(t *testing.T) {
 		if err == nil {
 			break
 		}
-		time.Sleep(time.Millisecond) // until the name is free, which nothing announces
+		time.Sleep(time.Millisecond) // waits until the name is free, which no signal announces
 	}
 	f.EnsureTools(t.Context(), "")
 	if err := <-removed; err != nil {

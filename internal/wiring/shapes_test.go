@@ -13,7 +13,8 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// What answers look like is learned, without what they say, and known after a restart, to the user of the answers alone; a replay learns nothing.
+// The structure of answers is learned without their contents. After a restart it is known to the user of the answers, and to no other user. A replay learns
+// nothing.
 func TestLearnedShapes(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")
@@ -38,7 +39,7 @@ func TestLearnedShapes(t *testing.T) {
 		if text := learned(f, "ann"); text != "" {
 			t.Errorf("something is known before the first call: %s", text)
 		}
-		f.exec(runs.Request{Code: `return await callMCPTool('up__read', {})`, User: "ann"}) // and its replay
+		f.exec(runs.Request{Code: `return await callMCPTool('up__read', {})`, User: "ann"}) // exec also replays the run.
 		for user, want := range map[string]bool{"ann": true, "ben": false} {
 			out := f.exec(runs.Request{User: user, Code: `const d = await get_mcp_tool_details('up__read')
 				return JSON.stringify(d) + require('fs').readFileSync('./servers/up/read.ts', 'utf8') + require('fs').readFileSync('./servers/up/index.ts', 'utf8')`})
@@ -80,7 +81,7 @@ func TestLearnedShapes(t *testing.T) {
 	})
 }
 
-// What a user's programs call after a search comes up in the user's later searches, also those of a client's model; not in another user's.
+// If a user's programs call a tool after a search, the user's later searches find that tool, even those of a client's model. Searches of other users do not.
 func TestLearnedSearches(t *testing.T) {
 	t.Parallel()
 	up := newUpstream(t, "up")

@@ -16,17 +16,18 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// hostileQuotas are small, so that 100 requests reach those of tasks, sessions and schedules.
+// hostileQuotas are so small that 100 requests reach the quotas of tasks, sessions and schedules.
 const hostileQuotas = "quotas: {journal: 512MiB, tasks: 4, sessions: 22, schedules: 4, workspace: 12MiB}"
 
-// runBody is the body of a run in one of many sessions. n makes each text another one, so that no cache has it.
+// runBody returns a function that returns the body of a request for a run in one of many sessions. n makes each program different, so that no cache contains
+// it.
 func runBody(code string) func(int) map[string]any {
 	return func(n int) map[string]any {
 		return map[string]any{"code": fmt.Sprintf("const n = %d\n", n) + code, "sessionId": fmt.Sprint("s", n%20), "timeout": "200ms"}
 	}
 }
 
-// hostileRequests are what the hostile user sends. Its programs compute for a fifth of a second; the default timeout would allow 30 s.
+// hostileRequests are the requests of the hostile user. Its programs compute for a fifth of a second; the default timeout would allow 30 s.
 var hostileRequests = []struct {
 	method, path string
 	body         func(n int) map[string]any
@@ -58,8 +59,7 @@ var hostileRequests = []struct {
 	{http.MethodPost, "/v1/tickets", func(int) map[string]any { return map[string]any{} }},
 }
 
-// attack sends requests of a hostile user, many at the same time. Every answer must be one to a request that was right, or refused:
-// never a fault of the server.
+// attack sends requests of a hostile user, many at the same time. Every response must be a success or a refusal, and never an internal error of the server.
 func (s *soaked) attack(ctx context.Context, count int) (endings map[string]int) {
 	var next atomic.Int64
 	var mu sync.Mutex
@@ -92,15 +92,15 @@ func (s *soaked) attack(ctx context.Context, count int) (endings map[string]int)
 	return endings
 }
 
-// TestHostileUser: a user with one ordinary key sends requests that harm others, as often as the default rate limit allows in a
-// quarter of an hour, in the long form in a day. During that time all requests of another user are answered right, the server's memory stays small,
-// and what the hostile user stores stays within the quotas.
+// TestHostileUser: a user with one ordinary key sends requests that harm others, as often as the default rate limit allows in a quarter of an hour, or in a
+// day in the long tests. Meanwhile all requests of another user are answered correctly, the server's memory stays small, and what the hostile user stores
+// stays within the quotas.
 //
-// What is shortened: the requests of all the time come as fast as they are answered, and programs compute for a fifth of a second instead
-// of 30. How much slower the other user is says "make load".
+// The test is shorter than reality in two ways: the requests come as fast as they are answered, and programs compute for a fifth of a second instead of 30
+// seconds. "make load" measures how much slower the requests of the other user become.
 func TestHostileUser(t *testing.T) {
 	t.Parallel()
-	limit := 100 * generated.Count(1, 4*24) // 100 in each window of 15 minutes
+	limit := 100 * generated.Count(1, 4*24) // 100 requests in each window of 15 minutes
 	s := soak(t, fmt.Sprintf("{max: %d}", limit), hostileQuotas, "mallory", "ann")
 	ctx, cancel := context.WithCancel(t.Context())
 	attacked := make(chan struct{})
@@ -137,7 +137,7 @@ func TestHostileUser(t *testing.T) {
 		kib, _ := strconv.ParseInt(strings.Fields(peak)[0], 10, 64)
 		h["peak of the memory"] = kib << 10
 	}
-	const some = 2 << 20 // of one file, or of the answers between two counts
+	const some = 2 << 20 // size of one file, or of the answers between two counts of a quota
 	for name, most := range map[string]int64{
 		"peak of the memory": 1 << 30, "memory": 256 << 20, "bytes in workspace": 12<<20 + some, "database": 512<<20 + some, "rows of sessions": 22 + 2,
 		"rows of schedules": 4, "unfinished tasks": 4 + 2, "goroutines": 1000, "processes": 30,

@@ -18,16 +18,16 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// variants is how many texts of each program there are, so that the cache of compiled programs has all of them after a while.
+// variants is the number of texts of each program. It is small, so that the cache of compiled programs soon contains all of them.
 const variants = 5
 
-// mixed is one of the things that users do, in every way that it can end. n is its number, user does it.
+// mixed is an action of a user. do performs action number n for a user, and checks how it ends.
 type mixed struct {
 	name string
 	do   func(s *soaked, ctx context.Context, user string, n int) error
 }
 
-// aRun has a program executed and checks how it ends; kind is empty for one that succeeds.
+// aRun returns an action that executes a program and checks how it ends. kind is empty for a program that succeeds.
 func aRun(kind, timeout, code string) func(*soaked, context.Context, string, int) error {
 	return func(s *soaked, ctx context.Context, user string, n int) error {
 		body := map[string]any{"code": fmt.Sprintf("const n = %d\n", n%variants) + code}
@@ -51,7 +51,7 @@ func (s *soaked) execute(ctx context.Context, user, kind string, body map[string
 	return field[string](r, "runId"), nil
 }
 
-// aTask has a task worked and checks how it ends.
+// aTask returns an action that submits a task and checks how it ends.
 func aTask(status task.Status, body func(s *soaked, n int) map[string]any) func(*soaked, context.Context, string, int) error {
 	return func(s *soaked, ctx context.Context, user string, n int) error {
 		r, err := s.ask(ctx, user, http.MethodPost, "/v1/tasks", body(s, n), "Idempotency-Key", fmt.Sprint("key-", n))
@@ -62,7 +62,7 @@ func aTask(status task.Status, body func(s *soaked, n int) map[string]any) func(
 	}
 }
 
-// ended waits for the end of a task, by its events.
+// ended waits for the end of a task by reading its events.
 func (s *soaked) ended(ctx context.Context, user, id string, status task.Status) error {
 	if r, err := s.ask(ctx, user, http.MethodGet, "/v1/tasks/"+id+"/events", nil); err != nil || r.status != http.StatusOK {
 		return fmt.Errorf("events: %d %s %w", r.status, r.body, err)
@@ -80,7 +80,7 @@ func words(text string) func(*soaked, int) map[string]any {
 	}
 }
 
-// theMix is what users do.
+// theMix are the actions of users.
 var theMix = []mixed{
 	{"good run", aRun("", "", `
 const all = await Promise.all([1, 2, 3].map((k) => callMCPTool('up__read', {n, k})))
@@ -203,7 +203,7 @@ return n>>`))},
 				headers = []string{"Authorization", "Bearer " + token}
 			}
 			r, err := s.ask(ctx, user, http.MethodPost, path, body, headers...)
-			for err == nil && r.status == http.StatusTooManyRequests { // replays of a user take turns
+			for err == nil && r.status == http.StatusTooManyRequests { // The replays of a user take turns.
 				r, err = s.ask(ctx, user, http.MethodPost, path, body, headers...)
 			}
 			if err != nil || r.status >= 300 {
@@ -244,8 +244,7 @@ return n>>`))},
 	}},
 }
 
-// work has users do things of the mix, several at the same time, until all numbers from first on were done. It returns when
-// no task is unfinished.
+// work lets users perform count actions of the mix, several at the same time, with numbers from first. It returns when no task is unfinished.
 func (s *soaked) work(first, count int, users []string) {
 	s.t.Helper()
 	var wg sync.WaitGroup
@@ -274,7 +273,7 @@ func (s *soaked) work(first, count int, users []string) {
 	if s.t.Failed() {
 		s.t.FailNow()
 	}
-	s.steer("clock 1m") // webhooks that were refused are tried again, for the last time
+	s.steer("clock 1m") // Webhooks that were refused are tried again now, for the last time.
 	eventually(s.t, "every run, task, schedule and webhook is done with", func() bool {
 		h := holdings{}
 		h.disk(s)
@@ -282,13 +281,12 @@ func (s *soaked) work(first, count int, users []string) {
 	})
 }
 
-// TestMixedLoad: users do everything that ends well or badly, in turns, many times. Afterwards the server holds what it held
-// before, within 5 %: goroutines, descriptors, processes and memory as soon as nothing is under way; rows, workspaces and the
-// database file once the retention of runs, tasks and sessions has passed.
+// TestMixedLoad: users perform every action, with good and bad endings, many times. Afterwards the server has the same as before within 5 %. For goroutines,
+// descriptors, processes and memory this holds as soon as nothing is in progress. For rows, workspaces and the database file it holds once the retention of
+// runs, tasks and sessions has passed.
 //
-// What is shortened: the clock of the server moves past the retention of 30 days, and the clean-up of every hour is the one at
-// a start: the harness ends and starts again in the same process. The figures before are those after the same mix, a part of it,
-// and the same clean-up.
+// The test is shorter than reality in two ways: the clock of the server is moved past the retention of 30 days, and instead of the hourly clean-up the
+// harness is restarted in the same process, which cleans up too. The figures before come from a part of the same mix and the same clean-up.
 func TestMixedLoad(t *testing.T) {
 	count, users := 250, []string{}
 	if generated.Long() {
@@ -298,40 +296,40 @@ func TestMixedLoad(t *testing.T) {
 		users = append(users, fmt.Sprint("user-", i))
 	}
 	s := soak(t, "{enabled: false}", "", users...)
-	warm := variants * len(theMix) // each user has done everything
+	warm := variants * len(theMix) // Each user has performed every action by then.
 	cleaned := func() (h holdings) {
 		t.Helper()
-		s.restart(31 * 24 * time.Hour) // runs, tasks and sessions are over their time
+		s.restart(31 * 24 * time.Hour) // The retention of runs, tasks and sessions has passed by then.
 		eventually(t, "what is old is deleted", func() bool {
 			h = holdings{}
 			h.disk(s)
 			return h["rows of runs"]+h["rows of tasks"]+h["rows of sessions"]+h["files in workspace"] == 0
 		})
-		s.restart(2 * time.Hour) // and the file has shrunk after that
+		s.restart(2 * time.Hour) // shrinks the file, after the rows were deleted
 		eventually(t, "the file has shrunk", func() bool {
 			h = holdings{}
 			h.disk(s)
-			return h["free pages"] < 20 && h["database"] <= 4096*h["pages"] // else the log has yet to be folded into it
+			return h["free pages"] < 20 && h["database"] <= 4096*h["pages"] // Otherwise the write-ahead log has not been copied into the file yet.
 		})
 		return h
 	}
 	s.work(0, warm, users)
 	before := cleaned()
-	s.work(warm, warm, users) // caches and runners are as with users
+	s.work(warm, warm, users) // fills caches and starts runners
 	settled := holdings{}
 	settled.process(s)
 
 	began := time.Now()
 	s.work(2*warm, count, users)
 	took := time.Since(began)
-	slack := holdings{ // what differs from moment to moment
+	slack := holdings{ // variation from moment to moment
 		"goroutines": 3, "descriptors": 10, "live heap": 2 << 20, "memory": 8 << 20,
 		"free pages": 20, "pages": 20, "database": 20 * 4096, "log of the database": 4 << 20,
-		"bytes in skills": 64 << 10, // the lists of what users have put there begin again at their bound
+		"bytes in skills": 64 << 10, // Lists of the files of users start again when they reach their limit.
 	}
 	var now holdings
 	var stacks string
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) { // idle connections stay for 90 s
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) { // Idle connections stay open for 90 s.
 		now = holdings{}
 		stacks = now.process(s)
 		if len(now.above(settled, slack)) == 0 || time.Now().After(end) {

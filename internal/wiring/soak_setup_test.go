@@ -27,23 +27,23 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// soaked is harness serve as a process of its own, with what it talks to in the process of the test: a model that does what
-// tasks say, a server of tools, and receivers of webhooks. It also has a server of tools that misbehaves, a child process.
+// soaked is harness serve in its own process. The test process contains the parts with which it communicates: a model that follows instructions in tasks, a
+// server of tools, and receivers of webhooks. It also has a server of tools that misbehaves, as a child process.
 type soaked struct {
 	*served
 	commands io.Writer
 	answers  *bufio.Scanner
 	model    *fake.Server
 	up       *upstream
-	hooks    string            // receives webhooks: /ok accepts them, /no refuses them, /never does not answer
-	keys     map[string]string // by user
+	hooks    string            // address of receivers of webhooks: /ok accepts them, /no refuses them, and /never does not respond
+	keys     map[string]string // keys by user
 	client   *http.Client
 
 	mu      sync.Mutex
-	reached map[string]chan struct{} // see reaches
+	reached map[string]chan struct{} // channels of reaches, by name
 }
 
-// soakConfig is the configuration, up to the servers of tools. A program's memory is small so that one that allocates ends soon.
+// soakConfig is the configuration without the servers of tools. The memory of programs is small, so that a program that allocates without end ends soon.
 const soakConfig = `
 server: {webhooks: {allowPrivate: true, maxAttempts: 2}, workers: 64, rateLimit: %s}
 model: {provider: anthropic, name: claude-test, apiKey: k, baseUrl: %q, maxRetries: 0}
@@ -58,7 +58,7 @@ mcpServers:
   bad: {command: %q, env: {MISBEHAVE: %s, MISBEHAVE_PIDS: pids}, timeout: 500ms}
 `
 
-// soak starts harness serve with a key for each user. limits is the value of server.rateLimit, more is further configuration.
+// soak starts harness serve with a key for each user. limits is the value of server.rateLimit; more is further configuration.
 func soak(t testing.TB, limits, more string, users ...string) *soaked {
 	t.Helper()
 	s := &soaked{keys: map[string]string{}, reached: map[string]chan struct{}{}, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}}
@@ -107,12 +107,12 @@ func soak(t testing.TB, limits, more string, users ...string) *soaked {
 	s.answers = bufio.NewScanner(answers)
 	s.answers.Buffer(nil, 16<<20)
 	s.start()
-	s.steer("clock 0s") // from now on the process ends with the test
+	s.steer("clock 0s") // From now on, the process ends with the test.
 	s.listens()
 	return s
 }
 
-// steer has the served process execute a command, see steering.
+// steer sends a command to the served process; see steering.
 func (s *soaked) steer(command string) (f figures) {
 	s.t.Helper()
 	if _, err := io.WriteString(s.commands, command+"\n"); err != nil {
@@ -127,7 +127,7 @@ func (s *soaked) steer(command string) (f figures) {
 	return f
 }
 
-// restart ends the harness and starts it again in the same process, after its clock has moved on.
+// restart moves the clock of the harness forward, and restarts the harness in the same process.
 func (s *soaked) restart(later time.Duration) {
 	s.t.Helper()
 	s.steer("clock " + later.String())
@@ -140,14 +140,14 @@ var (
 	errGone   = errors.New("the caller has gone")
 )
 
-// obey is a model that does what the task says: RUN3<<a program>> in three turns and then "Done.", SAY<<a text>>, HOLD<<a name>>
-// without an answer once the test has seen it, or DENY<<>>, which its provider refuses.
+// obey is the model. It follows the instruction in the task: RUN3<<a program>> runs the program in three turns and then answers "Done."; SAY<<a text>>
+// answers with the text; HOLD<<a name>> reaches the name and never answers; the provider refuses DENY<<>>.
 func (s *soaked) obey(r fake.Request) fake.Reply {
 	order, turns := []string(nil), 0
 	for _, m := range r.Messages {
 		switch {
 		case m.Role == "user" && taskOrder.MatchString(m.Text):
-			order, turns = taskOrder.FindStringSubmatch(m.Text), 0 // of the last task of the session
+			order, turns = taskOrder.FindStringSubmatch(m.Text), 0 // the instruction of the session's last task
 		case m.Role == "assistant":
 			turns++
 		}
@@ -170,10 +170,11 @@ func (s *soaked) obey(r fake.Request) fake.Reply {
 	return fake.Reply{Text: order[3], Usage: use}
 }
 
-// call is the server of tools. It echoes. {"reach": name} is noted, {"hold": name} is noted and not answered.
+// call is the server of tools. It echoes the arguments. For {"reach": name} it also reaches the name; for {"hold": name} it reaches the name and does not
+// answer.
 func (s *soaked) call(ctx context.Context, _, _ string, args json.RawMessage) (string, error) {
 	s.up.mu.Lock()
-	s.up.calls = nil // nothing looks at them, and there are many
+	s.up.calls = nil // The recorded calls are not used, and there would be many.
 	s.up.mu.Unlock()
 	var a struct{ Reach, Hold string }
 	err := json.Unmarshal(args, &a)
@@ -185,7 +186,7 @@ func (s *soaked) call(ctx context.Context, _, _ string, args json.RawMessage) (s
 	return "", errGone
 }
 
-// reach notes that a name was reached.
+// reach closes the channel of a name.
 func (s *soaked) reach(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +196,7 @@ func (s *soaked) reach(name string) {
 	}
 }
 
-// reaches returns a name that nothing else waits for, and a channel that is closed when it was reached.
+// reaches returns a name that is not in use, and a channel that is closed when the name is reached.
 func (s *soaked) reaches() (name string, at <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,14 +209,14 @@ func (s *soaked) reaches() (name string, at <-chan struct{}) {
 	}
 }
 
-// response is an answer that was read to its end.
+// response is a response whose body was read to its end.
 type response struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// ask sends a request of a user. body is sent as JSON, text as it is.
+// ask sends a request of a user. body is sent as JSON; a text is sent as it is.
 func (s *soaked) ask(ctx context.Context, user, method, path string, body any, headers ...string) (r response, err error) {
 	var text io.Reader
 	switch body := body.(type) {
@@ -251,15 +252,15 @@ func (s *soaked) ask(ctx context.Context, user, method, path string, body any, h
 // field decodes one field of an object.
 func field[T any](r response, name string) (value T) {
 	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(r.body, &fields)      // what is no object
-	_ = json.Unmarshal(fields[name], &value) // lacks the field
+	_ = json.Unmarshal(r.body, &fields) // A body that is not an object lacks the field.
+	_ = json.Unmarshal(fields[name], &value)
 	return value
 }
 
-// holdings are what a served harness holds, by name.
+// holdings are the amounts of resources that a served harness holds, by name.
 type holdings map[string]int64
 
-// process adds what the process holds.
+// process adds the resources of the process, and returns the stacks of its goroutines.
 func (h holdings) process(s *soaked) (stacks string) {
 	f := s.steer("figures")
 	h["goroutines"], h["live heap"] = int64(f.Goroutines), int64(f.Heap)
@@ -272,8 +273,8 @@ func (h holdings) process(s *soaked) (stacks string) {
 	return f.Stacks
 }
 
-// processMemory is the memory of one process in bytes, shared pages counted in part, without the pages of files, which the system takes
-// back when it likes; 0 where it does not say.
+// processMemory returns the memory of one process in bytes. Shared pages count in part, and pages of files, which the system can reclaim, do not count. It
+// returns 0 if the system does not report the memory.
 func processMemory(pid int) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	_, rest, _ := strings.Cut(string(text), "\nPss_Anon:")
@@ -282,7 +283,7 @@ func processMemory(pid int) int64 {
 	return kib << 10
 }
 
-// disk adds what lies on the disk. Databases are counted by their rows, too.
+// disk adds what is stored on disk. For databases it adds their numbers of rows too.
 func (h holdings) disk(s *soaked) {
 	s.t.Helper()
 	for _, dir := range []string{"workspace", "skills", "tmp"} {
@@ -320,7 +321,7 @@ func fileSize(path string) int64 {
 	return info.Size()
 }
 
-// tree counts what is below a directory, and its bytes. A file that is deleted during the walk is not counted.
+// tree returns the number of files below a directory and their total size. It skips files that are deleted during the walk.
 func tree(dir string) (files, size int64) {
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || path == dir {
@@ -335,7 +336,7 @@ func tree(dir string) (files, size int64) {
 	return files, size
 }
 
-// above lists what is more than 5 % above before. slack is what single things may differ by.
+// above lists the resources that exceed before by more than 5 %. slack is the variation that is allowed for each resource.
 func (h holdings) above(before, slack holdings) (more []string) {
 	for name, n := range h {
 		if n > before[name]+max(before[name]/20, slack[name]) {

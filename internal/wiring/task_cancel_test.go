@@ -16,7 +16,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// tasks joins the service of tasks with a model, and works its queue until the test ends.
+// tasks opens the service of tasks with a model, and works its queue until the test ends.
 func (f *fixture) tasks(model *fake.Server) *task.Service {
 	f.t.Helper()
 	f.useModel(model)
@@ -47,7 +47,7 @@ func (f *fixture) work(ctx context.Context, opt wiring.TaskOptions) (s *task.Ser
 	})
 }
 
-// program is a turn that runs a program.
+// program returns a turn of the model that runs a program.
 func program(code string) fake.Reply {
 	input, err := json.Marshal(map[string]string{"code": code})
 	if err != nil {
@@ -56,16 +56,16 @@ func program(code string) fake.Reply {
 	return fake.Reply{Calls: []fake.Call{{Name: "execute_code", Input: string(input)}}, Usage: fake.Usage{Input: 100, Output: 10}}
 }
 
-// TestTaskCancel cancels a task wherever it is, from the process that works on it and from another: it ends soon, what was
-// under way is given up, and the runner is free for the next.
+// TestTaskCancel cancels a task in each of its states, from the process that works on it and from another process. The task ends soon, its work is cancelled,
+// and the runner can be used again.
 func TestTaskCancel(t *testing.T) {
 	t.Parallel()
 	never := make(chan struct{})
-	const now = "console.log('now'); await utils.sleep(1); " // the log goes out when the program waits
+	const now = "console.log('now'); await utils.sleep(1); " // The log line is sent when the program waits.
 	for name, c := range map[string]struct {
 		reply fake.Reply
-		until string // event at which it is cancelled; empty: when the model is asked
-		run   bool   // there is a run, which is to end as cancelled
+		until string // event at which the task is cancelled; if empty, the request to the model
+		run   bool   // tells that a run must end as cancelled
 	}{
 		"in a call of the model":        {fake.Reply{Wait: never}, "", false},
 		"while the model answers":       {fake.Reply{Text: strings.Repeat("word ", 3000), Pause: 200 * time.Millisecond}, task.EventDelta, false},
@@ -133,17 +133,17 @@ func TestTaskCancel(t *testing.T) {
 				if err != nil || got.Status != task.Cancelled || got.Error == nil || got.Error.Kind != task.KindCancelled {
 					t.Errorf("it ended as %s, %+v, %v", got.Status, got.Error, err)
 				}
-				if took := time.Since(began); took > patience { // long before what it was in would have ended
+				if took := time.Since(began); took > patience { // The work would have taken much longer.
 					t.Errorf("it took %s", took)
 				}
 				if c.until == "tool" {
-					<-ended // the server was told
+					<-ended // The server got the cancellation.
 				}
 				if !c.run {
-					<-model.Aborts() // and so was the model's
+					<-model.Aborts() // The provider got the cancellation.
 				}
 				f.runsEnded(in.SessionID, c.run)
-				// The one runner is free.
+				// The only runner can be used again.
 				next, _, err := s.Submit(t.Context(), task.Request{UserID: "ann", Task: "Answer."})
 				if err != nil {
 					t.Fatal(err)
@@ -160,7 +160,7 @@ func TestTaskCancel(t *testing.T) {
 	}
 }
 
-// runsEnded checks that the runs of a session have ended as cancelled.
+// runsEnded checks that the runs of a session have ended as cancelled. some tells whether there must be any.
 func (f *fixture) runsEnded(session string, some bool) {
 	f.t.Helper()
 	keep, err := f.Store()

@@ -20,7 +20,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/generated"
 )
 
-// check compares what has happened with what happens when nobody is killed.
+// check compares what has happened with what happens in a harness that is not killed.
 func (w *world) check(got task.Task, events []task.Event, calm *calm) {
 	w.t.Helper()
 	if got.Status != task.Succeeded || got.Text != "The log is abc." || string(got.Output) != `{"n":2,"log":"abc"}` || len(got.Runs) != 2 {
@@ -33,7 +33,7 @@ func (w *world) check(got task.Task, events []task.Event, calm *calm) {
 	if len(turns) > turnsOfCrash+died || !slices.IsSorted(turns) || !slices.Equal(slices.Compact(turns), []int{1, 2, 3, 4}) {
 		w.t.Errorf("the model was asked for the turns %v", w.asked())
 	}
-	if n := got.Usage.Turns - len(w.asked()); n < 0 || n > died { // one may have been recorded and not been sent
+	if n := got.Usage.Turns - len(w.asked()); n < 0 || n > died { // A request may have been recorded and not sent at each crash.
 		w.t.Errorf("%d turns are told of, %d were asked for", got.Usage.Turns, len(w.asked()))
 	}
 	w.mu.Lock()
@@ -58,7 +58,7 @@ func (w *world) check(got task.Task, events []task.Event, calm *calm) {
 			reads++
 		}
 	}
-	if reads < 3 || reads > 3+died { // the one under way may be made again
+	if reads < 3 || reads > 3+died { // A call that was in flight may be repeated.
 		w.t.Errorf("called: %q", w.up.called())
 	}
 	for i, e := range events {
@@ -67,12 +67,12 @@ func (w *world) check(got task.Task, events []task.Event, calm *calm) {
 		}
 	}
 	if calm == nil || looked || calledOutbox(events) {
-		return // it had more to do
+		return // The program had more to do, so its events differ.
 	}
 	if diff := cmp.Diff(calm.events, told(events)); diff != "" {
 		w.t.Errorf("events differ (- calm, + killed):\n%s", diff)
 	}
-	// Ids in answers are random, and have more or fewer tokens.
+	// Ids in answers are random, so their numbers of tokens differ.
 	if want, have := calm.task.Usage, got.Usage; want.Calls != have.Calls || abs(want.Direct.Intermediate-have.Direct.Intermediate) > 20 {
 		w.t.Errorf("%d calls and an estimate of %+v, want %d and %+v", have.Calls, have.Direct, want.Calls, want.Direct)
 	}
@@ -81,13 +81,13 @@ func (w *world) check(got task.Task, events []task.Event, calm *calm) {
 	}
 }
 
-// calm is a task of a harness that nobody kills.
+// calm is the result of a task in a harness that is not killed.
 type calm struct {
 	task   task.Task
 	events []string
 }
 
-// told is what events tell, apart from ids, times and the order of what happens at the same time.
+// told returns the contents of events, without ids and times, and sorted, because the order of concurrent events varies.
 func told(events []task.Event) []string {
 	var all []string
 	for _, e := range events {
@@ -119,9 +119,9 @@ func calledOutbox(events []task.Event) bool {
 	})
 }
 
-// TestTaskCrash kills the real server at points of every kind: before and behind every commit of its store, in every call of the
-// model, in every call of a tool, while a callback is told. When it is started again the task ends as if nothing had
-// happened: no turn that was answered is asked for again, no call that was answered is made again, nothing is written twice.
+// TestTaskCrash kills the real server at points of every kind: before and after commits of its store, in calls of the model, in calls of a tool, and while a
+// callback is delivered. After the restart the task ends as if nothing had happened: no answered turn is requested again, no answered call is made again, and
+// nothing is written twice.
 func TestTaskCrash(t *testing.T) {
 	w := newWorld(t)
 	got, events := w.ask()
@@ -146,17 +146,17 @@ func TestTaskCrash(t *testing.T) {
 			})
 		}
 	})
-	// Commits share transactions as it happens: there may be fewer the next time.
-	if n := int(died.Load()); n < len(points)*2/3 || n < generated.Count(15, 60) && postgres == nil { // only commits of SQLite are points
+	// The number of commits in one transaction varies, so a later run may have fewer points.
+	if n := int(died.Load()); n < len(points)*2/3 || n < generated.Count(15, 60) && postgres == nil { // With PostgreSQL, commits are not points.
 		t.Errorf("it died at %d of %d points", died.Load(), len(points))
 	}
 }
 
-// pointDetail is what tells points of one kind apart: the turn of the model, or the arguments of a tool.
+// pointDetail matches the part that differs between points of one kind: the turn of the model, or the arguments of a tool.
 var pointDetail = regexp.MustCompile(`^model \d+|\{.*\}`)
 
-// crashPoints are the points that TestTaskCrash kills the server at: all of them if series are tested whole, else one of each kind outside of
-// the server and every fourth commit, before and behind it in turn. The kinds take their points from different turns.
+// crashPoints returns the points at which TestTaskCrash kills the server. In the long tests these are all points. Otherwise they are one point of each kind
+// outside of the server, and every fourth commit, alternately before and after it. Different kinds take their points from different turns.
 func crashPoints(outside []string, before, after int) (points []string) {
 	if generated.Long() {
 		points = slices.Clone(outside)
@@ -189,7 +189,7 @@ func crashPoints(outside []string, before, after int) (points []string) {
 	return points
 }
 
-// TestTaskCrashAgain kills the server again and again: each life gets a little further.
+// TestTaskCrashAgain kills the server repeatedly. Each time, the task gets a little further.
 func TestTaskCrashAgain(t *testing.T) {
 	t.Parallel()
 	for _, every := range []int{5, 7, 11} {
@@ -206,7 +206,7 @@ func TestTaskCrashAgain(t *testing.T) {
 	}
 }
 
-// TestTaskTakenOver kills one of two servers that work the same queue, while its task writes: the other one goes on with the task.
+// TestTaskTakenOver kills one of two servers that work the same queue while its task writes. The other server continues the task.
 func TestTaskTakenOver(t *testing.T) {
 	if postgres == nil {
 		t.Skip("one server works the queue of a file: make test-postgres has several")
@@ -246,8 +246,7 @@ func TestTaskTakenOver(t *testing.T) {
 	}
 }
 
-// TestTaskOtherProcesses starts a second server and other commands while a task is in a call of the model, or of a tool:
-// they do not touch it, and it goes on as if they were not there.
+// TestTaskOtherProcesses starts a second server and other commands while a task is in a call of the model or of a tool. They do not affect the task.
 func TestTaskOtherProcesses(t *testing.T) {
 	if postgres != nil {
 		t.Skip("of a store in PostgreSQL each server works the queue")
@@ -304,7 +303,7 @@ func TestTaskOtherProcesses(t *testing.T) {
 	}
 }
 
-// TestTaskRunKilled kills harness run in mid-task; harness tasks resume goes on with it.
+// TestTaskRunKilled kills harness run in the middle of its task, and harness tasks resume continues the task.
 func TestTaskRunKilled(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"model 1 asked", `send {"what":"one"} comes`, `send {"what":"one"} done`, "model 3 answered 1/2"} {
@@ -333,22 +332,22 @@ func TestTaskRunKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.callback = "" // which harness run does not know
+			w.callback = "" // harness run has no callbacks.
 			w.check(got, events, nil)
 			server.stop()
 		})
 	}
 }
 
-// TestTaskAbandoned ends a task whose process was killed in a call of a tool, because it is cancelled or its time is used up:
-// its run has ended too, and says what it may have done; a replay says the same.
+// TestTaskAbandoned: a task whose process was killed in a call of a tool is cancelled, or its time is used up. Its run then ends too, and lists the writes
+// that may have happened. A replay reports the same.
 func TestTaskAbandoned(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		end  []string // a command, of the task
+		end  []string // command that ends the task
 		code int
-		kind string // of the task's error
-		said string // in its message
+		kind string // kind of the task's error
+		said string // part of the task's message
 	}{
 		"cancelled":    {[]string{"tasks", "cancel"}, 0, task.KindCancelled, "harness runs show"},
 		"no time left": {[]string{"tasks", "resume"}, 1, task.KindBudget, "Writes in doubt, which may have happened: up__send"},

@@ -22,18 +22,18 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// loadVar is how many tasks TestTaskLoad works at the same time; 20 are enough to see that nothing is mixed up or left.
+// loadVar is the number of tasks that TestTaskLoad works at the same time. 20 are enough to see that nothing is mixed up or left.
 const loadVar = "HARNESS_TEST_LOAD"
 
 const (
-	loadRuns    = 3 // of each task
+	loadRuns    = 3 // runs of each task
 	loadCalls   = 10
-	loadLatency = 50 * time.Millisecond // of the model
+	loadLatency = 50 * time.Millisecond // latency of the model
 )
 
 var taskName = regexp.MustCompile(`task-\d+`)
 
-// timedModel notes when a task waits for the model.
+// timedModel records the times in which tasks wait for the model.
 type timedModel struct {
 	model.Model
 	took func(task string, turn span)
@@ -54,7 +54,7 @@ type load struct {
 	tasks *task.Service
 
 	mu    sync.Mutex
-	turns map[string][]span // by task, when it waited for the model
+	turns map[string][]span // times of requests to the model, by task
 }
 
 func newLoad(t *testing.T, workers int) *load {
@@ -71,7 +71,7 @@ func newLoad(t *testing.T, workers int) *load {
 		}
 		reply := fake.Reply{Text: fmt.Sprint("It is ", n, "."), Usage: fake.Usage{Input: 1000, Output: 20}}
 		if answered < loadRuns {
-			calls := loadCalls/loadRuns + (loadCalls%loadRuns+loadRuns-1-answered)/loadRuns // 10 are 4, 3, 3
+			calls := loadCalls/loadRuns + (loadCalls%loadRuns+loadRuns-1-answered)/loadRuns // distributes 10 calls as 4, 3 and 3
 			reply = program(fmt.Sprintf(`
 let sum = 0
 for (let i = 0; i < %d; i++) sum += (await callMCPTool('bad__echo', {alpha: %d})).alpha
@@ -102,16 +102,16 @@ return {sum}`, calls, n))
 	return l
 }
 
-// measured is what tasks took.
+// measured holds the durations of tasks and of their parts.
 type measured struct {
-	all      []time.Duration // of each task
-	overhead []time.Duration // of each run: from the model's answer to the next question, without the time of tools
-	rest     []time.Duration // of each task: before its first question and after its last answer
+	all      []time.Duration // duration of each task
+	overhead []time.Duration // time of each run from the model's answer to the next request, without the time of tools
+	rest     []time.Duration // time of each task before its first request and after its last answer
 	took     time.Duration
-	memory   int64 // bytes at their most, children included
+	memory   int64 // maximum memory in bytes, children included
 }
 
-// work works n tasks of some users at the same time.
+// work works n tasks of several users at the same time.
 func (l *load) work(n, users int) measured {
 	l.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -129,7 +129,7 @@ func (l *load) work(n, users int) measured {
 	peak, stop := make(chan int64), make(chan struct{})
 	go func() {
 		var most int64
-		tick := time.NewTicker(2 * time.Second) // looking takes time from what it looks at
+		tick := time.NewTicker(2 * time.Second) // Measuring takes processor time from the tasks.
 		defer tick.Stop()
 		for {
 			select {
@@ -169,10 +169,10 @@ func (l *load) work(n, users int) measured {
 	m.memory = <-peak
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, t := range tasks { // now that looking takes no time from them
+	for i, t := range tasks { // The tasks have ended, so this takes no time from them.
 		turns := l.turns[fmt.Sprint("task-", i)]
 		if t.EndedAt == nil || len(turns) != loadRuns+1 {
-			continue // it has failed
+			continue // The task has failed.
 		}
 		tools := l.inTools(t.ID)
 		for run, id := range t.Runs {
@@ -186,8 +186,7 @@ func (l *load) work(n, users int) measured {
 	return m
 }
 
-// inTools is how long the calls of tools took of each run of a task, from when the program made them to when they were
-// answered.
+// inTools returns, for each run of a task, the total time of its tool calls, from the call of the program to the answer.
 func (l *load) inTools(id string) map[string]time.Duration {
 	sum := map[string]time.Duration{}
 	events, err := l.tasks.Past(context.Background(), id, 0)
@@ -225,7 +224,7 @@ func (m measured) String() string {
 		at(m.all, 0.5), at(m.all, 0.99), at(m.overhead, 0.5), at(m.overhead, 0.99), at(m.rest, 0.5), m.memory>>20)
 }
 
-// memoryBelow is the memory of a process and its descendants, shared pages counted in part; 0 where the system does not say.
+// memoryBelow returns the memory of a process and its descendants. Shared pages count in part. It returns 0 if the system does not report the memory.
 func memoryBelow(root int) (sum int64) {
 	files, _ := filepath.Glob("/proc/[0-9]*")
 	for _, file := range files {
@@ -233,7 +232,7 @@ func memoryBelow(root int) (sum int64) {
 		if pid != root && !isBelow(pid, root) {
 			continue
 		}
-		text, _ := os.ReadFile(file + "/smaps_rollup") // it may have ended
+		text, _ := os.ReadFile(file + "/smaps_rollup") // The process may have ended.
 		_, rest, _ := strings.Cut(string(text), "\nPss:")
 		var kib int64
 		fmt.Sscan(rest, &kib)
@@ -242,8 +241,8 @@ func memoryBelow(root int) (sum int64) {
 	return sum
 }
 
-// TestTaskLoad works many tasks of some users at the same time. All succeed, nobody gets another's answer, and no goroutine
-// and no process is left. It runs alone, so that it can tell what is left, and what it measured is of it.
+// TestTaskLoad works many tasks of several users at the same time. All succeed, none gets the answer of another, and no goroutine and no process is left. The
+// test runs alone, so that leftovers and measurements are its own.
 func TestTaskLoad(t *testing.T) {
 	if postgres != nil {
 		t.Skip("the server of the stores is a process that is left")
@@ -258,7 +257,7 @@ func TestTaskLoad(t *testing.T) {
 	goroutines := runtime.NumGoroutine()
 	t.Run("alone", func(t *testing.T) {
 		l := newLoad(t, 1)
-		l.work(1, 1) // servers and runners have started
+		l.work(1, 1) // starts servers and runners
 		l.turns = map[string][]span{}
 		t.Log("one at a time: ", l.work(10, 1))
 	})
@@ -274,11 +273,11 @@ func TestTaskLoad(t *testing.T) {
 				return false
 			}
 		}
-		return runtime.NumGoroutine() <= goroutines+5 // connections of HTTP, which end when they have been idle
+		return runtime.NumGoroutine() <= goroutines+5 // allows for idle HTTP connections, which end later
 	})
 }
 
-// children are the processes that one has started.
+// children returns the processes that a process has started.
 func children(of int) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*")
 	for _, file := range files {

@@ -9,16 +9,17 @@ import (
 	"mcp-code-exec-harness/internal/testing/postgrestest"
 )
 
-// TestTaskStoreStopped stops a PostgreSQL server hard at points of a task: before it gets a piece of data, or before the harness gets its answer. It
-// is started again, and the task ends as if nothing had happened. Commits wait for the write-ahead log, which survives in the memory of the system.
+// TestTaskStoreStopped stops a PostgreSQL server without a shutdown at points of a task: before the server gets a piece of data, or before the harness gets
+// the server's answer. The server is restarted, and the task ends as if nothing had happened. Commits wait for the write-ahead log, which survives in the
+// system's memory.
 func TestTaskStoreStopped(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Start(t, "-c", "fsync=off", "-c", "full_page_writes=off")
 	var undisturbed *calm
 	stopped := 0
 	step := int64(generated.Count(50, 2))
-	for at, missed := int64(0), -1; missed < 2; at += step { // the first task passes undisturbed
-		const notYet = -1 << 40 // count of pieces before and after the task
+	for at, missed := int64(0), -1; missed < 2; at += step { // In the first round the server is not stopped.
+		const notYet = -1 << 40 // excludes pieces before and after the task from the count
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			var passed, stops atomic.Int64
 			passed.Store(notYet)

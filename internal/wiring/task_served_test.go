@@ -28,17 +28,17 @@ import (
 	"mcp-code-exec-harness/internal/task"
 )
 
-// servedVar makes TestServed the real harness with its value as arguments, one in each line; killVar is the commit of
-// its store at which it kills itself: "before 7" or "after 7". With unwatched it does not count commits: the hook that does so
-// replaces SQLite's own, which keeps the write-ahead log short.
+// servedVar makes TestServed run the real harness. Its value holds the arguments, one in each line. killVar is the commit of the store at which the process
+// kills itself: "before 7" or "after 7". With the value unwatched, commits are not counted, because the counting hook replaces SQLite's own hook, which keeps
+// the write-ahead log short.
 const (
 	servedVar = "HARNESS_TEST_SERVED"
 	killVar   = "HARNESS_TEST_KILL"
 	unwatched = "unwatched"
 )
 
-// TestServed is harness serve, or another command, as a process; it does nothing unless another test starts it. It ends
-// by saying how many commits its store has made.
+// TestServed is harness serve, or another command, in its own process. It does nothing unless another test starts it. At its end it prints the number of
+// commits of its store.
 func TestServed(t *testing.T) {
 	args := os.Getenv(servedVar)
 	if args == "" {
@@ -46,7 +46,7 @@ func TestServed(t *testing.T) {
 	}
 	var before, after atomic.Int64
 	when, number, _ := strings.Cut(os.Getenv(killVar), " ")
-	at, _ := strconv.ParseInt(number, 10, 64) // 0: never
+	at, _ := strconv.ParseInt(number, 10, 64) // 0 means that the process is not killed
 	point := func(name string, count *atomic.Int64) func() {
 		return func() {
 			if n := count.Add(1); name == when && n == at {
@@ -74,26 +74,26 @@ func TestServed(t *testing.T) {
 	os.Exit(code)
 }
 
-// steering is what a test changes of a served process while it runs. Each line of its standard input is a command, which is
+// steering executes the commands with which a test changes a served process. Each line of the process's standard input is a command, which is
 // answered with a line of JSON:
 //
 //	clock 24h   moves the clock forward
 //	restart     ends the harness and starts it again in the same process
-//	figures     says what the process holds after a garbage collection
+//	figures     returns what the process holds after a garbage collection
 type steering struct {
-	ahead   atomic.Int64 // nanoseconds by which the clock is ahead of time
-	steered bool         // there was a command
+	ahead   atomic.Int64 // time by which the clock is ahead, in nanoseconds
+	steered bool         // reports that there was a command
 
 	mu      sync.Mutex
 	end     context.CancelFunc // ends the harness
 	restart bool
 }
 
-// figures are what a served process says of itself.
+// figures are the resources that a served process reports.
 type figures struct {
 	Goroutines int
-	Heap       uint64 // bytes
-	Stacks     string // of the goroutines
+	Heap       uint64 // size of the heap in bytes
+	Stacks     string // stacks of the goroutines
 }
 
 // run executes the harness until ctx ends or nothing asks for a restart, and returns its last exit code.
@@ -119,7 +119,7 @@ func (s *steering) run(ctx context.Context, commands io.Reader, answers io.Write
 	}
 }
 
-// obey executes commands until there are no more. Where there were some, the test has ended then, and the harness ends, too.
+// obey executes commands until its input ends. If there were any commands, the test has ended then, so obey ends the harness too.
 func (s *steering) obey(commands io.Reader, answers io.Writer) {
 	defer func() {
 		if s.steered {
@@ -148,7 +148,7 @@ func (s *steering) obey(commands io.Reader, answers io.Writer) {
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
 			var stacks strings.Builder
-			pprof.Lookup("goroutine").WriteTo(&stacks, 1) // to memory
+			pprof.Lookup("goroutine").WriteTo(&stacks, 1) // cannot fail, because it writes to memory
 			f = figures{runtime.NumGoroutine(), m.HeapAlloc, stacks.String()}
 		default:
 			panic("unknown command " + name)
@@ -165,11 +165,11 @@ type served struct {
 	cmd    *exec.Cmd
 	stdout bytes.Buffer
 	stderr watched
-	ended  chan struct{} // closed when it has ended
-	url    string        // of harness serve
+	ended  chan struct{} // closed when the process has ended
+	url    string        // address of harness serve
 }
 
-// watched is a buffer that sends each address that a server says it listens on.
+// watched is a buffer that sends each address on which a server says that it listens.
 type watched struct {
 	mu      sync.Mutex
 	text    bytes.Buffer
@@ -205,7 +205,7 @@ func command(t testing.TB, dir, kill string, args ...string) *served {
 	return s
 }
 
-// prepare is command without the start.
+// prepare does the same as command, but does not start the process.
 func prepare(t testing.TB, dir, kill string, args ...string) *served {
 	t.Helper()
 	s := &served{t: t, ended: make(chan struct{}), cmd: exec.Command(self(t), "-test.run=^TestServed$")}
@@ -215,14 +215,14 @@ func prepare(t testing.TB, dir, kill string, args ...string) *served {
 	return s
 }
 
-// start starts a prepared command.
+// start starts a prepared process.
 func (s *served) start() {
 	s.t.Helper()
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
 	go func() {
-		s.cmd.Wait() // ProcessState says how it ended
+		s.cmd.Wait() // ProcessState contains the result.
 		close(s.ended)
 	}()
 	s.t.Cleanup(s.kill)
@@ -247,13 +247,13 @@ func (s *served) listens() {
 	}
 }
 
-// kill ends the process without a chance to say goodbye, and waits until it is gone.
+// kill kills the process, and waits until it has ended.
 func (s *served) kill() {
-	s.cmd.Process.Kill() // it may have ended
+	s.cmd.Process.Kill() // The process may have ended before.
 	<-s.ended
 }
 
-// stop ends a server politely, and returns the exit code; -1 says that it was killed before.
+// stop asks a server to end, and returns its exit code, or -1 if it was killed before.
 func (s *served) stop() int {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -266,7 +266,7 @@ func (s *served) stop() int {
 	return code
 }
 
-// wait returns the exit code; -1 is a signal.
+// wait waits for the end of the process, and returns its exit code, or -1 if a signal ended it.
 func (s *served) wait() int {
 	s.t.Helper()
 	select {
@@ -277,7 +277,7 @@ func (s *served) wait() int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// died says that it has ended.
+// died reports whether the process has ended.
 func (s *served) died() bool {
 	select {
 	case <-s.ended:
@@ -287,7 +287,7 @@ func (s *served) died() bool {
 	}
 }
 
-// token is the local token.
+// token returns the local token.
 func (s *served) token() string {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(s.cmd.Dir, "data", "local.token"))
@@ -297,7 +297,7 @@ func (s *served) token() string {
 	return strings.TrimSpace(string(text))
 }
 
-// do sends a request; an error is one of the connection.
+// do sends a request. An error is an error of the connection.
 func (s *served) do(method, path, key string, body, into any) error {
 	s.t.Helper()
 	text, err := json.Marshal(body)
@@ -308,7 +308,7 @@ func (s *served) do(method, path, key string, body, into any) error {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req.Close = true // so that a new server on the same port does not get an old connection
+	req.Close = true // A new server on the same port must not get an old connection.
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+s.token())
 	if key != "" {
@@ -332,7 +332,7 @@ func (s *served) do(method, path, key string, body, into any) error {
 	return nil
 }
 
-// end returns a task when it has ended; an error is one of the connection.
+// end waits until a task has ended, and returns it. An error is an error of the connection.
 func (s *served) end(id string) (got task.Task, err error) {
 	s.t.Helper()
 	deadline := time.Now().Add(2 * patience)
@@ -346,7 +346,7 @@ func (s *served) end(id string) (got task.Task, err error) {
 	return got, err
 }
 
-// events are all stored events of a task that has ended; an error is one of the connection.
+// events returns all stored events of a task that has ended. An error is an error of the connection.
 func (s *served) events(id string) (all []task.Event, err error) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+"/v1/tasks/"+id+"/events", nil)
@@ -385,7 +385,7 @@ func (s *served) events(id string) (all []task.Event, err error) {
 	return all, nil
 }
 
-// write puts a file into a directory.
+// write writes a file into a directory.
 func write(t testing.TB, dir, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

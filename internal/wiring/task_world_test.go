@@ -19,7 +19,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/fake"
 )
 
-// The programs that the model writes. They repair: what is in doubt they look up, and send again only if it did not come.
+// The programs that the model writes. They check writes that are in doubt, and send a write again only if it did not arrive.
 const (
 	repairing = `
 const certain = async (send, sent, what) => {
@@ -49,10 +49,10 @@ const {n} = await callMCPTool('up__read', {n: 2})
 return {n, log: await fs.readFile('/workspace/log.txt')}`
 )
 
-// turnsOfCrash is how many turns the model takes.
+// turnsOfCrash is the number of turns of the model.
 const turnsOfCrash = 4
 
-// world is what a harness that is killed works with; all of it lives in the process of the test.
+// world holds the parts with which a harness that is killed works. They are all in the test process.
 type world struct {
 	t      *testing.T
 	dir    string
@@ -60,29 +60,29 @@ type world struct {
 	up     *upstream
 	victim *served
 
-	// When the harness is killed: at this point of its first life, or at every so manieth point of each.
+	// The harness is killed at the point kill of its first life, or at the point with the number every of each life.
 	kill  string
 	every int
-	// hold has the harness wait at a point, until the test has sent a second value.
+	// hold makes the harness wait at a point. The test receives a value from holding, and sends one to let the harness continue.
 	hold     string
 	holding  chan struct{}
 	lives    int
-	callback string // where the end of tasks is told
+	callback string // URL of the task's callback
 
 	mu     sync.Mutex
-	passed []string // the points outside of the harness, in order
-	count  int      // those of this life
-	turns  []int    // the turns that the model was asked for
-	posts  []string // by up__send
+	passed []string // points outside of the harness, in order
+	count  int      // number of points in this life
+	turns  []int    // turns for which the model was asked
+	posts  []string // texts that up__send received
 	hooks  []string // event ids of webhooks
 }
 
-// strike notes a point, and kills the harness if it is the one; it says whether the harness is dead.
+// strike records a point, and kills the harness if it has to die there. It reports whether the harness is dead.
 func (w *world) strike(point string) bool {
 	w.mu.Lock()
 	held := point == w.hold
 	if held {
-		w.hold = "" // once
+		w.hold = "" // The harness waits only once.
 	}
 	w.mu.Unlock()
 	if held {
@@ -109,14 +109,14 @@ func newWorld(t *testing.T) *world {
 	return newWorldOf(t, dir, storeURL(t, dir))
 }
 
-// newWorldOf is newWorld with a directory and a store.
+// newWorldOf does the same as newWorld with a directory and a store.
 func newWorldOf(t *testing.T, dir, store string) *world {
 	t.Helper()
 	w := &world{t: t, dir: dir, holding: make(chan struct{})}
 	w.model = fake.Serve(w.turn)
 	t.Cleanup(w.model.Close)
 	front := httptest.NewUnstartedServer(http.HandlerFunc(w.relay))
-	front.Config.SetKeepAlivesEnabled(false) // each request is a connection
+	front.Config.SetKeepAlivesEnabled(false) // opens a connection for each request
 	front.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			w.strike(fmt.Sprintf("model %d dialled", len(w.asked())+1))
@@ -149,7 +149,7 @@ mcpServers:
 	return w
 }
 
-// turn is the model: what it says depends only on what it is shown.
+// turn is the model. Its reply depends only on the request.
 func (w *world) turn(r fake.Request) fake.Reply {
 	if strings.Contains(fmt.Sprint(r.Last()), "Say hello.") {
 		return fake.Reply{Text: "Hello."}
@@ -185,7 +185,7 @@ func (w *world) turn(r fake.Request) fake.Reply {
 	}
 }
 
-// relay stands before the model's server, where the harness can be killed in the middle of an answer.
+// relay is a proxy in front of the model's server. It can kill the harness in the middle of an answer.
 func (w *world) relay(to http.ResponseWriter, from *http.Request) {
 	req, err := http.NewRequestWithContext(from.Context(), from.Method, w.model.URL+from.URL.Path, from.Body)
 	if err != nil {
@@ -195,7 +195,7 @@ func (w *world) relay(to http.ResponseWriter, from *http.Request) {
 	req.Header = from.Header.Clone()
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return // the harness has gone
+		return // The harness is gone.
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
@@ -246,12 +246,12 @@ func (w *world) call(_ context.Context, tool, key string, args json.RawMessage) 
 	return answer, nil
 }
 
-// live begins a life of the harness: a process that start starts, told at which commit to kill itself.
+// live begins a life of the harness. start starts its process, which kills itself at the commit kill.
 func (w *world) live(start func(kill string) *served) {
 	w.t.Helper()
 	eventually(w.t, "nothing of the last life is left", func() bool { return w.up.conns.Load() == 0 && !mentioned(w.dir) })
 	w.mu.Lock()
-	defer w.mu.Unlock() // nothing outside of the harness happens before it is known which process it is
+	defer w.mu.Unlock() // No point outside of the harness may come before the process is known.
 	if w.lives++; w.lives > 50 {
 		w.t.Fatalf("it does not end; the last life said\n%s", &w.victim.stderr)
 	}
@@ -265,7 +265,7 @@ func (w *world) live(start func(kill string) *served) {
 
 func (w *world) serve(kill string) *served { return serve(w.t, w.dir, kill) }
 
-// ask has the harness work a task, starts it again when it dies, and stops it in the end.
+// ask lets the harness work a task. It starts the harness again when it dies, and stops it at the end.
 func (w *world) ask() (task.Task, []task.Event) {
 	w.t.Helper()
 	for {
@@ -282,8 +282,8 @@ func (w *world) ask() (task.Task, []task.Event) {
 	}
 }
 
-// work asks for the task, in each life again, and returns it with its events when it has ended and its callback was told. An
-// error is that of a server that died.
+// work submits the task in each life. It returns the task and its events when the task has ended and its callback was delivered. An error is the error of a
+// server that died.
 func (w *world) work() (got task.Task, events []task.Event, err error) {
 	w.t.Helper()
 	died := errors.New("it died")
@@ -311,7 +311,7 @@ func (w *world) work() (got task.Task, events []task.Event, err error) {
 	return got, events, err
 }
 
-// asked are the turns that the model was asked for.
+// asked returns the turns for which the model was asked.
 func (w *world) asked() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,7 +16,7 @@ const tokenRows = `{"rows":[
 	{"name":"Ada Lovelace","card":"4111 1111 1111 1111","phone":"+44 20 7946 0958","email":"ada@acme.com","key":"ghp_0123456789abcdefghijABCDEFGHIJ012345","ip":"198.51.100.7","note":"call +44 20 7946 0958 about order 77","total":12.5},
 	{"name":"Grace Hopper","card":"5500-0000-0000-0004","phone":"+1 202 456 1111","email":"grace@navy.example","key":"AKIAIOSFODNN7EXAMPLQ","ip":"2001:db8::17","note":"[draft] nothing","total":3}]}`
 
-// A program that does with a token what cannot work is told so, once, with the place; what works is not mentioned. A replay tells the same.
+// A program that uses a token in a way that cannot work gets one note about it, with the place. Other uses cause no note. A replay gives the same notes.
 func TestTokensTold(t *testing.T) {
 	t.Parallel()
 	tellsOf(t, "bracket", []noted{
@@ -56,7 +56,7 @@ func TestTokensTold(t *testing.T) {
 
 		{"return rows.map((r) => `${r.name}: ${r.total}`).join('\\n')", ""},
 		{"return rows.filter((r) => r.note.includes('order')).map((r) => r.name.trim())", ""},
-		{"return rows.map((r) => r.note.split(' ').length)", "`split` on [PHONE_1]"}, // values of this type have spaces
+		{"return rows.map((r) => r.note.split(' ').length)", "`split` on [PHONE_1]"}, // Values of this type contain spaces.
 		{"return rows.map((r) => r.note.split(',').length)", ""},
 		{"const re = /(\\d+)/g; const all = []; for (const r of rows) for (let m; (m = re.exec(r.note));) all.push(m[1]); return all", "`exec` on [PHONE_1]"},
 		{"const re = /order (\\d+)/g; const all = []; for (let m; (m = re.exec(rows[0].note));) all.push(m[1]); return all", ""},
@@ -85,7 +85,7 @@ func TestTokensTold(t *testing.T) {
 		{"return Array.from({length: 200}, () => `${rows[0].email},1`).map((l) => l.split(',')).map((c) => c[0].split('.')[1])", "`split` on pii_1e@d1.pii.invalid"},
 		{"return rows.map((r) => r.email.split('@')[1]).filter((d, _, all) => d.endsWith(all[0]))", "`endsWith` on d2.pii.invalid"},
 		{"return rows.map((r) => r.email.slice(0, 3))", "`slice` on pii_1e@d1.pii.invalid of crm__list $.rows[*].email, line 2: a part of the token is none of the value: use pii.domain"},
-		{"return rows.map((r) => r.email.split('@')[0].split('.'))", "`split` on pii_1e"}, // the value may have more parts
+		{"return rows.map((r) => r.email.split('@')[0].split('.'))", "`split` on pii_1e"}, // The value may have more parts.
 		{"return rows.map((r) => r.email.split(/[,;\\s]+/))", ""},
 		{"return rows.map((r) => r.email.includes('_') || r.email.includes('+'))", "`includes` on pii_1e@d1.pii.invalid"},
 		{"return rows.map((r) => r.email.includes('e'))", "`includes` on pii_1e@d1.pii.invalid"},
@@ -139,7 +139,7 @@ func TestTokensTold(t *testing.T) {
 	})
 }
 
-// noted is a program and the beginning of what it is told; "" is nothing.
+// noted is a program and the beginning of its note; "" means that there is no note.
 type noted struct{ code, note string }
 
 func tellsOf(t *testing.T, tokens string, programs []noted) {

@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/runs"
 )
 
-// A program that does not compile has a journal too: who has its id finds its text and what is wrong with it.
+// A program that does not compile has a journal too, with its text and its error.
 func TestUnstarted(t *testing.T) {
 	t.Parallel()
 	f := setup(t, nil)

@@ -21,7 +21,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/misbehave"
 )
 
-// kill ends a process without a chance to say goodbye.
+// kill kills a process.
 func kill(t testing.TB, pid int) {
 	t.Helper()
 	if pid <= 0 {
@@ -37,7 +37,7 @@ func kill(t testing.TB, pid int) {
 	}
 }
 
-// linked makes the command of a server a link. uninstall removes the link: the server cannot be started until install.
+// linked replaces the command of a server by a link. uninstall removes the link, so that the server cannot start before install is called.
 func linked(t testing.TB, server *config.MCPServer) (uninstall, install func()) {
 	t.Helper()
 	program, link := server.Command, filepath.Join(t.TempDir(), "server")
@@ -56,7 +56,7 @@ func linked(t testing.TB, server *config.MCPServer) (uninstall, install func()) 
 	return uninstall, install
 }
 
-// alive says whether a process exists that is not merely waiting to be collected.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -66,7 +66,7 @@ func alive(pid int) bool {
 	return !strings.HasPrefix(rest, "Z")
 }
 
-// fifty calls the good server 50 times while attempt does what it does to the other.
+// fifty is a program that calls the good server 50 times. Meanwhile, attempt calls the other server.
 const fifty = `
 let sum = 0
 const good = Promise.all(Array.from({ length: 50 }, async (_, n) => {
@@ -83,12 +83,12 @@ type fiftyResult struct {
 	Got any
 }
 
-// TestUpstreamMisbehaves lets a server misbehave in every way while another's tools are called: only its own calls fail.
+// TestUpstreamMisbehaves lets a server misbehave in every way while a program calls tools of another server. Only calls of the misbehaving server fail.
 func TestUpstreamMisbehaves(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		how, code string
-		want      []string // words of what the program got
+		want      []string // texts that the program's result must contain
 	}{
 		"dies at start":       {misbehave.Dies, `return await attempt(() => tools.bad.echo({}))`, []string{"ToolError", "harness servers test bad"}},
 		"hangs at start":      {misbehave.Hangs, `return await attempt(() => tools.bad.echo({}))`, []string{"ToolError", "bad"}},
@@ -127,7 +127,7 @@ for (;;) {
 				bad.StartupTimeout = time.Second
 			}
 			if strings.Contains(c.code, "hang") || strings.Contains(c.code, "pings") {
-				bad.Timeout = 5 * time.Second // longer than it takes to send the call
+				bad.Timeout = 5 * time.Second // longer than sending the call takes
 			}
 			f := setup(t, nil, bad, demoServer(t, "database", t.TempDir()))
 			out := f.exec(runs.Request{Code: fmt.Sprintf(fifty, c.code)})
@@ -157,8 +157,8 @@ for (;;) {
 	}
 }
 
-// TestUpstreamKilled kills a server with SIGKILL at every moment of its life: the run goes on with the other, the state
-// says why, and the server comes back.
+// TestUpstreamKilled kills a server with SIGKILL in each phase of its life. The run continues with the other server, the status names the reason, and the
+// server is started again.
 func TestUpstreamKilled(t *testing.T) {
 	t.Parallel()
 	const program = `
@@ -171,8 +171,8 @@ let back
 for (let i = 0; i < 500 && !back; i++) { back = (await attempt(() => tools.bad.echo({ alpha: 9 }))).alpha; await utils.sleep(20) }
 return { names: [first, second, third].map((v) => v.alpha ?? v), other, back, listed: (await list_mcp_tools()).filter((n) => n.endsWith('__echo')) }`
 	for name, c := range map[string]struct {
-		at   func(e run.Event) bool // the moment of the kill
-		want string                 // what the first calls got
+		at   func(e run.Event) bool // reports whether the server is killed at an event; nil: in the second call
+		want string                 // expected results of the first three calls
 	}{
 		"in the first call":  {func(e run.Event) bool { return e.Call != nil && e.Call.N == 1 }, "[ToolError ToolError ToolError]"},
 		"between calls":      {func(e run.Event) bool { return e.Answer != nil && e.Answer.N == 1 }, "[1 ToolError ToolError]"},
@@ -195,7 +195,7 @@ return { names: [first, second, third].map((v) => v.alpha ?? v), other, back, li
 				close(struck)
 			}
 			if c.at == nil {
-				go func() { // once the server says that it has the second call
+				go func() { // waits until the server has received the second call
 					for {
 						res, err := f.Servers().Call(t.Context(), "bad", "received", nil, mcpclient.CallOptions{})
 						if err != nil {
@@ -215,7 +215,7 @@ return { names: [first, second, third].map((v) => v.alpha ?? v), other, back, li
 					strike()
 				}
 				if e.Answer != nil && e.Answer.N == 2 {
-					<-struck // before the third call
+					<-struck // before the program makes the third call
 				}
 				if e.Call != nil && e.Call.Kind == string(frame.Tool) {
 					if calls++; calls == 4 {
@@ -246,7 +246,7 @@ return { names: [first, second, third].map((v) => v.alpha ?? v), other, back, li
 	}
 }
 
-// TestUpstreamKilledAtStart kills servers that are starting: before they have answered anything.
+// TestUpstreamKilledAtStart kills servers that are starting, before they have answered anything.
 func TestUpstreamKilledAtStart(t *testing.T) {
 	t.Parallel()
 	bad := badServer(t, "bad", misbehave.Hangs)
@@ -259,8 +259,8 @@ func TestUpstreamKilledAtStart(t *testing.T) {
 		}
 		done <- out
 	}()
-	// A server that is starting has no id in its status. One that dies before its first answer is started once more, with
-	// the older handshake. A call that comes after the start has failed starts it again.
+	// The status of a starting server has no process id. A server that dies before its first answer is started once more with the older handshake. A call
+	// that is made after the start has failed starts it again.
 	eventually(t, "the program has ended", func() bool {
 		if pid := serverOf(os.Getpid(), "MISBEHAVE_PIDS="+bad.Env["MISBEHAVE_PIDS"]); pid != 0 {
 			kill(t, pid)
@@ -276,7 +276,7 @@ func TestUpstreamKilledAtStart(t *testing.T) {
 	}
 }
 
-// TestUpstreamFirstUse makes the first calls of a server at once: all of them wait for its tools.
+// TestUpstreamFirstUse makes the first calls of a server concurrently. All of them wait until its tools are known.
 func TestUpstreamFirstUse(t *testing.T) {
 	t.Parallel()
 	for range generated.Count(5, 20) {
@@ -289,7 +289,7 @@ func TestUpstreamFirstUse(t *testing.T) {
 	}
 }
 
-// TestUpstreamLeavesNothing: whatever servers have started, when the harness is closed nothing of it is left.
+// TestUpstreamLeavesNothing: after the harness is closed, no process is left that a server started.
 func TestUpstreamLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{misbehave.Grandchild, misbehave.Escapee, misbehave.Orphan} {
@@ -298,7 +298,7 @@ func TestUpstreamLeavesNothing(t *testing.T) {
 			bad := badServer(t, "bad", how)
 			var f *fixture
 			var server int
-			t.Run("", func(t *testing.T) { // its end closes the harness
+			t.Run("", func(t *testing.T) { // The end of this subtest closes the harness.
 				f = setup(t, nil, bad, demoServer(t, "database", t.TempDir()))
 				got := decoded[fiftyResult](t, f.exec(runs.Request{Code: fmt.Sprintf(fifty, `return (await tools.bad.echo({ alpha: 5 })).alpha`)}))
 				if got.Sum != 49*50/2 || fmt.Sprint(got.Got) != "5" {
@@ -316,7 +316,7 @@ func TestUpstreamLeavesNothing(t *testing.T) {
 	}
 }
 
-// pidsOf are the processes that a bad server wrote down.
+// pidsOf returns the ids of the processes that a misbehaving server has recorded.
 func pidsOf(t *testing.T, server *config.MCPServer) []int {
 	t.Helper()
 	text, err := os.ReadFile(server.Env["MISBEHAVE_PIDS"])
@@ -334,7 +334,7 @@ func pidsOf(t *testing.T, server *config.MCPServer) []int {
 	return pids
 }
 
-// serverOf finds the descendant of a process that has the variable in its environment and no child of its own.
+// serverOf returns the id of a descendant of a process that has the variable in its environment and has no child.
 func serverOf(root int, variable string) int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -356,11 +356,11 @@ func serverOf(root int, variable string) int {
 	return 0
 }
 
-// mentioned says whether a process has a text in its command line.
+// mentioned reports whether the command line of a process contains a text.
 func mentioned(text string) bool {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
-		if line, _ := os.ReadFile(file); strings.Contains(string(line), text) { // it may have ended
+		if line, _ := os.ReadFile(file); strings.Contains(string(line), text) { // The process may have ended.
 			return true
 		}
 	}
@@ -388,8 +388,7 @@ func isBelow(pid, root int) bool {
 	return false
 }
 
-// TestUpstreamToldOfTheEnd: when a run ends early, by its limit or by its user, servers are told to stop what they do for
-// it.
+// TestUpstreamToldOfTheEnd: when a run is ended early, by its limit or by its user, servers get cancellations for their calls in flight.
 func TestUpstreamToldOfTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -401,7 +400,7 @@ func TestUpstreamToldOfTheEnd(t *testing.T) {
 tools.bad.hang({})
 while (!JSON.stringify(await tools.bad.received()).includes('"hang ')) await utils.sleep(10)
 for (;;) {}`, map[string]string{"sandbox.timeout": "2s"}, frame.KindTimeout},
-		// Long enough for the server to get the call.
+		// long enough for the server to get the call
 		"maxWall":   {`await tools.bad.hang({})`, map[string]string{"sandbox.timeout": "10s", "sandbox.maxWall": "10s"}, frame.KindTimeout},
 		"cancelled": {`console.log('now'); await tools.bad.hang({})`, nil, frame.KindCancelled},
 	} {

@@ -15,8 +15,8 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// TestWebhookValues: where values are configured, a callback of the user's own task has them, and the store has none while the callback
-// waits to be tried again.
+// TestWebhookValues: if the configuration allows values, the callback of a user's own task contains them. The store contains none while the callback waits to
+// be tried again.
 func TestWebhookValues(t *testing.T) {
 	t.Parallel()
 	const token = "pii_1e@d1.pii.invalid"
@@ -64,7 +64,7 @@ func TestWebhookValues(t *testing.T) {
 	}
 }
 
-// TestApprovalWebhookAddress: approvals.webhook obeys the rules of callbacks, before anything is started.
+// TestApprovalWebhookAddress: the address in approvals.webhook is checked like that of a callback before anything starts.
 func TestApprovalWebhookAddress(t *testing.T) {
 	t.Parallel()
 	for address, ok := range map[string]bool{

@@ -22,7 +22,7 @@ import (
 	"mcp-code-exec-harness/internal/wiring"
 )
 
-// TestMain makes the test binary worker, supervisor, demo server and misbehaving server, as the harness re-executes it.
+// TestMain makes the test binary a worker, a supervisor, a demo server or a misbehaving server when the harness executes it with the arguments of one.
 func TestMain(m *testing.M) {
 	n8nfake.Main()
 	if code, ok := cli.Hidden(os.Args[1:], os.Stdin, os.Stdout, os.Stderr); ok {
@@ -53,19 +53,19 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// cache is shared by all tests and by the processes that they start: compiling the engine takes half a second.
+// cache is the cache directory of all tests and of the processes that they start. It is shared because compiling the engine takes half a second.
 var cache string
 
-// cacheVar tells those processes.
+// cacheVar is the environment variable that passes the directory to those processes.
 const cacheVar = "HARNESS_TEST_CACHE"
 
-// storeVar is the kind of the stores of tests: postgres, instead of files.
+// storeVar is the environment variable with the kind of store: postgres, instead of files.
 const storeVar = "HARNESS_TEST_STORE"
 
-// postgres has the stores of tests, a schema for each directory; nil: they are files.
+// postgres is the server with the stores of tests, which have a schema for each directory; nil if the stores are files.
 var postgres *postgrestest.Server
 
-// storeURL returns the URL of the store of a test in a directory. A file there tells it to processes that the test starts.
+// storeURL returns the URL of a test's store. With PostgreSQL, it writes the URL to a file in the directory, where processes that the test starts read it.
 func storeURL(t testing.TB, dir string) string {
 	t.Helper()
 	name := filepath.Join(dir, ".store-url")
@@ -82,10 +82,10 @@ func storeURL(t testing.TB, dir string) string {
 	return url
 }
 
-// tierVar is the tier of the sandbox that programs of tests run in, instead of wasm.
+// tierVar is the environment variable with the tier in which programs run, instead of wasm.
 const tierVar = "HARNESS_TEST_TIER"
 
-// fixture is a harness in directories of its own.
+// fixture is a harness with its own directories.
 type fixture struct {
 	*wiring.Harness
 	t   testing.TB
@@ -99,13 +99,13 @@ func setup(t testing.TB, flags map[string]string, servers ...*config.MCPServer) 
 	return open(t, t.TempDir(), flags, servers...)
 }
 
-// open is setup in a directory that may hold an earlier harness's state.
+// open does the same as setup, in a directory that may contain the state of an earlier harness.
 func open(t testing.TB, dir string, flags map[string]string, servers ...*config.MCPServer) *fixture {
 	t.Helper()
 	return openIn(t, dir, flags, wiring.Outside{}, servers...)
 }
 
-// openIn is open in a world of which parts are given.
+// openIn does the same as open with the given parts of the outside world.
 func openIn(t testing.TB, dir string, flags map[string]string, out wiring.Outside, servers ...*config.MCPServer) *fixture {
 	t.Helper()
 	all := map[string]string{
@@ -127,7 +127,7 @@ func openIn(t testing.TB, dir string, flags map[string]string, out wiring.Outsid
 	}
 	cfg.MCPServers = append(cfg.MCPServers, servers...)
 	out.Environ, out.Executable, out.CacheDir, out.Now, out.Version = os.Environ(), self(t), cache, time.Now, "test"
-	// A list of tools is kept by the address of its server, which another test's server may get.
+	// The file of a tool list is named by the server's address, and a server of another test may get the same address. So each directory has its own lists.
 	out.ToolCache = cmp.Or(out.ToolCache, filepath.Join(cache, "tools", url.QueryEscape(dir)))
 	h, err := wiring.Open(t.Context(), cfg, out)
 	if err != nil {
@@ -153,12 +153,12 @@ func self(t testing.TB) string {
 	return child.Executable(t)
 }
 
-// demoServer is one of the demo servers as a child process.
+// demoServer returns the configuration entry of a demo server, which runs as a child process.
 func demoServer(t testing.TB, name, dir string) *config.MCPServer {
 	return &config.MCPServer{Name: name, Command: self(t), Args: []string{"__demo-server", name, dir}, StartupTimeout: patience}
 }
 
-// exec runs a program; every one that succeeds is replayed from its journal and must do the same again.
+// exec runs a program. If the program succeeds, exec also replays it from its journal, and the results must be the same.
 func (f *fixture) exec(req runs.Request) *run.Outcome {
 	f.t.Helper()
 	out, err := f.Runs().Execute(f.t.Context(), req)

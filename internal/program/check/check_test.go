@@ -44,7 +44,7 @@ func newCatalog(t testing.TB, file string) *catalog.Catalog {
 	return c
 }
 
-// mistakes are those of a program, each with its line and column before it.
+// mistakes returns the mistakes of a program, each after its line and column.
 func mistakes(t testing.TB, c *catalog.Catalog, code string) []string {
 	t.Helper()
 	compiled, err := program.Compile(t.Context(), program.Source{Name: "p.ts", Code: code}, program.Options{Resolver: servers{c}, ReadUses: true})
@@ -66,7 +66,7 @@ func TestMistakes(t *testing.T) {
 	c := newCatalog(t, "testdata/servers.json")
 	for _, test := range []struct {
 		name, code string
-		want       []string // beginnings of what is told
+		want       []string // beginnings of the reported mistakes
 	}{
 		{"tool", "const a = 1;\nreturn tools.crm.serchContacts({ query: 'a' })", []string{`2:18: server "crm" has no tool "serchContacts"; did you mean "searchContacts"?`}},
 		{"spelling of a name does not count", "return tools.CRM.search_contacts({ query: 'a' })", nil},
@@ -121,7 +121,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestCheckReadsEveryName: names and texts count as what they mean, however the program or its compiler writes them.
+// TestCheckReadsEveryName: a name or text means the same in each form in which the program or its compiler writes it.
 func TestCheckReadsEveryName(t *testing.T) {
 	t.Parallel()
 	c := catalog.New()

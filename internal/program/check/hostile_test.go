@@ -11,7 +11,7 @@ import (
 	"mcp-code-exec-harness/internal/program/uses"
 )
 
-// hostile are programs of a size that are made to be hard to read.
+// hostile contains functions that return programs of size n which are costly to read.
 var hostile = map[string]func(n int) string{
 	"nested calls":      func(n int) string { return nested("tools.crm.getContact(", "", ")", n/22) },
 	"nested objects":    func(n int) string { return "tools.crm.getContact(" + nested("{a:", "1", "}", n/4) + ")" },
@@ -39,7 +39,7 @@ func nested(open, inner, shut string, n int) string {
 	return strings.Repeat(open, n) + inner + strings.Repeat(shut, n)
 }
 
-// TestHostile reads and checks hostile programs: a long one takes no more than some times as long as its parts, whatever it is made of.
+// TestHostile reads and checks hostile programs. A long program takes no more than a fixed multiple of the time that its parts take.
 func TestHostile(t *testing.T) {
 	c := newCatalog(t, "testdata/servers.json")
 	const short, factor, limit, tries = 8 << 10, 16, 8, 5
@@ -63,7 +63,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzCheck holds uses that no reader has made against the catalog: they come from another process.
+// FuzzCheck checks lists of uses that Read never returns, because the lists come from another process.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte{0, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}, 3)
 	c := catalog.New()
@@ -79,7 +79,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// BenchmarkCheck reads and checks a program of ordinary size.
+// BenchmarkCheck reads and checks a program of average size.
 func BenchmarkCheck(b *testing.B) {
 	c := newCatalog(b, "testdata/servers.json")
 	code := "async function f(){" + strings.Repeat("{const {contacts}=await tools.crm.searchContacts({query:'a',limit:5});for(const c of contacts)console.log(c.name,c.email);}\n", 40) + "}"

@@ -13,7 +13,7 @@ var (
 	call = regexp.MustCompile(`@(\w+)\.(\w+)\(`)
 )
 
-// ways are the ways in which a program calls a tool that it names as @server.tool(.
+// ways are the forms in which a program calls a tool that is written as @server.tool(.
 var ways = map[string]func(server, tool string) string{
 	"tools":     func(server, tool string) string { return "tools." + server + "." + tool + "(" },
 	"brackets":  func(server, tool string) string { return "tools['" + server + "']['" + tool + "'](" },
@@ -21,7 +21,7 @@ var ways = map[string]func(server, tool string) string{
 	"import":    func(server, tool string) string { return server + "." + camel(tool) + "(" },
 }
 
-// camel is the name of a tool's function in the module of its server.
+// camel returns the name of a tool's function in the module of its server.
 func camel(name string) string {
 	words := strings.Split(name, "_")
 	for i, w := range words[1:] {
@@ -30,7 +30,7 @@ func camel(name string) string {
 	return strings.Join(words, "")
 }
 
-// written is a program that calls tools in one way.
+// written returns a program with its calls of tools in one form.
 func written(code, way string) string {
 	imports := ""
 	code = call.ReplaceAllStringFunc(code, func(text string) string {
@@ -43,8 +43,9 @@ func written(code, way string) string {
 	return imports + code
 }
 
-// TestJudge has programs for servers that the check was not written with. In each of testdata/judge.txt, ⟦right→wrong⟧ marks what a mistake
-// can be planted in. Of programs with one mistake at least 90 % are told, on its line and with the right name; of right ones none.
+// TestJudge checks programs for servers that were not used to write the check. In the programs of testdata/judge.txt, ⟦right→wrong⟧ marks where a
+// mistake can be planted. At least 90 % of the planted mistakes are reported, on the right line and with the right name. Programs without a mistake get no
+// report.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	c := newCatalog(t, "testdata/judge.json")

@@ -28,10 +28,10 @@ import (
 	"mcp-code-exec-harness/internal/testing/dockertest"
 )
 
-// childVariable makes this binary a process with containers, which open makes.
+// childVariable makes this binary execute child, a process with containers. Its value is the directory.
 const childVariable = "HARNESS_TEST_DOCKER_CHILD"
 
-// testRuntime is the runtime to test; empty: the engine's default.
+// testRuntime is the runtime to test; if empty, the engine's default.
 var testRuntime = os.Getenv("HARNESS_TEST_DOCKER_RUNTIME")
 
 func TestMain(m *testing.M) {
@@ -74,7 +74,7 @@ func start(t *testing.T, s *Sandbox) sandbox.Runner {
 	return r
 }
 
-// TestRun executes two programs, each in a container of its own.
+// TestRun executes two programs, each in its own container.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
@@ -98,7 +98,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// native executes code with all of Node.js in a container, as an escaped program would, and returns the value of its async function.
+// native executes code in a container with everything that Node.js offers, like an escaped program, and returns the value of the code's async function.
 func native(t *testing.T, s *Sandbox, code string) (sandbox.Runner, json.RawMessage) {
 	t.Helper()
 	r := begin(t, s, code)
@@ -129,11 +129,11 @@ setInterval(() => {}, 1000);`, code)
 	return start(t, changed)
 }
 
-// TestWalls does what an escaped program would, with all of Node.js.
+// TestWalls tries what an escaped program could do with everything that Node.js offers.
 func TestWalls(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
-	// With gVisor, what seccomp refuses happens within the container: it has a loopback of its own, and processes within its limits.
+	// With gVisor, what seccomp refuses happens inside the container, which has its own loopback interface, and processes within its limits.
 	cases := map[string]struct{ code, want, gvisor string }{
 		"files of the machine": {`return tried(() => fs.readFileSync('/etc/shadow'))`, `"ENOENT"`, ""},
 		"files":                {`return fs.readdirSync('/etc')`, `\[("[a-z.]+",?)*\]`, ""},
@@ -176,8 +176,8 @@ func TestWalls(t *testing.T) {
 			`\[0,0,0,0,0,1,2\]`, `\[0,0,0,0,0,1,0\]`,
 		},
 	}
-	alone := []string{"size of /tmp", "files of /tmp", "programs of /tmp", "open files"} // these fill what others use
-	var together strings.Builder                                                         // the others, in one container
+	alone := []string{"size of /tmp", "files of /tmp", "programs of /tmp", "open files"} // These use up what other cases need, so each runs in its own container.
+	var together strings.Builder                                                         // The other cases run in one container.
 	for name, c := range cases {
 		if !slices.Contains(alone, name) {
 			fmt.Fprintf(&together, "got[%q] = await (async () => { %s })().catch((e) => e.code ?? e.message) ?? null;\n", name, c.code)
@@ -205,7 +205,7 @@ func TestWalls(t *testing.T) {
 	}
 }
 
-// errorOf is why a runner ended, which it has if it sent no value.
+// errorOf returns the reason why a runner ended without sending a value, or nil if it sent one.
 func errorOf(r sandbox.Runner, value []byte) error {
 	if value != nil {
 		return nil
@@ -213,7 +213,7 @@ func errorOf(r sandbox.Runner, value []byte) error {
 	return r.Err()
 }
 
-// TestEnd says why containers end that their programs have ended.
+// TestEnd checks the errors of containers whose processes end by themselves.
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
@@ -251,7 +251,8 @@ func containers(t testing.TB, s *Sandbox, instance string) (ids []string) {
 	return ids
 }
 
-// TestClose leaves no containers: of runners that are killed, that ended by themselves, that were never used, and of starts that were given up.
+// TestClose checks that no containers are left: of runners that were killed, that ended by themselves or that were never used, and of starts that were
+// cancelled.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	s, err := Open(t.Context(), Options{Engine: engine(t), Dir: t.TempDir()})
@@ -280,7 +281,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// child has a busy container and an idle one, says so, and waits to be killed.
+// child starts a busy container and an idle one, prints their identity, and waits until it is killed.
 func child(dir string) {
 	s, err := Open(context.Background(), Options{Engine: Engine{Host: os.Getenv("DOCKER_HOST")}, Dir: dir})
 	if err != nil {
@@ -294,11 +295,12 @@ func child(dir string) {
 		os.Exit(1)
 	}
 	fmt.Println(s.owner.name, idle)
-	io.Copy(io.Discard, os.Stdin) // until it is killed
+	io.Copy(io.Discard, os.Stdin) // waits until the process is killed
 	os.Exit(1)
 }
 
-// TestKilled kills a process that has containers: the idle one ends, and the next process removes both, but none of a process that lives.
+// TestKilled kills a process with containers. The idle container ends by itself, and the next process removes both containers. It removes no container of a
+// live process.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	engine(t)
@@ -335,7 +337,7 @@ func TestKilled(t *testing.T) {
 	cmd.Wait()
 	listed(t, dir, ids, pid, true)
 	listed(t, dir, containers(t, living, living.owner.name), strconv.Itoa(os.Getpid()), false)
-	listed(t, t.TempDir(), ids, pid, false) // nobody knows there
+	listed(t, t.TempDir(), ids, pid, false) // Another directory does not know this process.
 	wait := living.client.ContainerWait(t.Context(), idle, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case <-wait.Result:
@@ -357,14 +359,14 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// listed checks what List, with a directory, says of the containers of a process.
+// listed checks what List reports about the containers of a process. dir is the directory for List.
 func listed(t *testing.T, dir string, ids []string, pid string, left bool) {
 	t.Helper()
 	listing, err := List(t.Context(), engine(t), "", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var used string // the image
+	var used string // id of the image that new containers use
 	for _, image := range listing.Images {
 		if image.Used {
 			used = image.ID
@@ -387,12 +389,12 @@ func listed(t *testing.T, dir string, ids []string, pid string, left bool) {
 	}
 }
 
-// TestRefused has what an engine cannot do refused, with a remedy.
+// TestRefused checks that each option that an engine does not support is refused with advice.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		opt  Options
-		real bool // the engine is
+		real bool // tells whether a real engine is needed
 		want string
 	}{
 		"runtime": {Options{Runtime: "nonesuch"}, true, `no runtime "nonesuch" .*only .*runc.*daemon.json`},
@@ -418,7 +420,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestStreams reads the standard output out of chunks of both streams, whatever their sizes.
+// TestStreams reads the standard output from chunks of both streams, for all sizes of reads.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	chunk := func(stream byte, text string) string {
@@ -443,7 +445,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestProfile is about the list of system calls.
+// TestProfile checks the list of allowed system calls.
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	var list struct {
@@ -481,7 +483,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestDockerfile compares Dockerfile.sandbox with what Build does: the same instructions, directories and user.
+// TestDockerfile compares Dockerfile.sandbox with the image of Build: instructions, directories and user are the same.
 func TestDockerfile(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../Dockerfile.sandbox")
@@ -507,7 +509,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// TestBuild makes an image twice: the second time there is nothing to do. Another name is another name of the same.
+// TestBuild builds an image twice. The second call finds the image. Another name refers to the same image.
 func TestBuild(t *testing.T) {
 	t.Parallel()
 	e := engine(t)

@@ -12,8 +12,8 @@ import (
 	"mcp-code-exec-harness/internal/sandbox/node"
 )
 
-// TestGroups has a container's first script read limits from both versions of the kernel's groups, whichever this machine has: they are told
-// from each other by their files. A limit that is larger, or that cannot be read, is a missing wall.
+// TestGroups runs the first script of a container with files of both versions of control groups, whichever version this machine has. The files show which
+// version is in use. A limit that is higher than expected, or that cannot be read, is a missing wall.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	machine, err := node.Find(t.Context(), "")
@@ -34,7 +34,7 @@ func TestGroups(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		files map[string]string
-		want  string // of what is said to be missing; empty: nothing
+		want  string // expected part of the message about the missing wall; if empty, no wall is missing
 	}{
 		"version 1":             {first(fmt.Sprint(memory), "50000", "64"), ""},
 		"version 2":             {second(fmt.Sprint(memory), "50000 100000", "64"), ""},

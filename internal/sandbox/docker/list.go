@@ -23,7 +23,7 @@ type Listing struct {
 type Image struct {
 	ID      string    `json:"id"`
 	Names   []string  `json:"names"`
-	Used    bool      `json:"used"` // whether new containers are made of it
+	Used    bool      `json:"used"` // whether new containers are created from it
 	Size    int64     `json:"size"` // bytes
 	Created time.Time `json:"created"`
 }

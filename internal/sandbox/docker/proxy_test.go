@@ -26,17 +26,17 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
-// proxy stands between a sandbox and the engine.
+// proxy forwards the connections between a sandbox and the engine.
 type proxy struct {
-	alter  func(create map[string]any)                       // a request to make a container; nil: nothing
-	before func(w http.ResponseWriter, r *http.Request) bool // false: it has answered; nil: true
-	info   func(text []byte) []byte                          // what the engine says of itself; nil: that
+	alter  func(create map[string]any)                       // changes a request to create a container; may be nil
+	before func(w http.ResponseWriter, r *http.Request) bool // returns false if it has answered the request itself; may be nil
+	info   func(text []byte) []byte                          // changes the engine's information about itself; may be nil
 
 	mu    sync.Mutex
-	conns []net.Conn // to the engine
+	conns []net.Conn // connections to the engine
 }
 
-// serve returns the engine behind the proxy.
+// serve starts the proxy and returns an Engine with its address.
 func (p *proxy) serve(t *testing.T, e Engine) Engine {
 	t.Helper()
 	socket := strings.TrimPrefix(e.Host, "unix://")
@@ -97,7 +97,7 @@ func (p *proxy) serve(t *testing.T, e Engine) Engine {
 	return Engine{Host: "unix://" + path}
 }
 
-// cut breaks all connections.
+// cut closes all connections to the engine.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +107,7 @@ func (p *proxy) cut() {
 	p.conns = nil
 }
 
-// TestWeaker has the engine make containers other than the sandbox asks for: none executes programs.
+// TestWeaker changes the containers that the sandbox requests. None of the changed containers executes programs.
 func TestWeaker(t *testing.T) {
 	t.Parallel()
 	host := func(key string, value any) func(map[string]any) {
@@ -117,11 +117,11 @@ func TestWeaker(t *testing.T) {
 	for name, c := range map[string]struct {
 		alter func(map[string]any)
 		want  string
-		runc  bool // only there is it missing
+		runc  bool // tells that the wall is missing only with runc
 	}{
 		"another seccomp profile": {host("SecurityOpt", []string{"no-new-privileges"}), `seccomp \(.*allows (links|sockets|processes)`, true},
 		"no seccomp":              {host("SecurityOpt", []string{"no-new-privileges", "seccomp=unconfined"}), `seccomp \(`, true},
-		"new privileges":          {host("SecurityOpt", []string{"seccomp=unconfined"}), `no privileges \(NoNewPrivs`, true}, // gVisor always sets it
+		"new privileges":          {host("SecurityOpt", []string{"seccomp=unconfined"}), `no privileges \(NoNewPrivs`, true}, // gVisor always sets NoNewPrivs.
 		"capabilities":            {host("CapDrop", nil), `no privileges \(Cap`, false},
 		"root":                    {func(create map[string]any) { create["User"] = "0:0" }, `no privileges \(Uid`, false},
 		"network": {func(create map[string]any) {
@@ -175,7 +175,7 @@ func TestWeaker(t *testing.T) {
 	}
 }
 
-// TestNoGVisor has a runtime that is gVisor's by its name only.
+// TestNoGVisor uses a runtime that only has the name of gVisor's.
 func TestNoGVisor(t *testing.T) {
 	t.Parallel()
 	p := &proxy{
@@ -218,7 +218,7 @@ func idOf(r sandbox.Runner) string {
 	return r.(runner).link.id
 }
 
-// TestLost kills a runner whose connection to the engine was lost while it computed: its container is killed when the engine is back.
+// TestLost kills a runner whose connection to the engine was lost while it computed. Its container is killed once the engine can be reached again.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	const failures = 3
@@ -258,7 +258,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestRemovals has the engine remove containers late: they count until then. What fails is tried again.
+// TestRemovals delays the removal of containers: they count until they are removed. A removal that fails is tried again.
 func TestRemovals(t *testing.T) {
 	t.Parallel()
 	const size = 2
@@ -298,13 +298,13 @@ func TestRemovals(t *testing.T) {
 	}
 	close(release)
 	start(t, s)
-	start(t, s) // so both are removed
+	start(t, s) // Both starts succeed only after both containers were removed.
 	if n := len(containers(t, s, s.owner.name)); n != size {
 		t.Errorf("there are %d containers", n)
 	}
 }
 
-// TestLeft closes a sandbox whose engine removes nothing: the next Open finds what is left.
+// TestLeft closes a sandbox whose engine removes nothing. The next Open removes the containers that are left.
 func TestLeft(t *testing.T) {
 	t.Parallel()
 	e, dir := engine(t), t.TempDir()
@@ -336,7 +336,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestMeter says what a container has computed, or that this is unknown.
+// TestMeter reads the processor time of a container, and the error if it is unknown.
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	var silent atomic.Bool
@@ -362,7 +362,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// TestKilledByOthers has an operator kill a container: that is not for its memory.
+// TestKilledByOthers kills a container from outside. The error does not say that it was killed for its memory.
 func TestKilledByOthers(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir())
@@ -378,7 +378,7 @@ func TestKilledByOthers(t *testing.T) {
 	}
 }
 
-// TestSize takes half of the memory of the engine's machine, whatever programs may use.
+// TestSize: the containers take half of the memory of the engine's machine, whatever the memory limit of programs is.
 func TestSize(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ machine, program, want int64 }{

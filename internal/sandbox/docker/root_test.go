@@ -12,8 +12,8 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// TestNotRoot executes machine code in place of Node.js, from a file with the set-uid bit of root: it is not root, and does not become so. The same
-// program does where the wall against it is missing.
+// TestNotRoot executes machine code in place of Node.js, from a file of root with the set-user-ID bit. The program is not root, and cannot become root.
+// Without the wall, the same program becomes root.
 func TestNotRoot(t *testing.T) {
 	t.Parallel()
 	e := engine(t)
@@ -28,10 +28,10 @@ func TestNotRoot(t *testing.T) {
 	nobody := `^Uid: 10001 10001 10001 10001\nGid: 10001 10001 10001 10001\nGroups:( 10001)*\n(Cap[A-Z][a-z]+: ` + no + `){4,5}NoNewPrivs: 1\n$`
 	succeeded := `^\[\]$`
 	if testRuntime == "runsc" {
-		succeeded = `^\["clone","clone"\]$` // its kernel gives processes namespaces of users: root of one is that for nothing outside of it
+		succeeded = `^\["clone","clone"\]$` // The kernel of gVisor lets processes create user namespaces. Root in such a namespace has no power outside of it.
 	}
 	for name, c := range map[string]struct {
-		alter             func(create map[string]any) // nil: nothing
+		alter             func(create map[string]any) // changes the request to create the container; may be nil
 		succeeded, status string
 	}{
 		"as it is": {nil, succeeded, nobody},
@@ -77,7 +77,7 @@ func TestNotRoot(t *testing.T) {
 	}
 }
 
-// programImage makes an image with a program in place of Node.js, whose file belongs to root.
+// programImage builds an image with a program in place of Node.js. The file of the program belongs to root.
 func programImage(t testing.TB, e Engine, program string, mode int64) (image string) {
 	t.Helper()
 	c, err := e.connect()

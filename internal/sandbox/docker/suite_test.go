@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/sandboxtest"
 )
 
-// The tier lets no program do harm.
+// TestSandbox runs the suite of all tiers.
 func TestSandbox(t *testing.T) {
 	e := engine(t)
 	var s *Sandbox
@@ -45,12 +45,12 @@ func TestSandbox(t *testing.T) {
 		},
 	}
 	if testRuntime == "runsc" {
-		tier.Kind = "gvisor" // what seccomp refuses happens within the container, whose kernel is its own
+		tier.Kind = "gvisor" // What seccomp refuses happens inside the container, which has its own kernel.
 	}
 	sandboxtest.Exercise(t, tier)
 }
 
-// sharesRunner reports whether containers execute what the process tier does: the machine's Node.js with the runner of package node.
+// sharesRunner reports whether containers execute the same as the process tier: this machine's Node.js with the runner of package node.
 func sharesRunner(t *testing.T) bool {
 	t.Helper()
 	machine, err := node.Find(t.Context(), "")

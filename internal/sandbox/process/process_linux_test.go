@@ -23,8 +23,8 @@ import (
 	"mcp-code-exec-harness/internal/testing/child"
 )
 
-// bareRole makes the test binary a process that may not make user namespaces and opens the tier: its arguments are the directory and the
-// walls to go without.
+// bareRole makes the test binary execute bare, in a process that cannot create user namespaces. Its arguments are the directory and the walls that may be
+// missing.
 const bareRole = "__bare"
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// setup opens the tier, with another script in place of the runner if that is given.
+// setup opens the tier. If script is not nil, it replaces the runner.
 func setup(t testing.TB, script []byte) *Sandbox {
 	t.Helper()
 	if _, err := node.Find(t.Context(), ""); errors.Is(err, node.ErrNone) && os.Getenv("CI") != "true" {
@@ -74,7 +74,7 @@ func start(t testing.TB, s *Sandbox) sandbox.Runner {
 	return r
 }
 
-// run executes a program and returns its done frame; nil if the process ended without one.
+// run executes a program and returns its done frame, or nil if the process ended without one.
 func run(t testing.TB, r sandbox.Runner, code string) *frame.Frame {
 	t.Helper()
 	f, err := execute(r, code)
@@ -107,7 +107,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The first runner makes a code cache, and the next ones take it. One that is damaged is made again.
+// The first runner makes a code cache, and later runners load it. A damaged code cache is made again.
 func TestCodeCache(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
@@ -160,7 +160,7 @@ func TestCodeCache(t *testing.T) {
 	}
 }
 
-// Node.js itself, without the guest runtime, reaches nothing.
+// A script that runs directly in Node.js, without the guest runtime, reaches nothing outside.
 func TestEscaped(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile(filepath.Join("testdata", "escaped.cjs"))
@@ -177,7 +177,7 @@ func TestEscaped(t *testing.T) {
 	}
 }
 
-// The same script outside of the jail gets nearly all that it tries: the attempts can succeed.
+// Outside of the jail, nearly all attempts of the same script succeed, so the attempts are real.
 func TestEscapedWithoutWalls(t *testing.T) {
 	t.Parallel()
 	machine, err := node.Find(t.Context(), "")
@@ -192,7 +192,7 @@ func TestEscapedWithoutWalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The harmless ones only: this machine is not to be changed.
+	// Only the harmless attempts are made, because this machine must not be changed.
 	text, harmless := string(script), []string{"/x", "append", "make a", "remove", "change", "signal", "become", "priority", "fork"}
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -228,7 +228,7 @@ func TestEscapedWithoutWalls(t *testing.T) {
 	}
 }
 
-// TestWalls looks at a runner from outside.
+// TestWalls examines a runner from outside.
 func TestWalls(t *testing.T) {
 	t.Parallel()
 	r := start(t, setup(t, nil))
@@ -274,7 +274,7 @@ func TestWalls(t *testing.T) {
 	}
 }
 
-// A program that wants more memory than it may have ends its process, and no other.
+// A program that uses more memory than its limit ends its own process and no other.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	s := setup(t, nil)
@@ -298,7 +298,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// A machine without user namespaces is refused, unless they are named.
+// The tier does not open on a machine without user namespaces, unless Without names the walls that need them.
 func TestNoNamespaces(t *testing.T) {
 	t.Parallel()
 	setup(t, nil)
@@ -323,7 +323,7 @@ func TestNoNamespaces(t *testing.T) {
 	}
 }
 
-// bare forbids namespaces and opens the tier. It says what a program returned and which walls were missing, or the error.
+// bare forbids namespaces and opens the tier. It prints the value of a program and the missing walls, or the error.
 func bare(dir string, without []string) int {
 	if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
 		fmt.Println(err)
@@ -356,7 +356,7 @@ func bare(dir string, without []string) int {
 	return 0
 }
 
-// BenchmarkStart is a runner's start; beside it, that of the same Node.js without walls. harness bench --tier process measures both by turns.
+// BenchmarkStart measures the start of a runner, and that of the same Node.js without walls. harness bench --tier process measures both alternately.
 func BenchmarkStart(b *testing.B) {
 	s := setup(b, nil)
 	bare, err := Open(b.Context(), Options{Program: osprocess.SelfAt(child.Executable(b)), Dir: s.opt.Dir, Bare: true})

@@ -17,7 +17,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/sandboxtest"
 )
 
-// The tier lets no program do harm.
+// TestSandbox runs the suite of all tiers.
 func TestSandbox(t *testing.T) {
 	sandboxtest.Exercise(t, sandboxtest.Tier{
 		Pool:   sandbox.PoolOptions{MaxRuns: 1},
@@ -42,7 +42,7 @@ func TestSandbox(t *testing.T) {
 	})
 }
 
-// open opens the tier, with another program than the machine's Node.js if that is given.
+// open opens the tier. If program is not empty, it replaces the machine's Node.js.
 func open(t testing.TB, dir, program string) sandbox.Sandbox {
 	t.Helper()
 	if runtime.GOOS != "linux" {

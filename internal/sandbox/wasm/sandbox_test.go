@@ -29,13 +29,13 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == worker.Command {
 		os.Exit(WorkerMain(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	if len(os.Args) == 2 && (strings.HasPrefix(os.Args[1], "{") || os.Args[1] == jail.LauncherCommand) { // as the embedded program
+	if len(os.Args) == 2 && (strings.HasPrefix(os.Args[1], "{") || os.Args[1] == jail.LauncherCommand) { // acts as the embedded program
 		os.Exit(worker.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
 
-// cacheDir is shared by the tests of one process: building takes half a second.
+// cacheDir is shared by all tests of this process, because building takes half a second.
 var cacheDir string
 
 func setup(t testing.TB) *Sandbox {
@@ -116,7 +116,7 @@ func TestRunnerExecutesAndResets(t *testing.T) {
 	}
 }
 
-// A simple function may call itself 10,000 times, in one run of a runner after another; a recursion without an end is an error that can be caught.
+// A simple function can call itself 10,000 times, in each run of a runner. The error of an endless recursion can be caught.
 func TestRecursion(t *testing.T) {
 	s := setup(t)
 	r, err := s.Start(t.Context())
@@ -147,7 +147,7 @@ func TestRecursion(t *testing.T) {
 	}
 }
 
-// A program that is interrupted reports where it was, also where its code tries to catch that; the next one is not disturbed.
+// A program that is interrupted reports its position, even if its code tries to catch the interruption. The next program is not affected.
 func TestInterruptedAt(t *testing.T) {
 	s := setup(t)
 	r, err := s.Start(t.Context())
@@ -168,7 +168,7 @@ func TestInterruptedAt(t *testing.T) {
 			t.Fatal(err)
 		}
 		for f := range r.Frames() {
-			if f.T == frame.Log { // it runs
+			if f.T == frame.Log { // The program runs by then.
 				r.Send(&frame.Frame{T: frame.Cancel, Run: run})
 			}
 			if f.T == frame.Done {
@@ -186,7 +186,7 @@ func TestInterruptedAt(t *testing.T) {
 	}
 }
 
-// A worker is behind all walls of the operating system, and has no files open but its own.
+// A worker is behind all walls of the operating system, and has only its own files open.
 func TestWalls(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has walls")
@@ -206,7 +206,7 @@ func TestWalls(t *testing.T) {
 	}
 	for _, path := range open {
 		file, _ := os.Readlink(path)
-		own := []string{"pipe:", "anon_inode:", "/memfd:harness-snapshot", fmt.Sprintf("/proc/%d/pagemap", r.Pid()), "/sys/fs/cgroup/"} // the last is Go's
+		own := []string{"pipe:", "anon_inode:", "/memfd:harness-snapshot", fmt.Sprintf("/proc/%d/pagemap", r.Pid()), "/sys/fs/cgroup/"} // Go opens the last of these.
 		if !slices.ContainsFunc(own, func(prefix string) bool { return strings.HasPrefix(file, prefix) }) {
 			t.Errorf("it has %s open", file)
 		}
@@ -220,7 +220,7 @@ func TestWalls(t *testing.T) {
 	}
 }
 
-// Code that was compiled for another processor is refused, instead of the outline being executed in its place.
+// Machine code of another processor is refused. Without this check, the outline would be executed in its place.
 func TestForeignMachineCode(t *testing.T) {
 	s, err := Open(t.Context(), Options{Program: process.SelfAt(child.Executable(t)), Dir: t.TempDir(), MaxMemory: 256 << 20})
 	if err != nil {
@@ -256,8 +256,8 @@ func BenchmarkReturn1(b *testing.B) {
 	b.ReportMetric(float64(resets.Microseconds())/float64(b.N), "reset-us/op")
 }
 
-// A program that prints without end ends soon after it is cancelled, however seldom it comes to the engine's interrupt hook. A worker
-// that a busy machine holds up hears of it late: the best of some tries counts.
+// A program that prints without end ends soon after it is cancelled, although it rarely reaches the engine's interrupt hook. On a busy machine a worker gets
+// the cancel frame late, so the test uses the best of several tries.
 func TestFloodIsCancelled(t *testing.T) {
 	s := setup(t)
 	r, err := s.Start(t.Context())
@@ -266,7 +266,7 @@ func TestFloodIsCancelled(t *testing.T) {
 	}
 	defer r.Kill()
 	least := math.MaxInt
-	for try := 0; try < 10 && least > 20; try++ { // the hook comes after hundreds
+	for try := 0; try < 10 && least > 20; try++ { // The program reaches the hook only after hundreds of lines.
 		least = min(least, linesAfterCancel(t, r))
 	}
 	if least > 20 {

@@ -19,9 +19,9 @@ import (
 // nativeRole makes the test binary a hostile build of the worker.
 const nativeRole = "__native"
 
-// The tier lets no program do harm.
+// TestSandbox runs the suite of all tiers.
 func TestSandbox(t *testing.T) {
-	dir := t.TempDir() // what workers start from is built once
+	dir := t.TempDir() // The files that workers start from are built once.
 	open := func(t testing.TB, args ...string) sandbox.Sandbox {
 		s, err := Open(t.Context(), Options{Program: process.SelfAt(child.Executable(t), args...), Dir: dir, MaxMemory: 256 << 20})
 		if err != nil {
@@ -35,7 +35,7 @@ func TestSandbox(t *testing.T) {
 	})
 }
 
-// hostileMain is the worker with one change: what its programs print may be a hostile.Program, whose attack it executes.
+// hostileMain is a worker with one change: if its program prints a hostile.Program, the worker executes the attack.
 func hostileMain(args []string) int {
 	if len(args) == 1 && args[0] != jail.LauncherCommand {
 		return worker.Main(args, os.Stdin, &hijacked{}, os.Stderr)
@@ -43,10 +43,10 @@ func hostileMain(args []string) int {
 	return WorkerMain(args, os.Stdin, os.Stdout, os.Stderr)
 }
 
-// hijacked is the standard output of a worker. An attack happens where the worker writes the line that a program prints.
+// hijacked is the standard output of a worker. It executes an attack when the worker writes a line that the program printed.
 type hijacked struct {
-	walled bool // the worker has said that it is behind all walls
-	ended  bool // the run has ended in place of the program
+	walled bool // reports that the worker is behind all walls
+	ended  bool // reports that the run has ended with the result of the attack
 }
 
 func (h *hijacked) Write(lines []byte) (int, error) {
@@ -72,11 +72,11 @@ func (h *hijacked) line(line []byte) error {
 			break
 		}
 		if got == "" {
-			return nil // the program goes on, and says that it failed
+			return nil // The program continues, and reports that the attack failed.
 		}
 		h.ended = true
 		f = frame.Frame{T: frame.Done, Run: f.Run}
-		f.Value, _ = json.Marshal(got) // a text
+		f.Value, _ = json.Marshal(got) // a JSON string
 		line, _ = json.Marshal(f)
 		line = append(line, '\n')
 	case f.T == frame.Done && h.ended:

@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/sandbox"
 )
 
-// tokenPrograms are what ordinary programs do with rows that have tokens.
+// tokenPrograms are typical programs that process rows with tokens.
 var tokenPrograms = map[string]string{
 	"return 1": `return 1`,
 	"sum":      `return rows.reduce((n, r) => n + Number(r.total), 0)`,
@@ -28,8 +28,8 @@ var tokenPrograms = map[string]string{
 	"sort":     `return rows.sort((a, b) => a.email.localeCompare(b.email) || b.total - a.total).slice(0, 10).map((r) => r.id)`,
 }
 
-// BenchmarkTokens measures what a program with tokens pays for being told where it does with one what cannot work: each program is executed in turn with
-// and without the host naming the tokens; "ratio" is that of the quickest times.
+// BenchmarkTokens measures the cost of watching operations on tokens. It executes each program alternately with and without the list of tokens. "ratio" is
+// the ratio of the shortest times.
 func BenchmarkTokens(b *testing.B) {
 	s := setup(b)
 	r, err := s.Start(b.Context())
@@ -66,7 +66,7 @@ func BenchmarkTokens(b *testing.B) {
 	}
 }
 
-// timeOf is how long a worker computes from the start of a program to its end.
+// timeOf returns the time that a worker computes from the start of a program to its end.
 func timeOf(b *testing.B, r sandbox.Runner, body string, answer json.RawMessage, tokens map[string]string) time.Duration {
 	b.Helper()
 	defer reset(b, r)
@@ -95,7 +95,7 @@ func timeOf(b *testing.B, r sandbox.Runner, body string, answer json.RawMessage,
 	return 0
 }
 
-// processorTime is how long the threads of a process have been executed.
+// processorTime returns the processor time of all threads of a process.
 func processorTime(b *testing.B, pid int) (sum time.Duration) {
 	b.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))

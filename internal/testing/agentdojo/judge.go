@@ -16,7 +16,7 @@ type judge struct {
 	user, injection noted
 }
 
-// noted holds the reasons why calls were denied, or asked.
+// noted holds the reasons why calls were denied, and the reasons why a person was asked about calls.
 type noted struct{ denied, asked []string }
 
 func (j *judge) begin() {

@@ -7,7 +7,7 @@ import (
 	"mcp-code-exec-harness/internal/policy"
 )
 
-// What asks is made and noted, apart for the user's task and for the injection; what is denied is not made.
+// A call about which a person is asked is made and recorded, separately for the user's task and for the injection. A denied call is not made.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	p, err := policy.New([]policy.Rule{

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// suite has tests in the forms of both suites: those that pass, those that fail, and one that is skipped.
+// suite contains tests in the forms of both suites: tests that pass, tests that fail, and a test that is skipped.
 var suite = map[string]string{
 	"t/harness/assert.js":                  "function assert(x) { if (!x) throw new Test262Error('not true'); }",
 	"t/harness/sta.js":                     "function Test262Error(message) { this.message = message; }\nTest262Error.prototype.toString = function () { return 'Test262Error: ' + this.message; };",
@@ -86,7 +86,7 @@ wpt/url/a.any.js	1 of 2
 		t.Errorf("%d verdicts, want 18", n)
 	}
 
-	// A run that was ended in a line goes on there.
+	// A run that was interrupted in the middle of a line continues there.
 	lines := strings.SplitAfter(verdicts, "\n")
 	cut := strings.Join(lines[:len(lines)-3], "") + lines[len(lines)-3][:5]
 	if err := os.WriteFile(filepath.Join(opt.out, verdictsFile), []byte(cut), 0o644); err != nil {

@@ -69,7 +69,7 @@ type Message struct {
 
 // Call is a call of a tool.
 type Call struct {
-	ID    string // in a Reply, the server generates an id if this is empty
+	ID    string // id of the call; if it is empty in a Reply, the server generates one
 	Name  string
 	Input string // text of the arguments; any text in a Reply
 }

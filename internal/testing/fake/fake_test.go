@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// post sends a body as it is, with the headers that every provider wants, and returns status and answer.
+// post sends a body unchanged, with the headers that every provider requires except those in drop. It returns the status and the answer.
 func post(t *testing.T, srv *fake.Server, path, body string, drop ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+path, strings.NewReader(body))
@@ -60,7 +60,7 @@ const (
 	firstUser = `{"role":"user","content":"hi"}`
 )
 
-// TestRefusals has what providers refuse, each next to a request that they take.
+// TestRefusals contains requests that providers refuse, each next to a request that they accept.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	anthropicBody := func(messages string) string {
@@ -73,8 +73,8 @@ func TestRefusals(t *testing.T) {
 	toolCall := `{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`
 	for _, c := range []struct {
 		name, path, body string
-		drop             string // a header
-		says             string // empty: taken
+		drop             string // name of a header that is not sent
+		says             string // part of the error; empty if the request is accepted
 	}{
 		{name: "anthropic", path: messages, body: anthropicBody(firstUser)},
 		{"anthropic without key", messages, anthropicBody(firstUser), "X-Api-Key", "x-api-key"},
@@ -147,11 +147,11 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// said is what a client made of a stream.
+// said is what a client read from a stream.
 type said struct {
 	text  string
 	calls []string
-	usage [3]int64 // input, cached, output
+	usage [3]int64 // numbers of input, cached and output tokens
 }
 
 func chatClient(base string) func(*testing.T, *fake.Server) said {
@@ -192,7 +192,7 @@ func chatClient(base string) func(*testing.T, *fake.Server) said {
 	}
 }
 
-// TestOfficialClients has the providers' own libraries read the streams.
+// TestOfficialClients reads the streams with the official libraries of the providers.
 func TestOfficialClients(t *testing.T) {
 	t.Parallel()
 	reply := fake.Reply{
@@ -271,7 +271,7 @@ func TestOfficialClients(t *testing.T) {
 	}
 }
 
-// TestInMemory needs no socket, and no real time.
+// TestInMemory uses no socket and runs in a synctest bubble.
 func TestInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

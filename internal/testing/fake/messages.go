@@ -157,7 +157,7 @@ func readMessages(st *state, r *http.Request, body []byte) (Request, *refusal) {
 		}
 		prefix = append(prefix, m.role, kept)
 	}
-	st.forgive = forgiven && !thinks // until the client sends signatures again
+	st.forgive = forgiven && !thinks // holds until the client sends signatures again
 	st.prefix = digest(prefix)
 	return req, nil
 }

@@ -18,7 +18,7 @@ type state struct {
 	sealOf map[string]string
 	// prefix is the digest of the conversation of the current request.
 	prefix string
-	// what the current request asked for: encrypted reasoning, token counts, Google's form.
+	// Features that the current request asked for: encrypted reasoning, token counts, Google's form.
 	encrypted, usage, google bool
 	// forgive reports whether the client was told to omit signatures and encrypted reasoning, so that the next request may omit them.
 	forgive bool

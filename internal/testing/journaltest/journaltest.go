@@ -237,7 +237,7 @@ func create(t *testing.T, s journal.Store) {
 	if w, err = s.Create(t.Context(), "run_a"); err == nil {
 		w.Append(Start("run_a"))
 		err = w.Commit(t.Context())
-		_ = w.Close(t.Context()) // has the same error
+		_ = w.Close(t.Context()) // Close returns the same error as Commit.
 	}
 	wantError(t, "create of a stored run", err, journal.ErrExists)
 	wantRecords(t, s, "run_a", []journal.Record{Start("run_a")})

@@ -9,7 +9,7 @@ import (
 	"mcp-code-exec-harness/internal/testing/leaktest"
 )
 
-// TestSearcher: the searcher finds each form of a value, wherever it stands, and no other text.
+// TestSearcher: the searcher finds each form of a value at every position, and no other text.
 func TestSearcher(t *testing.T) {
 	t.Parallel()
 	const value = "Grace.Hopper+1@example.com"
@@ -23,7 +23,7 @@ func TestSearcher(t *testing.T) {
 			}
 		}
 	}
-	for at := range 9 { // within a longer text
+	for at := range 9 { // positions in a longer text
 		text := strings.Repeat("a", at) + value + strings.Repeat("b", at/3)
 		if len(s.Find([]byte(base64.StdEncoding.EncodeToString([]byte(text))))) == 0 {
 			t.Errorf("base64 of %q", text)

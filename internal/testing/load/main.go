@@ -140,13 +140,13 @@ func measure(ctx context.Context, s scenario, binary string, replicas int) (figu
 
 // server is a served harness: one process, or several replicas on one store.
 type server struct {
-	url   string // of the first replica
+	url   string // address of the first replica
 	key   string
 	dir   string
 	cmd   *exec.Cmd // first replica
-	more  []replica // the others
+	more  []replica // all replicas except the first
 	next  atomic.Int64
-	store *postgrestest.Server // nil: a file
+	store *postgrestest.Server // store of the replicas; nil if the store is a file
 	model *fake.Server
 	http  *http.Client
 

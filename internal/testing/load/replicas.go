@@ -98,7 +98,7 @@ func (s *server) replica(ctx context.Context, binary string, n int) (r replica, 
 	}
 }
 
-// cost begins to count what the server uses. end says what that is for each of n operations.
+// cost begins to measure the resources that the server uses. end returns the amounts for each of n operations as text.
 func (s *server) cost() (end func(n int) string) {
 	var pids []int
 	for _, r := range s.replicas() {
@@ -124,7 +124,7 @@ func (s *server) cost() (end func(n int) string) {
 	}
 }
 
-// processors returns the processor time of processes and their descendants so far, 0 if the system does not tell.
+// processors returns the processor time that processes and their descendants have used so far, or 0 if the system does not report it.
 func processors(roots ...int) (sum time.Duration) {
 	const tick = 10 * time.Millisecond // USER_HZ, which is 100 on every architecture of Linux that the harness is built for
 	type usage struct {
@@ -134,7 +134,7 @@ func processors(roots ...int) (sum time.Duration) {
 	all := make(map[int]usage)
 	files, _ := filepath.Glob("/proc/[0-9]*/stat") // exists on Linux only
 	for _, file := range files {
-		text, _ := os.ReadFile(file) // it may have ended
+		text, _ := os.ReadFile(file) // The process may have ended.
 		_, rest, _ := strings.Cut(string(text), ") ")
 		fields := strings.Fields(rest)
 		if len(fields) < 15 {
@@ -143,7 +143,7 @@ func processors(roots ...int) (sum time.Duration) {
 		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		var u usage
 		u.parent, _ = strconv.Atoi(fields[1])
-		for _, field := range fields[11:15] { // of the process, and of the children that it has waited for
+		for _, field := range fields[11:15] { // times of the process, and of the children for which it has waited
 			n, _ := strconv.ParseInt(field, 10, 64)
 			u.ticks += n
 		}

@@ -83,7 +83,7 @@ const (
 
 const (
 	kindVar = "MISBEHAVE"
-	// fileVar is the variable with the path of a file. A process appends its id to the file, in a line, when it has begun to ignore the end.
+	// fileVar is the variable with the path of a file. A process appends its id to the file, in a line, once it ignores signals and the end of its input.
 	fileVar = "MISBEHAVE_PIDS"
 )
 

@@ -50,7 +50,7 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// ErrMissing means that PostgreSQL is not installed.
+// ErrMissing reports that PostgreSQL is not installed.
 var ErrMissing = errors.New("PostgreSQL is missing: install it with apt-get install postgresql")
 
 // Run starts a server with further arguments. The caller must call Close.
@@ -97,7 +97,7 @@ func find() string {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		return filepath.Dir(path)
 	}
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // where Debian has them
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // paths on Debian
 	if len(found) == 0 {
 		return ""
 	}
@@ -164,14 +164,14 @@ func (s *Server) Kill() {
 // PID returns the id of the server's first process.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// Written is what a server has written so far.
+// Written holds the amounts of data that a server has written so far.
 type Written struct {
 	Log          int64 // bytes of the write-ahead log
 	Tables       int64 // bytes of all tables, with their indexes
 	Transactions int64
 }
 
-// Written returns what the server has written so far.
+// Written returns the amounts of data that the server has written so far.
 func (s *Server) Written() (w Written, err error) {
 	c, err := pgx.Connect(context.Background(), s.URL(nil))
 	if err != nil {

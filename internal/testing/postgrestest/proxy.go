@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// Fate is what a proxy does with a piece of data.
+// Fate is what a proxy does with a piece of data that arrives.
 type Fate int
 
 const (
-	Pass Fate = iota // passes it on
-	Cut              // cuts the connection
-	Stop             // cuts the connection, and stops the server hard and starts it again
+	Pass Fate = iota // The proxy passes the data on.
+	Cut              // The proxy closes the connection.
+	Stop             // The proxy closes the connection, kills the server and restarts it.
 )
 
 // Behind returns the URL of a schema behind a proxy, which ends with the test. The proxy calls piece with each piece of data that arrives in either
@@ -50,7 +50,7 @@ func (s *Server) Behind(t testing.TB, schema string, piece func() Fate) string {
 		}
 		_, _ = from.Close(), to.Close()
 		if fate == Stop {
-			s.Kill() // waits for the process of each connection, so the connection is closed before
+			s.Kill() // Kill waits for the process of each connection, so the proxy closes the connection before.
 			if err := s.Restart(); err != nil {
 				t.Error(err)
 			}

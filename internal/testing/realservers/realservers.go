@@ -42,7 +42,7 @@ func script(t testing.TB, server string) string {
 	return filepath.Join(packages(t), "node_modules", "@modelcontextprotocol", "server-"+server, "dist", "index.js")
 }
 
-// Everything returns the configuration of the server with one of everything that MCP has, over stdio.
+// Everything returns the configuration of the server "everything", which uses every feature of MCP, over stdio.
 func Everything(t testing.TB) mcpclient.Config {
 	t.Helper()
 	return mcpclient.Config{Name: "everything", Command: "node", Args: []string{script(t, "everything"), "stdio"}}
@@ -63,22 +63,21 @@ func Memory(t testing.TB, file string) mcpclient.Config {
 	}
 }
 
-// EverythingHTTP starts the everything server over streamable HTTP; it ends with the test.
+// EverythingHTTP starts the server "everything" over streamable HTTP. It ends with the test.
 func EverythingHTTP(t testing.TB) mcpclient.Config {
 	t.Helper()
 	url, _ := listen(t, "streamableHttp", 0)
 	return mcpclient.Config{Name: "everything", URL: url + "/mcp"}
 }
 
-// EverythingSSE starts the everything server over the HTTP+SSE transport of 2024-11-05; it ends with the test.
+// EverythingSSE starts the server "everything" over the HTTP+SSE transport of 2024-11-05. It ends with the test.
 func EverythingSSE(t testing.TB) mcpclient.Config {
 	t.Helper()
 	url, _ := listen(t, "sse", 0)
 	return mcpclient.Config{Name: "everything", URL: url + "/sse"}
 }
 
-// Restartable starts the everything server over streamable HTTP. restart ends it, with its sessions, and starts it
-// again at the same address.
+// Restartable starts the server "everything" over streamable HTTP. restart ends the server with its sessions, and starts it again at the same address.
 func Restartable(t testing.TB) (cfg mcpclient.Config, restart func()) {
 	t.Helper()
 	url, stop := listen(t, "streamableHttp", 0)
@@ -93,7 +92,7 @@ func Restartable(t testing.TB) (cfg mcpclient.Config, restart func()) {
 	}
 }
 
-// listen starts the everything server in an HTTP mode and returns when it listens.
+// listen starts the server "everything" in an HTTP mode, and returns when the server listens.
 func listen(t testing.TB, mode string, port int) (url string, stop func()) {
 	t.Helper()
 	path := script(t, "everything")

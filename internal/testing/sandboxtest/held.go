@@ -21,7 +21,7 @@ func (w *world) holds(t testing.TB) holdings {
 	for _, path := range open {
 		file, err := os.Readlink(path)
 		switch {
-		case err != nil: // the directory that Glob has read
+		case err != nil: // This is the directory that Glob has read.
 		case strings.HasPrefix(file, "socket:"): // connections to the server come and go
 			h["sockets"]++
 		case strings.HasPrefix(filepath.Base(file), storeFile): // so do connections to the store
@@ -31,7 +31,7 @@ func (w *world) holds(t testing.TB) holdings {
 		}
 	}
 	mounts, _ := os.ReadFile("/proc/self/mountinfo")
-	h["mounts"] = strings.Count(string(mounts), filepath.Dir(w.dir)) // other tests on this machine mount too
+	h["mounts"] = strings.Count(string(mounts), filepath.Dir(w.dir)) // counts only mounts of this test, because other tests on this machine mount too
 	h["files"] = len(entries(t, w.dir))
 	if w.of.Runners != nil {
 		h["runners"] = w.of.Runners(t)

@@ -20,21 +20,21 @@ var programs embed.FS
 //
 //	// What it tries.
 //	// wants: value 42             the JSON of its output, or
-//	// wants: error memory|crash   the kind of its error
-//	// wants TIER: ...             where a tier differs, or gvisor
-//	// wants gvisor: any           it may end in any way: what it reaches is within the container's own kernel
-//	// call: read {"n":1}          a call as the server got it; one line each, in order
-//	// calls: 50 read {}           as many such lines
-//	// made: 3                     tool calls that it made; as many as there are lines "call" if absent
-//	// log: text                   a line of its log; one line each. "log: *" stands for any lines
-//	// limit: compute              it is to run out of its time to compute, or
-//	// limit: wait                 of its time in all
+//	// wants: error memory|crash   the possible kinds of its error
+//	// wants TIER: ...             the result in one tier, or in gvisor, if it differs there
+//	// wants gvisor: any           any result in gvisor, because the program reaches only the container's own kernel
+//	// call: read {"n":1}          a call as the server got it; one line for each call, in order
+//	// calls: 50 read {}           the given number of equal calls
+//	// made: 3                     number of tool calls that it made; if absent, the number of call lines
+//	// log: text                   a line of its log; one line for each. "log: *" stands for any lines
+//	// limit: compute              the program must exceed its computing time, or
+//	// limit: wait                 its total time
 //
 // $PORT is a port on which the host listens, $FILE a file of the host with a secret, $DIR a directory of the host, $RUN the id of
 // a run of another user that is under way, $PID the host's process, $HOST its name.
 type attack struct {
 	name   string
-	wants  map[string]string // by tier; "" is for every other tier
+	wants  map[string]string // expected results by tier; the name "" stands for all other tiers
 	calls  []string
 	made   int
 	logs   []string
@@ -42,7 +42,7 @@ type attack struct {
 	limit  string
 	code   string
 
-	natives []string // attacks in machine code of which it consists
+	natives []string // names of the attacks in machine code of which the program consists
 }
 
 func readAttacks(t testing.TB, dir string) (all []*attack) {
@@ -107,7 +107,7 @@ func (a *attack) parse(text string) error {
 	return nil
 }
 
-// timeout returns how long the program may compute; 0 is the generous limit of the suite.
+// timeout returns the computing time of the program, or 0 for the generous limit of the suite.
 func (a *attack) timeout() time.Duration {
 	if a.limit == "compute" {
 		return briefCompute
@@ -115,7 +115,7 @@ func (a *attack) timeout() time.Duration {
 	return 0
 }
 
-// check returns an error if the program did not end as it should in a tier: kind is the kind of its error, output its JSON.
+// check returns an error if the program did not end as expected in a tier. kind is the kind of its error, output its JSON.
 func (a *attack) check(tier, kind string, output json.RawMessage) error {
 	want, own := a.wants[tier]
 	if !own {

@@ -23,7 +23,7 @@ import (
 //go:embed same
 var same embed.FS
 
-// updateVar is the variable that makes the wasm tier write those texts.
+// updateVar is the environment variable that makes the tests of the wasm tier write these texts.
 const updateVar = "HARNESS_TEST_UPDATE"
 
 // onlySame are programs that depend only on the runner of Node.js and the host; see [Tier.Shares]. The others use streams, files, calls, and what

@@ -35,7 +35,7 @@ import (
 const (
 	// patience is the maximum wait of tests; only a failure reaches it.
 	patience = 2 * time.Minute
-	// briefWall is the time limit of programs that wait, briefCompute the limit on computing of those that compute without end.
+	// briefWall is the time limit of programs that wait. briefCompute is the limit on computing of programs that compute without end.
 	briefWall    = time.Second
 	briefCompute = 300 * time.Millisecond
 )
@@ -68,7 +68,7 @@ type world struct {
 	file  string       // file of the host, with secret in it
 	host  string       // name of the host
 	port  int          // port of a listener on the host
-	dials atomic.Int64 // connections to it
+	dials atomic.Int64 // number of connections to the port
 
 	bystanders atomic.Int64
 
@@ -77,7 +77,7 @@ type world struct {
 	mu   sync.Mutex
 	hold chan struct{}  // closed when a call of the tool hold is to be answered
 	held chan struct{}  // closed when the call has come
-	got  map[string]int // calls by tool and arguments
+	got  map[string]int // number of calls, by tool and arguments
 }
 
 // secret is a text that no program may see.
@@ -254,7 +254,7 @@ type sentKey struct{}
 func (s servers) Call(ctx context.Context, server, tool string, args json.RawMessage, opts mcpclient.CallOptions) (*mcpclient.Result, error) {
 	if sent, ok := ctx.Value(sentKey{}).(*sent); ok {
 		sent.mu.Lock()
-		written := strings.NewReplacer("\u2028", `\u2028`, "\u2029", `\u2029`).Replace(string(args)) // these characters end a comment in an attack's file
+		written := strings.NewReplacer("\u2028", `\u2028`, "\u2029", `\u2029`).Replace(string(args)) // These characters would end a comment in an attack's file.
 		sent.calls = append(sent.calls, tool+" "+written)
 		sent.mu.Unlock()
 	}
@@ -294,7 +294,7 @@ func zone(name string) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"zone": canonical, "transitions": transitions})
 }
 
-// execute runs a program and returns its outcome, and the calls that the server got from it.
+// execute runs a program. It returns the outcome, and the calls that the server got from the program.
 func (w *world) execute(t testing.TB, s *runs.Service, req runs.Request) (*run.Outcome, []string) {
 	t.Helper()
 	sent := &sent{}

@@ -1,5 +1,6 @@
-// Command scale computes what many tasks a day take: machines, PostgreSQL, disk, money, and what is exceeded first. It simulates 20 seconds of the
-// busiest hour, so that the times of tasks include waiting. Its constants were measured with the load test; docs/SCALE.md says how.
+// Command scale computes what a large number of tasks a day needs: machines, PostgreSQL servers, disk space and money, and which limits it exceeds. It
+// simulates 20 seconds of the busiest hour, so that the times of tasks include waiting. Its constants were measured with the load test; docs/SCALE.md says
+// how.
 //
 //	go run ./internal/testing/scale                       # 1 and 100 million runs a day
 //	go run ./internal/testing/scale -runs 5e6 -cores 8 -model 4s
@@ -14,36 +15,36 @@ import (
 	"time"
 )
 
-// task is what one task takes: three runs with ten calls of tools in all, and four turns of a model.
+// task holds the resources that one task takes: three runs with ten calls of tools in total, and four turns of a model.
 type task struct {
 	runs, turns int
-	commits     int           // to the store, one after another
-	reads       int           // of the store
-	processor   time.Duration // of the harness with its children
+	commits     int           // number of commits to the store, one after another
+	reads       int           // number of reads from the store
+	processor   time.Duration // processor time of the harness with its children
 	database    time.Duration // processor time of PostgreSQL
 	log         float64       // bytes of PostgreSQL's write-ahead log
 	tables      float64       // bytes of tables and indexes
-	deletion    time.Duration // of a run and its journal, when it is no longer kept
+	deletion    time.Duration // time to delete a run with its journal at the end of its retention
 }
 
-// measured is a task of the load test: go run ./internal/testing/load -replicas 1 -only "200 tasks" bin/harness. The deletion is that of
+// measured is a task of the load test: go run ./internal/testing/load -replicas 1 -only "200 tasks" bin/harness. The time of the deletion comes from
 // BenchmarkPurge in internal/store/sqlstore.
 var measured = task{runs: 3, turns: 4, commits: 32, reads: 16, processor: 50 * time.Millisecond, database: 13 * time.Millisecond, log: 55e3, tables: 32e3, deletion: time.Millisecond}
 
-// assumptions are what the operator has or wants.
+// assumptions are the properties of an operator's installation, and what the operator requires.
 type assumptions struct {
-	peak     float64       // times by which the busiest hour exceeds the mean
+	peak     float64       // ratio of the load in the busiest hour to the mean load
 	model    time.Duration // mean time of a turn of the model
 	cores    int           // processors of a replica
 	full     float64       // share of the processors that may be busy in the busiest hour
-	days     float64       // for which runs are kept
-	trip     time.Duration // between harness and PostgreSQL, there and back
-	flush    time.Duration // of the write-ahead log to disk
-	dbCores  int           // processors of the largest PostgreSQL server that is to be had
-	dbLog    float64       // bytes a second of its write-ahead log
-	dbDisk   float64       // bytes of its disk
-	priceCPU float64       // of a processor for a month
-	priceGB  float64       // of 10^9 bytes of disk for a month
+	days     float64       // days for which runs are kept
+	trip     time.Duration // round-trip time between harness and PostgreSQL
+	flush    time.Duration // time to flush the write-ahead log to disk
+	dbCores  int           // processors of the largest PostgreSQL server that is available
+	dbLog    float64       // bytes per second that the write-ahead log of this server can take
+	dbDisk   float64       // bytes that the disk of this server can hold
+	priceCPU float64       // price of a processor per month
+	priceGB  float64       // price of 10^9 bytes of disk per month
 }
 
 func main() {
@@ -75,27 +76,27 @@ func main() {
 	}
 }
 
-// plan is what a number of runs a day takes.
+// plan holds the resources for a number of runs a day.
 type plan struct {
-	rate     float64 // tasks a second in the busiest hour
+	rate     float64 // tasks per second in the busiest hour
 	replicas int
-	shards   int // PostgreSQL servers
+	shards   int // number of PostgreSQL servers
 	limits   []limit
 }
 
-// limit is something of one PostgreSQL server that is used up by more tasks.
+// limit is a resource of one PostgreSQL server that more tasks can use up.
 type limit struct {
 	name       string
 	used, have float64
 	unit       string
-	instead    string // what to change
+	instead    string // change that helps if the limit is exceeded
 }
 
-// planned computes a plan. Replicas and servers have room for what may be busy in the busiest hour.
+// planned computes a plan. Replicas and servers are large enough for the share of processors that may be busy in the busiest hour.
 func planned(runs float64, t task, a assumptions) plan {
 	daily := runs / float64(t.runs)
 	p := plan{rate: daily / 86400 * a.peak}
-	p.replicas = int(math.Ceil(p.rate*t.processor.Seconds()/(a.full*float64(a.cores)))) + 1 // one may be away
+	p.replicas = int(math.Ceil(p.rate*t.processor.Seconds()/(a.full*float64(a.cores)))) + 1 // One replica may be unavailable.
 	p.limits = []limit{
 		{"disk", daily * a.days * t.tables, a.dbDisk, "bytes", "keep runs for fewer days, or move ended runs out of the database"},
 		{"write-ahead log", p.rate * t.log, a.dbLog, "bytes/s", "divide the users between several servers"},
@@ -109,7 +110,7 @@ func planned(runs float64, t task, a assumptions) plan {
 	return p
 }
 
-// describe writes what a number of runs a day takes.
+// describe writes the resources for a number of runs a day.
 func describe(w io.Writer, runs float64, t task, a assumptions) {
 	p := planned(runs, t, a)
 	daily := runs / float64(t.runs)

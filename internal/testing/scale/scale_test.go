@@ -12,8 +12,8 @@ var example = assumptions{
 	dbCores: 64, dbLog: 100e6, dbDisk: 16e12,
 }
 
-// TestSimulate: the simulation agrees with what can be computed: processors are as busy as the tasks make them, and a task that never waits takes the
-// time of its processors and of its commits.
+// TestSimulate: the simulation agrees with values that can be computed directly. Processors are as busy as the tasks make them, and a task that never waits
+// takes the time of its processors and of its commits.
 func TestSimulate(t *testing.T) {
 	p := plan{rate: 20, replicas: 1, shards: 1}
 	got := simulate(p, measured, example, 2*time.Minute)
@@ -30,7 +30,7 @@ func TestSimulate(t *testing.T) {
 	}
 }
 
-// TestPlanned: what is exceeded divides the users between servers, and too few replicas make tasks wait.
+// TestPlanned: exceeded limits divide the users between several servers, and tasks wait if there are too few replicas.
 func TestPlanned(t *testing.T) {
 	small, large := planned(1e6, measured, example), planned(100e6, measured, example)
 	if small.shards != 1 || large.shards < 2 {
@@ -45,7 +45,7 @@ func TestPlanned(t *testing.T) {
 	}
 }
 
-// TestDocument: docs/SCALE.md has what the command prints.
+// TestDocument: docs/SCALE.md contains the output of the command.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/SCALE.md")
 	if err != nil {

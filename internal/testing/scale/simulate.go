@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// outcome is what a simulation has found.
+// outcome is the result of a simulation.
 type outcome struct {
 	tasks        int
 	length       time.Duration
-	besides      []time.Duration // of each task, sorted: its time without the model's
+	besides      []time.Duration // time of each task without the time of the model, sorted
 	group        float64         // mean number of commits in a transaction
-	transactions float64         // a second, of one PostgreSQL server
+	transactions float64         // transactions per second of one PostgreSQL server
 	busy         float64         // share of the replicas' processors
 }
 
@@ -33,7 +33,7 @@ type simulation struct {
 
 type event struct {
 	at  time.Duration
-	seq int // of events at the same time, the first comes first
+	seq int // order of events at the same time; the lower number comes first
 	do  func()
 }
 
@@ -56,7 +56,7 @@ func (s *simulation) after(wait time.Duration, do func()) {
 	heap.Push(&s.queue, event{s.now + wait, s.seq, do})
 }
 
-// processors serve work in the order of its arrival.
+// processors execute work in the order of its arrival.
 type processors struct {
 	*simulation
 	free    int
@@ -87,7 +87,7 @@ func (p *processors) do(takes time.Duration, then func()) {
 	})
 }
 
-// writer is the one of a replica: what is committed during a transaction shares the next one.
+// writer is the only writer of a replica. Commits that are requested during a transaction share the next transaction.
 type writer struct {
 	*simulation
 	database     *processors
@@ -98,7 +98,7 @@ type writer struct {
 	transactions int
 }
 
-// tripsOfTransaction are messages to PostgreSQL and back: the statements, what depends on their results, and COMMIT.
+// tripsOfTransaction is the number of round trips to PostgreSQL in a transaction: for the statements, for what depends on their results, and for COMMIT.
 const tripsOfTransaction = 3
 
 func (w *writer) commit(then func()) {
@@ -125,7 +125,7 @@ func (w *writer) begin() {
 	})
 }
 
-// simulate simulates the busiest hour for some time. One PostgreSQL server has its share of the replicas.
+// simulate simulates the busiest hour for a limited time. One PostgreSQL server has its share of the replicas.
 func simulate(p plan, t task, a assumptions, length time.Duration) outcome {
 	replicas := max(1, p.replicas/p.shards)
 	rate := p.rate / float64(p.shards)

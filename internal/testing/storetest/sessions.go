@@ -302,7 +302,7 @@ func sessionsOfUsers(t *testing.T, open Place) {
 		if err != nil || got.UserID != user || got.Tasks != 1 {
 			t.Errorf("the session of %s: %+v, %v", user, got, err)
 		}
-		mustClaim(t, s, "task_"+user) // while the other user's task is running
+		mustClaim(t, s, "task_"+user) // The other user's task may be running meanwhile.
 	}
 	finish(t, s, "task_ann", at(1))
 	must(t, "delete", s.DeleteSession(t.Context(), "ann", "default"))

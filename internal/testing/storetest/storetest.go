@@ -31,9 +31,9 @@ type Store interface {
 // closed.
 type Place func(t *testing.T) Store
 
-// Options say what a store promises.
+// Options describe what a store guarantees.
 type Options struct {
-	Workers bool // any number of processes may work the queue
+	Workers bool // tells that any number of processes may work the queue
 }
 
 // Exercise runs this suite and that of journaltest, each test with its own Place.

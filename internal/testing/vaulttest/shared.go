@@ -46,7 +46,7 @@ func since(t *testing.T, s *suite) {
 			t.Errorf("a %s that another process has given a meaning was added", what)
 		}
 	}
-	run := pii.Scope{User: session.User, Session: "run_1"} // nobody else knows it
+	run := pii.Scope{User: session.User, Session: "run_1"} // No other process has loaded this session.
 	e := token("EMAIL", load(t, first, run).First, "a", "task")
 	add(t, first, run, e)
 	flush(t, first)

@@ -14,7 +14,7 @@ import (
 	"mcp-code-exec-harness/internal/guest"
 )
 
-// loopback answers every call at once, in place of a host.
+// loopback stands in for a host: it answers every call at once.
 type loopback struct{ in *inbox }
 
 var callID = regexp.MustCompile(`"t":"call".*?"id":(\d+)`)
@@ -28,7 +28,7 @@ func (l *loopback) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// builtEngine builds what workers start from, and loads it.
+// builtEngine builds the files that workers start from, and loads the engine.
 func builtEngine(b testing.TB) (*engine, *os.File) {
 	b.Helper()
 	dir := b.TempDir()
@@ -51,7 +51,7 @@ func builtEngine(b testing.TB) (*engine, *os.File) {
 	return e, image
 }
 
-// bareWorker is a worker without a process around it, whose calls are answered by a loopback.
+// bareWorker returns a worker that runs in this process. A loopback answers its calls.
 func bareWorker(b testing.TB) *worker {
 	b.Helper()
 	e, image := builtEngine(b)
@@ -66,7 +66,7 @@ func bareWorker(b testing.TB) *worker {
 	return w
 }
 
-// program executes code in an instance of its own; it must succeed.
+// program executes code in its own instance, and fails the benchmark if the code fails.
 func (w *worker) program(b *testing.B, v *vm, code string) {
 	b.Helper()
 	start := fmt.Appendf(nil, `{"t":"start","run":"r","now":1000000,"seed":"%064d","program":{"code":%q},"limits":{}}`, 7, code)
@@ -79,7 +79,7 @@ func (w *worker) program(b *testing.B, v *vm, code string) {
 	w.out.end = nil
 }
 
-// A program whose memory is full where a host function copies a string ends with `memory`, whatever it would catch.
+// If a program's memory is full when a host function copies a string, the program ends with the kind memory, and cannot catch the error.
 func TestMemoryFullInHostCall(t *testing.T) {
 	w := bareWorker(t)
 	ctx := t.Context()
@@ -89,7 +89,7 @@ func TestMemoryFullInHostCall(t *testing.T) {
 	}
 	defer v.close(ctx)
 	const size = 8 << 20
-	text, err := v.newString(ctx, bytes.Repeat([]byte("\u00e9"), size/2)) // ASCII would not be copied
+	text, err := v.newString(ctx, bytes.Repeat([]byte("\u00e9"), size/2)) // A text of ASCII would not be copied.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestMemoryFullInHostCall(t *testing.T) {
 	}
 }
 
-// BenchmarkCall is what one host call costs in the worker alone: guest runtime, engine, frames, without processes.
+// BenchmarkCall measures a host call in the worker alone: guest runtime, engine and frames, without processes.
 func BenchmarkCall(b *testing.B) {
 	for name, body := range map[string]string{
 		"tool": "await callMCPTool('bench__echo', {n: i})", "sleep": "await utils.sleep(1)", "null": "await null",
@@ -136,8 +136,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkRun is what a whole run costs in the worker alone: a fresh instance, `return 1`, and its end. run-ns is the
-// part that somebody waits for.
+// BenchmarkRun measures a whole run in the worker alone: a new instance, `return 1`, and the end of the run. run-ns is the part for which a caller waits.
 func BenchmarkRun(b *testing.B) {
 	w := bareWorker(b)
 	before := cpuTime(b)
@@ -156,7 +155,7 @@ func BenchmarkRun(b *testing.B) {
 	b.ReportMetric(float64(waited.Nanoseconds())/float64(b.N), "run-ns/op")
 }
 
-// cpuTime is what this process has used, in nanoseconds: other processes disturb it less than they do the clock.
+// cpuTime returns the processor time of this process in nanoseconds. Other processes affect it less than the elapsed time.
 func cpuTime(b *testing.B) int64 {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

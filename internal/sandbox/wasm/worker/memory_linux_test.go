@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRestoredMemory writes to the memory of many instances: each begins with the image, and zeros after it.
+// TestRestoredMemory writes to the memory of many instances. The memory of each instance begins with the image, and contains zeros after it.
 func TestRestoredMemory(t *testing.T) {
 	t.Parallel()
 	const size, reserve = 8 * pageSize, 32 * pageSize

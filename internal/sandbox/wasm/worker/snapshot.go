@@ -100,9 +100,9 @@ func Build(ctx context.Context, dir string, prelude, libraries []byte) error {
 	return os.WriteFile(filepath.Join(dir, snapshotFile), snapshot, 0o600)
 }
 
-// fitOutline makes a compilation cache in the directory dir. As the code of the outline, this cache holds the machine code from the cache in the
-// directory full. Only the name of a cache entry depends on the module. So fitOutline compiles the outline, which creates an entry with the right
-// name, and replaces this entry by the one from full.
+// fitOutline makes a compilation cache for the outline in the directory dir. Its entry for the outline contains the machine code of the whole engine, from
+// the cache in the directory full. Only the name of a cache entry depends on the module. So fitOutline compiles the outline, which creates an entry with the
+// right name, and replaces the content of this entry by that of the entry in full.
 func fitOutline(ctx context.Context, outline []byte, full, dir string) error {
 	if _, err := newEngine(ctx, outline, dir); err != nil {
 		return err

@@ -36,7 +36,7 @@ func main() {
 	}
 	send(frame.Frame{T: frame.Ready, Engine: version, Missing: missing})
 	in := bufio.NewReaderSize(os.Stdin, 1<<20)
-	for { // in some tiers the text of the runner comes first
+	for { // In some tiers the text of the runner comes first.
 		line, err := in.ReadBytes('\n')
 		if err != nil {
 			return
