@@ -151,7 +151,7 @@ func (p *Presence) Unlock(passphrase string) (Sign, error) {
 	now := p.Now()
 	p.attempts = slices.DeleteFunc(p.attempts, func(at time.Time) bool { return now.Sub(at) > attemptsWait })
 	if len(p.attempts) >= maxAttempts {
-		return nil, fmt.Errorf("%w: try again in %s", ErrAttempts, attemptsWait)
+		return nil, fmt.Errorf("%w: try again in %s", ErrAttempts, (attemptsWait - now.Sub(p.attempts[0])).Round(time.Second))
 	}
 	sealed, err := LoadSealedKey(p.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
