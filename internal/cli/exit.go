@@ -90,8 +90,8 @@ func exitCode(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// WithSignals returns a context that ends at SIGINT or SIGTERM, with the Signal as its cause. A second signal ends the
-// process at once. Its children then end because their input ends, or because the kernel ends them.
+// WithSignals returns a context that ends at SIGINT or SIGTERM, with the Signal as its cause. A second signal ends the process at once. The child processes
+// then end because their input ends, or because the kernel ends them.
 func WithSignals() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)

@@ -189,7 +189,7 @@ func (v *view) readDecisions(ctx context.Context, h harness, id string) error {
 	return err
 }
 
-// Maximum number of the records that are read at once, and of their bytes.
+// Limits of one read of a journal: the number of records, and their total size in bytes.
 const (
 	followPage  = 500
 	followBytes = 8 << 20
