@@ -65,7 +65,7 @@ func (a *app) trustOwn(written []string) error {
 	}
 	store := a.trustStore()
 	if store.File == "" || len(own) == 0 {
-		return nil // without a trust store, commands read only configuration files that --config or HARNESS_CONFIG names
+		return nil // commands without a trust store read only configuration files that --config or HARNESS_CONFIG names
 	}
 	return store.Trust(own)
 }
