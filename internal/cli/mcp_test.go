@@ -270,7 +270,7 @@ func TestGatewayNotifies(t *testing.T) {
 	f.addDemo("crm")
 	lines, steps := make(chan string, 100), make(chan string, 100)
 	g := f.gateway(&mcp.ClientOptions{
-		LoggingMessageHandler: func( //nolint:staticcheck // clients of older protocol versions use this handler
+		LoggingMessageHandler: func( //nolint:staticcheck // clients of the older versions have it
 			_ context.Context, r *mcp.LoggingMessageRequest,
 		) {
 			lines <- fmt.Sprint(r.Params.Level, " ", r.Params.Data)
@@ -402,7 +402,7 @@ func TestGatewayDirect(t *testing.T) {
 	f.addDemo("crm")
 	g := f.gateway(nil, "--mode", "both")
 	names := map[string]*mcp.Tool{}
-	for deadline := time.Now().Add(2 * time.Minute); names["search"] == nil || names["send"] == nil; time.Sleep(5 * time.Millisecond) { // until the tools of both servers are listed
+	for deadline := time.Now().Add(2 * time.Minute); names["search"] == nil || names["send"] == nil; time.Sleep(5 * time.Millisecond) { // the servers list their tools
 		listed, err := g.ListTools(t.Context(), nil)
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("%v has no tools of the servers: %v", names, err)

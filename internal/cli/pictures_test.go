@@ -261,7 +261,7 @@ func anyOrder(text string) string {
 	zero := func(s string) string { return regexp.MustCompile(`\d`).ReplaceAllString(s, "0") }
 	text = regexp.MustCompile(`PHONE_\d|pii_\de@d\d\.pii`).ReplaceAllStringFunc(text, zero)
 	text = regexp.MustCompile(`(?m)^  (results read|context in|input over).*`).ReplaceAllStringFunc(text, func(line string) string {
-		return regexp.MustCompile(` [\d,]+`).ReplaceAllStringFunc(line, func(n string) string { return fmt.Sprintf("%*d", len(n), 0) }) // a number may have a comma, as in 998 and 1,003
+		return regexp.MustCompile(` [\d,]+`).ReplaceAllStringFunc(line, func(n string) string { return fmt.Sprintf("%*d", len(n), 0) }) // with or without a comma
 	})
 	return regexp.MustCompile(`\d+ KiB`).ReplaceAllStringFunc(text, zero)
 }
