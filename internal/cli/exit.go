@@ -54,7 +54,7 @@ func exited(code int) error {
 	return failed(code)
 }
 
-// errStopped is the error of a server that a signal has stopped.
+// errStopped ends a command without a message: a server that a signal has stopped, or a client's command that this server does not execute.
 var errStopped = errors.New("stopped")
 
 // Signal is the cause of a context that a signal has ended.

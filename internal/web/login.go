@@ -32,7 +32,7 @@ func setLogin(v *visit, sealed string, life time.Duration) {
 	})
 }
 
-// origin returns the origin of the dashboard for this browser. It is https://, also behind a proxy, except for names and addresses of this machine.
+// origin returns the origin of the dashboard for this browser. It is https://, also behind a proxy, except for names and addresses of this machine without TLS.
 func (v *visit) origin() string {
 	host, _, err := net.SplitHostPort(v.r.Host)
 	host = strings.Trim(cmp.Or(host, v.r.Host), "[]")
